@@ -1,0 +1,78 @@
+# Everything starts here, on a fresh clone as well: Python >= 3.11 and make are all it needs.
+
+# The first Python that is new enough; name another with PYTHON=/path/to/python3.
+NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p $(NEW_ENOUGH) 2>/dev/null && echo $$p && break; done)
+ONCE ?=
+OUT ?= out
+WORKERS ?= 2
+PIP_INSTALL := .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
+
+# Made after what they stand for succeeded; a changed lock or pyproject.toml makes them old.
+INSTALLED := .venv/installed
+INSTALLED_DEV := .venv/installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo play test lint types format lock clean
+
+help: ## print this list
+	@sed -n 's/^\([a-z]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+install: $(INSTALLED) ## make .venv with the stoppress command in it (PYTHON=… picks the interpreter)
+	@echo "Ready: .venv/bin/stoppress --help"
+
+demo: $(INSTALLED) ## run the whole flow on this machine, then serve it on http://127.0.0.1:8000/ (ONCE=1: do not serve)
+	@.venv/bin/stoppress demo $(if $(ONCE),--once)
+
+play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=… names the folder of what it saves)
+	@test -n "$(SCENARIO)" || { echo "Which scenario? make play SCENARIO=path/to/file.jsonl" >&2; exit 2; }
+	@.venv/bin/stoppress play "$(SCENARIO)" --out "$(OUT)"
+
+test: lint types ## run everything that has to hold: lint, types, tests
+	.venv/bin/pytest -n $(WORKERS) --dist worksteal
+
+lint: $(INSTALLED_DEV) ## check style, and the template against CloudFormation's rules
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/cfn-lint template.yaml
+
+types: $(INSTALLED_DEV) ## check types, strictly
+	.venv/bin/mypy
+
+format: $(INSTALLED_DEV) ## put the code into form, and mend what can be mended by itself
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+# One list for Python 3.11 to 3.13 on Linux and macOS. The layer's is its part that the functions import, without what the
+# runtime brings (boto3 and below: 19 MB that every cold start would carry).
+COMPILE := .venv/bin/uv pip compile pyproject.toml --quiet --upgrade --no-emit-index-url --no-emit-find-links \
+	--annotation-style line --custom-compile-command "make lock"
+lock: | .venv/bin/pip ## pin the newest versions that fit, for development and for the Lambda layer
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(COMPILE) --extra dev --universal --python-version 3.11 --output-file requirements.lock
+	$(COMPILE) --constraint requirements.lock --python-version 3.13 --python-platform aarch64-unknown-linux-gnu \
+		--no-annotate $(foreach name,boto3 botocore s3transfer python-dateutil six,--no-emit-package $(name)) \
+		--output-file shared/requirements.txt
+
+clean: ## remove .venv and everything else that is made
+	rm -rf .venv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/pip:
+	@test -n "$(PYTHON)" && "$(PYTHON)" $(NEW_ENOUGH) || { \
+		echo "Stoppress needs Python 3.11 or newer, and $(or $(PYTHON),python3) is not. Name one: make install PYTHON=/path/to/python3.13" >&2; \
+		exit 1; }
+	@"$(PYTHON)" -m venv --clear .venv || { \
+		echo "$(PYTHON) could not make a virtual environment; on Debian and Ubuntu its package python3-venv is needed." >&2; \
+		exit 1; }
+
+$(INSTALLED): pyproject.toml requirements.lock | .venv/bin/pip
+	@echo "Installing what the command needs into .venv, a minute at most the first time ..."
+	@$(PIP_INSTALL) --editable '.[cli]'
+	@touch $@
+
+$(INSTALLED_DEV): pyproject.toml requirements.lock | .venv/bin/pip
+	@echo "Installing what the checks and tests need into .venv, a minute at most the first time ..."
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $(INSTALLED) $@

@@ -1,0 +1,5 @@
+"""`python -m stoppress_cli` is the `stoppress` command."""
+
+from stoppress_cli.app import main
+
+main()

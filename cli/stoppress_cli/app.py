@@ -1,0 +1,92 @@
+"""The command line: `stoppress play`, `up`, `demo`. What a command needs is imported when it runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Keeps a newsroom's sitemaps. The commands here run the whole stack of template.yaml on this machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+_Scenario = Annotated[Path, typer.Argument(help="Scenario file: JSON Lines, one step a line.")]
+_Template = Annotated[
+    Path | None, typer.Option("--template", help="Another template.yaml than this checkout's.", show_default=False)
+]
+_Log = Annotated[
+    Path | None, typer.Option("--log", help="File for all that the functions print.", show_default=False)
+]
+_Dynamodb = Annotated[
+    str | None,
+    typer.Option("--dynamodb", help="URL of another DynamoDB endpoint, e.g. of DynamoDB Local.", show_default=False),
+]
+_Port = Annotated[int, typer.Option(help="Port to serve on.")]
+_Host = Annotated[str, typer.Option(help="Address to serve on.")]
+
+
+@app.command()
+def play(
+    scenario: _Scenario,
+    out: Annotated[Path, typer.Option(help="Folder that `save` steps write into.")] = Path("out"),
+    log: _Log = None,
+    dynamodb: _Dynamodb = None,
+    template: _Template = None,
+) -> None:
+    """Play a scenario on a stack of its own and report.
+
+    The clock is the scenario's; nothing leaves this machine. Exit code 0: all expectations hold; 1: some do not;
+    2: the scenario cannot be read or a step cannot be done.
+    """
+    from stoppress_cli.commands import play_scenario
+
+    raise typer.Exit(play_scenario(scenario, out, log, dynamodb, template))
+
+
+@app.command()
+def up(
+    scenario: Annotated[
+        Path | None, typer.Argument(help="Scenario to play first.", show_default=False)
+    ] = None,
+    port: _Port = 8000,
+    host: _Host = "127.0.0.1",
+    log: _Log = None,
+    template: _Template = None,
+) -> None:
+    """Serve the stack until Ctrl-C: files, webhook and AWS endpoint on one port.
+
+    A scenario is played first, on its own clock; from then on the clock is this machine's. Without one the
+    template's first site is made, with a secret of its own.
+    """
+    from stoppress_cli.commands import serve_stack
+
+    raise typer.Exit(serve_stack(scenario, host, port, log, template))
+
+
+@app.command()
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="Print the table and exit instead of serving.")] = False,
+    port: _Port = 8000,
+    host: _Host = "127.0.0.1",
+    log: _Log = None,
+    template: _Template = None,
+) -> None:
+    """Publish, edit, unpublish and let expire a few articles; show what became of each; then serve.
+
+    Exit code of --once: 0 if the files are what the table says, else 1.
+    """
+    from stoppress_cli.commands import run_demo
+
+    raise typer.Exit(run_demo(once, host, port, log, template))
+
+
+def main() -> None:
+    """Entry point of the `stoppress` command."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""The clock of a stack: virtual while a scenario plays, the machine's own while `up` serves."""
+
+from datetime import UTC, datetime
+
+import time_machine
+
+
+class Clock:
+    """Stands still until moved. While it is virtual the whole process sees its time (moto too); monotonic clocks run on."""
+
+    def __init__(self) -> None:
+        self._travel: time_machine.travel | None = None
+        self._coordinates: time_machine.Coordinates | None = None
+
+    @property
+    def virtual(self) -> bool:
+        """Whether the clock stands still until `move`."""
+        return self._travel is not None
+
+    def now(self) -> datetime:
+        """The instant everyone in the process sees, UTC."""
+        return datetime.now(UTC)
+
+    def move(self, instant: datetime) -> None:
+        """Sets the clock to `instant`; the first call makes it virtual."""
+        if self._coordinates is not None:
+            self._coordinates.move_to(instant, tick=False)
+            return
+        self._travel = time_machine.travel(instant, tick=False)
+        self._coordinates = self._travel.start()
+
+    def release(self) -> None:
+        """From now on the clock is the machine's."""
+        if self._travel is not None:
+            self._travel.stop()
+        self._travel = self._coordinates = None

@@ -1,0 +1,136 @@
+"""What the commands do, and what they print: plain lines where the output is no terminal."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from stoppress_cli import player as playing
+from stoppress_cli.scenario import Line, ScenarioError, read
+from stoppress_cli.sources import EndlessLoopError
+from stoppress_cli.stack import Stack
+from stoppress_cli.template import TemplateError
+
+WELL, DIFFERENT, UNREADABLE = 0, 1, 2
+
+WIDTH_COLUMNS = 120  # of tables where the output is no terminal
+
+console = Console(highlight=False, soft_wrap=True)
+if not console.is_terminal:
+    console.width = WIDTH_COLUMNS
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def find_template(given: Path | None) -> Path:
+    """The template: the one given, else of this checkout, else of the current folder. Raises TemplateError."""
+    if given is not None and not given.is_file():
+        raise TemplateError(f"there is no template {given}")
+    places = [Path(__file__).resolve().parents[2] / "template.yaml", Path.cwd() / "template.yaml"]
+    found = given or next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise TemplateError("no template.yaml here; run in a checkout of Stoppress or give --template")
+    return found
+
+
+@contextlib.contextmanager
+def opened(log: Path | None) -> Iterator[TextIO | None]:
+    """The log file, if one is wanted."""
+    if log is None:
+        yield None
+        return
+    with log.open("w", encoding="utf-8") as file:
+        yield file
+
+
+def say_step(line: Line, text: str) -> None:
+    """One line a step."""
+    console.print(f"{line.number:>5}  {line.at:%Y-%m-%d %H:%M:%S}  {line.kind:<6}  {text}", markup=False)
+
+
+def play_scenario(scenario: Path, out: Path, log: Path | None, dynamodb: str | None, template: Path | None) -> int:
+    """Plays a scenario and prints the report. Returns the exit code."""
+    began = time.perf_counter()
+    try:
+        lines = read(scenario)
+        with opened(log) as file, Stack(
+            find_template(template), dynamodb_url=dynamodb, log=file, start=lines[0].at
+        ) as stack, playing.playing(stack, scenario, out, say_step) as player:  # fmt: skip
+            player.play(lines)
+            playing.count(stack, player.report)
+            print_report(stack, player.report, time.perf_counter() - began)
+    except (ScenarioError, TemplateError, EndlessLoopError) as error:
+        errors.print(f"stoppress: {error}", markup=False)
+        return UNREADABLE
+    for failure in player.report.failures:
+        errors.print(failure, style="red", markup=False)
+    return DIFFERENT if player.report.failures else WELL
+
+
+def print_report(stack: Stack, report: playing.Report, seconds: float) -> None:
+    """The counts at the end of a run."""
+    meter = stack.wire.meter
+    operations = ", ".join(f"{name} {count:,}" for name, count in sorted(meter.operations().items()))
+    metrics = ", ".join(f"{name} {value:,g}" for name, value in sorted(stack.metrics.items()))
+    rows = {
+        "steps": f"{report.steps:,} in {seconds:.1f} s, {len(report.failures)} differences",
+        "articles": ", ".join(f"{state} {number:,}" for state, number in sorted(report.articles.items())) or "none",
+        "files": ", ".join(f"{host} {number:,}" for host, number in sorted(report.files.items())) or "none",
+        "API calls": f"{sum(meter.calls.values()):,}: {operations}" if meter.calls else "none",
+        "capacity": f"{meter.write_units:,g} write units, {meter.read_units:,g} read units",
+        "S3": f"{meter.s3_bytes_put:,} bytes put, {meter.s3_bytes_got:,} bytes got",
+        "metrics": metrics or "none",
+    }
+    if failed := {name: function.errors for name, function in stack.functions.items() if function.errors}:
+        rows["failed"] = ", ".join(f"{name} {number:,} times" for name, number in failed.items())
+    if reported := {mapping.name: mapping.reported for mapping in stack.sources.mappings() if mapping.reported}:
+        rows["retried"] = ", ".join(f"{name} {number:,} records" for name, number in reported.items())
+    if waiting := waiting_messages(stack):
+        rows["queues"] = ", ".join(f"{name} {number:,}" for name, number in waiting.items())
+    console.print()
+    for name, text in rows.items():
+        console.print(f"{name:<10} {text}", markup=False)
+
+
+def waiting_messages(stack: Stack) -> dict[str, int]:
+    """Messages that wait in the queues, by logical name: to be retried, delayed, or dead."""
+    from stoppress_cli import queues
+
+    found = {
+        name: len(queues.queue(resource.arn)._messages)
+        for name, resource in stack.resources.items()
+        if resource.type == "AWS::SQS::Queue"
+    }
+    return {name: number for name, number in found.items() if number}
+
+
+def serve_stack(scenario: Path | None, host: str, port: int, log: Path | None, template: Path | None) -> int:
+    """Plays a scenario, if any, and serves until Ctrl-C. Returns the exit code."""
+    from stoppress_cli.serving import PortInUse, Server
+
+    try:
+        lines = read(scenario) if scenario is not None else []
+        with opened(log) as file, Stack(
+            find_template(template), first_site=scenario is None, log=file, start=lines[0].at if lines else None
+        ) as stack, playing.playing(stack, scenario or Path.cwd(), Path("out"), say_step) as player:  # fmt: skip
+            server = Server(stack, host, port)
+            player.play(lines)
+            for failure in player.report.failures:
+                errors.print(failure, style="red", markup=False)
+            console.print(f"serving on {server.url} (files, webhook, AWS endpoint); Ctrl-C ends it", markup=False)
+            server.serve()
+    except (ScenarioError, TemplateError, EndlessLoopError, PortInUse) as error:
+        errors.print(f"stoppress: {error}", markup=False)
+        return UNREADABLE
+    return WELL
+
+
+def run_demo(once: bool, host: str, port: int, log: Path | None, template: Path | None) -> int:
+    """The demonstration. Returns the exit code."""
+    from stoppress_cli.demo import demonstrate
+
+    return demonstrate(once, host, port, log, template)
+
+

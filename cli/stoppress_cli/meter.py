@@ -1,0 +1,177 @@
+"""Counts what the functions ask of AWS: calls, DynamoDB capacity units, S3 requests and bytes.
+
+moto reports capacity as a stub, so the units are computed from item sizes by AWS's published rules
+(DynamoDB developer guide, "DynamoDB item sizes and formats" and "read and write capacity").
+Another DynamoDB endpoint is asked for the units it consumed.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+WRITE_UNIT_BYTES = 1_024
+READ_UNIT_BYTES = 4_096
+TRANSACTION_FACTOR = 2
+DOCUMENT_OVERHEAD_BYTES = 3  # a list or map, whatever it holds
+ELEMENT_OVERHEAD_BYTES = 1  # each element of a list, each pair of a map
+
+Attributes = dict[str, Any]  # an item in DynamoDB's JSON: {"pk": {"S": "…"}, …}
+
+
+def item_bytes(item: Attributes | None) -> int:
+    """Size of an item as DynamoDB counts it: UTF-8 names and values. None has no size."""
+    return sum(len(name.encode()) + value_bytes(value) for name, value in (item or {}).items())
+
+
+def value_bytes(value: Attributes) -> int:
+    """Size of one attribute value, {type: value}."""
+    kind, content = next(iter(value.items()))
+    match kind:
+        case "S":
+            return len(content.encode("utf-8", "surrogatepass"))
+        case "N":
+            return _number_bytes(content)
+        case "B":
+            return len(content) * 3 // 4 if isinstance(content, str) else len(content)
+        case "BOOL" | "NULL":
+            return 1
+        case "SS" | "NS" | "BS":
+            return sum(value_bytes({kind[0]: part}) for part in content)
+        case "L":
+            return DOCUMENT_OVERHEAD_BYTES + sum(ELEMENT_OVERHEAD_BYTES + value_bytes(part) for part in content)
+        case "M":
+            return (
+                DOCUMENT_OVERHEAD_BYTES
+                + sum(ELEMENT_OVERHEAD_BYTES + len(name.encode()) + value_bytes(part) for name, part in content.items())
+            )  # fmt: skip
+    raise ValueError(f"unknown attribute type {kind}")
+
+
+def _number_bytes(text: str) -> int:
+    """About one byte for two significant digits, one more, and one for a sign."""
+    digits = text.lstrip("+-").lower().partition("e")[0].replace(".", "").strip("0")
+    return math.ceil(len(digits) / 2) + 1 + text.startswith("-")
+
+
+def write_units(size_bytes: int) -> int:
+    """Write units of one item of that size; deleting or conditioning on a missing item costs one."""
+    return max(1, math.ceil(size_bytes / WRITE_UNIT_BYTES))
+
+
+def read_units(size_bytes: int, consistent: bool) -> float:
+    """Read units of that many bytes read together; reading nothing costs as much as the smallest item."""
+    return max(1, math.ceil(size_bytes / READ_UNIT_BYTES)) * (1.0 if consistent else 0.5)
+
+
+# What the meter asks of the tables in moto: (table, key) -> the item as it is now, and the bytes of the last Query.
+ReadItem = Callable[[str, Attributes], Attributes | None]
+LastQuery = Callable[[str], int]
+
+
+@dataclass
+class Meter:
+    """Running totals. `calls` is counted by (function, "service.Operation")."""
+
+    calls: Counter[tuple[str, str]] = field(default_factory=Counter)
+    read: dict[str, float] = field(default_factory=dict)  # units by function
+    written: dict[str, float] = field(default_factory=dict)
+    s3_bytes_put: int = 0
+    s3_bytes_got: int = 0
+
+    def operations(self) -> Counter[str]:
+        """Calls by "service.Operation", functions together."""
+        total: Counter[str] = Counter()
+        for (_, operation), count in self.calls.items():
+            total[operation] += count
+        return total
+
+    @property
+    def read_units(self) -> float:
+        return sum(self.read.values())
+
+    @property
+    def write_units(self) -> float:
+        return sum(self.written.values())
+
+    def add(self, function: str, read: float = 0, written: float = 0) -> None:
+        """Adds capacity units to a function's account."""
+        self.read[function] = self.read.get(function, 0) + read
+        self.written[function] = self.written.get(function, 0) + written
+
+
+def keys_written(operation: str, request: Attributes) -> list[tuple[str, Attributes]]:
+    """(table, key or item) of every item that a request writes or whose condition it checks."""
+    match operation:
+        case "PutItem":
+            return [(request["TableName"], request["Item"])]
+        case "UpdateItem" | "DeleteItem":
+            return [(request["TableName"], request["Key"])]
+        case "TransactWriteItems":
+            parts = [next(iter(part.values())) for part in request["TransactItems"]]
+            return [(part["TableName"], part.get("Item") or part["Key"]) for part in parts]
+        case "BatchWriteItem":
+            return [
+                (table, (part.get("PutRequest") or {}).get("Item") or part["DeleteRequest"]["Key"])
+                for table, parts in request["RequestItems"].items()
+                for part in parts
+            ]
+    return []
+
+
+def capacity(
+    operation: str, request: Attributes, send: Callable[[], Any], read_item: ReadItem, last_query: LastQuery
+) -> tuple[Any, float, float]:
+    """Sends a DynamoDB request and returns its answer with the read and write units it costs.
+
+    `send()` returns an object with `status_code` and `content`; `read_item` sees the table before and after.
+    """
+    keys = keys_written(operation, request)
+    before = [item_bytes(read_item(table, key)) for table, key in keys]
+    response = send()
+    if keys:
+        after = [item_bytes(read_item(table, key)) for table, key in keys]
+        factor = TRANSACTION_FACTOR if operation == "TransactWriteItems" else 1
+        if response.status_code != 200 and operation == "TransactWriteItems":
+            # A cancelled transaction is charged for the items it would have written.
+            after = [item_bytes(item) for _, item in keys]
+        units = sum(write_units(max(old, new)) for old, new in zip(before, after, strict=True)) * factor
+        return response, 0.0, float(units)
+    if response.status_code != 200:
+        return response, 0.0, 0.0
+    consistent = bool(request.get("ConsistentRead"))
+    match operation:
+        case "GetItem":
+            return response, read_units(item_bytes(read_item(request["TableName"], request["Key"])), consistent), 0.0
+        case "Query":
+            return response, read_units(last_query(request["TableName"]), consistent), 0.0
+        case "Scan":
+            found = json.loads(response.content).get("Items", [])
+            return response, read_units(sum(map(item_bytes, found)), consistent), 0.0
+        case "BatchGetItem":
+            units = sum(
+                read_units(item_bytes(read_item(table, key)), bool(wanted.get("ConsistentRead")))
+                for table, wanted in request["RequestItems"].items()
+                for key in wanted["Keys"]
+            )
+            return response, units, 0.0
+        case "TransactGetItems":
+            gets = [part["Get"] for part in request["TransactItems"]]
+            units = sum(
+                TRANSACTION_FACTOR * read_units(item_bytes(read_item(get["TableName"], get["Key"])), True)
+                for get in gets
+            )
+            return response, units, 0.0
+    return response, 0.0, 0.0
+
+
+_READS = {"GetItem", "BatchGetItem", "Query", "Scan", "TransactGetItems"}
+
+
+def reported(operation: str, answer: Attributes) -> tuple[float, float]:
+    """Read and write units of an answer that carries ConsumedCapacity (another endpoint than moto)."""
+    consumed = answer.get("ConsumedCapacity") or []
+    units = sum(part.get("CapacityUnits", 0.0) for part in ([consumed] if isinstance(consumed, dict) else consumed))
+    return (units, 0.0) if operation in _READS else (0.0, units)

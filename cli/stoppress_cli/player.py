@@ -1,0 +1,222 @@
+"""Plays a scenario on a stack: the clock, the bursts, the steps, and what was found at the end."""
+
+import json
+import urllib.parse
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from stoppress_cli import expecting, files, signing
+from stoppress_cli.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.gateway import Answer, Request
+from stoppress_cli.scenario import EventStep, FeedStep, Line, PostStep, ScenarioError, SecretStep, SiteStep
+from stoppress_cli.stack import Stack
+from stoppress_cli.wire import Fault
+
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass
+class Report:
+    """What a run was: failures by line, and the counts for its end."""
+
+    steps: int = 0
+    failures: list[str] = field(default_factory=list)
+    articles: Counter[str] = field(default_factory=Counter)
+    files: Counter[str] = field(default_factory=Counter)  # by host
+
+
+class Player:
+    """Plays lines one after the other; `say(line, text)` hears one short text a step."""
+
+    def __init__(self, stack: Stack, feeds: FeedServer, path: Path, out: Path, say: Callable[[Line, str], None]) -> None:
+        self.stack = stack
+        self.report = Report()
+        self.sites: dict[str, dict[str, Any]] = {}
+        self.answer: Answer | None = None
+        self._feeds, self._path, self._out, self._say = feeds, path, out, say
+        self._steps: dict[str, Callable[[Line], str]] = {
+            "site": self._site, "secret": self._secret, "post": self._post, "event": self._event, "feed": self._feed,
+            "save": self._save, "expect": self._expect, "fault": self._fault,
+        }  # fmt: skip
+
+    def play(self, lines: list[Line]) -> Report:
+        """Plays all lines and comes to rest. Raises ScenarioError for a step that cannot be done."""
+        for line in lines:
+            self.step(line)
+        self.stack.rest()
+        return self.report
+
+    def step(self, line: Line) -> None:
+        """Plays one line: rest and move on where its instant is later, then what it says."""
+        now = self.stack.clock.now()
+        if line.at > now or line.kind in ("expect", "save"):
+            self.stack.rest()
+        if line.at > now:
+            self._move(now, line.at, every_minute=line.step.tick)
+        said = self._steps[line.kind](line)
+        self.report.steps += 1
+        self._say(line, said)
+
+    def _move(self, now: datetime, later: datetime, every_minute: bool) -> None:
+        if every_minute:
+            minute = now.replace(second=0, microsecond=0) + MINUTE
+            while minute < later:
+                self.stack.advance(minute)
+                minute += MINUTE
+        self.stack.advance(later)
+
+    # ── the kinds of steps ──────────────────────────────────────────────────────────────────────
+
+    def _site(self, line: Line) -> str:
+        step: SiteStep = line.step
+        host = step.site["host"]
+        self.sites[host] = step.site
+        value = json.dumps(step.site, ensure_ascii=False)
+        # Intelligent tiering is what the template uses: above 4 KB a parameter is an advanced one.
+        answer = self.stack.client("ssm").put_parameter(
+            Name=f"{self.stack.variable('SITES_PATH')}/{host}", Value=value, Type="String", Overwrite=True,
+            Tier="Intelligent-Tiering",
+        )  # fmt: skip
+        return f"{host}, version {answer['Version']}"
+
+    def _secret(self, line: Line) -> str:
+        step: SecretStep = line.step
+        client, name = self.stack.client("secretsmanager"), f"{self.stack.variable('SECRETS_PATH')}/{step.secret.name}"
+        try:
+            client.put_secret_value(SecretId=name, SecretString=step.secret.value)
+        except client.exceptions.ResourceNotFoundException:
+            client.create_secret(Name=name, SecretString=step.secret.value)
+        self.stack.forget_parameters()
+        return step.secret.name
+
+    def _post(self, line: Line) -> str:
+        step: PostStep = line.step
+        path, _, query = step.post.partition("?")
+        given = step.query if isinstance(step.query, str) else urllib.parse.urlencode(step.query)
+        headers = {name.lower(): value for name, value in step.headers.items()}
+        if step.body is not None and not isinstance(step.body, str):
+            headers.setdefault("content-type", "application/json")
+        query = "&".join(part for part in (query, given) if part)
+        request = Request(step.method.upper(), path, query, headers, _bytes(step.body))
+        if step.sign:
+            request = self._signed(line, request)
+        self.answer = self.stack.request(request)
+        self.stack.sources.drain_deep_queues()
+        text = self.answer.body.decode("utf-8", "replace")
+        return f"{step.method.upper()} {path} → {self.answer.status}" + (f" {text}" if self.answer.status >= 300 else "")
+
+    def _signed(self, line: Line, request: Request) -> Request:
+        parts = [urllib.parse.unquote(part) for part in request.path.strip("/").split("/")]
+        host, source = (parts[1], parts[2]) if len(parts) >= 3 else ("", "")
+        settings = self.sites.get(host, {}).get("sources", {}).get(source, {})
+        # A site or source that does not exist is what some scenarios are about: any key will do for it.
+        adapter, secret = settings.get("adapter", "standard"), "whsec_c3RvcHByZXNz"
+        if name := settings.get("secret"):
+            client = self.stack.client("secretsmanager")
+            try:
+                secret = client.get_secret_value(SecretId=f"{self.stack.variable('SECRETS_PATH')}/{name}")["SecretString"]
+            except client.exceptions.ResourceNotFoundException:
+                raise self._error(line, f"the secret {name} does not exist; put a `secret` step before") from None
+        try:
+            return signing.signed(request, adapter, secret, f"msg_{line.number}", self.stack.clock.now())
+        except ValueError as error:
+            raise self._error(line, str(error)) from error
+
+    def _event(self, line: Line) -> str:
+        step: EventStep = line.step
+        entry: dict[str, Any] = {
+            "Source": step.event["source"],
+            "DetailType": step.event["detail-type"],
+            "Detail": json.dumps(step.event["detail"]),
+            "EventBusName": self.stack.only("AWS::Events::EventBus").ref,
+        }
+        if "time" in step.event:
+            entry["Time"] = datetime.fromisoformat(step.event["time"])
+        if "resources" in step.event:
+            entry["Resources"] = step.event["resources"]
+        self.stack.client("events").put_events(Entries=[entry])
+        return f"{entry['DetailType']} from {entry['Source']}"
+
+    def _feed(self, line: Line) -> str:
+        step: FeedStep = line.step
+        body = (self._path.parent / step.file).read_bytes() if step.file is not None else _bytes(step.body)
+        headers = {name.lower(): value for name, value in step.headers.items()}
+        self._feeds.set(step.feed, FeedAnswer(step.status, headers, body))
+        return f"{step.feed} answers {step.status}, {len(body):,} bytes"
+
+    def _save(self, line: Line) -> str:
+        name = line.step.save
+        meta = {}
+        for file in files.read(self.stack):
+            target = self._out / name / file.key
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.body)
+            meta[file.key] = {
+                "ContentType": file.content_type,
+                "ContentEncoding": file.content_encoding,
+                "CacheControl": file.cache_control,
+            }
+        (self._out / name).mkdir(parents=True, exist_ok=True)
+        (self._out / f"{name}.meta.json").write_text(json.dumps(meta, indent=2, sort_keys=True) + "\n")
+        return f"{len(meta)} files in {self._out / name}"
+
+    def _expect(self, line: Line) -> str:
+        wanted = line.step.expect
+        site = wanted.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
+        found = expecting.differences(wanted, site, self.stack, self.answer)
+        self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in found]
+        return "as expected" if not found else f"{len(found)} differences"
+
+    def _fault(self, line: Line) -> str:
+        fault = Fault(**line.step.fault.model_dump())
+        self.stack.wire.faults.append(fault)
+        return f"the next {fault.times} {fault.service}.{fault.operation} fail with {fault.error}"
+
+    def _error(self, line: Line, text: str) -> ScenarioError:
+        return ScenarioError(f"{self._path}:{line.number}: {line.kind}: {text}")
+
+
+def count(stack: Stack, report: Report) -> None:
+    """Counts articles by state and files by site into the report."""
+    table = stack.only("AWS::DynamoDB::Table").ref
+    for item in _articles(stack, table):
+        report.articles[item.get("state", {}).get("S", "?")] += 1
+    for file in files.read(stack):
+        report.files[file.host] += 1
+
+
+def _articles(stack: Stack, table: str) -> Iterator[dict[str, Any]]:
+    """Every article's item in DynamoDB's JSON; moto's table is read in place, a Scan of it being slow."""
+    if not stack.dynamodb_elsewhere:
+        from moto.dynamodb.models import dynamodb_backends
+
+        from stoppress_cli.template import ACCOUNT, REGION
+
+        for key, partition in dynamodb_backends[ACCOUNT][REGION].get_table(table).items.items():
+            if key.value.startswith("article#"):
+                for item in partition.values():
+                    yield item.to_json()["Attributes"]
+        return
+    pages = stack.client("dynamodb").get_paginator("scan").paginate(TableName=table, ConsistentRead=True)
+    for page in pages:
+        yield from (item for item in page["Items"] if item["pk"]["S"].startswith("article#"))
+
+
+def _bytes(body: Any) -> bytes:
+    if body is None:
+        return b""
+    if isinstance(body, str):
+        return body.encode("utf-8", "surrogatepass")  # a lone surrogate makes the invalid UTF-8 it stands for
+    return json.dumps(body).encode()
+
+
+@contextmanager
+def playing(stack: Stack, path: Path, out: Path, say: Callable[[Line, str], None]) -> Iterator[Player]:
+    """A player with its feed server running."""
+    with FeedServer().running() as feeds:
+        yield Player(stack, feeds, path, out, say)

@@ -1,0 +1,210 @@
+"""Scenarios: JSON Lines, one step a line; each line is one model here, so that a wrong one is named with its line."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+Json = dict[str, Any]
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be read: the text names the file and line, what is wrong and what to do."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Step(_Strict):
+    at: AwareDatetime | None = None
+    tick: bool = False
+
+
+class SiteStep(_Step):
+    """Puts a site's parameter."""
+
+    site: Json
+
+    @model_validator(mode="after")
+    def _has_a_host(self) -> "SiteStep":
+        if not isinstance(self.site.get("host"), str) or not self.site["host"]:
+            raise ValueError("a site needs its `host`, such as www.example.com")
+        return self
+
+
+class Secret(_Strict):
+    name: str
+    value: str
+
+
+class SecretStep(_Step):
+    """Puts a secret."""
+
+    secret: Secret
+
+
+class PostStep(_Step):
+    """Sends one request through the API."""
+
+    post: str = Field(pattern="^/")
+    method: str = "POST"
+    query: str | dict[str, str] = ""
+    headers: dict[str, str] = {}
+    body: str | Json | list[Any] | None = None
+    sign: bool = False
+
+
+class EventStep(_Step):
+    """Puts an event on the bus of the template."""
+
+    event: Json
+
+    @model_validator(mode="after")
+    def _is_an_event(self) -> "EventStep":
+        for name, kind in {"source": str, "detail-type": str, "detail": dict}.items():
+            if not isinstance(self.event.get(name), kind):
+                raise ValueError(f"an event needs `{name}`, {'an object' if kind is dict else 'a text'}")
+        return self
+
+
+class FeedStep(_Step):
+    """Says what a feed's URL answers from now on."""
+
+    feed: str = Field(pattern="^https?://")
+    status: int = 200
+    headers: dict[str, str] = {}
+    body: str | None = None
+    file: str | None = None
+
+    @model_validator(mode="after")
+    def _has_one_body(self) -> "FeedStep":
+        if self.body is not None and self.file is not None:
+            raise ValueError("a feed answers with `body` or with `file`, not with both")
+        return self
+
+
+class SaveStep(_Step):
+    """Saves the files of every site."""
+
+    save: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
+
+
+class Expectation(_Strict):
+    """What must hold; only what is given is compared."""
+
+    site: str | None = None
+    news: list[str] | None = None
+    urls: list[str] | None = None
+    status: int | None = None
+    files: list[str] | None = None
+    index: list[str] | None = None
+    titles: dict[str, str] | None = None
+    lastmod: dict[str, str | None] | None = None
+    news_files: dict[str, int] | None = None
+    reply: Json | None = None
+    quarantined: list[str] | None = None
+    articles: dict[str, Json | None] | None = None
+
+
+class ExpectStep(_Step):
+    """Compares."""
+
+    expect: Expectation
+
+
+class FaultSpec(_Strict):
+    service: str
+    operation: str
+    key: str = ""
+    times: int = Field(1, ge=1)
+    error: str = "InternalError"
+    applied: bool = False
+
+
+class FaultStep(_Step):
+    """Makes the next calls of an operation fail."""
+
+    fault: FaultSpec
+
+
+Step = SiteStep | SecretStep | PostStep | EventStep | FeedStep | SaveStep | ExpectStep | FaultStep
+
+KINDS: dict[str, type[_Step]] = {
+    "site": SiteStep, "secret": SecretStep, "post": PostStep, "event": EventStep, "feed": FeedStep, "save": SaveStep,
+    "expect": ExpectStep, "fault": FaultStep,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Line:
+    """One step with its line number (from 1), its kind, and its instant."""
+
+    number: int
+    kind: Literal["site", "secret", "post", "event", "feed", "save", "expect", "fault"]
+    at: datetime
+    step: Any
+
+
+def read(path: Path) -> list[Line]:
+    """The steps of a scenario file. Raises ScenarioError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: cannot be read ({error}); give the path of a UTF-8 text file") from error
+    return parse(text.split("\n"), path)
+
+
+def parse(lines: Sequence[str], path: Path) -> list[Line]:
+    """The steps of the lines of a scenario; `path` stands in messages and before relative file names."""
+    steps: list[Line] = []
+    now: datetime | None = None
+    for number, text in enumerate(lines, start=1):
+        if not text.strip():
+            continue
+        where = f"{path}:{number}"
+        kind, step = _step(text, where)
+        at = step.at.astimezone(UTC) if step.at is not None else now
+        if at is None:
+            raise ScenarioError(f"{where}: the first step needs `at`, an instant such as 2026-11-20T08:00:00Z")
+        if now is not None and at < now:
+            raise ScenarioError(
+                f"{where}: `at` {at.isoformat()} is before the step above ({now.isoformat()}); time only goes on"
+            )
+        if isinstance(step, FeedStep) and step.file is not None and not (path.parent / step.file).is_file():
+            raise ScenarioError(f"{where}: feed: there is no file {step.file} beside the scenario")
+        now = at
+        steps.append(Line(number, kind, at, step))
+    if not steps:
+        raise ScenarioError(f"{path}: holds no step; write one JSON object a line")
+    return steps
+
+
+def _step(text: str, where: str) -> tuple[Any, Any]:
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise ScenarioError(f"{where}: not JSON ({error}); a step is one JSON object on one line") from error
+    if not isinstance(raw, dict):
+        raise ScenarioError(f"{where}: a step is a JSON object, not {type(raw).__name__}")
+    kinds = [kind for kind in KINDS if kind in raw]
+    # `headers`, `body` and the like belong to a kind; exactly one key names it.
+    if len(kinds) != 1:
+        found = " and ".join(kinds) if kinds else "none"
+        raise ScenarioError(f"{where}: a step has exactly one of {', '.join(KINDS)}; found {found}")
+    try:
+        return kinds[0], KINDS[kinds[0]].model_validate(raw)
+    except ValidationError as error:
+        raise ScenarioError(f"{where}: {kinds[0]}: {'; '.join(map(_sentence, error.errors()))}") from error
+
+
+def _sentence(problem: Any) -> str:
+    place = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key `{place}`; remove it or correct its spelling"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return f"`{place}`: {message}" if place else message

@@ -1,0 +1,47 @@
+"""Every minute in -> article events for new and changed feed entries out."""
+
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from stoppress import polling, sites
+
+# For what is under way when the time is over: the last feed's events and state, log and metrics.
+RESERVE_SECONDS = 8.0
+
+logger = Logger()
+metrics = Metrics()
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics(capture_cold_start_metric=True)
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
+    """Poll the feeds that are due. No feed and no site can keep the others from being polled."""
+    deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1_000 - RESERVE_SECONDS
+    counts = Counter(FeedsPolled=0, FeedsUnchanged=0, FeedsFailed=0, EntriesSent=0, EntriesSkipped=0, SitesUnreadable=0)
+    good, bad = sites.load_all()
+    for site in bad:
+        logger.error("site unreadable", parameter=site.name, reason=site.reason)
+        counts["SitesUnreadable"] += 1
+    for outcome in polling.poll_site_feeds(good, datetime.now(UTC), deadline):
+        counts["FeedsPolled"] += outcome.result != "not reached"
+        counts["FeedsUnchanged"] += outcome.result == "unchanged"
+        counts["FeedsFailed"] += outcome.result == "failed"
+        counts["EntriesSent"] += outcome.sent
+        counts["EntriesSkipped"] += len(outcome.skipped)
+        if outcome.result != "unchanged":
+            log = logger.info if outcome.result == "changed" else logger.warning
+            log(f"feed {outcome.result}", **_said(outcome))
+    for name, count in counts.items():
+        metrics.add_metric(name, MetricUnit.Count, count)
+
+
+def _said(outcome: polling.Outcome) -> dict[str, Any]:
+    # A broken feed repeats one reason for each of its entries; a few tell enough.
+    said = {"site": outcome.site, "feed": outcome.url, "sent": outcome.sent, "skipped": outcome.skipped[:5]}
+    return said | ({"reason": outcome.reason} if outcome.reason else {})

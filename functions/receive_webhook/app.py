@@ -1,0 +1,42 @@
+"""Webhook in -> article event on the articles queue out.
+
+POST /webhooks/{site}/{source} of the HTTP API. Nothing a sender posts leads to a 500; 5xx means that we are at fault.
+"""
+
+import base64
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from stoppress.receiving import Delivery, receive
+
+logger = Logger()
+metrics = Metrics()
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """One request of API Gateway (payload 2.0), answered with JSON."""
+    body = event.get("body") or ""
+    path = event.get("pathParameters") or {}
+    delivery = Delivery(
+        site=path.get("site", ""),
+        source=path.get("source", ""),
+        headers={name.lower(): value for name, value in (event.get("headers") or {}).items()},
+        body=base64.b64decode(body) if event.get("isBase64Encoded") else body.encode(errors="surrogatepass"),
+    )
+    try:
+        answer = receive(delivery, datetime.now(UTC))
+        status, said = answer.status, answer.body
+    except Exception:
+        # The sender must hear that it is not its fault, and try again; the log has the reason.
+        logger.exception("delivery not taken", site=delivery.site, source=delivery.source)
+        status, said = 503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"}
+    metrics.add_metric(f"Webhooks{said['status'].capitalize()}", MetricUnit.Count, 1)
+    logger.info("delivery", site=delivery.site, source=delivery.source, http_status=status, answer=said)
+    return {"statusCode": status, "headers": {"content-type": "application/json"}, "body": json.dumps(said)}

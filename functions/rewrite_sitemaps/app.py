@@ -1,0 +1,77 @@
+"""Changed partitions and named files in -> sitemap files in the bucket out.
+
+The table's stream says which partitions changed; the rewrites queue names files that failed, or that a changed
+configuration or a repair asks for. Either way the file is made anew from its partition.
+"""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from stoppress.queues import Rewrite, read_rewrite, retry_rewrite_later
+from stoppress.records import file_of
+from stoppress.rewriting import Result, hand_over, rewrite_all
+
+logger = Logger()
+metrics = Metrics()
+changes = BatchProcessor(event_type=EventType.DynamoDBStreams, raise_on_entire_batch_failure=False)
+names = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """A batch of the stream or of the rewrites queue; the answer names the records that must come again."""
+    records: list[dict[str, Any]] = event["Records"]
+    from_queue = records[0]["eventSource"] == "aws:sqs"
+    works, unreadable = _works(records, from_queue)
+    results = rewrite_all(works.values(), datetime.now(UTC))
+    failed = {(result.work.site, result.work.file): error for result in results if (error := _tell(result, from_queue))}
+    for outcome, count in Counter(result.outcome for result in results).items():
+        metrics.add_metric(f"Files{outcome.capitalize()}", MetricUnit.Count, count)
+    metrics.add_metric("FilesUnreadable", MetricUnit.Count, len(unreadable))
+
+    def check(record: Any) -> None:
+        identity = _identity(record.raw_event)
+        error = unreadable.get(identity) or failed.get((works[identity].site, works[identity].file))
+        if error and from_queue:
+            retry_rewrite_later(record.receipt_handle, int(record.attributes.approximate_receive_count))
+        if error:
+            raise error
+
+    return process_partial_response(event, check, names if from_queue else changes, context)
+
+
+def _works(records: list[dict[str, Any]], from_queue: bool) -> tuple[dict[str, Rewrite], dict[str, Exception]]:
+    works: dict[str, Rewrite] = {}
+    unreadable: dict[str, Exception] = {}
+    for record in records:
+        try:
+            if from_queue:
+                works[_identity(record)] = read_rewrite(record["body"])
+            else:
+                works[_identity(record)] = Rewrite(*file_of(record["dynamodb"]["Keys"]["pk"]["S"]))
+        except ValueError as error:
+            logger.warning("names no file", reason=str(error))
+            unreadable[_identity(record)] = error
+    return works, unreadable
+
+
+def _identity(record: dict[str, Any]) -> str:
+    return str(record["messageId"] if "messageId" in record else record["dynamodb"]["SequenceNumber"])
+
+
+def _tell(result: Result, from_queue: bool) -> Exception | None:
+    """Log what became of a file. What failed goes to the rewrites queue; the error, where it must come again here."""
+    said: dict[str, Any] = {"site": result.work.site, "file": result.work.file, "outcome": result.outcome}
+    if result.error is None:
+        logger.info("file", urls=result.urls, size_bytes=result.size_bytes, **said)
+        return None
+    logger.warning("file", reason=repr(result.error), **said)
+    return result.error if from_queue else hand_over(result)

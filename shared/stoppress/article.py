@@ -1,0 +1,130 @@
+"""What is said of an article (an event), and what was decided of it (the article, the claim on its URL)."""
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Literal
+
+from stoppress.instants import exact, parse
+from stoppress.site import FEED_SOURCE
+
+# Who is believed when two sources speak of one page: a CMS knows better than the feed that it fills.
+FEED_RANK, CMS_RANK = 1, 2
+
+# What an event says that is not the article itself: where and when it was heard, and in which order it stands.
+_CIRCUMSTANCES = {"timestamp", "version", "sequence", "release"}
+_INSTANTS = ("timestamp", "published_at", "updated_at", "release")
+_LISTS = ("keywords", "previous_urls")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArticleEvent:
+    """What a source says of an article. URLs are canonical, texts are clean, instants are in UTC."""
+
+    site: str
+    source: str
+    id: str
+    action: Literal["publish", "remove"]
+    timestamp: datetime
+    version: int | datetime | None = None
+    sequence: int | None = None
+    url: str | None = None
+    title: str = ""
+    published_at: datetime | None = None
+    updated_at: datetime | None = None
+    language: str | None = None
+    publication: str | None = None
+    section: str | None = None
+    keywords: tuple[str, ...] = ()
+    access: str = "public"
+    noindex: bool = False
+    news: bool = True
+    canonical_url: str | None = None
+    previous_urls: tuple[str, ...] = ()
+    # Set on an event that was held and whose hour has come: the hour, which names its due record.
+    release: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """Source and id, which name the article within its site."""
+        return f"{self.source}#{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Where an event stands among all events of its article.
+
+    `version` is the source's own (an integer), or an instant as sortable text; `timestamp` likewise.
+    """
+
+    version: int | str
+    sequence: int
+    timestamp: str
+    removal: bool
+
+    @property
+    def key(self) -> tuple[Any, int, str, bool]:
+        """What orders events whose versions are of one kind."""
+        return (self.version, self.sequence, self.timestamp, self.removal)
+
+    def is_before(self, other: "Order") -> bool:
+        """Whether the other is newer. At the same version, sequence and instant a removal is the newer (R11.4).
+
+        An integer cannot be compared with an instant (a removal often comes without a version): then the events'
+        own instants decide.
+        """
+        if type(self.version) is not type(other.version):
+            return (self.timestamp, self.removal) < (other.timestamp, other.removal)
+        return self.key < other.key
+
+
+def order_of(event: ArticleEvent) -> Order:
+    """The event's place: its version, else when the article was updated, else when that was said."""
+    version = event.version if event.version is not None else event.updated_at or event.timestamp
+    return Order(
+        version=version if isinstance(version, int) else exact(version),
+        sequence=event.sequence or 0,
+        timestamp=exact(event.timestamp),
+        removal=event.action == "remove",
+    )
+
+
+def digest_of(event: ArticleEvent) -> str:
+    """What the event says of the article, in short: equal where the content is equal."""
+    content = {name: value for name, value in _plain(event).items() if name not in _CIRCUMSTANCES}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def rank_of(source: str) -> int:
+    """How far a source is believed."""
+    return FEED_RANK if source == FEED_SOURCE else CMS_RANK
+
+
+def to_message(event: ArticleEvent) -> str:
+    """The event as it travels on the articles queue: JSON in ASCII (SQS refuses some characters), absent things left out."""
+    return json.dumps(_plain(event), separators=(",", ":"))
+
+
+def from_message(text: str) -> ArticleEvent:
+    """Read a message of the articles queue. Raises ValueError for what `to_message` did not write."""
+    try:
+        said: dict[str, Any] = json.loads(text)
+        values: dict[str, Any] = {name: parse(value) if name in _INSTANTS else value for name, value in said.items()}
+        values |= {name: tuple(values[name]) for name in _LISTS if name in values}
+        if isinstance(values.get("version"), str):
+            values["version"] = parse(values["version"])
+        return ArticleEvent(**values)
+    except (TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"the message is no article event: {error}") from None
+
+
+def _plain(event: ArticleEvent) -> dict[str, Any]:
+    """The event's fields as JSON has them, without those at their defaults."""
+    said = {field.name: getattr(event, field.name) for field in fields(event)}
+    defaults = {field.name: field.default for field in fields(event)}
+    return {
+        name: exact(value) if isinstance(value, datetime) else value
+        for name, value in said.items()
+        if value != defaults[name]
+    }

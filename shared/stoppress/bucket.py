@@ -1,0 +1,82 @@
+"""The door to the files, in S3: `<host>/<file>`, written only while they are as they were read."""
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from stoppress.aws import client
+from stoppress.files import INDEX_FILE, is_news
+from stoppress.instants import exact, parse
+
+CONTENT_TYPE = "application/xml; charset=utf-8"
+# What must be fresh is fetched every minute (R9.3); a shard that somebody edits is late by five at most.
+CACHE_FRESH = "public, max-age=60"
+CACHE_SHARD = "public, max-age=300"
+
+# 412: somebody wrote meanwhile. 409: somebody is writing. 404: what was to be replaced is gone (R9.6).
+_OVERTAKEN = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "412", "409", "404"}
+
+
+class Overtaken(Exception):
+    """Somebody wrote the file since it was read: read again, render again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as it stands in the bucket, when its bytes last changed, and the configuration it was made by."""
+
+    body: bytes
+    etag: str
+    changed: datetime
+    config_version: int
+
+
+def read(site: str, file: str) -> StoredFile | None:
+    """A site's file, or None where there is none."""
+    try:
+        answer = client("s3").get_object(Bucket=_bucket(), Key=f"{site}/{file}")
+    except ClientError as error:
+        if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
+            return None
+        raise
+    metadata = answer["Metadata"]
+    changed = parse(metadata["changed"]) if "changed" in metadata else answer["LastModified"]
+    return StoredFile(answer["Body"].read(), answer["ETag"], changed, int(metadata.get("config-version", 0)))
+
+
+def write(
+    site: str, file: str, body: bytes, *, replaces: StoredFile | None, changed: datetime, config_version: int
+) -> None:
+    """Put a file in the place of what was read, or where there was none. Raises Overtaken."""
+    condition: dict[str, Any] = {"IfMatch": replaces.etag} if replaces else {"IfNoneMatch": "*"}
+    try:
+        client("s3").put_object(
+            Bucket=_bucket(),
+            Key=f"{site}/{file}",
+            Body=body,
+            ContentType=CONTENT_TYPE,
+            CacheControl=CACHE_FRESH if file == INDEX_FILE or is_news(file) else CACHE_SHARD,
+            Metadata={"changed": exact(changed), "config-version": str(config_version)},
+            **condition,
+        )
+    except ClientError as error:
+        raise _overtaken_or(error) from error
+
+
+def delete(site: str, file: str, stored: StoredFile) -> None:
+    """Take away a file that is as it was read. Raises Overtaken."""
+    try:
+        client("s3").delete_object(Bucket=_bucket(), Key=f"{site}/{file}", IfMatch=stored.etag)
+    except ClientError as error:
+        raise _overtaken_or(error) from error
+
+
+def _overtaken_or(error: ClientError) -> Exception:
+    return Overtaken(str(error)) if error.response["Error"]["Code"] in _OVERTAKEN else error
+
+
+def _bucket() -> str:
+    return os.environ["BUCKET_NAME"]

@@ -1,0 +1,226 @@
+"""Our own contract: what a newsroom posts or puts on the bus, read into an article event.
+
+    {"type": "article.published", "timestamp": "2026-11-20T08:00:00Z", "data": {"id": "1042", "url": …, "title": …}}
+
+Publishing needs id, url and title; a removal needs the id alone, and nothing else of it is looked at but its order.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urljoin
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from stoppress.article import ArticleEvent
+from stoppress.deciding import CLOCK_SKEW_MAX, PREVIOUS_URLS_MAX
+from stoppress.instants import parse
+from stoppress.languages import language_code
+from stoppress.site import Site, explain
+from stoppress.text import clean, publication_name
+from stoppress.urls import canonical, host_of
+
+PUBLISHES = ("article.published", "article.updated")
+REMOVES = ("article.unpublished", "article.deleted")
+
+# Keys of the table hold the id, and DynamoDB takes at most 2,048 bytes in one.
+ID_BYTES_MAX = 512
+KEYWORDS_MAX = 100
+# Larger than any revision counter, smaller than what DynamoDB's numbers lose digits at.
+VERSION_MAX = 2**63 - 1
+
+
+class BadArticle(ValueError):
+    """An event that cannot be applied; the text names each field that is wrong and what to do, a line each."""
+
+
+class UnknownType(ValueError):
+    """An event that says nothing of an article."""
+
+
+def _id(value: object) -> object:
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(text, str):
+        text = text.strip()
+        if not text:
+            raise ValueError("is empty: give the article's id in the CMS")
+        try:
+            size_bytes = len(text.encode())
+        except UnicodeEncodeError:
+            raise ValueError("has half a character in it (a lone surrogate)") from None
+        if size_bytes > ID_BYTES_MAX:
+            raise ValueError(f"is longer than {ID_BYTES_MAX} bytes")
+    return text
+
+
+def _instant(value: object) -> object:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError("give an ISO 8601 text such as 2026-11-20T08:00:00Z")  # noqa: TRY004 - pydantic's way
+    return parse(value)
+
+
+def _version(value: object) -> object:
+    if value is None:
+        return None
+    if isinstance(value, str) and not value.isascii():
+        raise ValueError("give an instant such as 2026-11-20T08:00:00Z, or a whole number")
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        if isinstance(value, str) and not value.isdigit():
+            return parse(value)
+        if len(str(value)) <= len(str(VERSION_MAX)) and 0 <= int(value) <= VERSION_MAX:
+            return int(value)
+    raise ValueError(f"give an instant such as 2026-11-20T08:00:00Z, or a whole number from 0 to {VERSION_MAX}")
+
+
+def _title(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    plain = clean(value)
+    if not plain:
+        raise ValueError("is empty: give the headline as readers see it")
+    return plain
+
+
+def _plain_or_none(value: object) -> object:
+    return (clean(value) or None) if isinstance(value, str) else value
+
+
+def _publication(value: object) -> object:
+    return (publication_name(value) or None) if isinstance(value, str) else value
+
+
+def _language(value: object) -> object:
+    if not isinstance(value, str) or not value.strip():
+        return value or None
+    code = language_code(value)
+    if code is None:
+        raise ValueError(f"{value[:40]!r} is no language code: give one such as en, fr or zh-tw")
+    return code
+
+
+def _keywords(value: object) -> object:
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        return () if words is None else words
+    return tuple(dict.fromkeys(plain for word in words[:KEYWORDS_MAX] if (plain := clean(word, 200))))
+
+
+def _texts(value: object) -> object:
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else value or ()
+
+
+_Instant: TypeAlias = Annotated[datetime | None, BeforeValidator(_instant)]
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class _Removal(_Said):
+    id: Annotated[str, BeforeValidator(_id)]
+    version: Annotated[int | datetime | None, BeforeValidator(_version)] = None
+    sequence: Annotated[int | None, Field(ge=0, le=VERSION_MAX)] = None
+    updated_at: _Instant = None
+
+
+class _Publication(_Removal):
+    url: Annotated[str, AfterValidator(canonical)]
+    title: Annotated[str, BeforeValidator(_title)]
+    published_at: _Instant = None
+    language: Annotated[str | None, BeforeValidator(_language)] = None
+    publication: Annotated[str | None, BeforeValidator(_publication)] = None
+    section: Annotated[str | None, BeforeValidator(_plain_or_none)] = None
+    keywords: Annotated[tuple[str, ...], BeforeValidator(_keywords)] = ()
+    access: Literal["public", "registration", "subscription", "protected"] | None = "public"
+    noindex: bool | None = False
+    news: bool | None = True
+    canonical_url: str | None = None
+    previous_urls: Annotated[tuple[str, ...], BeforeValidator(_texts)] = ()
+    # Understood by the contract, not yet by the files.
+    images: Any = None
+    videos: Any = None
+    alternates: Any = None
+
+
+def read_delivery(document: object, site: Site, source: str, now: datetime) -> tuple[ArticleEvent, list[str]]:
+    """A webhook's JSON as an article event, and the names of fields that the contract does not know.
+
+    Raises BadArticle, and UnknownType for an event of another kind.
+    """
+    if not isinstance(document, dict):
+        raise BadArticle('the body is not a JSON object: {"type": "article.published", "data": {…}}')
+    kind = document.get("type")
+    if not isinstance(kind, str):
+        raise BadArticle(f"type: is missing; give one of {', '.join((*PUBLISHES, *REMOVES))}")
+    if kind not in PUBLISHES + REMOVES:
+        raise UnknownType(f"{clean(kind, 100)} is not one of {', '.join((*PUBLISHES, *REMOVES))}")
+    try:
+        timestamp = parse(document["timestamp"]) if document.get("timestamp") is not None else None
+    except (ValueError, AttributeError, TypeError) as error:
+        raise BadArticle(f"timestamp: {error}") from None
+    return _read(kind, document.get("data"), site, source, timestamp, now)
+
+
+def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:
+    """An event of the bus as an article event: `detail-type` is the type, `detail` is `data` plus `site`.
+
+    Raises BadArticle and UnknownType.
+    """
+    source = envelope.get("source")
+    if not isinstance(source, str) or source not in site.sources:
+        known = ", ".join(site.sources) or "none"
+        raise BadArticle(f"source: {source!r} is not among the sources of {site.host} ({known}); add it there")
+    document = {"type": envelope.get("detail-type"), "timestamp": envelope.get("time"), "data": envelope.get("detail")}
+    event, unknown = read_delivery(document, site, source, now)
+    return event, [name for name in unknown if name != "site"]
+
+
+def _read(
+    kind: str, data: object, site: Site, source: str, timestamp: datetime | None, now: datetime
+) -> tuple[ArticleEvent, list[str]]:
+    if not isinstance(data, dict):
+        raise BadArticle('data: is missing; it is the object that holds the article: {"id": …, "url": …, "title": …}')
+    try:
+        said = (_Publication if kind in PUBLISHES else _Removal).model_validate(data)
+    except ValidationError as error:
+        raise BadArticle(explain(error)) from None
+    values = said.model_dump(exclude={"images", "videos", "alternates", *(said.model_extra or {})}, exclude_none=True)
+    if kind == "article.updated" and timestamp:
+        values.setdefault("updated_at", timestamp)  # what was updated has changed, and this is when
+    if "updated_at" in values and values["updated_at"] > now + CLOCK_SKEW_MAX:
+        values["updated_at"] = now  # a date of next year would make every later change look old
+    values["timestamp"] = min(timestamp or now, now)
+    action: Literal["publish", "remove"] = "remove"
+    if isinstance(said, _Publication):
+        action = "publish"
+        values |= _urls(said, site)
+    unknown = sorted(said.model_extra or {}) if action == "publish" else []
+    return ArticleEvent(site=site.host, source=source, action=action, **values), [clean(name, 80) for name in unknown]
+
+
+def _urls(said: _Publication, site: Site) -> dict[str, Any]:
+    """The URLs of a publication in their one spelling, those of the site's host under its scheme."""
+    url = on_site(said.url, site)
+    urls: dict[str, Any] = {"url": url}
+    if said.canonical_url and said.canonical_url.strip():
+        try:
+            urls["canonical_url"] = on_site(canonical(urljoin(url, said.canonical_url.strip())), site)
+        except ValueError as error:
+            raise BadArticle(f"canonical_url: {error}") from None
+    previous = []
+    for text in said.previous_urls[:PREVIOUS_URLS_MAX]:
+        try:
+            previous.append(on_site(canonical(urljoin(url, text.strip())), site))
+        except ValueError:
+            continue  # a hint, without which the removal by id still works
+    urls["previous_urls"] = tuple(dict.fromkeys(text for text in previous if text != url))
+    return urls
+
+
+def on_site(url: str, site: Site) -> str:
+    """A canonical URL, under the site's own scheme where it is on the site's host."""
+    if host_of(url) != site.host:
+        return url
+    return canonical(url, site.scheme)

@@ -1,0 +1,339 @@
+"""The rules of recording: what an event changes, decided from what is known. No I/O, no clock of its own.
+
+An article is known by its source and its id there, a page by its URL. Order is the article's own, removal is by id, and a
+URL is taken out only while its claim is the article's: so events may come late, twice and in any order.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Literal
+from urllib.parse import urlsplit
+
+from stoppress.article import CMS_RANK, FEED_RANK, ArticleEvent, digest_of, order_of, rank_of
+from stoppress.files import (
+    NEWS_SERIES,
+    NEWS_WINDOW,
+    GeneralEntry,
+    NewsEntry,
+    general_line,
+    line_bytes,
+    news_line,
+    period_of,
+)
+from stoppress.instants import exact, whole
+from stoppress.places import Place, Want
+from stoppress.site import Rule, Site
+from stoppress.state import Article, Claim, Decision, EntryKey, Known
+from stoppress.urls import host_of
+
+# A newsroom's clock may be ahead of ours by this much; what lies further in the future is held back.
+CLOCK_SKEW_MAX = timedelta(minutes=5)
+# Hints beyond this many are not looked at: each costs a read and, where it helps, writes.
+PREVIOUS_URLS_MAX = 10
+
+
+def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
+    """The URLs whose claims a decision needs."""
+    urls = [event.url, article.url if article else None, *event.previous_urls[:PREVIOUS_URLS_MAX]]
+    return list(dict.fromkeys(url for url in urls if url)) if event.action == "publish" else [u for u in urls[1:2] if u]
+
+
+def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
+    """What an event changes, given what is known. `known` must hold the claims of `urls_of` and their owners."""
+    decision = _decide(event, known, site, now)
+    before, after = known.article, decision.article or known.article
+    due_after = after.release_at if after else None
+    due_before = {event.release, before.release_at if before else None} - {None, due_after}
+    return replace(
+        decision,
+        released=tuple(sorted(instant for instant in due_before if instant)),
+        held=decision.article.release_at if decision.article else None,
+    )
+
+
+def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
+    article, order, digest = known.article, order_of(event), digest_of(event)
+    if article:
+        if order.is_before(article.order):
+            return Decision(
+                outcome="late", reason=f"older than what is known: {order.version} before {article.order.version}"
+            )
+        same = (order.version, order.sequence, digest) == (
+            article.order.version,
+            article.order.sequence,
+            article.digest,
+        )
+        if same and not (article.release_at and article.release_at <= now):
+            return Decision(outcome="duplicate", reason="said before")
+    current = article or Article(
+        site=event.site, name=event.name, state="removed", order=order, digest="", heard_at=now
+    )
+    current = replace(current, order=order, digest=digest)
+    if event.action == "remove":
+        return _removed(current, known, now)
+    return _Publication(event, current, known, site, now).decision(
+        same_content=bool(article and article.digest == digest)
+    )
+
+
+def excluded_because(event: ArticleEvent, site: Site) -> str:
+    """Why an article is in no sitemap of the site at all; empty where nothing speaks against it."""
+    assert event.url
+    if host_of(event.url) != site.host:
+        return f"foreign host: {host_of(event.url)} is not {site.host}"
+    if event.noindex:
+        return "noindex: the page asks not to be indexed"
+    if event.access == "protected":
+        return "protected: the page asks for a password"
+    if event.canonical_url and event.canonical_url != event.url:
+        return f"canonical elsewhere: {event.canonical_url}"
+    return _rule_against(event, site.rules, "all")
+
+
+def _rule_against(event: ArticleEvent, rules: tuple[Rule, ...], scope: str) -> str:
+    for number, rule in enumerate(rules, 1):
+        met = [
+            fnmatchcase(urlsplit(event.url or "").path, rule.path) if rule.path is not None else None,
+            event.section == rule.section if rule.section is not None else None,
+            rule.keyword in event.keywords if rule.keyword is not None else None,
+        ]
+        if rule.exclude == scope and False not in met:
+            return f"rule {number} of the site: {rule.model_dump_json(exclude_none=True)}"
+    return ""
+
+
+def _removed(current: Article, known: Known, now: datetime) -> Decision:
+    claim = known.claims.get(current.url or "")
+    mine = claim is not None and claim.live and claim.owner == current.name
+    after = replace(
+        current, state="removed", reason="removed by its source", news_reason="", news=None, release_at=None
+    )
+    return Decision(
+        outcome="removed",
+        article=after,
+        claims=(replace(claim, live=False, at=current.order.timestamp),) if claim and mine else (),
+        out=tuple(_entries(current, now)) if mine else (),
+    )
+
+
+def _entries(article: Article, now: datetime) -> list[EntryKey]:
+    """The entries that an article has in files."""
+    if article.state != "listed" or not article.url or not article.shard:
+        return []
+    entries = [EntryKey(article.shard.file, article.url)]
+    if article.news and article.is_in_news(now):
+        entries.append(EntryKey(article.news.file, article.url, article.first_published, article.news))
+    return entries
+
+
+class _Publication:
+    """One decision about a publication: the event, what is known, and what comes of both."""
+
+    def __init__(self, event: ArticleEvent, current: Article, known: Known, site: Site, now: datetime) -> None:
+        assert event.url
+        self.event, self.current, self.known, self.site, self.now = event, current, known, site, now
+        self.url = event.url
+        self.rank = rank_of(event.source)
+        self.at = exact(event.updated_at or (event.version if isinstance(event.version, datetime) else event.timestamp))
+        self.claim = known.claims.get(self.url)
+
+    def decision(self, *, same_content: bool) -> Decision:
+        reason = excluded_because(self.event, self.site)
+        if reason.startswith("foreign host"):
+            return self._without_page("excluded", reason)
+        stronger = self._stronger_claim()
+        if stronger:
+            return self._without_page("displaced", stronger)
+        if reason:
+            return self._with_claim(
+                replace(self.current, state="excluded", reason=reason, news_reason="", url=self.url)
+            )
+        dated = self._dated()
+        if dated.release_at:
+            return self._with_claim(
+                replace(dated, state="held", reason=f"to be published at {exact(dated.release_at)}")
+            )
+        if same_content and self.current.state == "listed" and self.claim and self.claim.owner == self.current.name:
+            return Decision(outcome="duplicate", reason="a newer version of the same", article=self.current)
+        return self._listed(dated)
+
+    # ── whose page is it ──
+
+    def _stronger_claim(self) -> str:
+        claim = self.claim
+        if claim is None or claim.owner == self.current.name or claim.rank < self.rank:
+            return ""
+        if claim.rank > self.rank:
+            return f"{claim.owner} speaks for this page" + ("" if claim.live else ", and has removed it")
+        if claim.live and (claim.at, claim.owner) > (self.at, self.current.name):
+            return f"{claim.owner} has this URL and is newer"
+        return ""
+
+    def _previous_owner(self) -> Article | None:
+        """The article that had a live claim on the URL until now."""
+        if self.claim and self.claim.live and self.claim.owner != self.current.name:
+            return self.known.owners.get(self.claim.owner)
+        return None
+
+    # ── when was it published ──
+
+    def _dated(self) -> Article:
+        """The article with its first publication, its release where that lies ahead, and its lastmod."""
+        event, current, before = self.event, self.current, self._previous_owner()
+        if before and current.shard is None:
+            current = replace(current, shard=before.shard)
+        first, dated_by, heard_at = current.first_published, current.dated_by, current.heard_at
+        if before and before.rank == FEED_RANK and first is None:
+            first, dated_by, heard_at = before.first_published, before.dated_by, min(heard_at, before.heard_at)
+        said = event.published_at
+        anew = first is not None and self.site.republish == "new-date"
+        corrected = dated_by == FEED_RANK and self.rank == CMS_RANK
+        if said and (first is None or anew or corrected):
+            if said > self.now + CLOCK_SKEW_MAX:
+                return replace(
+                    current, url=self.url, first_published=first, dated_by=dated_by, heard_at=heard_at, release_at=said
+                )
+            first, dated_by = whole(min(said, self.now)), self.rank
+        return replace(
+            current,
+            url=self.url,
+            first_published=first,
+            dated_by=dated_by,
+            heard_at=heard_at,
+            release_at=None,
+            lastmod=self._lastmod(first),
+        )
+
+    def _lastmod(self, first: datetime | None) -> datetime | None:
+        """When the page last changed, as its source says it; never ahead of now, never before its publication.
+
+        Never the moment of an event's arrival: the same story told in another order must end in the same file.
+        """
+        known = [whole(min(instant, self.now)) for instant in (self.event.updated_at, first) if instant]
+        return max(known, default=None)
+
+    # ── what is written ──
+
+    def _listed(self, dated: Article) -> Decision:
+        general = GeneralEntry(self.url, dated.lastmod)
+        news, news_reason = self._news_entry(dated)
+        want_shard = self._want_shard(dated, line_bytes(general_line(general)))
+        kept = self._kept_news_place() if news else None
+        decision = self._with_claim(replace(dated, state="listed", reason="", news_reason=news_reason, news=kept))
+        assert decision.article
+        staying = {(entry.file, entry.url, entry.published) for entry in _entries(decision.article, self.now)}
+        return replace(
+            decision,
+            general=general,
+            news=news,
+            want_shard=want_shard,
+            want_news=None if kept or not news else Want(NEWS_SERIES, line_bytes(news_line(news, self.site))),
+            out=tuple(
+                replace(entry, place=None if entry.place == kept else entry.place)
+                for entry in decision.out
+                if (entry.file, entry.url, entry.published) not in staying
+            ),
+        )
+
+    def _want_shard(self, dated: Article, size_bytes: int) -> Want | None:
+        shard = dated.shard
+        if shard is None:
+            return Want(period_of(dated.first_published or dated.heard_at, self.site.shards.by), size_bytes)
+        return Want(shard.series, size_bytes, held=shard) if size_bytes > shard.size_bytes else None
+
+    def _kept_news_place(self) -> Place | None:
+        """The place of the news entry that is there already, its own or the previous owner's."""
+        for article in (self.current, self._previous_owner()):
+            if article and article.state == "listed" and article.is_in_news(self.now):
+                return article.news
+        return None
+
+    def _news_entry(self, dated: Article) -> tuple[NewsEntry | None, str]:
+        event, first = self.event, dated.first_published
+        if not event.news:
+            return None, "its source keeps it out of the news sitemap"
+        if first is None:
+            return None, "no publication date"
+        if first + NEWS_WINDOW <= self.now:
+            return None, "published more than 48 hours ago"
+        if not event.title:
+            return None, "no title"
+        rule = _rule_against(event, self.site.rules, "news")
+        if rule:
+            return None, rule
+        return NewsEntry(self.url, event.title, first, dated.lastmod, event.publication, event.language), ""
+
+    def _with_claim(self, after: Article) -> Decision:
+        """The article takes its URL; what it and the previous owner had in files goes out."""
+        after = replace(
+            after,
+            news=after.news if after.state == "listed" else None,
+            release_at=after.release_at if after.state == "held" else None,
+        )
+        out = _entries(self.current, self.now)
+        claims = [
+            Claim(
+                self.event.site, self.url, after.name, live=True, at=self.at, rev=self.claim.rev if self.claim else None
+            )
+        ]
+        displaced = []
+        before = self._previous_owner()
+        if before:
+            out += _entries(before, self.now)
+            displaced.append(self._displaced(before, keep_shard=after.shard != before.shard))
+        for url in [self.current.url, *self.event.previous_urls[:PREVIOUS_URLS_MAX]]:
+            if url and url != self.url and all(claim.url != url for claim in claims):
+                self._leave(url, claims, displaced, out)
+        return Decision(
+            outcome=after.state,
+            reason=after.reason,
+            article=after,
+            claims=tuple(claims),
+            displaced=tuple(displaced),
+            out=tuple(dict.fromkeys(out)),
+        )
+
+    def _leave(self, url: str, claims: list[Claim], displaced: list[Article], out: list[EntryKey]) -> None:
+        """Bury a URL that the article had before, unless it is now somebody else's who is believed as much."""
+        claim = self.known.claims.get(url)
+        if claim is None:
+            if self.rank == CMS_RANK and host_of(url) == self.site.host:
+                claims.append(Claim(self.event.site, url, self.current.name, live=False, at=self.at))
+            return
+        if claim.owner != self.current.name and (claim.rank >= self.rank):
+            return
+        owner = self.known.owners.get(claim.owner)
+        if claim.live and owner and claim.owner != self.current.name:
+            out += _entries(owner, self.now)
+            displaced.append(self._displaced(owner, keep_shard=True))
+        if claim.live or claim.owner != self.current.name:
+            claims.append(replace(claim, owner=self.current.name, live=False, at=self.at))
+
+    def _displaced(self, article: Article, *, keep_shard: bool) -> Article:
+        return replace(
+            article,
+            state="displaced",
+            reason=f"{self.current.name} speaks for this page",
+            news_reason="",
+            news=None,
+            release_at=None,
+            shard=article.shard if keep_shard else None,
+        )
+
+    def _without_page(self, state: Literal["excluded", "displaced"], reason: str) -> Decision:
+        """The article has no page in this site: what it had goes out, its claim is buried, the reason is kept."""
+        claims = []
+        old = self.known.claims.get(self.current.url or "")
+        if old and old.live and old.owner == self.current.name:
+            claims.append(replace(old, live=False, at=self.at))
+        after = replace(
+            self.current, state=state, url=self.url, reason=reason, news_reason="", news=None, release_at=None
+        )
+        return Decision(
+            outcome=state,
+            reason=reason,
+            article=after,
+            claims=tuple(claims),
+            out=tuple(_entries(self.current, self.now)),
+        )

@@ -1,0 +1,135 @@
+"""Dates as feeds write them: RFC 822 and its misspellings, ISO 8601, five languages, any zone or none (R10.8)."""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+# Before it lie the zeros of programs (1 January of 1 and of 1970), not stories.
+YEAR_MIN, YEAR_MAX = 1971, 9998
+# RFC 2822, 4.3: years of two digits below it are of this century.
+CENTURY_PIVOT = 50
+DATE_CHARACTERS_MAX = 100
+
+UTC_ZONE = ZoneInfo("UTC")
+
+# By their first letters, long enough to tell them apart: English, French, Italian, German, Spanish, Portuguese.
+_MONTHS = (
+    ("jan", "gen", "ene", "jän"),
+    ("feb", "fév", "fev"),
+    ("mar", "mär", "mrz"),
+    ("apr", "avr", "abr"),
+    ("may", "mai", "mag"),
+    ("jun", "juin", "giu"),
+    ("jul", "juil", "lug"),
+    ("aug", "aoû", "aou", "ago"),
+    ("sep", "set"),
+    ("oct", "ott", "okt", "out"),
+    ("nov",),
+    ("dec", "déc", "dic", "dez"),
+)
+_MONTH_OF = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names}
+
+# RFC 822 names the first ten; the rest are unambiguous. Others (IST, CST of China) are read as the site's own zone.
+_ZONE_HOURS: dict[str, float] = {
+    "z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8,
+    "pdt": -7, "wet": 0, "west": 1, "cet": 1, "cest": 2, "mez": 1, "mesz": 2, "eet": 2, "eest": 3, "bst": 1, "msk": 3,
+    "jst": 9, "kst": 9, "hkt": 8, "sgt": 8, "aest": 10, "aedt": 11, "acst": 9.5, "awst": 8, "nzst": 12, "nzdt": 13,
+    "akst": -9, "akdt": -8, "hst": -10,
+}  # fmt: skip
+
+_ISO = re.compile(
+    r"(?P<year>\d{4})(?:[-/.](?P<month>\d\d?)[-/.](?P<day>\d\d?)|(?P<month2>\d\d)(?P<day2>\d\d))"
+    r"(?:(?:T|\s+)(?P<hour>\d\d?):?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*))?",
+    re.IGNORECASE,
+)
+_TIME = re.compile(r"\b(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)")
+_OFFSET = re.compile(r"(?:gmt|utc|ut)?\s*(?P<sign>[+-])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)", re.IGNORECASE)
+_HALF = re.compile(r"\s*(?P<half>[ap])\.?m\b\.?", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+")
+_NUMBER = re.compile(r"\d+")
+
+
+def instant(text: str | None, zone: ZoneInfo) -> datetime | None:
+    """The instant that a feed's date says, in UTC, whole seconds; None for what is no date.
+
+    A date without a zone, or with one that nobody knows, is read in `zone`, the newsroom's.
+    """
+    if not text or len(text) > DATE_CHARACTERS_MAX:
+        return None
+    text = " ".join(text.split())
+    try:
+        local, rest = _iso(text) or _written(text)
+        if not YEAR_MIN <= local.year <= YEAR_MAX:
+            return None
+        moment = local.replace(tzinfo=_zone(rest, local, zone)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return moment
+
+
+def _iso(text: str) -> tuple[datetime, str] | None:
+    """`2026-11-20T08:00:00Z`, `2026-11-20 08:00`, `2026/11/20`, `20261120T080000Z`."""
+    found = _ISO.fullmatch(text)
+    if not found:
+        return None
+    month, day = int(found["month"] or found["month2"]), int(found["day"] or found["day2"])
+    date = datetime(int(found["year"]), month, day)  # noqa: DTZ001 - the zone is read from what follows
+    if found["hour"] is None:
+        return date, ""
+    return _at(date, found)
+
+
+def _written(text: str) -> tuple[datetime, str]:
+    """`Fri, 20 Nov 2026 08:00:00 GMT`, `mer, 16 nov 2022 00:38`, `Sat, Dec 16 2023 02:02:33 PM`, `Nov 20 08:00:00 2026`."""
+    time = _TIME.search(text)
+    before = text[: time.start()] if time else text
+    names = [word.group().lower() for word in _WORD.finditer(before)]
+    numbers = [number.group() for number in _NUMBER.finditer(before)]
+    # The weekday comes first, and "mar" is Tuesday in three languages: of two names the last is the month.
+    months = [month for name in names if (month := _month(name))]
+    rest = ""
+    if time and len(numbers) == 1 and (year := re.search(r"\b\d{4}\b(?!.*\d)", time["rest"])):
+        # asctime: the year stands behind the time, and the zone between them.
+        numbers.append(year.group())
+        rest = time["rest"][: year.start()]
+    if not months or not numbers[1:]:
+        raise ValueError("no date")
+    day, year_written = numbers[:2] if len(numbers[0]) < len("2026") else numbers[1::-1]
+    date = datetime(_year(year_written), months[-1], int(day))  # noqa: DTZ001 - the zone is read from what follows
+    if not time:
+        return date, ""
+    moment, zone = _at(date, time)
+    return moment, rest or zone
+
+
+def _month(name: str) -> int | None:
+    return _MONTH_OF.get(name[:4]) or _MONTH_OF.get(name[:3])
+
+
+def _year(digits: str) -> int:
+    if len(digits) == len("26"):
+        return int(digits) + (2000 if int(digits) < CENTURY_PIVOT else 1900)
+    return int(digits)
+
+
+def _at(date: datetime, found: re.Match[str]) -> tuple[datetime, str]:
+    hour, rest = int(found["hour"]), found["rest"]
+    if half := _HALF.match(rest):
+        hour = hour % 12 + (12 if half["half"].lower() == "p" else 0)
+        rest = rest[half.end() :]
+    # Midnight as 24:00, and a leap second, are instants that datetime cannot spell.
+    return date + timedelta(hours=hour, minutes=int(found["minute"]), seconds=int(found["second"] or 0)), rest
+
+
+def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
+    """The zone that is written behind the time. The site's own abbreviation is meant before anyone else's."""
+    if offset := _OFFSET.match(rest.strip()):
+        delta = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
+        return timezone(-delta if offset["sign"] == "-" else delta)
+    name = _WORD.search(rest)
+    if name is None:
+        return site_zone
+    if local.replace(tzinfo=site_zone).tzname() == name.group().upper():
+        return site_zone
+    hours = _ZONE_HOURS.get(name.group().lower())
+    return site_zone if hours is None else timezone(timedelta(hours=hours))

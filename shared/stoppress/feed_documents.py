@@ -1,0 +1,158 @@
+"""A feed's bytes as text that a parser takes: decoded, without what stands before and after, its damage mended.
+
+A document begins with its root element here. What stands before it (blank lines, warnings of the server, the XML
+declaration, a DOCTYPE) is left out: the encoding is settled, and no entity is ever declared or expanded.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from html.entities import html5
+
+# A feed begins with its root element; a server's warnings before it are short.
+PROLOG_CHARACTERS_MAX = 65_536
+
+# Feeds are windows of twenty to a hundred entries, the newest on top; what comes after this many is left out, so that
+# neither the time for a feed nor what is remembered of it grows without bound.
+ENTRIES_MAX = 2_000
+
+# Byte-order marks, and "<" in encodings of two and four bytes; the longer ones first.
+_SIGNATURES = (
+    (b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\0\0\0<", "utf-32-be"), (b"<\0\0\0", "utf-32-le"),
+    (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\0<", "utf-16-be"), (b"<\0", "utf-16-le"),
+)  # fmt: skip
+_DECLARED = re.compile(rb"""<\?xml[^<>]*?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+_CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
+# Encodings of texts only: Python knows others under such names (punycode, unicode_escape) that are traps.
+_TEXT_ENCODING = re.compile(
+    r"(?:iso-?8859|latin|windows-|cp12|koi8|gb|big5|euc|shift|sjis|iso-2022|us-ascii|ascii|mac|tis|cp8|cp9)",
+    re.IGNORECASE,
+)
+# As browsers read them: the name promises less than the bytes hold.
+_WIDER = {"iso-8859-1": "windows-1252", "us-ascii": "windows-1252", "ascii": "windows-1252", "latin-1": "windows-1252",
+          "latin1": "windows-1252", "gb2312": "gb18030", "gbk": "gb18030"}  # fmt: skip
+
+_ROOT = re.compile(r"<((?:[\w.-]+:)?(?:rss|rdf|feed))(?=[\s/>])", re.IGNORECASE)
+_PAGE = re.compile(r"<(?:html|head|body)[\s>]", re.IGNORECASE)
+_MARKED = re.compile(r"[^<>]*\b(?:xmlns|version)\b")
+_FIRST_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{0,60})")
+_ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry)\s*>", re.IGNORECASE)
+_ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
+
+# XML 1.0, Char: what may not occur at all, and what may not be referred to.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
+_XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
+
+
+class FeedError(Exception):
+    """What was fetched is not a feed, or nothing of it can be used; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A feed from its root element on.
+
+    `cut_off` where it broke off inside an item: the text ends before that one. `left_out` counts what came after the
+    first ENTRIES_MAX entries.
+    """
+
+    text: str
+    cut_off: bool = False
+    left_out: int = 0
+
+
+def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
+    """The feed that a body holds. Raises FeedError for what is none, or breaks off before anything is complete."""
+    if not body.strip():
+        raise FeedError("the body is empty")
+    text = decode(body, headers.get("content-type", ""))
+    root = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
+    page = _PAGE.search(text, 0, root.start() if root else PROLOG_CHARACTERS_MAX)
+    # Some feed does stand inside a page; it is one by its namespace or version.
+    if page and not (root and _MARKED.match(text, root.end())):
+        raise FeedError("an HTML page, not a feed")
+    if root is None:
+        first = _FIRST_ELEMENT.search(text, 0, PROLOG_CHARACTERS_MAX)
+        raise FeedError(f"neither RSS nor Atom: begins with <{first[1]}>" if first else "not XML: no element in it")
+    text = text[root.start() :]
+    items = [found.end() for found in _ITEM_END.finditer(text)]
+    if len(items) > ENTRIES_MAX:
+        return Document(_mended(_closed(text[: items[ENTRIES_MAX - 1]], root[1])), left_out=len(items) - ENTRIES_MAX)
+    ends = [found.end() for found in re.finditer(f"</{re.escape(root[1])}\\s*>", text, re.IGNORECASE)]
+    if ends:
+        return Document(_mended(text[: ends[-1]]))
+    if re.match(r"<[^<>]*/>", text):
+        return Document(_mended(text[: text.index(">") + 1]))
+    if not items:
+        raise FeedError("the feed is cut off before its first item is complete")
+    return Document(_mended(_closed(text[: items[-1]], root[1])), cut_off=not _ONLY_ENDS.fullmatch(text, items[-1]))
+
+
+def _closed(text: str, root: str) -> str:
+    """A part that ends behind an item, as a document of its own."""
+    channel = "</channel>" if root.lower() == "rss" and "</channel" not in text else ""
+    return f"{text}{channel}</{root}>"
+
+
+def decode(body: bytes, content_type: str) -> str:
+    """The body as text, in the encoding that it has rather than the one that is claimed for it."""
+    for signature, encoding in _SIGNATURES:
+        if body.startswith(signature):
+            return body.decode(encoding, "replace").removeprefix("\ufeff")
+    body = body.removeprefix(b"\xef\xbb\xbf")
+    declared = _DECLARED.search(body, 0, 1_000)
+    charset = _CHARSET.search(content_type)
+    if not body.isascii() or b"\x1b" not in body:
+        # Hardly any text in another encoding is valid UTF-8 by accident.
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            pass
+    claimed = _as_claimed(body, declared[1].decode() if declared else "")
+    if claimed is not None:
+        return claimed
+    # A few broken characters (a text cut by bytes) must not make the whole feed unreadable.
+    text = body.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    if broken * 10 <= sum(1 for character in text if character > "\x7f"):
+        return text
+    served = _as_claimed(body, charset[1] if charset else "")
+    return body.decode("windows-1252", "replace") if served is None else served
+
+
+def _as_claimed(body: bytes, claim: str) -> str | None:
+    if not _TEXT_ENCODING.match(claim):
+        return None
+    try:
+        return body.decode(_WIDER.get(claim.lower(), claim), "replace")
+    except LookupError:
+        return None
+
+
+def _mended(text: str) -> str:
+    """Without characters that XML forbids, and with bare ampersands and HTML's entities as XML has them.
+
+    CDATA is left alone. feedparser would mend an ampersand too, but turn `&copy=1` of a link into a copyright sign.
+    """
+    text = _FORBIDDEN.sub("", text)
+    pieces, position = [], 0
+    while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
+        pieces += [_AMPERSAND.sub(_reference, text[position:start]), text[start : end + 3]]
+        position = end + 3
+    pieces.append(_AMPERSAND.sub(_reference, text[position:]))
+    return "".join(pieces)
+
+
+def _reference(found: re.Match[str]) -> str:
+    decimal, hexadecimal, name = found.groups()
+    if name:
+        if name in _XML_NAMES:
+            return found[0]
+        return escape(html5[f"{name};"]) if f"{name};" in html5 else f"&amp;{name};"
+    if decimal or hexadecimal:
+        point = int(decimal) if decimal else int(hexadecimal, 16)
+        return "" if point > sys.maxunicode or _FORBIDDEN.match(chr(point)) else found[0]
+    return "&amp;"

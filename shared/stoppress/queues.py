@@ -1,0 +1,105 @@
+"""The door to the queues and the bus: article events, files to be rewritten, announcements."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stoppress.article import ArticleEvent, to_message
+from stoppress.aws import client
+
+# SQS: at most 10 messages and 1,048,576 bytes in a call; some bytes are left for what frames them.
+BATCH_MESSAGES_MAX = 10
+BATCH_BYTES_MAX = 1_000_000
+# However often a file has failed, it is tried again after this time at the latest.
+RETRY_DELAY_MAX_SECONDS = 900
+
+
+class SendError(RuntimeError):
+    """A queue or the bus has not taken everything; what was not taken must be sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A file to be written again by name, by the configuration of this version or a later one.
+
+    `due` is the sort key of the due record that asked for it, taken out when it is done.
+    """
+
+    site: str
+    file: str
+    config_version: int = 0
+    due: str | None = None
+
+    def message(self) -> str:
+        """As it travels on the rewrites queue."""
+        said = {"site": self.site, "file": self.file, "config_version": self.config_version, "due": self.due}
+        return json.dumps({name: value for name, value in said.items() if value})
+
+
+def read_rewrite(message: str) -> Rewrite:
+    """Read a message of the rewrites queue. Raises ValueError."""
+    try:
+        said = json.loads(message)
+        due = said.get("due")
+        return Rewrite(str(said["site"]), str(said["file"]), int(said.get("config_version", 0)), due and str(due))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}'
+        ) from None
+
+
+def send_articles(events: Sequence[ArticleEvent]) -> None:
+    """Article events to the articles queue. Raises SendError where one was not taken."""
+    _send(os.environ["ARTICLES_QUEUE_URL"], [to_message(event) for event in events], delay_seconds=0)
+
+
+def send_rewrites(rewrites: Sequence[Rewrite], delay_seconds: int = 0) -> None:
+    """Files to the rewrites queue. Raises SendError where one was not taken."""
+    _send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)
+
+
+def retry_rewrite_later(receipt_handle: str, receive_count: int) -> None:
+    """Have a file that failed come back after a time that doubles with each attempt, not when its visibility ends."""
+    delay_seconds = min(RETRY_DELAY_MAX_SECONDS, 10 * 2 ** min(receive_count - 1, 10))
+    client("sqs").change_message_visibility(
+        QueueUrl=os.environ["REWRITES_QUEUE_URL"], ReceiptHandle=receipt_handle, VisibilityTimeout=delay_seconds
+    )
+
+
+def announce(detail_type: str, detail: dict[str, Any]) -> None:
+    """Something that happened, to the bus. Raises SendError where it was not taken."""
+    entry = {
+        "EventBusName": os.environ["BUS_NAME"],
+        "Source": "stoppress",
+        "DetailType": detail_type,
+        "Detail": json.dumps(detail),
+    }
+    answer = client("events").put_events(Entries=[entry])
+    if answer["FailedEntryCount"]:
+        raise SendError(f"the bus did not take {detail_type!r}: {answer['Entries'][0].get('ErrorMessage')}")
+
+
+def _send(queue_url: str, messages: Sequence[str], delay_seconds: int) -> None:
+    for batch in _batches(messages):
+        entries = [
+            {"Id": str(number), "MessageBody": body, "DelaySeconds": delay_seconds} for number, body in enumerate(batch)
+        ]
+        answer = client("sqs").send_message_batch(QueueUrl=queue_url, Entries=entries)
+        if answer.get("Failed"):
+            raise SendError(f"{len(answer['Failed'])} of {len(entries)} messages not taken: {answer['Failed'][0]}")
+
+
+def _batches(messages: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size_bytes = 0
+    for message in messages:
+        message_bytes = len(message.encode())
+        if batch and (len(batch) == BATCH_MESSAGES_MAX or size_bytes + message_bytes > BATCH_BYTES_MAX):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(message)
+        size_bytes += message_bytes
+    if batch:
+        yield batch

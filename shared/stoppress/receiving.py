@@ -1,0 +1,100 @@
+"""Webhooks: who may post, what it means, and the answer. A refusal says what to change, an acceptance what was understood."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from stoppress import queues, secrets, sites
+from stoppress.article import ArticleEvent
+from stoppress.contract import BadArticle, UnknownType, read_delivery
+from stoppress.signatures import BadSecret, BadSignature, verify_standard
+from stoppress.site import BadConfiguration, Site, Source
+from stoppress.urls import host_of
+
+# Whole articles with their text are far smaller; SQS and Lambda take not much more.
+BODY_BYTES_MAX = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One request: the site and source of its path, headers with names in small letters, the raw bytes."""
+
+    site: str
+    source: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the sender hears, and what was queued for it."""
+
+    status: int
+    body: dict[str, Any]
+    event: ArticleEvent | None = field(default=None)
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, error: str) -> None:
+        super().__init__(error)
+        self.status = status
+
+
+def receive(delivery: Delivery, now: datetime) -> Answer:
+    """Verify, normalise, enqueue. No network but two cached parameters and one queue write."""
+    try:
+        site, source = _site_and_source(delivery)
+        _verify(delivery, source, now)
+        event, unknown = _read(delivery, site, now)
+    except _Refused as refusal:
+        return Answer(refusal.status, {"status": "refused", "error": str(refusal)})
+    except UnknownType as error:
+        return Answer(200, {"status": "ignored", "reason": str(error)})
+    queues.send_articles([event])
+    said = {"status": "queued", "site": event.site, "source": event.source, "id": event.id, "action": event.action}
+    return Answer(200, said | ({"unknown_fields": unknown} if unknown else {}), event)
+
+
+def _site_and_source(delivery: Delivery) -> tuple[Site, Source]:
+    if len(delivery.body) > BODY_BYTES_MAX:
+        raise _Refused(413, f"the body has {len(delivery.body)} bytes, at most {BODY_BYTES_MAX}: leave the text out")
+    try:
+        site = sites.load(delivery.site)
+    except sites.UnknownSite:
+        raise _Refused(404, f"no site {delivery.site[:120]!r} is kept here: check the host in the path") from None
+    except BadConfiguration as error:
+        raise _Refused(503, f"the configuration of {delivery.site} cannot be used: {error}") from None
+    if delivery.source not in site.sources:
+        raise _Refused(404, f"{site.host} has no source {delivery.source[:120]!r}: check the last part of the path")
+    return site, site.sources[delivery.source]
+
+
+def _verify(delivery: Delivery, source: Source, now: datetime) -> None:
+    if not source.secret:
+        raise _Refused(401, f"the source {delivery.source} has no secret, so nothing can be posted to it")
+    try:
+        verify_standard(delivery.headers, delivery.body, secrets.load(source.secret), now)
+    except BadSignature as error:
+        raise _Refused(401, str(error)) from None
+    except (BadSecret, secrets.NoSecret) as error:
+        raise _Refused(503, f"the source {delivery.source} cannot be verified here: {error}") from None
+
+
+def _read(delivery: Delivery, site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:
+    try:
+        document = json.loads(delivery.body.decode())
+    except UnicodeDecodeError as error:
+        raise _Refused(400, f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+    except RecursionError:
+        raise _Refused(400, "the body is nested too deeply") from None
+    except ValueError as error:
+        raise _Refused(400, f"the body is not JSON: {error}") from None
+    try:
+        event, unknown = read_delivery(document, site, delivery.source, now)
+    except BadArticle as error:
+        raise _Refused(400, str(error)) from None
+    if event.url and host_of(event.url) != site.host:
+        raise _Refused(400, f"url: its host is {host_of(event.url)}, not {site.host}: post it to its own site")
+    return event, unknown

@@ -1,0 +1,334 @@
+"""Recording: article events in, one transaction each in the table.
+
+The events of a batch are read, decided and given their places together, then written one by one. Where somebody else
+wrote first the event is decided again. What cannot be applied goes to quarantine, and its neighbours go on.
+"""
+
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from stoppress import sites, table
+from stoppress.article import ArticleEvent, from_message, to_message
+from stoppress.contract import BadArticle, UnknownType, read_bus_event
+from stoppress.deciding import decide, urls_of
+from stoppress.files import NEWS_SERIES
+from stoppress.places import Place, Series, Want, entries_max_of
+from stoppress.records import (
+    Item,
+    article_item,
+    article_key,
+    claim_item,
+    claim_key,
+    due_item,
+    due_sk,
+    entry_key,
+    general_item,
+    news_item,
+    quarantine_item,
+    read_article,
+    read_claim,
+    read_series,
+    series_item,
+)
+from stoppress.site import Site
+from stoppress.state import Article, Decision, EntryKey, Known
+from stoppress.table import Conflict, Delete, Put
+
+# Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
+ATTEMPTS_MAX = 10
+# Where an event names no site of ours, this is where it is to be found.
+UNKNOWN_SITE = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of the articles queue: its id, its body, and when it was sent."""
+
+    id: str
+    body: str
+    sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a message. `error`: it could not be recorded now and must come again."""
+
+    outcome: str
+    reason: str = ""
+    event: ArticleEvent | None = None
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class _Work:
+    """An event on its way: its site, and places that were reserved for it and not used yet."""
+
+    message: Message
+    event: ArticleEvent
+    site: Site
+    spare: list[Place] = field(default_factory=list)
+
+
+class _Unusable(ValueError):
+    """A message that no later attempt could apply."""
+
+    def __init__(self, site: str, reason: str) -> None:
+        super().__init__(reason)
+        self.site = site
+
+
+def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
+    """Record a batch; what became of each message, by its id."""
+    outcomes: dict[str, Outcome] = {}
+    waiting: list[_Work] = []
+    for message in messages:
+        try:
+            event, site = _read(message, now)
+            waiting.append(_Work(message, event, site))
+        except _Unusable as error:
+            outcomes[message.id] = _quarantine(message, error)
+        except Exception as error:  # noqa: BLE001 - one message's fault must not keep its neighbours
+            outcomes[message.id] = Outcome("failed", str(error), error=error)
+    used = list(waiting)
+    for attempt in range(ATTEMPTS_MAX):
+        now_wave, waiting = _apart(waiting)
+        conflicts = _record_wave(now_wave, now, outcomes)
+        waiting = conflicts + waiting
+        if not waiting:
+            break
+        if conflicts:
+            _step_aside(attempt)
+    for work in waiting:
+        lost = Conflict(f"{work.event.name} was written by others, {ATTEMPTS_MAX} attempts long")
+        outcomes[work.message.id] = Outcome("failed", str(lost), work.event, lost)
+    _give_back({work.site.host: [] for work in used}, used)
+    return outcomes
+
+
+def _step_aside(attempt: int) -> None:
+    """Let the other writer finish, for a time drawn anew so that both do not meet again."""
+    time.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
+
+
+# ── reading messages ──
+
+
+def _read(message: Message, now: datetime) -> tuple[ArticleEvent, Site]:
+    try:
+        document = json.loads(message.body)
+    except (ValueError, RecursionError) as error:
+        raise _Unusable(UNKNOWN_SITE, f"the message is not JSON: {error}") from None
+    envelope = document if isinstance(document, dict) else {}
+    detail = envelope.get("detail")
+    from_bus = "detail-type" in envelope
+    host = (detail.get("site") if isinstance(detail, dict) else None) if from_bus else envelope.get("site")
+    if not isinstance(host, str):
+        where = "detail.site" if from_bus else "site"
+        raise _Unusable(UNKNOWN_SITE, f"{where}: is missing; give the host of the site")
+    try:
+        site = sites.load(host)
+    except sites.UnknownSite as error:
+        raise _Unusable(UNKNOWN_SITE, str(error)) from None
+    try:
+        return read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site
+    except (BadArticle, UnknownType, ValueError) as error:
+        raise _Unusable(host, str(error)) from None
+
+
+def _quarantine(message: Message, error: _Unusable) -> Outcome:
+    try:
+        table.put_if(quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
+    except Exception as failure:  # noqa: BLE001 - not even quarantine took it: it must come again
+        return Outcome("failed", str(failure), error=failure)
+    return Outcome("quarantined", str(error))
+
+
+# ── one wave ──
+
+
+def _apart(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
+    """Works that touch no article and no URL in common, and the rest, in their order."""
+    taken: set[str] = set()
+    now_wave: list[_Work] = []
+    rest: list[_Work] = []
+    for work in works:
+        touched = {f"{work.site.host} {name}" for name in (work.event.name, *urls_of(work.event, None))}
+        (rest if touched & taken else now_wave).append(work)
+        taken |= touched
+    return now_wave, rest
+
+
+def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outcome]) -> list[_Work]:
+    """Decide and write a wave; those that somebody else was faster with."""
+    decided: list[tuple[_Work, Decision]] = []
+    for work, known in zip(works, _known(works), strict=True):
+        if known.article:  # an earlier attempt may have gone through although it was not answered
+            work.spare = [place for place in work.spare if place not in (known.article.shard, known.article.news)]
+        try:
+            decided.append((work, decide(work.event, known, work.site, now)))
+        except Exception as error:  # noqa: BLE001 - a fault of ours in one decision: its neighbours go on, the queue tries again
+            outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
+    conflicts = []
+    free: dict[str, list[Place]] = defaultdict(list)
+    for work, decision in _placed(decided):
+        try:
+            _write(work, decision)
+        except Conflict:
+            conflicts.append(work)
+        except Exception as error:  # noqa: BLE001 - as above; it may have been written all the same, so its places stay taken
+            work.spare = []
+            outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
+        else:
+            work.spare = [place for place in work.spare if place not in _places(decision)]
+            free[work.site.host] += [entry.place for entry in decision.out if entry.place]
+            outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event)
+    _give_back(free, [])
+    return conflicts
+
+
+def _known(works: Sequence[_Work]) -> list[Known]:
+    """What the table holds for each work, in at most three reads for all of them."""
+    items: dict[tuple[str, str], Item] = {}
+
+    def look_up(keys: Iterable[tuple[str, str]]) -> None:
+        missing = [key for key in keys if key not in items]
+        if missing:
+            items.update(table.get_many(missing))
+
+    def article(site: str, name: str) -> Article | None:
+        item = items.get(article_key(site, name))
+        return read_article(item) if item else None
+
+    look_up(
+        key
+        for work in works
+        for key in (
+            article_key(work.site.host, work.event.name),
+            *(claim_key(work.site.host, url) for url in urls_of(work.event, None)),
+        )
+    )
+    articles = [article(work.site.host, work.event.name) for work in works]
+    urls = [urls_of(work.event, own) for work, own in zip(works, articles, strict=True)]
+    look_up(claim_key(work.site.host, url) for work, touched in zip(works, urls, strict=True) for url in touched)
+    claims = [
+        {url: read_claim(item) for url in touched if (item := items.get(claim_key(work.site.host, url)))}
+        for work, touched in zip(works, urls, strict=True)
+    ]
+    owners = [
+        {claim.owner for claim in claimed.values() if claim.live and claim.owner != work.event.name}
+        for work, claimed in zip(works, claims, strict=True)
+    ]
+    look_up(article_key(work.site.host, name) for work, names in zip(works, owners, strict=True) for name in names)
+    return [
+        Known(own, claimed, {name: owner for name in names if (owner := article(work.site.host, name))})
+        for work, own, claimed, names in zip(works, articles, claims, owners, strict=True)
+    ]
+
+
+# ── places ──
+
+
+def _placed(decided: Sequence[tuple[_Work, Decision]]) -> list[tuple[_Work, Decision]]:
+    """The decisions with the places they want: one conditional update a series and batch."""
+    wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
+    for work, decision in decided:
+        for want in (decision.want_shard, decision.want_news):
+            if want and not _spare(work, want):
+                wanting[work.site.host, want.series].append((work, want))
+    for (host, series), wants in wanting.items():
+        site = wants[0][0].site
+        places = _reserve(host, series, [want for _, want in wants], site.shards.size)
+        for (work, _), place in zip(wants, places, strict=True):
+            work.spare.append(place)
+    return [
+        (work, decision.placed(_spare(work, decision.want_shard), _spare(work, decision.want_news)))
+        if decision.article
+        else (work, decision)
+        for work, decision in decided
+    ]
+
+
+def _spare(work: _Work, want: Want | None) -> Place | None:
+    """A place that was reserved for this event already and fits."""
+    if want is None:
+        return None
+    fitting = (place for place in work.spare if place.series == want.series and place.size_bytes >= want.size_bytes)
+    return next(fitting, None)
+
+
+def _reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> list[Place]:
+    for attempt in range(ATTEMPTS_MAX):
+        series, places = _series(host, name).reserve(wants, entries_max_of(name, shard_size))
+        if _keep_series(host, series):
+            return places
+        _step_aside(attempt)
+    raise Conflict(f"the places of {host} {name} were written by others, {ATTEMPTS_MAX} attempts long")
+
+
+def give_back(host: str, places: Sequence[Place]) -> None:
+    """Let places in the news sitemaps be handed out again. What is lost of this makes the count too high, never too low."""
+    for _ in range(ATTEMPTS_MAX):
+        if not places or _keep_series(host, _series(host, NEWS_SERIES).give_back(places)):
+            return
+
+
+def _give_back(free: dict[str, list[Place]], works: Sequence[_Work]) -> None:
+    """Give back the news places that entries left, and those that works did not come to use."""
+    for host, left in free.items():
+        unused = [place for work in works if work.site.host == host for place in work.spare]
+        give_back(host, [place for place in left + unused if place.series == NEWS_SERIES])
+
+
+def _series(host: str, name: str) -> Series:
+    return read_series(name, table.get(f"places#{host}", name))
+
+
+def _keep_series(host: str, series: Series) -> bool:
+    try:
+        table.put(series_item(host, series), series.rev)
+    except Conflict:
+        return False
+    return True
+
+
+def _places(decision: Decision) -> tuple[Place | None, ...]:
+    return (decision.article.shard, decision.article.news) if decision.article else ()
+
+
+# ── writing ──
+
+
+def _write(work: _Work, decision: Decision) -> None:
+    """One transaction: from one consistent state to the next, or not at all. Raises Conflict."""
+    article, host = decision.article, work.site.host
+    released = [Delete(f"due#{host}", due_sk(release, work.event.name)) for release in decision.released]
+    if article is None:
+        for due in released:  # what it was held for has been overtaken
+            table.delete(due.pk, due.sk)
+        return
+    puts = [Put(article_item(article), article.rev)]
+    puts += [Put(claim_item(claim), claim.rev) for claim in decision.claims]
+    puts += [Put(article_item(other), other.rev) for other in decision.displaced]
+    if decision.general and article.shard:
+        puts.append(Put(general_item(host, article.shard.file, decision.general), guarded=False))
+    if decision.news and article.news:
+        puts.append(Put(news_item(host, article.news, decision.news), guarded=False))
+    if decision.held:
+        event = replace(work.event, release=decision.held)
+        held = due_item(host, decision.held, event.name, to_message(event), queue="articles")
+        puts.append(Put(held, guarded=False))
+    deletes = [_delete(host, entry) for entry in decision.out] + released
+    if len(puts) == 1 and not deletes:
+        table.put(puts[0].item, puts[0].expected_rev)  # half the price of a transaction of one
+    else:
+        table.transact([*puts, *deletes])
+
+
+def _delete(host: str, entry: EntryKey) -> Delete:
+    pk, sk = entry_key(host, entry)
+    return Delete(pk, sk, must_exist=entry.place is not None)

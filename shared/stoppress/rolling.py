@@ -1,0 +1,74 @@
+"""Rolling: what the clock brings, every minute and for every site.
+
+Held articles whose hour has come go to the articles queue, emptied files whose day is over to the rewrites queue, expired
+entries out of the news sitemap, and after a changed configuration all files of the site to the rewrites queue.
+What was sent stays due until its consumer has taken it out: a crash sends twice, never not at all.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from stoppress import queues, table
+from stoppress.article import from_message
+from stoppress.files import INDEX_FILE, NEWS_FILE, NEWS_SERIES, NEWS_WINDOW
+from stoppress.instants import exact, iso
+from stoppress.queues import Rewrite, read_rewrite
+from stoppress.recording import give_back
+from stoppress.records import file_pk, read_news_place, read_series, series_files
+from stoppress.site import Site
+
+# More than a minute's work: the rest is due in the next minute.
+DUE_MAX = 2_000
+
+
+def roll(site: Site, now: datetime) -> tuple[Counter[str], list[Exception]]:
+    """Do for a site what is due at `now`: how much of each was done, and what failed without stopping the rest."""
+    done: Counter[str] = Counter()
+    failures: list[Exception] = []
+    tasks: Sequence[Callable[[Site, datetime], Counter[str]]] = (_send_due, _expire_news, _apply_configuration)
+    for task in tasks:
+        try:
+            done += task(site, now)
+        except Exception as error:  # noqa: BLE001 - one task's fault keeps no other; the next minute tries again
+            failures.append(error)
+    return done, failures
+
+
+def _send_due(site: Site, now: datetime) -> Counter[str]:
+    due = []
+    for item in table.query(f"due#{site.host}", below=exact(now) + "~"):
+        due.append(item)
+        if len(due) == DUE_MAX:
+            break
+    articles = [from_message(item["message"]) for item in due if item["queue"] == "articles"]
+    rewrites = [read_rewrite(item["message"]) for item in due if item["queue"] == "rewrites"]
+    queues.send_articles(articles)
+    queues.send_rewrites(rewrites)
+    return Counter(ArticlesReleased=len(articles), FilesRetired=len(rewrites))
+
+
+def _expire_news(site: Site, now: datetime) -> Counter[str]:
+    """Take expired entries out: their sort keys begin with their publication. It is their removal that wakes the file."""
+    series = read_series(NEWS_SERIES, table.get(f"places#{site.host}", NEWS_SERIES))
+    expired = []
+    for file in series_files(series):
+        for item in table.query(file_pk(site.host, file), below=iso(now - NEWS_WINDOW) + "~"):
+            removed = table.delete(item["pk"], item["sk"])
+            if removed:
+                expired.append(read_news_place(removed))
+    give_back(site.host, expired)
+    return Counter(EntriesExpired=len(expired))
+
+
+def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
+    """After a change, and for a new site, have all files written again by the configuration of today."""
+    applied = table.get(f"places#{site.host}", "configuration")
+    if applied and applied["version"] == site.version:
+        return Counter()
+    marks = table.query(file_pk(site.host, INDEX_FILE))
+    files = dict.fromkeys([NEWS_FILE, *(item["sk"] for item in marks), INDEX_FILE])
+    queues.send_rewrites([Rewrite(site.host, file, site.version) for file in files])
+    item = {"pk": f"places#{site.host}", "sk": "configuration", "version": site.version, "sent_at": exact(now)}
+    table.put(item, int(applied["rev"]) if applied else None)
+    return Counter(FilesOfChangedSites=len(files))

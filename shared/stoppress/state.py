@@ -1,0 +1,116 @@
+"""What is known and what was decided: an article, the claim on its URL, and the change that an event makes of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from stoppress.article import Order, rank_of
+from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry
+from stoppress.places import Place, Want
+
+State: TypeAlias = Literal["listed", "held", "excluded", "displaced", "removed"]
+Outcome: TypeAlias = Literal["listed", "held", "excluded", "displaced", "removed", "duplicate", "late"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Article:
+    """What was decided of an article: never its text, only what the next decision needs.
+
+    `shard` is its place for life, whether or not it is listed now; `news` is its place while it is in the news sitemap.
+    `reason` says why it is in no file, `news_reason` why it is not in the news sitemap.
+    """
+
+    site: str
+    name: str
+    state: State
+    order: Order
+    digest: str
+    heard_at: datetime
+    url: str | None = None
+    first_published: datetime | None = None
+    dated_by: int = 0
+    lastmod: datetime | None = None
+    shard: Place | None = None
+    news: Place | None = None
+    release_at: datetime | None = None
+    reason: str = ""
+    news_reason: str = ""
+    rev: int | None = None
+
+    @property
+    def rank(self) -> int:
+        """How far its source is believed."""
+        return rank_of(self.name.partition("#")[0])
+
+    def is_in_news(self, now: datetime) -> bool:
+        """Whether its news entry is there: after 48 hours it is `roll_window` that takes it out."""
+        return bool(self.news and self.first_published and self.first_published + NEWS_WINDOW > now)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whose a URL is. A claim that is not live is a tombstone: its page was removed or has moved away."""
+
+    site: str
+    url: str
+    owner: str
+    live: bool
+    at: str
+    rev: int | None = None
+
+    @property
+    def rank(self) -> int:
+        """How far the owner's source is believed."""
+        return rank_of(self.owner.partition("#")[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the table holds of an event's article, of the URLs it touches and of the articles that own them."""
+
+    article: Article | None = None
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+    owners: Mapping[str, Article] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKey:
+    """An entry to be taken out: the file, the URL, and for a news entry its publication and the place to be given back."""
+
+    file: str
+    url: str
+    published: datetime | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of an event. Without `article` nothing is written.
+
+    `general` and `news` are entries to be put into the places that `article` has, or into those that `want_shard` and
+    `want_news` ask for; `released` and `held` are the due records to take out and to put in.
+    """
+
+    outcome: Outcome
+    reason: str = ""
+    article: Article | None = None
+    claims: tuple[Claim, ...] = ()
+    displaced: tuple[Article, ...] = ()
+    general: GeneralEntry | None = None
+    news: NewsEntry | None = None
+    want_shard: Want | None = None
+    want_news: Want | None = None
+    out: tuple[EntryKey, ...] = ()
+    released: tuple[datetime, ...] = ()
+    held: datetime | None = None
+
+    def placed(self, shard: Place | None, news: Place | None) -> "Decision":
+        """The decision with the places that it wanted."""
+        assert self.article
+        article = replace(self.article, shard=shard or self.article.shard, news=news or self.article.news)
+        outgrown = self.want_shard.held if self.want_shard else None
+        out = self.out
+        if outgrown and shard and shard.file != outgrown.file and self.general:
+            out = (*out, EntryKey(outgrown.file, self.general.loc))
+        return replace(self, article=article, out=out, want_shard=None, want_news=None)

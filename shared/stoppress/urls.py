@@ -1,0 +1,87 @@
+"""URLs of pages: one spelling for each page, and nothing that has no place in a sitemap."""
+
+import hashlib
+import re
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import idna
+
+# sitemaps.org: "less than 2,048 characters", counted on the final form (R1.4).
+LOC_CHARACTERS_MAX = 2_047
+
+# Parameters that tell where a reader came from, not which page it is (R1.6).
+_TRACKING = re.compile(
+    r"(?:utm_\w+|xtor|partner|emc|wt_mc|fbclid|gclid|dclid|msclkid|mc_cid|mc_eid|igshid|ocid|cmpid|ns_\w+"
+    r"|at_(?:medium|campaign|custom\w*|format|link\w*|ptr\w*|bbc\w*))",
+    re.IGNORECASE,
+)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+# RFC 3986: what a path and a query may hold unescaped; "%" stays, so that nothing is encoded twice (R1.5).
+_PATH_SAFE = "/%:@!$&'()*+,;=~-._"
+_QUERY_SAFE = _PATH_SAFE + "?"
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def canonical(url: str, scheme: str | None = None) -> str:
+    """The one spelling of a page's URL, under `scheme` where that is given.
+
+    Absolute http(s), host in small letters and punycode, no default port, no fragment, no tracking parameters,
+    percent-encoded UTF-8 where a character is not allowed, existing escapes kept as they are.
+    Raises ValueError, with what to change.
+    """
+    shown = repr(url[:120])
+    if _CONTROL.search(url.strip()):
+        raise ValueError(f"{shown} has a line break or another control character in it")
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"{shown} is not a URL: {error}") from None
+    if parts.scheme not in _DEFAULT_PORTS:
+        raise ValueError(f"{shown} is not an absolute http or https URL")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"{shown} has a user name or password in it")
+    if not parts.hostname:
+        raise ValueError(f"{shown} has no host")
+    authority = _host(parts.hostname, shown)
+    if port is not None and port != _DEFAULT_PORTS[parts.scheme]:
+        authority = f"{authority}:{port}"
+    try:
+        path = _encode(parts.path or "/", _PATH_SAFE)
+        query = "&".join(
+            _encode(pair, _QUERY_SAFE)
+            for pair in parts.query.split("&")
+            if pair and not _TRACKING.fullmatch(pair.split("=", 1)[0])
+        )
+    except UnicodeEncodeError:
+        raise ValueError(f"{shown} has half a character in it (a lone surrogate)") from None
+    result = urlunsplit((scheme or parts.scheme, authority, path, query, ""))
+    if len(result) > LOC_CHARACTERS_MAX:
+        raise ValueError(f"{shown}… is {len(result)} characters long; a sitemap takes at most {LOC_CHARACTERS_MAX}")
+    return result
+
+
+def host_of(url: str) -> str:
+    """Host, and port where it is not the default, of a canonical URL."""
+    return urlsplit(url).netloc
+
+
+def key_of(url: str) -> str:
+    """A page's key in the table: 128 bits of SHA-256 of its canonical URL, in hexadecimal."""
+    return hashlib.sha256(url.encode()).hexdigest()[:32]
+
+
+def _host(host: str, shown: str) -> str:
+    if host.isascii():
+        if not re.fullmatch(r"[a-z0-9_]([a-z0-9._-]*[a-z0-9_-])?\.?", host):
+            raise ValueError(f"{shown} has no valid host name")
+        return host.rstrip(".")
+    try:
+        return idna.encode(host, uts46=True).decode()
+    except idna.IDNAError:
+        raise ValueError(f"{shown} has no valid host name") from None
+
+
+def _encode(part: str, safe: str) -> str:
+    return quote(_LONE_PERCENT.sub("%25", part), safe=safe)

@@ -1,0 +1,319 @@
+"""The door to other people's web servers: one GET, limited in every direction, to public addresses only.
+
+    FetchError            the fetch failed; its text is the reason, kept in the feed's item
+    ├── Refused           we do not go there: scheme, port, user name, https to http, an address that is not public
+    ├── TooSlow           no connection in time, or the whole fetch took too long
+    ├── TooLarge          the body, decompressed, is over the limit
+    ├── TooManyRedirects
+    └── Unreachable       the name, the connection, the certificate or the answer was wrong
+
+A status is no error: whoever asked decides what a 404 means.
+"""
+
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
+
+import urllib3
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, ReadTimeoutError
+
+USER_AGENT = "Stoppress/1 (sitemap updater; reads the feeds of this site)"
+
+# The Fetch standard allows 20; a feed that needs more than five is a loop or a mistake (R10.2).
+REDIRECTS_MAX = 5
+# Decompressed, so that a gzip bomb ends here (R10.5); the largest real feed we know has a fiftieth of it.
+BODY_BYTES_MAX = 10_000_000
+# R10.5: ten seconds and more is no feed that could be polled every minute.
+CONNECT_SECONDS_MAX = 5.0
+FETCH_SECONDS_MAX = 20.0
+CHUNK_BYTES = 65_536
+
+PORTS = {"http": 80, "https": 443}
+_PERMANENT = {301, 308}
+_REDIRECTS = {301, 302, 303, 307, 308}
+_GZIP_MAGIC = b"\x1f\x8b"
+_URL_SAFE = "/%:@!$&'()*+,;=~-._?[]"
+
+# What `is_global` lets through, or did in some Python: addresses that carry another address inside, and old relays.
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "0.0.0.0/8",
+        "100.64.0.0/10",  # carrier-grade NAT
+        "169.254.0.0/16",  # link-local: the credentials of EC2, ECS and Lambda
+        "192.0.0.0/24",
+        "192.88.99.0/24",  # 6to4 relays
+        "198.18.0.0/15",
+        "240.0.0.0/4",
+        "::/96",  # IPv4-compatible
+        "::ffff:0:0/96",  # IPv4-mapped
+        "64:ff9b::/96",  # NAT64
+        "64:ff9b:1::/48",
+        "2001::/32",  # Teredo
+        "2002::/16",  # 6to4
+        "fec0::/10",
+    )
+)
+
+Resolver = Callable[..., list[tuple[Any, ...]]]
+
+
+class FetchError(Exception):
+    """The fetch failed; the text is the reason."""
+
+
+class Refused(FetchError):
+    """A place where we do not go."""
+
+
+class TooSlow(FetchError):
+    """No connection in time, or the whole took too long."""
+
+
+class TooLarge(FetchError):
+    """The body is over the limit."""
+
+
+class TooManyRedirects(FetchError):
+    """More redirects than a feed has reason for."""
+
+
+class Unreachable(FetchError):
+    """The name, the connection, the certificate or the answer was wrong."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer: header names in small letters, the body decompressed and possibly cut off by the other side.
+
+    `url` is where it came from in the end, `permanent_url` the same as far as all redirects up to there were permanent.
+    """
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    url: str
+    permanent_url: str | None = None
+
+
+def fetch(url: str, headers: Mapping[str, str] | None = None) -> Response:
+    """GET `url`, redirects followed. Raises FetchError.
+
+    A body that the other side cut off is returned as far as it came: what it holds tells whether it is whole.
+    """
+    deadline = time.monotonic() + FETCH_SECONDS_MAX
+    permanent_url: str | None = None
+    for hop in range(REDIRECTS_MAX + 1):
+        answer = _get(url, headers or {}, deadline)
+        location = answer.headers.get("location")
+        if answer.status not in _REDIRECTS or not location:
+            return Response(answer.status, answer.headers, answer.body, url, permanent_url)
+        previous, url = url, _target(url, location)
+        if urlsplit(previous).scheme == "https" and urlsplit(url).scheme != "https":
+            raise Refused(f"{previous} redirects from https to {url}")
+        if answer.status in _PERMANENT and (hop == 0 or permanent_url == previous):
+            permanent_url = url
+    raise TooManyRedirects(f"more than {REDIRECTS_MAX} redirects, the last one to {url}")
+
+
+def pool_to(scheme: str, host: str, port: int, resolve: Resolver = socket.getaddrinfo) -> urllib3.HTTPConnectionPool:
+    """Connections to one address of the host, every address of it having been found public.
+
+    The name is looked up once and the connection goes to the address that was checked, so that an answer which changes
+    in between does not get through; the certificate is checked against the name. Raises Refused, Unreachable.
+    """
+    if PORTS.get(scheme) != port:
+        raise Refused(f"{scheme}://{host}:{port}: only http on port 80 and https on port 443 are fetched")
+    try:
+        found = resolve(host, port, type=socket.SOCK_STREAM)
+        addresses = {ipaddress.ip_address(row[4][0]) for row in found}
+    except (OSError, UnicodeError, ValueError) as error:
+        raise Unreachable(f"{host} has no address: {error}") from None
+    if not addresses:
+        raise Unreachable(f"{host} has no address")
+    for address in addresses:
+        if not is_public(address):
+            raise Refused(f"{host} has the address {address}, which is not public")
+    # IPv4 first: a Lambda function outside a VPC has no way to IPv6.
+    address = min(addresses, key=lambda address: (address.version, int(address)))
+    if scheme == "http":
+        return urllib3.HTTPConnectionPool(str(address), port, maxsize=1)
+    return urllib3.HTTPSConnectionPool(str(address), port, maxsize=1, ssl_context=_tls(), server_hostname=host)
+
+
+def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether an address belongs to the public Internet, and hides no other address (R11.2)."""
+    if not address.is_global or address.is_multicast or address.is_reserved:
+        return False
+    return not any(address in network for network in _NOT_PUBLIC if network.version == address.version)
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    # Loading the certificates takes longer than many a fetch; checks of certificate and name are its defaults.
+    return ssl.create_default_context()
+
+
+def _target(url: str, location: str) -> str:
+    """Where a redirect leads. A Location is Latin-1 to http.client, though mostly UTF-8 where it is not ASCII."""
+    with suppress(UnicodeError):
+        location = location.encode("latin-1").decode("utf-8")
+    try:
+        return urljoin(url, location.strip())
+    except ValueError as error:
+        raise Unreachable(f"{url} redirects to what is not a URL: {error}") from None
+
+
+def _split(url: str) -> tuple[SplitResult, str, int]:
+    """The URL's parts, host and port. Raises Refused for what is no plain http or https URL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        host = (parts.hostname or "").encode("idna" if "." in (parts.hostname or "") else "ascii").decode()
+    except (ValueError, UnicodeError) as error:
+        raise Refused(f"{url[:200]!r} is not a URL: {error}") from None
+    if parts.scheme not in PORTS or not host:
+        raise Refused(f"{url[:200]!r} is not an http or https URL")
+    if parts.username is not None or parts.password is not None:
+        raise Refused(f"the URL of {host} has a user name or password in it")
+    return parts, host, PORTS[parts.scheme] if port is None else port
+
+
+def _get(url: str, headers: Mapping[str, str], deadline: float) -> Response:
+    """One request, no redirect followed."""
+    parts, host, port = _split(url)
+    pool = pool_to(parts.scheme, host, port)
+    name = f"[{host}]" if ":" in host else host
+    sent = {
+        "Host": name if port == PORTS[parts.scheme] else f"{name}:{port}",
+        "User-Agent": USER_AGENT,
+        "Accept": "application/rss+xml, application/atom+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5",
+        "Accept-Encoding": "gzip",
+        "Connection": "close",
+        **headers,
+    }
+    target = "?".join(quote(part, safe=_URL_SAFE) for part in (parts.path or "/", parts.query) if part)
+    stop = _stopping(pool, deadline)
+    try:
+        left = _left(deadline)
+        answer = pool.urlopen(
+            "GET",
+            target,
+            headers=sent,
+            retries=False,
+            redirect=False,
+            assert_same_host=False,
+            preload_content=False,
+            decode_content=False,
+            timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS_MAX, left), read=left),
+        )
+        try:
+            found = {name.lower(): value for name, value in answer.headers.items()}
+            body = b"" if answer.status in _REDIRECTS else _body(answer, found, deadline)
+        finally:
+            answer.close()
+    except (HTTPError, HTTPException, OSError, ValueError) as error:
+        if time.monotonic() >= deadline or isinstance(error, ConnectTimeoutError | ReadTimeoutError):
+            raise TooSlow(f"{host} did not answer in time") from None
+        raise Unreachable(f"{host}: {_reason(error)}") from None
+    finally:
+        stop.cancel()
+    return Response(answer.status, found, body, url)
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TooSlow(f"the fetch took longer than {FETCH_SECONDS_MAX:g} seconds")
+    return left
+
+
+def _stopping(pool: urllib3.HTTPConnectionPool, deadline: float) -> threading.Timer:
+    """A timer that cuts the pool's connections at the deadline.
+
+    A time-out of the socket counts from one byte to the next, and so never ends a header that drips in byte by byte.
+    """
+    connections: list[Any] = []
+    connect = pool.ConnectionCls
+
+    def remembered(*args: Any, **kwargs: Any) -> Any:
+        connections.append(connect(*args, **kwargs))
+        return connections[-1]
+
+    def cut() -> None:
+        for connection in connections:
+            # It may not be connected yet, or no longer.
+            with suppress(OSError, TypeError):
+                # Not the TLS socket's own method, which would first say goodbye and touch what the reader holds.
+                socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+
+    pool.ConnectionCls = remembered  # type: ignore[assignment]
+    timer = threading.Timer(max(0.0, deadline - time.monotonic()), cut)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _body(answer: urllib3.BaseHTTPResponse, headers: Mapping[str, str], deadline: float) -> bytes:
+    """The body, decompressed where it is gzip, whatever its header says (many servers get that wrong)."""
+    encoding = headers.get("content-encoding", "").strip().lower()
+    chunks = _chunks(answer, deadline)
+    first = next(chunks, b"")
+    if first.startswith(_GZIP_MAGIC):
+        return _inflated(first, chunks)
+    if encoding not in ("", "identity", "gzip", "x-gzip"):
+        raise Unreachable(f"the body is encoded as {encoding[:40]!r}, which was not asked for")
+    received = bytearray(first)
+    for chunk in chunks:
+        received += chunk
+        if len(received) > BODY_BYTES_MAX:
+            break
+    if len(received) > BODY_BYTES_MAX:
+        raise TooLarge(f"the body is larger than {BODY_BYTES_MAX:,} bytes")
+    return bytes(received)
+
+
+def _chunks(answer: urllib3.BaseHTTPResponse, deadline: float) -> Iterator[bytes]:
+    """The body as it comes, until it ends or breaks off."""
+    try:
+        for chunk in answer.stream(CHUNK_BYTES, decode_content=False):
+            yield chunk
+            _left(deadline)
+    except (HTTPError, HTTPException, OSError) as error:
+        _left(deadline)
+        if isinstance(error, ReadTimeoutError):
+            raise
+
+
+def _inflated(first: bytes, chunks: Iterator[bytes]) -> bytes:
+    """Decompressed, never more than the limit at once; what follows the gzip stream is left out."""
+    received = bytearray()
+    inflate = zlib.decompressobj(wbits=31)
+    chunk: bytes | None = first
+    try:
+        while chunk is not None:
+            received += inflate.decompress(chunk, BODY_BYTES_MAX + 1 - len(received))
+            if len(received) > BODY_BYTES_MAX:
+                raise TooLarge(f"the body, decompressed, is larger than {BODY_BYTES_MAX:,} bytes")
+            if inflate.eof and inflate.unused_data.startswith(_GZIP_MAGIC):
+                chunk, inflate = inflate.unused_data, zlib.decompressobj(wbits=31)
+                continue
+            chunk = None if inflate.eof else next(chunks, None)
+    except zlib.error as error:
+        raise Unreachable(f"the body is damaged gzip: {error}") from None
+    return bytes(received)
+
+
+def _reason(error: Exception) -> str:
+    """The last sentence of urllib3's nested errors, without the object that raised it."""
+    return str(error).rsplit(">: ", 1)[-1][:300] or type(error).__name__

@@ -1,0 +1,76 @@
+"""What holds for every test: no network but loopback, no real account, no deadline of a stop-watch."""
+
+import os
+import socket
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("stoppress", deadline=None, print_blob=True)
+settings.load_profile("stoppress")
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_SESSION_TOKEN": "testing",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_REGION": "eu-west-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+CHOICES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_ENDPOINT_URL", "AWS_ROLE_ARN", "AWS_CA_BUNDLE")
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_real_account() -> Iterator[None]:
+    """Whatever this machine's owner has configured, a test that leaves moto meets no account."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in (*CHOICES, *PROXIES):
+            patch.delenv(name, raising=False)
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_network() -> Iterator[None]:
+    """Connecting and looking names up work on loopback only.
+
+    What refuses is no Exception, so that code that takes a network failure in its stride cannot hide it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for method in ("connect", "connect_ex"):
+            patch.setattr(socket.socket, method, _only_loopback(getattr(socket.socket, method)))
+        looked_up = socket.getaddrinfo
+
+        def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:
+            if not _is_loopback(host):
+                pytest.fail(f"a test looked {host!r} up: there is no network in tests")
+            return looked_up(host, *arguments, **options)
+
+        patch.setattr(socket, "getaddrinfo", getaddrinfo)
+        yield
+
+
+def _only_loopback(connect: Any) -> Any:
+    def guarded(self: socket.socket, address: Any) -> Any:
+        if self.family != socket.AF_UNIX and not _is_loopback(address[0]):
+            pytest.fail(f"a test tried to connect to {address}: there is no network in tests")
+        return connect(self, address)
+
+    return guarded
+
+
+def _is_loopback(host: str | bytes | None) -> bool:
+    name = host.decode() if isinstance(host, bytes) else host
+    if name in {None, "", "localhost"}:
+        return True
+    try:
+        return ip_address(str(name)).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,195 @@
+"""Our own contract: what is understood, and what a newsroom's developer hears of what is not."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from stoppress.article import ArticleEvent, from_message, to_message
+from stoppress.contract import BadArticle, UnknownType, read_bus_event, read_delivery
+from tests.ledger import HOST, MORNING, SITE, page
+
+ARTICLE = {"id": "1042", "url": page("flood"), "title": "Flood closes the harbour"}
+
+
+def read(kind: str = "article.published", now: Any = MORNING, **data: Any) -> ArticleEvent:
+    document = {"type": kind, "timestamp": "2026-11-20T08:00:00Z", "data": ARTICLE | data}
+    return read_delivery(document, SITE, "cms", now)[0]
+
+
+def test_the_whole_contract_is_understood() -> None:
+    event = read(
+        published_at="2026-11-20T08:58:00+01:00",
+        updated_at="2026-11-20T08:00:00Z",
+        version="2026-11-20T08:00:00Z",
+        language="en-GB",
+        publication="Example News (subscription)",
+        section="local",
+        keywords=["flood", "harbour "],
+        access="subscription",
+        canonical_url=None,
+        previous_urls=["/old-flood"],
+        images=[{"url": "https://img.example.com/1.jpg"}],
+        videos=[],
+        alternates=[{"hreflang": "fr", "url": page("fr/inondation")}],
+    )
+
+    assert event == ArticleEvent(
+        site=HOST,
+        source="cms",
+        id="1042",
+        action="publish",
+        timestamp=MORNING,
+        version=MORNING,
+        url=page("flood"),
+        title="Flood closes the harbour",
+        published_at=MORNING - timedelta(minutes=2),
+        updated_at=MORNING,
+        language="en",
+        publication="Example News",
+        section="local",
+        keywords=("flood", "harbour"),
+        access="subscription",
+        previous_urls=(page("old-flood"),),
+    )
+    assert from_message(to_message(event)) == event
+
+
+@pytest.mark.parametrize("kind", ["article.unpublished", "article.deleted"])
+def test_a_removal_needs_the_id_alone_and_looks_at_nothing_else(kind: str) -> None:
+    document = {"type": kind, "data": {"id": 1042, "url": "javascript:alert(1)", "title": 7, "published_at": "soon"}}
+    event, unknown = read_delivery(document, SITE, "cms", MORNING)
+
+    assert (event.action, event.id, event.url, event.title, unknown) == ("remove", "1042", None, "", [])
+
+
+def test_an_update_that_names_no_change_date_changed_when_the_cms_said_so() -> None:
+    assert read("article.updated", now=MORNING + timedelta(hours=1)).updated_at == MORNING
+    assert read("article.published", now=MORNING + timedelta(hours=1)).updated_at is None
+
+
+def test_a_change_date_of_the_far_future_does_not_outdate_what_comes_after() -> None:
+    assert read(updated_at="2036-11-20T08:00:00Z").updated_at == MORNING
+
+
+def test_fields_that_the_contract_does_not_know_are_named_to_the_sender() -> None:
+    document = {"type": "article.published", "data": ARTICLE | {"publishedAt": "2026-11-20T08:00:00Z"}}
+
+    assert read_delivery(document, SITE, "cms", MORNING)[1] == ["publishedAt"]
+
+
+def test_urls_of_the_host_are_listed_under_the_scheme_of_the_site() -> None:
+    event = read(url="http://www.example.com:80/flood?utm_source=x#top", canonical_url="/flood")
+
+    assert (event.url, event.canonical_url) == (page("flood"), page("flood"))
+
+
+@pytest.mark.parametrize(
+    ("title", "plain"),
+    [
+        ("Fish &amp; chips", "Fish & chips"),
+        ("Fish &amp;amp; chips", "Fish & chips"),
+        ("<b>Bold</b> move", "Bold move"),
+        ("5 < 6 and I <3 you", "5 < 6 and I <3 you"),
+        ("Rock 🎸 roll", "Rock 🎸 roll"),
+        ("half \ud83c pair \ud83c\udfb8", "half pair 🎸"),
+        ("bell\x07 and \x85 null\x00", "bell and null"),
+        ("  much\n\t white   space ", "much white space"),
+        ("<![CDATA[Inside]]>", "Inside"),
+        ("non\ufffecharacter\U0001ffff", "noncharacter"),
+    ],
+)
+def test_titles_come_out_as_plain_text(title: str, plain: str) -> None:
+    assert read(title=title).title == plain
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"id": None}, "id: Input should be a valid string"),
+        ({"id": " "}, "id: is empty: give the article's id in the CMS"),
+        ({"id": "x" * 513}, "id: is longer than 512 bytes"),
+        ({"id": "half \ud800"}, "id: has half a character in it"),
+        ({"url": None}, "url: Input should be a valid string"),
+        ({"url": "javascript:alert(1)"}, "url: 'javascript:alert(1)' is not an absolute http or https URL"),
+        ({"url": "/flood"}, "url: '/flood' is not an absolute http or https URL"),
+        ({"url": "https://www.example.com/a\r\nb"}, "url: 'https://www.example.com/a\\r\\nb' has a line break"),
+        ({"url": "https://user:pw@www.example.com/"}, "has a user name or password in it"),
+        ({"url": page("x" * 2048)}, "characters long; a sitemap takes at most 2047"),
+        ({"url": "https://www.example.com/\ud800"}, "has half a character in it"),
+        ({"url": "https://[broken/"}, "is not a URL"),
+        ({"title": ""}, "title: is empty: give the headline as readers see it"),
+        ({"title": "<p></p>"}, "title: is empty"),
+        ({"title": ["Flood"]}, "title: Input should be a valid string"),
+        ({"published_at": "yesterday"}, "published_at: 'yesterday' is not an ISO 8601 instant"),
+        ({"published_at": "2026-11-20T08:00:00"}, "has no zone: add Z, or an offset such as +01:00"),
+        ({"published_at": "2026-11-20"}, "has no zone"),
+        ({"published_at": 1763625600}, "published_at: give an ISO 8601 text"),
+        ({"published_at": "9999-12-31T23:59:59-23:59"}, "is outside what a sitemap can say"),
+        ({"version": -1}, "version: give an instant"),
+        ({"version": 2**63}, "version: give an instant"),
+        ({"version": True}, "version: give an instant"),
+        ({"version": "rev-9"}, "version: 'rev-9' is not an ISO 8601 instant"),
+        ({"language": "English"}, "language: 'English' is no language code: give one such as en, fr or zh-tw"),
+        ({"access": "vip"}, "access: Input should be 'public', 'registration', 'subscription' or 'protected'"),
+        ({"keywords": 7}, "keywords: Input should be a valid tuple"),
+        ({"noindex": "perhaps"}, "noindex: Input should be a valid boolean"),
+        ({"canonical_url": "javascript:alert(1)"}, "canonical_url: 'javascript:alert(1)' is not an absolute"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_field_and_what_to_do(data: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadArticle) as refusal:
+        read(**data)
+
+    assert said in str(refusal.value)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(BadArticle) as refusal:
+        read_delivery({"type": "article.published", "data": {"language": "!"}}, SITE, "cms", MORNING)
+
+    assert [line.partition(":")[0] for line in str(refusal.value).splitlines()] == ["id", "url", "title", "language"]
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ([], "the body is not a JSON object"),
+        ({"data": ARTICLE}, "type: is missing"),
+        ({"type": "article.published"}, "data: is missing"),
+        ({"type": "article.published", "timestamp": "now", "data": ARTICLE}, "timestamp: 'now' is not"),
+        ({"type": "article.published", "timestamp": 7, "data": ARTICLE}, "timestamp: "),
+    ],
+)
+def test_what_is_no_event_is_refused(document: object, said: str) -> None:
+    with pytest.raises(BadArticle, match=said.replace("(", r"\(")):
+        read_delivery(document, SITE, "cms", MORNING)
+
+
+def test_an_event_of_another_kind_is_none_of_ours() -> None:
+    with pytest.raises(UnknownType, match=r"contact\.created is not one of article\.published"):
+        read_delivery({"type": "contact.created", "data": {}}, SITE, "cms", MORNING)
+
+
+def test_an_event_of_the_bus_says_the_same_in_its_own_words() -> None:
+    envelope = {
+        "detail-type": "article.published",
+        "source": "wire",
+        "time": "2026-11-20T08:00:00Z",
+        "detail": ARTICLE | {"site": HOST},
+    }
+    event, unknown = read_bus_event(envelope, SITE, MORNING)
+
+    assert (event.source, event.id, event.timestamp, unknown) == ("wire", "1042", MORNING, [])
+
+
+def test_a_source_that_the_site_does_not_know_is_named_beside_those_it_knows() -> None:
+    with pytest.raises(BadArticle, match=r"source: 'blog' is not among the sources of www\.example\.com \(cms, wire\)"):
+        read_bus_event({"detail-type": "article.published", "source": "blog", "detail": ARTICLE}, SITE, MORNING)
+
+
+@pytest.mark.parametrize("text", ["", "7", "[]", "{}", '{"site": "x"}', json.dumps({"timestamp": 7}), '{"surprise": 1}'])
+def test_a_message_that_no_event_was_written_as_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="the message is no article event"):
+        from_message(text)

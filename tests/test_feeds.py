@@ -1,0 +1,217 @@
+"""Feeds as bytes: each case is a file in tests/feeds, with what is expected of it in its first comment."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.feed_documents import decode, read_document
+from stoppress.feeds import Entry, FeedError, FeedState, after_failure, after_success, parse_feed, to_events
+from stoppress.instants import iso
+from stoppress.site import Site
+
+CASES = sorted((Path(__file__).parent / "feeds").glob("*.xml"))
+URL = "https://www.example.com/news/feed.xml"
+NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
+SITE = Site(host="www.example.com", publication="Example News")
+RSS = (Path(__file__).parent / "feeds" / "rss.xml").read_text(encoding="utf-8")
+
+
+def expectation(body: bytes) -> dict[str, Any]:
+    comment = re.search(rb"<!-- (\{.*?\}) -->", body, re.DOTALL)
+    assert comment, "a case begins with a comment that says what is expected of it"
+    found: dict[str, Any] = json.loads(comment[1])
+    return found
+
+
+def shown(entry: Entry) -> dict[str, Any]:
+    return {
+        "guid": entry.guid,
+        "url": entry.url,
+        "title": entry.title,
+        "published_at": iso(entry.published_at) if entry.published_at else None,
+        "updated_at": iso(entry.updated_at) if entry.updated_at else None,
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_a_feed_is_read_as_its_first_comment_says(case: Path) -> None:
+    body = case.read_bytes()
+    expected = expectation(body)
+    site = Site(host="www.example.com", publication="Example News", timezone=expected.get("zone", "UTC"))
+    if "reject" in expected:
+        with pytest.raises(FeedError, match=expected["reject"]):
+            parse_feed(body, {}, URL, site)
+        return
+
+    entries = parse_feed(body, {}, URL, site)
+
+    assert [shown(entry) for entry in entries] == expected["entries"]
+    assert read_document(body, {}).cut_off is expected.get("cut_off", False)
+
+
+@pytest.mark.parametrize("body", [b"", b" \r\n", b"\xef\xbb\xbf"])
+def test_an_empty_body_is_no_empty_feed(body: bytes) -> None:
+    with pytest.raises(FeedError):
+        parse_feed(body, {}, URL, SITE)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+def test_an_encoding_is_seen_in_the_bytes_whatever_is_declared(encoding: str) -> None:
+    text = RSS.replace("Flood", "Überflutung")
+
+    entries = parse_feed(text.encode(encoding), {"content-type": "text/xml; charset=us-ascii"}, URL, SITE)
+
+    assert [entry.title for entry in entries] == ["Überflutung closes the harbour & the pier"]
+
+
+@pytest.mark.parametrize("content_type", ["", "text/xml", "text/xml; charset=iso-8859-1", "text/html", "garbage;;="])
+def test_what_the_server_says_of_the_encoding_does_not_spoil_utf_8(content_type: str) -> None:
+    assert decode("<rss>é</rss>".encode(), content_type) == "<rss>é</rss>"
+
+
+def test_the_servers_word_counts_where_the_document_has_none_and_is_not_utf_8() -> None:
+    assert decode("<rss>наводнение</rss>".encode("koi8-r"), "application/xml; charset=koi8-r") == "<rss>наводнение</rss>"
+
+
+def test_one_broken_character_does_not_spoil_the_rest_of_a_feed() -> None:
+    body = "<rss>élève à l'école, déjà été là-bas".encode() + "é".encode()[:1] + b"</rss>"
+
+    assert "élève à l'école" in decode(body, "")
+
+
+def test_a_body_that_names_a_file_is_not_opened(tmp_path: Path) -> None:
+    file = tmp_path / "feed.xml"
+    file.write_text(RSS, encoding="utf-8")
+
+    with pytest.raises(FeedError):
+        parse_feed(str(file).encode(), {}, URL, SITE)
+
+
+@pytest.mark.parametrize("codec", ["punycode", "unicode_escape", "utf-7", "no-such-thing"])
+def test_a_trap_for_an_encoding_is_not_stepped_into(codec: str) -> None:
+    assert decode(f'<?xml version="1.0" encoding="{codec}"?><rss>\\x41+AGE-</rss>'.encode() + b"\xe9", "").endswith("é")
+
+
+def entry(guid: str | None = None, url: str | None = "https://www.example.com/a", **said: Any) -> Entry:
+    return Entry(guid, url, **{"title": "Flood", "published_at": None, "updated_at": None, **said})
+
+
+def test_an_entry_becomes_an_event_of_the_source_feed() -> None:
+    published, updated = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
+    one = entry("1042", "http://www.example.com/a?utm_source=rss#top", published_at=published, updated_at=updated)
+
+    (event,), skipped = to_events([one], SITE, NOW)
+
+    assert (event.site, event.source, event.id, event.action) == ("www.example.com", "feed", "1042", "publish")
+    assert event.url == "https://www.example.com/a"
+    assert (event.published_at, event.updated_at, event.version, event.timestamp) == (published, updated, updated, NOW)
+    assert skipped == []
+
+
+def test_the_scheme_of_another_host_is_left_alone() -> None:
+    (event,), _ = to_events([entry(url="http://www.example.org/a")], SITE, NOW)
+
+    assert event.url == "http://www.example.org/a"
+
+
+def test_an_entry_without_a_guid_is_known_by_its_canonical_url() -> None:
+    (event,), _ = to_events([entry(None, "https://www.example.com/a?utm_medium=rss")], SITE, NOW)
+
+    assert event.id == "https://www.example.com/a"
+
+
+def test_a_very_long_guid_is_known_by_its_hash() -> None:
+    (event,), _ = to_events([entry("é" * 257)], SITE, NOW)
+    (short,), _ = to_events([entry("é" * 256)], SITE, NOW)
+
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", event.id)
+    assert short.id == "é" * 256
+
+
+def test_an_entry_without_a_web_address_is_left_out_with_its_reason() -> None:
+    events, skipped = to_events([entry("1", None), entry("2", "https://user@www.example.com/"), entry("3")], SITE, NOW)
+
+    assert [event.id for event in events] == ["3"]
+    assert "no http or https link" in skipped[0]
+    assert "user name" in skipped[1]
+
+
+def test_a_guid_that_several_pages_share_identifies_none_of_them() -> None:
+    pages = [entry("same", f"https://www.example.com/{name}") for name in "ab"]
+
+    events, _ = to_events(pages, SITE, NOW)
+
+    assert [event.id for event in events] == ["https://www.example.com/a", "https://www.example.com/b"]
+
+
+def test_of_one_article_named_twice_the_newer_entry_counts_and_of_equals_the_first() -> None:
+    old, new = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
+    again = [entry("1", title="Old", updated_at=old), entry("1", title="New", updated_at=new)]
+    equal = [entry("2", title="First"), entry("2", title="Second")]
+
+    events, _ = to_events(again + equal, SITE, NOW)
+
+    assert [event.title for event in events] == ["New", "First"]
+
+
+def test_a_version_is_never_in_the_future_so_that_it_can_be_corrected() -> None:
+    (event,), _ = to_events([entry(published_at=NOW + timedelta(days=400))], SITE, NOW)
+
+    assert event.version == NOW
+    assert event.published_at == NOW + timedelta(days=400)
+
+
+def test_a_feed_polled_in_one_minutes_run_is_due_in_the_run_an_interval_later() -> None:
+    state = after_success(FeedState(), datetime(2026, 11, 20, 8, 0, 58, tzinfo=UTC), interval_minutes=1)
+
+    assert state.is_due(datetime(2026, 11, 20, 8, 1, 1, tzinfo=UTC))
+    assert not state.is_due(datetime(2026, 11, 20, 8, 0, 59, tzinfo=UTC))
+
+
+def test_waiting_doubles_with_each_failure_up_to_an_hour_and_ends_with_success() -> None:
+    state, waits = FeedState(), []
+    for _ in range(8):
+        state = after_failure(state, NOW, 1, "no answer")
+        assert state.next_poll_at
+        waits.append((state.next_poll_at - NOW.replace(second=0)) // timedelta(minutes=1))
+
+    assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
+    assert (state.failures, state.last_error) == (8, "no answer")
+    well = after_success(state, NOW, 1)
+    assert (well.failures, well.last_error, well.last_success) == (0, None, NOW)
+
+
+def test_a_feed_that_is_polled_every_two_hours_is_not_polled_more_often_when_it_fails() -> None:
+    assert after_failure(FeedState(), NOW, 120, "no answer").next_poll_at == NOW.replace(second=0) + timedelta(hours=2)
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "wait"),
+    [
+        ("3600", timedelta(hours=1)),
+        ("Fri, 20 Nov 2026 10:00:30 GMT", timedelta(hours=2)),
+        ("999999999999999", timedelta(days=1)),
+        ("Fri, 20 Nov 2099 10:00:30 GMT", timedelta(days=1)),
+    ],
+)
+def test_a_server_is_left_alone_as_long_as_it_asks_but_not_longer_than_a_day(retry_after: str, wait: timedelta) -> None:
+    assert after_failure(FeedState(), NOW, 1, "busy", retry_after=retry_after).next_poll_at == NOW + wait
+
+
+@pytest.mark.parametrize("retry_after", ["", "soon", "-5", "Fri, 20 Nov 2020 10:00:30 GMT", "²"])
+def test_a_wish_that_cannot_be_read_changes_nothing(retry_after: str) -> None:
+    asked = after_failure(FeedState(), NOW, 1, "busy", retry_after=retry_after)
+
+    assert asked == after_failure(FeedState(), NOW, 1, "busy")
+
+
+def test_a_feed_that_is_gone_is_asked_once_a_day() -> None:
+    state = after_failure(FeedState(), NOW, 1, "the server answered 410", gone=True)
+
+    assert state.gone
+    assert state.next_poll_at == NOW.replace(second=0) + timedelta(days=1)
+    assert not after_success(state, NOW, 1).gone

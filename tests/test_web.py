@@ -1,0 +1,384 @@
+"""The door to the web, against a server on loopback that answers byte by byte what a test wants."""
+
+import gzip
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from stoppress import web
+
+HOST = "http://www.example.com"
+
+
+class Origin:
+    """A server that answers each path with fixed bytes, or lets a function do as it likes with the connection."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.answers: dict[str, bytes | Callable[[socket.socket], None]] = {}
+        self.requests: list[str] = []
+        self.closing = threading.Event()
+        self._tls = tls
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def answer(self, path: str, body: bytes = b"", status: str = "200 OK", **headers: str) -> None:
+        lines = [f"HTTP/1.1 {status}", *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items())]
+        if "content_length" not in headers:
+            lines.append(f"content-length: {len(body)}")
+        self.answers[path] = "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+    def close(self) -> None:
+        self.closing.set()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            served = self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
+            with served:
+                request = b""
+                while b"\r\n\r\n" not in request:
+                    request += served.recv(65_536)
+                self.requests.append(request.decode("latin-1"))
+                answer = self.answers[request.decode("latin-1").split(" ")[1]]
+                if callable(answer):
+                    answer(served)
+                else:
+                    served.sendall(answer)
+
+
+@pytest.fixture
+def origin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
+    """A server that stands for every host and scheme."""
+    server = Origin()
+    monkeypatch.setattr(web, "pool_to", lambda *_: urllib3.HTTPConnectionPool("127.0.0.1", server.port))
+    yield server
+    server.close()
+
+
+def test_an_answer_comes_with_its_headers_in_small_letters(origin: Origin) -> None:
+    origin.answer("/feed?a=1&b=%20x", b"<rss/>", ETag='W/"é1"'.encode().decode("latin-1"), Last_Modified="Fri")
+
+    answer = web.fetch(f"{HOST}/feed?a=1&b=%20x#top", {"If-None-Match": '"v1"'})
+
+    assert (answer.status, answer.body, answer.headers["last-modified"]) == (200, b"<rss/>", "Fri")
+    assert (answer.url, answer.permanent_url) == (f"{HOST}/feed?a=1&b=%20x#top", None)
+    (request,) = origin.requests
+    assert "\r\nHost: www.example.com\r\n" in request
+    assert '\r\nIf-None-Match: "v1"\r\n' in request
+    assert f"\r\nUser-Agent: {web.USER_AGENT}\r\n" in request
+
+
+def test_an_etag_goes_back_as_it_came(origin: Origin) -> None:
+    origin.answer("/feed", etag="W/\"caf\xe9 'quoted'\"")
+    etag = web.fetch(f"{HOST}/feed").headers["etag"]
+
+    web.fetch(f"{HOST}/feed", {"If-None-Match": etag})
+
+    assert f"\r\nIf-None-Match: W/\"caf\xe9 'quoted'\"\r\n" in origin.requests[1]
+
+
+def test_an_address_beyond_ascii_is_escaped_once(origin: Origin) -> None:
+    origin.answer("/fl%C3%BCt%20%5Ba?q=%C3%A9%26", b"found")
+
+    assert web.fetch(f"{HOST}/flüt%20%5Ba?q=é%26").body == b"found"
+
+
+def test_a_status_is_no_error(origin: Origin) -> None:
+    origin.answer("/feed", status="404 Not Found")
+
+    assert web.fetch(f"{HOST}/feed").status == 404
+
+
+def test_permanent_redirects_are_remembered_up_to_the_first_that_is_not(origin: Origin) -> None:
+    origin.answer("/1", status="301 Moved", location="/2")
+    origin.answer("/2", status="308 Moved", location="https://new.example.com/3")
+    origin.answer("/3", status="302 Found", location="4")
+    origin.answer("/4", status="301 Moved", location="/5")
+    origin.answer("/5", b"here")
+
+    answer = web.fetch(f"{HOST}/1")
+
+    assert (answer.body, answer.url) == (b"here", "https://new.example.com/5")
+    assert answer.permanent_url == "https://new.example.com/3"
+
+
+@pytest.mark.parametrize(("redirects", "arrives"), [(5, True), (6, False)])
+def test_five_redirects_are_followed_and_no_more(origin: Origin, redirects: int, arrives: bool) -> None:
+    for number in range(redirects):
+        origin.answer(f"/{number}", status="302 Found", location=f"/{number + 1}")
+    origin.answer(f"/{redirects}", b"here")
+
+    if arrives:
+        assert web.fetch(f"{HOST}/0").body == b"here"
+    else:
+        with pytest.raises(web.TooManyRedirects):
+            web.fetch(f"{HOST}/0")
+
+
+def test_a_loop_of_redirects_ends(origin: Origin) -> None:
+    origin.answer("/loop", status="301 Moved", location="/loop")
+
+    with pytest.raises(web.TooManyRedirects):
+        web.fetch(f"{HOST}/loop")
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["http://www.example.com/b", "file:///etc/hostname", "//user:secret@www.example.com/b", "https://[::1", "gopher://x"],
+)
+def test_a_redirect_to_where_we_do_not_go_is_refused(origin: Origin, location: str) -> None:
+    origin.answer("/a", status="302 Found", location=location)
+
+    with pytest.raises((web.Refused, web.Unreachable)):
+        web.fetch("https://www.example.com/a")
+    assert len(origin.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://www.example.com/", "www.example.com/feed", "http:///feed", "http://a:b@www.example.com/", "http://x:y/"]
+)
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(web.Refused):
+        web.fetch(url)
+
+
+def test_gzip_is_decompressed_by_what_the_bytes_are(origin: Origin) -> None:
+    packed = gzip.compress(b"<rss/>")
+    origin.answer("/as-told", packed, content_encoding="gzip")
+    origin.answer("/not-told", packed)
+    origin.answer("/told-wrongly", b"<rss/>", content_encoding="gzip")
+    origin.answer("/with-a-greeting", packed + b"<!-- cached -->", content_encoding="gzip")
+    origin.answer("/in-two-parts", gzip.compress(b"<r") + gzip.compress(b"ss/>"), content_encoding="gzip")
+
+    for path in ("/as-told", "/not-told", "/told-wrongly", "/with-a-greeting", "/in-two-parts"):
+        assert web.fetch(HOST + path).body == b"<rss/>"
+
+
+def test_an_encoding_that_was_not_asked_for_is_named(origin: Origin) -> None:
+    origin.answer("/feed", b"\x00\x01", content_encoding="br")
+
+    with pytest.raises(web.Unreachable, match="'br'"):
+        web.fetch(f"{HOST}/feed")
+
+
+def test_a_gzip_bomb_ends_at_the_limit(origin: Origin) -> None:
+    origin.answer("/bomb", gzip.compress(b"\0" * (web.BODY_BYTES_MAX + 1)), content_encoding="gzip")
+    origin.answer("/large", gzip.compress(b"\0" * web.BODY_BYTES_MAX), content_encoding="gzip")
+
+    with pytest.raises(web.TooLarge):
+        web.fetch(f"{HOST}/bomb")
+    assert len(web.fetch(f"{HOST}/large").body) == web.BODY_BYTES_MAX
+
+
+def test_a_body_without_end_stops_at_the_limit(origin: Origin) -> None:
+    def pour(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        while not origin.closing.is_set():
+            connection.sendall(b"x" * 65_536)
+
+    origin.answers["/feed"] = pour
+
+    with pytest.raises(web.TooLarge):
+        web.fetch(f"{HOST}/feed")
+
+
+def test_a_body_that_is_shorter_than_announced_is_returned_as_far_as_it_came(origin: Origin) -> None:
+    origin.answer("/feed", b"<rss><channel>", content_length="5000")
+    origin.answers["/chunked"] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n<rss>\r\n50\r\n<chan"
+    origin.answer("/packed", gzip.compress(b"<rss>" * 5_000)[:-40], content_encoding="gzip")
+
+    assert web.fetch(f"{HOST}/feed").body == b"<rss><channel>"
+    assert web.fetch(f"{HOST}/chunked").body.startswith(b"<rss>")
+    assert web.fetch(f"{HOST}/packed").body.startswith(b"<rss><rss>")
+
+
+@pytest.mark.parametrize("start", [b"HTTP/1.1 200 OK\r\nx-slow: ", b"HTTP/1.1 200 OK\r\n\r\n", b""])
+def test_an_answer_that_drips_in_byte_by_byte_ends_at_the_deadline(
+    origin: Origin, monkeypatch: pytest.MonkeyPatch, start: bytes
+) -> None:
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(start)
+        while not origin.closing.wait(0.01):
+            connection.sendall(b"x")
+
+    origin.answers["/feed"] = drip
+    monkeypatch.setattr(web, "FETCH_SECONDS_MAX", 0.2)
+
+    with pytest.raises(web.TooSlow):
+        web.fetch(f"{HOST}/feed")
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 abc\r\n\r\n"])
+def test_what_is_no_answer_is_unreachable(origin: Origin, answer: bytes) -> None:
+    origin.answers["/feed"] = answer
+
+    with pytest.raises(web.Unreachable):
+        web.fetch(f"{HOST}/feed")
+
+
+def test_a_server_that_is_not_there_is_unreachable(origin: Origin) -> None:
+    origin.close()
+
+    with pytest.raises(web.Unreachable, match=r"www\.example\.com"):
+        web.fetch(f"{HOST}/feed")
+
+
+NOT_PUBLIC = """
+    127.0.0.1 127.8.8.8 0.0.0.0 0.1.2.3 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 169.254.170.2
+    100.64.0.1 100.127.255.255 192.0.0.8 192.0.2.1 192.88.99.1 198.18.0.1 198.51.100.1 203.0.113.1 224.0.0.1
+    239.255.255.250 240.0.0.1 255.255.255.255
+    :: ::1 ::7f00:1 ::ffff:127.0.0.1 ::ffff:8.8.8.8 64:ff9b::7f00:1 64:ff9b::808:808 64:ff9b:1::1 2001::1 2001:db8::1
+    2002:7f00:1:: fc00::1 fd00:ec2::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1 100::1
+""".split()
+
+
+def answers(*addresses: str) -> Callable[..., list[tuple[Any, ...]]]:
+    return lambda host, port, **_: [(None, None, None, "", (address, port)) for address in addresses]
+
+
+@pytest.mark.parametrize("address", NOT_PUBLIC)
+def test_an_address_that_is_not_public_is_refused(address: str) -> None:
+    with pytest.raises(web.Refused, match="not public"):
+        web.pool_to("http", "www.example.com", 80, answers(address))
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
+def test_a_public_address_is_connected_to(address: str) -> None:
+    assert web.pool_to("http", "www.example.com", 80, answers(address)).host == address
+
+
+def test_one_address_that_is_not_public_is_enough_to_refuse_a_host() -> None:
+    with pytest.raises(web.Refused, match=r"10\.0\.0\.1"):
+        web.pool_to("http", "www.example.com", 80, answers("8.8.8.8", "10.0.0.1"))
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost", "[::1]", "[::ffff:7f00:1]"])
+def test_a_number_in_disguise_is_looked_at_as_an_address(host: str) -> None:
+    with pytest.raises((web.Refused, web.Unreachable)):
+        web.fetch(f"http://{host}/")
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("http", 8080), ("http", 443), ("https", 80), ("ftp", 21), ("http", 22)])
+def test_other_ports_are_refused(scheme: str, port: int) -> None:
+    with pytest.raises(web.Refused, match="port"):
+        web.pool_to(scheme, "www.example.com", port, answers("8.8.8.8"))
+
+
+def test_a_host_without_an_address_is_unreachable() -> None:
+    def unknown(*_: Any, **__: Any) -> list[tuple[Any, ...]]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    for resolve in (unknown, answers()):
+        with pytest.raises(web.Unreachable, match="has no address"):
+            web.pool_to("http", "www.example.com", 80, resolve)
+
+
+def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, trap = Origin(), Origin()
+    server.answer("/feed", b"the server that was checked")
+    lookups: list[str] = []
+    really = socket.getaddrinfo
+
+    def rebinding(host: str, port: int, *args: Any, **kwargs: Any) -> Any:
+        if host == "rebinding.example.com":
+            lookups.append(host)
+            # Public is what the first answer is taken for here; a second would lead to the trap.
+            return really("127.0.0.1" if len(lookups) == 1 else "127.0.0.2", port, *args, **kwargs)
+        return really(host, port, *args, **kwargs)
+
+    pool_to = web.pool_to
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
+    monkeypatch.setattr(web, "pool_to", lambda *place: pool_to(*place, rebinding))
+    monkeypatch.setattr(web, "PORTS", {"http": server.port})
+    monkeypatch.setattr(web, "is_public", lambda address: address == ipaddress.ip_address("127.0.0.1"))
+
+    answer = web.fetch(f"http://rebinding.example.com:{server.port}/feed")
+
+    assert answer.body == b"the server that was checked"
+    assert lookups == ["rebinding.example.com"]
+    assert trap.requests == []
+    server.close()
+    trap.close()
+
+
+def test_the_address_is_checked_again_at_each_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Origin()
+    server.answer("/feed", status="302 Found", location=f"http://inside.example.com:{server.port}/secret")
+    pool_to = web.pool_to
+    addresses = {"www.example.com": "127.0.0.1", "inside.example.com": "169.254.169.254"}
+    monkeypatch.setattr(web, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers(addresses[host])))
+    monkeypatch.setattr(web, "PORTS", {"http": server.port})
+    monkeypatch.setattr(web, "is_public", lambda address: address.is_loopback)
+
+    with pytest.raises(web.Refused, match=r"169\.254\.169\.254"):
+        web.fetch(f"http://www.example.com:{server.port}/feed")
+    server.close()
+
+
+def certificate_for(host: str, folder: Path) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    unlocked = serialization.NoEncryption()
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, unlocked)
+    file = folder / "certificate.pem"
+    file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return file
+
+
+def test_a_certificate_is_checked_against_the_name_though_the_connection_goes_to_an_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = certificate_for("www.example.com", tmp_path)
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(file)
+    server = Origin(served)
+    server.answer("/feed", b"<rss/>")
+    pool_to = web.pool_to
+    monkeypatch.setattr(web, "pool_to", lambda *place: pool_to(*place, answers("127.0.0.1")))
+    monkeypatch.setattr(web, "PORTS", {"https": server.port})
+    monkeypatch.setattr(web, "is_public", lambda address: address.is_loopback)
+
+    with pytest.raises(web.Unreachable, match="certificate"):
+        web.fetch(f"https://www.example.com:{server.port}/feed")
+    trusting = ssl.create_default_context(cafile=str(file))
+    monkeypatch.setattr(web, "_tls", lambda: trusting)
+    assert web.fetch(f"https://www.example.com:{server.port}/feed").body == b"<rss/>"
+    with pytest.raises(web.Unreachable, match="certificate"):
+        web.fetch(f"https://other.example.com:{server.port}/feed")
+    server.close()

@@ -74,7 +74,9 @@ def test_what_the_server_says_of_the_encoding_does_not_spoil_utf_8(content_type:
 
 
 def test_the_servers_word_counts_where_the_document_has_none_and_is_not_utf_8() -> None:
-    assert decode("<rss>наводнение</rss>".encode("koi8-r"), "application/xml; charset=koi8-r") == "<rss>наводнение</rss>"
+    assert (
+        decode("<rss>наводнение</rss>".encode("koi8-r"), "application/xml; charset=koi8-r") == "<rss>наводнение</rss>"
+    )
 
 
 def test_one_broken_character_does_not_spoil_the_rest_of_a_feed() -> None:

@@ -43,6 +43,8 @@ class Origin:
 
     def close(self) -> None:
         self.closing.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # which, unlike close, ends the waiting for a connection
         self._listener.close()
 
     def _serve(self) -> None:
@@ -96,7 +98,7 @@ def test_an_etag_goes_back_as_it_came(origin: Origin) -> None:
 
     web.fetch(f"{HOST}/feed", {"If-None-Match": etag})
 
-    assert f"\r\nIf-None-Match: W/\"caf\xe9 'quoted'\"\r\n" in origin.requests[1]
+    assert "\r\nIf-None-Match: W/\"caf\xe9 'quoted'\"\r\n" in origin.requests[1]
 
 
 def test_an_address_beyond_ascii_is_escaped_once(origin: Origin) -> None:
@@ -146,7 +148,13 @@ def test_a_loop_of_redirects_ends(origin: Origin) -> None:
 
 @pytest.mark.parametrize(
     "location",
-    ["http://www.example.com/b", "file:///etc/hostname", "//user:secret@www.example.com/b", "https://[::1", "gopher://x"],
+    [
+        "http://www.example.com/b",
+        "file:///etc/hostname",
+        "//user:secret@www.example.com/b",
+        "https://[::1",
+        "gopher://x",
+    ],
 )
 def test_a_redirect_to_where_we_do_not_go_is_refused(origin: Origin, location: str) -> None:
     origin.answer("/a", status="302 Found", location=location)
@@ -157,7 +165,8 @@ def test_a_redirect_to_where_we_do_not_go_is_refused(origin: Origin, location: s
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://www.example.com/", "www.example.com/feed", "http:///feed", "http://a:b@www.example.com/", "http://x:y/"]
+    "url",
+    ["ftp://www.example.com/", "www.example.com/feed", "http:///feed", "http://a:b@www.example.com/", "http://x:y/"],
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(web.Refused):
@@ -274,7 +283,9 @@ def test_one_address_that_is_not_public_is_enough_to_refuse_a_host() -> None:
         web.pool_to("http", "www.example.com", 80, answers("8.8.8.8", "10.0.0.1"))
 
 
-@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost", "[::1]", "[::ffff:7f00:1]"])
+@pytest.mark.parametrize(
+    "host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost", "[::1]", "[::ffff:7f00:1]"]
+)
 def test_a_number_in_disguise_is_looked_at_as_an_address(host: str) -> None:
     with pytest.raises((web.Refused, web.Unreachable)):
         web.fetch(f"http://{host}/")
@@ -312,7 +323,7 @@ def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_throug
 
     pool_to = web.pool_to
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    monkeypatch.setattr(web, "pool_to", lambda *place: pool_to(*place, rebinding))
+    monkeypatch.setattr(web, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, rebinding))
     monkeypatch.setattr(web, "PORTS", {"http": server.port})
     monkeypatch.setattr(web, "is_public", lambda address: address == ipaddress.ip_address("127.0.0.1"))
 
@@ -330,7 +341,9 @@ def test_the_address_is_checked_again_at_each_redirect(monkeypatch: pytest.Monke
     server.answer("/feed", status="302 Found", location=f"http://inside.example.com:{server.port}/secret")
     pool_to = web.pool_to
     addresses = {"www.example.com": "127.0.0.1", "inside.example.com": "169.254.169.254"}
-    monkeypatch.setattr(web, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers(addresses[host])))
+    monkeypatch.setattr(
+        web, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers(addresses[host]))
+    )
     monkeypatch.setattr(web, "PORTS", {"http": server.port})
     monkeypatch.setattr(web, "is_public", lambda address: address.is_loopback)
 
@@ -370,7 +383,7 @@ def test_a_certificate_is_checked_against_the_name_though_the_connection_goes_to
     server = Origin(served)
     server.answer("/feed", b"<rss/>")
     pool_to = web.pool_to
-    monkeypatch.setattr(web, "pool_to", lambda *place: pool_to(*place, answers("127.0.0.1")))
+    monkeypatch.setattr(web, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers("127.0.0.1")))
     monkeypatch.setattr(web, "PORTS", {"https": server.port})
     monkeypatch.setattr(web, "is_public", lambda address: address.is_loopback)
 

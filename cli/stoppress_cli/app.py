@@ -17,9 +17,7 @@ _Scenario = Annotated[Path, typer.Argument(help="Scenario file: JSON Lines, one 
 _Template = Annotated[
     Path | None, typer.Option("--template", help="Another template.yaml than this checkout's.", show_default=False)
 ]
-_Log = Annotated[
-    Path | None, typer.Option("--log", help="File for all that the functions print.", show_default=False)
-]
+_Log = Annotated[Path | None, typer.Option("--log", help="File for all that the functions print.", show_default=False)]
 _Dynamodb = Annotated[
     str | None,
     typer.Option("--dynamodb", help="URL of another DynamoDB endpoint, e.g. of DynamoDB Local.", show_default=False),
@@ -48,9 +46,7 @@ def play(
 
 @app.command()
 def up(
-    scenario: Annotated[
-        Path | None, typer.Argument(help="Scenario to play first.", show_default=False)
-    ] = None,
+    scenario: Annotated[Path | None, typer.Argument(help="Scenario to play first.", show_default=False)] = None,
     port: _Port = 8000,
     host: _Host = "127.0.0.1",
     log: _Log = None,

@@ -49,12 +49,8 @@ class Schedule:
     fired: int | None = None
 
     def due(self, now: datetime) -> bool:
-        """Whether a whole period has begun since it fired last; the first question only starts the count."""
-        period = int(now.timestamp()) // self.period_s
-        if self.fired is None:
-            self.fired = period
-            return False
-        return period > self.fired
+        """Whether a whole period has begun since it fired last; what never fired is due."""
+        return self.fired is None or int(now.timestamp()) // self.period_s > self.fired
 
     def fire(self, now: datetime) -> Json:
         """The event to invoke the target with; this period is done."""
@@ -220,5 +216,3 @@ def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
         mock.patch.object(SimpleSystemManagerBackend, "put_parameter", put_parameter_and_tell),
     ):
         yield
-
-

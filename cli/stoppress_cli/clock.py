@@ -1,6 +1,7 @@
 """The clock of a stack: virtual while a scenario plays, the machine's own while `up` serves."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import time_machine
 
@@ -10,7 +11,7 @@ class Clock:
 
     def __init__(self) -> None:
         self._travel: time_machine.travel | None = None
-        self._coordinates: time_machine.Coordinates | None = None
+        self._coordinates: Any = None
 
     @property
     def virtual(self) -> bool:

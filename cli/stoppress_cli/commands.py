@@ -132,5 +132,3 @@ def run_demo(once: bool, host: str, port: int, log: Path | None, template: Path 
     from stoppress_cli.demo import demonstrate
 
     return demonstrate(once, host, port, log, template)
-
-

@@ -10,8 +10,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from stoppress_cli import files
-from stoppress_cli import player as playing
+from stoppress_cli import files, player as playing
 from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, console, errors, find_template, opened, print_report
 from stoppress_cli.scenario import Line, parse
 from stoppress_cli.serving import PortInUse, Server

@@ -145,5 +145,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | set):
         return [_plain(part) for part in value]
     return value
-
-

@@ -131,7 +131,7 @@ class Function:
         self._path = folder / (module.replace(".", "/") + ".py")
         self._module: ModuleType | None = None
 
-    def environment(self) -> dict[str, str]:
+    def variables_set(self) -> dict[str, str]:
         """The variables of the template and those that Lambda itself sets."""
         return self.variables | {
             "AWS_LAMBDA_FUNCTION_NAME": self.name,
@@ -145,21 +145,21 @@ class Function:
         """Calls the handler with a copy of `event` made of JSON only. An error of the handler is in the result."""
         context = Context(self.name, self.memory_mib, self.timeout_s)
         self.invocations += 1
-        with _environment(self.environment()), redirect_stdout(OUTPUT):
+        with environment(self.variables_set()), redirect_stdout(OUTPUT):
             try:
                 handler = getattr(self._load(), self._attribute)
                 payload = json.loads(json.dumps(handler(json.loads(json.dumps(event)), context)))
                 return Result(payload=payload, request_id=context.aws_request_id)
             except TemplateError:
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever a function raises is Lambda's to report
                 self.errors += 1
                 report = {
                     "errorMessage": str(error),
                     "errorType": type(error).__name__,
                     "stackTrace": traceback.format_exception(error),
                 }
-                print(json.dumps({"function": self.name, "requestId": context.aws_request_id, **report}))
+                OUTPUT.write(json.dumps({"function": self.name, "requestId": context.aws_request_id, **report}) + "\n")
                 return Result(error=report, request_id=context.aws_request_id)
 
     def _load(self) -> ModuleType:
@@ -169,7 +169,8 @@ class Function:
             # Five modules are called app: each gets a name of its own.
             name = f"stoppress_function_{self.folder.name}_{next(_loaded)}"
             spec = importlib.util.spec_from_file_location(name, self._path)
-            assert spec is not None and spec.loader is not None
+            assert spec is not None
+            assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
             sys.modules[name] = module
             spec.loader.exec_module(module)
@@ -183,15 +184,19 @@ def _variables(properties: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Adds variables to the process's environment while the block runs; nothing of one function reaches another."""
+def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Sets variables (None: removes them) while the block runs; afterwards all are as they were."""
     before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
+    _set(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

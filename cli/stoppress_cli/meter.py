@@ -137,8 +137,8 @@ def capacity(
         if response.status_code != 200 and operation == "TransactWriteItems":
             # A cancelled transaction is charged for the items it would have written.
             after = [item_bytes(item) for _, item in keys]
-        units = sum(write_units(max(old, new)) for old, new in zip(before, after, strict=True)) * factor
-        return response, 0.0, float(units)
+        written = sum(write_units(max(old, new)) for old, new in zip(before, after, strict=True)) * factor
+        return response, 0.0, float(written)
     if response.status_code != 200:
         return response, 0.0, 0.0
     consistent = bool(request.get("ConsistentRead"))
@@ -151,7 +151,7 @@ def capacity(
             found = json.loads(response.content).get("Items", [])
             return response, read_units(sum(map(item_bytes, found)), consistent), 0.0
         case "BatchGetItem":
-            units = sum(
+            units = math.fsum(
                 read_units(item_bytes(read_item(table, key)), bool(wanted.get("ConsistentRead")))
                 for table, wanted in request["RequestItems"].items()
                 for key in wanted["Keys"]
@@ -159,7 +159,7 @@ def capacity(
             return response, units, 0.0
         case "TransactGetItems":
             gets = [part["Get"] for part in request["TransactItems"]]
-            units = sum(
+            units = math.fsum(
                 TRANSACTION_FACTOR * read_units(item_bytes(read_item(get["TableName"], get["Key"])), True)
                 for get in gets
             )

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.comparisons import get_comparison_func
 from moto.dynamodb.models import DynamoDBBackend
@@ -55,7 +54,7 @@ def _transact_write_items(self: DynamoDBBackend, transact_items: list[dict[str, 
     tables = self.tables
     # moto copies `self.tables[name]` for its own rollback and puts the copy back: both go to this stand-in,
     # where the copy is the table itself.
-    self.tables = _Uncopied(tables)  # type: ignore[assignment]
+    self.tables = _Uncopied(tables)
     try:
         _transact(self, transact_items)
     except Exception:
@@ -93,7 +92,8 @@ class _Uncopyable:
 
 def _item(table: Table, pk: DynamoType, sk: DynamoType | None) -> Item | None:
     found: Any = table.items.get(pk)
-    return found.get(sk) if found is not None and table.has_range_key else found
+    item: Item | None = found.get(sk) if found is not None and table.has_range_key else found
+    return item
 
 
 def _put_back(table: Table, pk: DynamoType, sk: DynamoType | None, item: Item | None) -> None:
@@ -133,7 +133,7 @@ def _query_partition(
     if scan_index_forward is False:
         rows.reverse()
     if exclusive_start_key:
-        start = DynamoType(exclusive_start_key[self.range_key_attr]).cast_value
+        start = DynamoType(exclusive_start_key[str(self.range_key_attr)]).cast_value
         rows = [row for row in rows if (row[0] < start if scan_index_forward is False else row[0] > start)]
     results: list[Item] = []
     evaluated_bytes = 0
@@ -233,6 +233,3 @@ def applied() -> Iterator[None]:
         mock.patch.object(Queue, "attributes", property(_OnDemand)),
     ):
         yield
-
-
-

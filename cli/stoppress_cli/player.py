@@ -33,7 +33,9 @@ class Report:
 class Player:
     """Plays lines one after the other; `say(line, text)` hears one short text a step."""
 
-    def __init__(self, stack: Stack, feeds: FeedServer, path: Path, out: Path, say: Callable[[Line, str], None]) -> None:
+    def __init__(
+        self, stack: Stack, feeds: FeedServer, path: Path, out: Path, say: Callable[[Line, str], None]
+    ) -> None:
         self.stack = stack
         self.report = Report()
         self.sites: dict[str, dict[str, Any]] = {}
@@ -108,7 +110,9 @@ class Player:
         self.answer = self.stack.request(request)
         self.stack.sources.drain_deep_queues()
         text = self.answer.body.decode("utf-8", "replace")
-        return f"{step.method.upper()} {path} → {self.answer.status}" + (f" {text}" if self.answer.status >= 300 else "")
+        return f"{step.method.upper()} {path} → {self.answer.status}" + (
+            f" {text}" if self.answer.status >= 300 else ""
+        )
 
     def _signed(self, line: Line, request: Request) -> Request:
         parts = [urllib.parse.unquote(part) for part in request.path.strip("/").split("/")]
@@ -119,7 +123,9 @@ class Player:
         if name := settings.get("secret"):
             client = self.stack.client("secretsmanager")
             try:
-                secret = client.get_secret_value(SecretId=f"{self.stack.variable('SECRETS_PATH')}/{name}")["SecretString"]
+                secret = client.get_secret_value(SecretId=f"{self.stack.variable('SECRETS_PATH')}/{name}")[
+                    "SecretString"
+                ]
             except client.exceptions.ResourceNotFoundException:
                 raise self._error(line, f"the secret {name} does not exist; put a `secret` step before") from None
         try:

@@ -39,7 +39,7 @@ def receive(source: Queue, count: int) -> list[Message]:
 def _receive(source: Queue, count: int, now: float) -> list[Message]:
     taken: list[Message] = []
     dead: list[Message] = []
-    limit = (source.redrive_policy or {}).get("maxReceiveCount")  # type: ignore[attr-defined]
+    limit = (source.redrive_policy or {}).get("maxReceiveCount")
     for message in source._messages:
         if len(taken) == count:
             break

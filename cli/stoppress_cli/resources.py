@@ -29,6 +29,10 @@ def _arn(service: str, rest: str) -> str:
     return f"arn:aws:{service}:{REGION}:{ACCOUNT}:{rest}"
 
 
+def _named(name: str) -> Names:
+    return name, {}
+
+
 def _queue(name: str) -> Names:
     return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}", {"Arn": _arn("sqs", name), "QueueName": name}
 
@@ -50,14 +54,14 @@ _NAMES: dict[str, Callable[[str], Names]] = {
     "AWS::DynamoDB::Table": _table,
     "AWS::Events::EventBus": lambda name: (name, {"Arn": _arn("events", f"event-bus/{name}"), "Name": name}),
     "AWS::Events::Rule": lambda name: (name, {"Arn": _arn("events", f"rule/{name}")}),
-    "AWS::Lambda::EventInvokeConfig": lambda name: (name, {}),
-    "AWS::Lambda::EventSourceMapping": lambda name: (name, {}),
+    "AWS::Lambda::EventInvokeConfig": _named,
+    "AWS::Lambda::EventSourceMapping": _named,
     "AWS::Lambda::Function": lambda name: (name, {"Arn": _arn("lambda", f"function:{name}")}),
     "AWS::S3::Bucket": _bucket,
     "AWS::Scheduler::Schedule": lambda name: (name, {"Arn": _arn("scheduler", f"schedule/default/{name}")}),
     "AWS::SecretsManager::Secret": lambda name: (_arn("secretsmanager", f"secret:{name}"), {}),
     "AWS::SQS::Queue": _queue,
-    "AWS::SSM::Parameter": lambda name: (name, {}),
+    "AWS::SSM::Parameter": _named,
 }
 
 # Names of what does not run here, for the properties that point there.
@@ -107,7 +111,7 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
     for logical, resource in present.items():
         kind = resource["Type"]
         if kind in NOT_RUN:
-            names[logical] = _OTHER.get(kind, lambda name: (name, {}))(f"{stack_name}-{logical}")
+            names[logical] = _OTHER.get(kind, _named)(f"{stack_name}-{logical}")
         elif kind in _NAMES:
             given = resource.get("Properties", {}).get(_NAME_PROPERTY.get(kind, ""))
             names[logical] = _NAMES[kind](nameless.resolve(given) if given else f"{stack_name}-{logical}")

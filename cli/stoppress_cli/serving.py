@@ -45,8 +45,12 @@ class Server:
         except OSError as error:
             listener.close()
             if error.errno == errno.EADDRINUSE:
-                raise PortInUse(f"port {port} of {host} is in use; end what listens there, or give another --port") from None
-            raise PortInUse(f"cannot listen on port {port} of {host}: {error.strerror}; give another --host or --port") from None
+                raise PortInUse(
+                    f"port {port} of {host} is in use; end what listens there, or give another --port"
+                ) from None
+            raise PortInUse(
+                f"cannot listen on port {port} of {host}: {error.strerror}; give another --host or --port"
+            ) from None
         listener.listen(128)
         self._listener = listener
         bound = listener.getsockname()[1]
@@ -60,7 +64,9 @@ class Server:
         self._stack.clock.release()
         ticker = threading.Thread(target=self._tick, daemon=True)
         ticker.start()
-        before = signal.signal(signal.SIGTERM, _interrupt) if threading.current_thread() is threading.main_thread() else None
+        before = (
+            signal.signal(signal.SIGTERM, _interrupt) if threading.current_thread() is threading.main_thread() else None
+        )
         try:
             self._server.serve_forever()
         except KeyboardInterrupt:
@@ -139,7 +145,10 @@ class Server:
             except ClientError:
                 return Answer(404, {"content-type": "text/plain"}, f"no file {name} of {own or 'any site'}\n".encode())
             headers = {header: found[given] for given, header in _KEPT.items() if found.get(given)}
-            headers |= {"etag": found["ETag"], "last-modified": found["ResponseMetadata"]["HTTPHeaders"]["last-modified"]}
+            headers |= {
+                "etag": found["ETag"],
+                "last-modified": found["ResponseMetadata"]["HTTPHeaders"]["last-modified"],
+            }
             if found["ETag"] in request.headers.get("if-none-match", "").replace("W/", ""):
                 return Answer(304, headers, b"")
             return Answer(200, headers, found["Body"].read())

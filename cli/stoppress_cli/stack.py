@@ -1,10 +1,7 @@
 """The stack on one machine, built from template.yaml: what it names is made in moto, what calls functions is driven."""
 
 import contextlib
-import json
 import os
-import secrets
-import string
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -16,32 +13,23 @@ from typing import Any, Self, TextIO
 import boto3
 from moto import mock_aws
 
-from stoppress_cli import bus, moto_fixes, resources
+from stoppress_cli import bus, making, moto_fixes, resources
 from stoppress_cli.clock import Clock
-from stoppress_cli.functions import OUTPUT, Function
+from stoppress_cli.functions import OUTPUT, Function, environment
 from stoppress_cli.gateway import Answer, Request
-from stoppress_cli.resources import Resource, check_properties
+from stoppress_cli.resources import Resource
 from stoppress_cli.sources import Sources
 from stoppress_cli.stream import EndpointReader, MotoReader, Reader
-from stoppress_cli.template import REGION, STACK_NAME, Json, TemplateError, load
+from stoppress_cli.template import REGION, STACK_NAME, TemplateError, load
 from stoppress_cli.wire import LOCK, Wire
 
 PARAMETER_CACHE_S = 60  # how long Powertools' parameters (secrets) may be kept by the functions
 
-_TABLE = {
-    "AttributeDefinitions", "BillingMode", "DeletionProtectionEnabled", "GlobalSecondaryIndexes", "KeySchema",
-    "PointInTimeRecoverySpecification", "SSESpecification", "StreamSpecification", "TableName",
-    "TimeToLiveSpecification",
-}  # fmt: skip
-_BUCKET = {
-    "BucketEncryption", "BucketName", "LifecycleConfiguration", "OwnershipControls", "PublicAccessBlockConfiguration",
-    "VersioningConfiguration",
-}  # fmt: skip
-_QUEUE = {
-    "DelaySeconds", "MessageRetentionPeriod", "QueueName", "RedrivePolicy", "SqsManagedSseEnabled", "VisibilityTimeout",
-}  # fmt: skip
-
-_ENVIRONMENT = {
+# None: not set. Whatever this machine's owner has configured, no account is met and no endpoint but moto.
+_ENVIRONMENT: dict[str, str | None] = {
+    "AWS_PROFILE": None,
+    "AWS_DEFAULT_PROFILE": None,
+    "AWS_ENDPOINT_URL": None,
     "AWS_DEFAULT_REGION": REGION,
     "AWS_REGION": REGION,
     "AWS_CONFIG_FILE": os.devnull,
@@ -90,7 +78,7 @@ class Stack:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opening:
-            opening.enter_context(_environment(_ENVIRONMENT | self._endpoints()))
+            opening.enter_context(environment(_ENVIRONMENT | self._endpoints()))
             opening.enter_context(_on_path(self._layers))
             opening.callback(self.clock.release)
             if self._start is not None:
@@ -137,12 +125,15 @@ class Stack:
 
     def forget_parameters(self) -> None:
         """Empties the cache of secrets that Powertools keeps in the functions."""
-        if (module := sys.modules.get("aws_lambda_powertools.utilities.parameters")) is not None:
-            module.clear_caches()
+        # Not Powertools' own clear_caches: that throws the clients away too, each of which takes 0.1 s to make.
+        if (module := sys.modules.get("aws_lambda_powertools.utilities.parameters.base")) is not None:
+            for provider in module.DEFAULT_PROVIDERS.values():
+                provider.store.clear()
 
     def forget_clients(self) -> None:
         """Empties what the functions' layer keeps between calls, as new execution environments would."""
-        self.forget_parameters()
+        if (module := sys.modules.get("aws_lambda_powertools.utilities.parameters")) is not None:
+            module.clear_caches()
         if (module := sys.modules.get("stoppress.aws")) is not None:
             module.client.cache_clear()
         if (module := sys.modules.get("stoppress.sites")) is not None:
@@ -173,7 +164,7 @@ class Stack:
 
     # ── making it ───────────────────────────────────────────────────────────────────────────────
 
-    def _endpoints(self) -> dict[str, str]:
+    def _endpoints(self) -> dict[str, str | None]:
         if self._dynamodb_url is None:
             return {}
         return {
@@ -182,25 +173,13 @@ class Stack:
         }
 
     def _make(self) -> None:
-        makers = {
-            "AWS::DynamoDB::Table": self._make_table,
-            "AWS::Events::EventBus": self._make_bus,
-            "AWS::S3::Bucket": self._make_bucket,
-            "AWS::SecretsManager::Secret": self._make_secret,
-            "AWS::SQS::Queue": self._make_queue,
-            "AWS::SSM::Parameter": self._make_parameter,
-        }
         # A redrive policy names a queue that must exist: queues without one come first.
-        ordered = sorted(self.resources.values(), key=lambda resource: "RedrivePolicy" in resource.properties)
-        for resource in ordered:
-            if maker := makers.get(resource.type):
-                maker(resource)
+        for resource in sorted(self.resources.values(), key=lambda one: "RedrivePolicy" in one.properties):
+            if resource.type not in making.GIVEN or self._first_site:
+                making.make(resource, self.client, again=self.dynamodb_elsewhere)
         for resource in self.resources.values():
             self.sources.add(resource, self._reader)
         self.sources.running = self._running
-        now = self.clock.now()
-        for schedule in self.sources.schedules:
-            schedule.due(now)  # the count of periods starts here
 
     def _running(self, function: str | None) -> None:
         self.wire.running = function
@@ -210,76 +189,6 @@ class Stack:
         if self._dynamodb_url is not None:
             return EndpointReader(table, stream_arn, self._dynamodb_url)
         return MotoReader(table, stream_arn)
-
-    def _make_table(self, resource: Resource) -> None:
-        check_properties(resource, _TABLE)
-        client = self.client("dynamodb")
-        properties = resource.properties
-        if self._dynamodb_url is not None:
-            with contextlib.suppress(client.exceptions.ResourceNotFoundException):
-                client.delete_table(TableName=resource.ref)  # of an earlier run
-        wanted = {
-            key: properties[key]
-            for key in ("AttributeDefinitions", "BillingMode", "GlobalSecondaryIndexes", "KeySchema")
-            if key in properties
-        }
-        if stream := properties.get("StreamSpecification"):
-            wanted["StreamSpecification"] = {"StreamEnabled": True, **stream}
-        client.create_table(TableName=resource.ref, **wanted)
-        if (ttl := properties.get("TimeToLiveSpecification")) and self._dynamodb_url is None:
-            client.update_time_to_live(TableName=resource.ref, TimeToLiveSpecification=ttl)
-
-    def _make_bucket(self, resource: Resource) -> None:
-        check_properties(resource, _BUCKET)
-        client = self.client("s3")
-        client.create_bucket(Bucket=resource.ref, CreateBucketConfiguration={"LocationConstraint": REGION})
-
-    def _make_queue(self, resource: Resource) -> None:
-        check_properties(resource, _QUEUE)
-        attributes = {
-            key: json.dumps(value) if isinstance(value, dict) else str(value).lower() if value is True else str(value)
-            for key, value in resource.properties.items()
-            if key != "QueueName"
-        }
-        self.client("sqs").create_queue(QueueName=resource.ref.rsplit("/", 1)[1], Attributes=attributes)
-
-    def _make_bus(self, resource: Resource) -> None:
-        check_properties(resource, {"Description", "Name"})
-        self.client("events").create_event_bus(Name=resource.ref)
-
-    def _make_parameter(self, resource: Resource) -> None:
-        check_properties(resource, {"Description", "Name", "Tier", "Type", "Value"})
-        if self._first_site:
-            properties: Json = resource.properties
-            tier = properties.get("Tier", "Standard")
-            self.client("ssm").put_parameter(
-                Name=resource.ref, Value=properties["Value"], Type=properties["Type"], Tier=tier
-            )
-
-    def _make_secret(self, resource: Resource) -> None:
-        check_properties(resource, {"Description", "GenerateSecretString", "Name", "SecretString"})
-        if self._first_site:
-            generated = resource.properties.get("GenerateSecretString", {})
-            alphabet = string.ascii_letters + string.digits
-            length = int(generated.get("PasswordLength", 32))
-            value = resource.properties.get("SecretString") or "".join(
-                secrets.choice(alphabet) for _ in range(length)
-            )
-            self.client("secretsmanager").create_secret(Name=resource.properties["Name"], SecretString=value)
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Any:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @contextlib.contextmanager
@@ -292,5 +201,3 @@ def _on_path(folders: tuple[Path, ...]) -> Any:
     finally:
         for folder in added:
             sys.path.remove(folder)
-
-

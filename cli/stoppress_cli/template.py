@@ -93,9 +93,7 @@ def load(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
             layers.append(folder)
         resource["Properties"][code_property] = _PLACEHOLDER
     transformed: Json = json.loads(_transform(json.dumps(document), REGION))
-    return Template(
-        transformed.get("Resources", {}), transformed.get("Conditions", {}), values, folders, tuple(layers)
-    )
+    return Template(transformed.get("Resources", {}), transformed.get("Conditions", {}), values, folders, tuple(layers))
 
 
 class Resolver:

@@ -15,6 +15,8 @@ from typing import Any
 from unittest import mock
 
 import boto3
+import botocore.loaders
+import botocore.session
 from botocore.exceptions import ClientError
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.dynamodb.models import dynamodb_backends
@@ -25,6 +27,8 @@ from stoppress_cli.template import ACCOUNT, REGION
 
 LOCK = threading.RLock()
 _thread = threading.local()
+# One for all stacks of the process: reading the services' models again takes longer than a small scenario.
+_loader = botocore.loaders.create_loader()
 
 _STATUS = {"SlowDown": 503, "ServiceUnavailable": 503, "PreconditionFailed": 412, "ConditionalRequestConflict": 409,
            "AccessDenied": 403, "NoSuchKey": 404}  # fmt: skip
@@ -89,10 +93,12 @@ class Wire:
                     return _answer(stubber, event_name, request, **kwargs)
                 return self._counted(event_name, request, lambda: _answer(stubber, event_name, request, **kwargs))
 
-        boto3.setup_default_session()
+        session = botocore.session.Session()
+        session.register_component("data_loader", _loader)
+        boto3.setup_default_session(botocore_session=session)
         if self._dynamodb_elsewhere:
             events = boto3.DEFAULT_SESSION.events  # type: ignore[union-attr]
-            events.register("provide-client-params.dynamodb", _ask_for_units)
+            events.register("provide-client-params.dynamodb", _ask_for_units)  # type: ignore[arg-type]
             events.register("after-call.dynamodb", self._read_units)
         with mock.patch.object(BotocoreStubber, "__call__", answer):
             yield

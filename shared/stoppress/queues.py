@@ -4,10 +4,12 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from stoppress.article import ArticleEvent, to_message
 from stoppress.aws import client
+from stoppress.instants import exact, parse
 
 # SQS: at most 10 messages and 1,048,576 bytes in a call; some bytes are left for what frames them.
 BATCH_MESSAGES_MAX = 10
@@ -24,26 +26,26 @@ class SendError(RuntimeError):
 class Rewrite:
     """A file to be written again by name, by the configuration of this version or a later one.
 
-    `due` is the sort key of the due record that asked for it, taken out when it is done.
+    `release` is set where a due record asked for it: its hour, before which nobody acts on it, whatever his own clock says.
     """
 
     site: str
     file: str
     config_version: int = 0
-    due: str | None = None
+    release: datetime | None = None
 
     def message(self) -> str:
         """As it travels on the rewrites queue."""
-        said = {"site": self.site, "file": self.file, "config_version": self.config_version, "due": self.due}
-        return json.dumps({name: value for name, value in said.items() if value})
+        said: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
+        return json.dumps(said | ({"release": exact(self.release)} if self.release else {}))
 
 
 def read_rewrite(message: str) -> Rewrite:
     """Read a message of the rewrites queue. Raises ValueError."""
     try:
         said = json.loads(message)
-        due = said.get("due")
-        return Rewrite(str(said["site"]), str(said["file"]), int(said.get("config_version", 0)), due and str(due))
+        release = parse(said["release"]) if said.get("release") else None
+        return Rewrite(str(said["site"]), str(said["file"]), int(said.get("config_version", 0)), release)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(
             f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}'

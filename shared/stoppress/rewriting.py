@@ -77,11 +77,11 @@ def rewrite(work: Rewrite, now: datetime) -> Result:
             site = sites.load(work.site, at_least=stored.config_version)
         rendered = _render(site, work.file, now)
         try:
-            outcome = _commit(site, work.file, mark, stored, rendered, now)
+            outcome = _commit(site, work.file, mark, stored, rendered, max(now, work.release or now))
         except Overtaken:
             continue
-        if work.due:
-            table.delete(f"due#{site.host}", work.due)
+        if work.release:
+            table.delete(f"due#{site.host}", due_sk(work.release, _due_name(work.file)))
         return Result(work, outcome, rendered.urls, len(rendered.body))
     raise Overtaken(f"{work.site}/{work.file} was written by others, {ATTEMPTS_MAX} attempts long")
 
@@ -149,9 +149,12 @@ def _is_over(stored: StoredFile, rendered: Rendered, now: datetime) -> bool:
 
 def _have_retired(site: Site, file: str, changed: datetime) -> None:
     release = changed + EMPTIED_KEPT
-    name = f"file#{file}"
-    message = Rewrite(site.host, file, due=due_sk(release, name)).message()
-    table.put_if(due_item(site.host, release, name, message, queue="rewrites"))
+    message = Rewrite(site.host, file, release=release).message()
+    table.put_if(due_item(site.host, release, _due_name(file), message, queue="rewrites"))
+
+
+def _due_name(file: str) -> str:
+    return f"file#{file}"
 
 
 def _retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None) -> str:

@@ -12,11 +12,15 @@ from datetime import datetime
 from stoppress import queues, table
 from stoppress.article import from_message
 from stoppress.files import INDEX_FILE, NEWS_FILE, NEWS_SERIES, NEWS_WINDOW
-from stoppress.instants import exact, iso
+from stoppress.instants import exact, iso, parse
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.recording import give_back
 from stoppress.records import file_pk, read_news_place, read_series, series_files
 from stoppress.site import Site
+from stoppress.sites import CACHE_AGE_MAX
+
+# A configuration may be kept for a minute by whoever read it just before it changed; half a minute more for the clocks.
+SETTLED_AFTER = CACHE_AGE_MAX * 1.5
 
 # More than a minute's work: the rest is due in the next minute.
 DUE_MAX = 2_000
@@ -45,7 +49,7 @@ def _send_due(site: Site, now: datetime) -> Counter[str]:
     rewrites = [read_rewrite(item["message"]) for item in due if item["queue"] == "rewrites"]
     queues.send_articles(articles)
     queues.send_rewrites(rewrites)
-    return Counter(ArticlesReleased=len(articles), FilesRetired=len(rewrites))
+    return Counter(ArticlesReleased=len(articles), FilesReleased=len(rewrites))
 
 
 def _expire_news(site: Site, now: datetime) -> Counter[str]:
@@ -62,13 +66,17 @@ def _expire_news(site: Site, now: datetime) -> Counter[str]:
 
 
 def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
-    """After a change, and for a new site, have all files written again by the configuration of today."""
+    """After a change, and for a new site, have all files written again by the configuration of today.
+
+    And once more when nobody can have the old one in memory any longer: a rewriter that had might have written since.
+    """
     applied = table.get(f"places#{site.host}", "configuration")
-    if applied and applied["version"] == site.version:
+    known = bool(applied and applied["version"] == site.version)
+    if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
     marks = table.query(file_pk(site.host, INDEX_FILE))
     files = dict.fromkeys([NEWS_FILE, *(item["sk"] for item in marks), INDEX_FILE])
     queues.send_rewrites([Rewrite(site.host, file, site.version) for file in files])
     item = {"pk": f"places#{site.host}", "sk": "configuration", "version": site.version, "sent_at": exact(now)}
-    table.put(item, int(applied["rev"]) if applied else None)
+    table.put(item | {"settled": known}, int(applied["rev"]) if applied else None)
     return Counter(FilesOfChangedSites=len(files))

@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import urllib3
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, ReadTimeoutError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
 
 USER_AGENT = "Stoppress/1 (sitemap updater; reads the feeds of this site)"
 
@@ -220,10 +220,13 @@ def _get(url: str, headers: Mapping[str, str], deadline: float) -> Response:
         try:
             found = {name.lower(): value for name, value in answer.headers.items()}
             body = b"" if answer.status in _REDIRECTS else _body(answer, found, deadline)
+            _left(deadline)  # a connection cut at the deadline may look like the end of the answer
         finally:
             answer.close()
     except (HTTPError, HTTPException, OSError, ValueError) as error:
-        if time.monotonic() >= deadline or isinstance(error, ConnectTimeoutError | ReadTimeoutError):
+        # A refused connection is, to urllib3, a kind of connection that timed out.
+        slow = isinstance(error, ConnectTimeoutError | ReadTimeoutError) and not isinstance(error, NewConnectionError)
+        if slow or time.monotonic() >= deadline:
             raise TooSlow(f"{host} did not answer in time") from None
         raise Unreachable(f"{host}: {_reason(error)}") from None
     finally:
@@ -241,23 +244,30 @@ def _left(deadline: float) -> float:
 def _stopping(pool: urllib3.HTTPConnectionPool, deadline: float) -> threading.Timer:
     """A timer that cuts the pool's connections at the deadline.
 
-    A time-out of the socket counts from one byte to the next, and so never ends a header that drips in byte by byte.
+    A time-out of the socket counts from one byte to the next, and so never ends an answer that drips in byte by byte.
+    The sockets are kept from the moment of connecting, since a connection lets go of its own before the body is read.
     """
-    connections: list[Any] = []
-    connect = pool.ConnectionCls
+    sockets: list[socket.socket] = []
+    make = pool.ConnectionCls
 
-    def remembered(*args: Any, **kwargs: Any) -> Any:
-        connections.append(connect(*args, **kwargs))
-        return connections[-1]
+    def kept(*args: Any, **kwargs: Any) -> Any:
+        connection: Any = make(*args, **kwargs)
+        connect = connection.connect
+
+        def connect_and_keep() -> None:
+            connect()
+            sockets.append(connection.sock)
+
+        connection.connect = connect_and_keep
+        return connection
 
     def cut() -> None:
-        for connection in connections:
-            # It may not be connected yet, or no longer.
-            with suppress(OSError, TypeError):
-                # Not the TLS socket's own method, which would first say goodbye and touch what the reader holds.
-                socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+        for one in sockets:
+            with suppress(OSError):  # closed already
+                # Not the TLS socket's own method, which would first touch what the reader holds.
+                socket.socket.shutdown(one, socket.SHUT_RDWR)
 
-    pool.ConnectionCls = remembered  # type: ignore[assignment]
+    pool.ConnectionCls = kept  # type: ignore[assignment]
     timer = threading.Timer(max(0.0, deadline - time.monotonic()), cut)
     timer.daemon = True
     timer.start()

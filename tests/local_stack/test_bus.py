@@ -1,0 +1,132 @@
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from stoppress_cli import queues
+from stoppress_cli.sources import EndlessLoopError
+from stoppress_cli.stack import Stack
+from stoppress_cli.template import TemplateError
+from tests.local_stack.toy import NOON, QUEUES, Toy, arn
+
+SECOND = timedelta(seconds=1)
+BUS: dict[str, Any] = {"Bus": {"Type": "AWS::Events::EventBus", "Properties": {"Name": "articles"}}}
+EVERY_MINUTE: dict[str, Any] = {
+    "Minute": {"Type": "ScheduleV2", "Properties": {"ScheduleExpression": "rate(1 minute)"}}
+}
+
+
+def rule(pattern: dict[str, Any], **properties: Any) -> dict[str, Any]:
+    return {"Rule": {"Type": "EventBridgeRule", "Properties": {"Pattern": pattern, **properties}}}
+
+
+def put_event(stack: Stack, kind: str, bus: str = "articles") -> None:
+    entry = {"Source": "cms", "DetailType": kind, "Detail": '{"id": "1"}', "EventBusName": bus}
+    stack.client("events").put_events(Entries=[entry])
+
+
+def test_a_rule_hands_the_events_of_its_bus_that_match_to_a_function(toy: Toy) -> None:
+    toy.write(rule({"detail-type": [{"prefix": "article."}]}, EventBusName="articles"), BUS)
+    with toy.running() as stack:
+        put_event(stack, "article.published")
+        put_event(stack, "sitemap rewritten")
+        put_event(stack, "article.published", bus="default")
+        assert toy.events == []
+
+        stack.rest()
+
+    assert [(event["detail-type"], event["detail"]) for event in toy.events] == [("article.published", {"id": "1"})]
+    assert toy.events[0]["time"] == "2026-11-20T12:00:00Z"
+
+
+def test_a_rule_hands_events_to_a_queue(toy: Toy) -> None:
+    target = {"Id": "queue", "Arn": {"Fn::GetAtt": "Queue.Arn"}}
+    properties = {"EventBusName": "articles", "EventPattern": {"source": ["cms"]}, "Targets": [target]}
+    toy.write({}, {**QUEUES, **BUS, "Rule": {"Type": "AWS::Events::Rule", "Properties": properties}})
+    with toy.running() as stack:
+        put_event(stack, "article.published")
+        stack.rest()
+        messages = queues.queue(arn(stack, "Queue"))._messages
+
+    assert [json.loads(message.body)["source"] for message in messages] == ["cms"]
+
+
+def test_putting_a_parameter_is_an_event_on_the_default_bus(toy: Toy) -> None:
+    toy.write(rule({"source": ["aws.ssm"], "detail": {"name": [{"prefix": "/sites/"}]}}))
+    with toy.running() as stack:
+        for value in ("1", "2"):
+            stack.client("ssm").put_parameter(Name="/sites/a", Value=value, Type="String", Overwrite=True)
+        stack.client("ssm").put_parameter(Name="/other", Value="1", Type="String")
+        stack.rest()
+
+    details = [event["detail"] for event in toy.events]
+    assert details == [
+        {"operation": "Create", "name": "/sites/a", "type": "String"},
+        {"operation": "Update", "name": "/sites/a", "type": "String"},
+    ]
+
+
+def test_a_schedule_fires_at_the_first_move_and_then_once_for_all_the_minutes_missed(toy: Toy) -> None:
+    toy.write(EVERY_MINUTE)
+    with toy.running() as stack:
+        stack.rest()
+        fired = [len(toy.events)]
+        for seconds in (1, 59, 60, 61, 600):
+            stack.advance(NOON + seconds * SECOND)
+            fired.append(len(toy.events))
+
+    assert fired == [0, 1, 1, 2, 2, 3]
+    assert toy.events[-1]["time"] == "2026-11-20T12:10:00Z"
+    assert toy.events[-1]["source"] == "aws.scheduler"
+
+
+def test_an_expression_that_is_no_rate_is_refused(toy: Toy) -> None:
+    toy.write({"Minute": {"Type": "ScheduleV2", "Properties": {"ScheduleExpression": "cron(0 * * * ? *)"}}})
+
+    with pytest.raises(TemplateError, match="cron"), toy.running():
+        pass
+
+
+def test_an_asynchronous_invocation_that_fails_is_repeated_after_one_minute_and_two_more(toy: Toy) -> None:
+    toy.write(rule({"source": ["cms"]}))
+    toy.plan("raise", "raise", "raise")
+    with toy.running() as stack:
+        put_event(stack, "article.published", bus="default")
+        stack.rest()
+        tried = [len(toy.events)]
+        for seconds in (59, 60, 179, 180, 3600):
+            stack.advance(NOON + seconds * SECOND)
+            tried.append(len(toy.events))
+
+    assert tried == [1, 1, 2, 2, 3, 3]
+
+
+def test_an_asynchronous_invocation_without_retries_goes_to_its_failure_destination(toy: Toy) -> None:
+    destination = {"OnFailure": {"Type": "SQS", "Destination": {"Fn::GetAtt": "Queue.Arn"}}}
+    config = {"MaximumRetryAttempts": 0, "DestinationConfig": destination}
+    toy.write(rule({"source": ["cms"]}), QUEUES, EventInvokeConfig=config)
+    toy.plan("raise")
+    with toy.running() as stack:
+        put_event(stack, "article.published", bus="default")
+        stack.rest()
+        report = json.loads(queues.queue(arn(stack, "Queue"))._messages[0].body)
+
+    assert report["requestContext"]["condition"] == "RetriesExhausted"
+    assert report["requestPayload"]["detail-type"] == "article.published"
+    assert report["responsePayload"]["errorMessage"] == "as planned"
+
+
+def test_a_function_that_makes_its_own_work_is_stopped(toy: Toy) -> None:
+    toy.write(rule({"source": ["aws.ssm"]}))
+    app = toy.folder / "functions" / "toy" / "app.py"
+    app.write_text(
+        "import boto3\n"
+        "def lambda_handler(event, context):\n"
+        "    boto3.client('ssm').put_parameter(Name='/a', Value='1', Type='String', Overwrite=True)\n"
+    )
+    with toy.running() as stack:
+        stack.client("ssm").put_parameter(Name="/a", Value="1", Type="String")
+
+        with pytest.raises(EndlessLoopError, match="Function"):
+            stack.rest()

@@ -1,0 +1,78 @@
+import json
+from typing import Any
+
+import pytest
+
+from stoppress_cli import gateway
+from stoppress_cli.functions import Result
+from stoppress_cli.gateway import Request, Route
+from tests.local_stack.toy import NOON, Toy
+
+ROUTE = Route("POST", "/webhooks/{site}/{source}", "arn")
+
+
+def event(request: Request) -> dict[str, Any]:
+    parameters = ROUTE.match(request)
+    assert parameters is not None
+    return gateway.event(request, ROUTE, parameters, NOON)
+
+
+def test_path_parameters_are_decoded_and_the_raw_path_is_not() -> None:
+    made = event(Request("POST", "/webhooks/www.example.com/c%C3%A9", "a=1&a=2&b="))
+
+    assert made["pathParameters"] == {"site": "www.example.com", "source": "cé"}
+    assert made["rawPath"] == "/webhooks/www.example.com/c%C3%A9"
+    assert (made["rawQueryString"], made["queryStringParameters"]) == ("a=1&a=2&b=", {"a": "1,2", "b": ""})
+    assert made["routeKey"] == "POST /webhooks/{site}/{source}"
+    assert made["requestContext"]["timeEpoch"] == 1_795_176_000_000
+    assert "body" not in made
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "expected"),
+    [
+        ("application/json", b'{"a": "\xc3\xa9"}', ('{"a": "é"}', False)),
+        ("application/cloudevents+json; charset=utf-8", b"{}", ("{}", False)),
+        ("application/octet-stream", b"\x00\xff", ("AP8=", True)),
+        ("application/json", b"\xff", ("/w==", True)),
+        ("", b"text", ("dGV4dA==", True)),
+    ],
+)
+def test_a_body_that_is_no_text_comes_in_base64(content_type: str, body: bytes, expected: tuple[str, bool]) -> None:
+    made = event(Request("POST", "/webhooks/a/b", headers={"content-type": content_type}, body=body))
+
+    assert (made["body"], made["isBase64Encoded"]) == expected
+
+
+@pytest.mark.parametrize("request_", [Request("GET", "/webhooks/a/b"), Request("POST", "/webhooks/a"), Request("POST", "/webhooks/a/b/c")])
+def test_another_method_or_path_does_not_match(request_: Request) -> None:
+    assert ROUTE.match(request_) is None
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "body"),
+    [
+        (Result(payload={"statusCode": 404, "body": "no"}), 404, b"no"),
+        (Result(payload={"statusCode": 200, "body": "AP8=", "isBase64Encoded": True}), 200, b"\x00\xff"),
+        (Result(payload={"ok": True}), 200, b'{"ok": true}'),
+        (Result(error={"errorMessage": "x"}), 500, b'{"message": "Internal Server Error"}'),
+    ],
+)
+def test_what_a_function_returns_becomes_an_answer(result: Result, status: int, body: bytes) -> None:
+    answer = gateway.answer(result)
+
+    assert (answer.status, answer.body) == (status, body)
+
+
+def test_the_routes_of_a_template_lead_to_its_functions(toy: Toy) -> None:
+    toy.write({"Http": {"Type": "HttpApi", "Properties": {"Method": "POST", "Path": "/webhooks/{site}"}}})
+    toy.plan({"statusCode": 201, "body": "made"})
+    with toy.running() as stack:
+        made = stack.request(Request("POST", "/webhooks/a", body=b"x"))
+        other = stack.request(Request("GET", "/webhooks/a"))
+        large = stack.request(Request("POST", "/webhooks/a", body=b"x" * (gateway.PAYLOAD_BYTES_MAX + 1)))
+
+    assert (made.status, made.body) == (201, b"made")
+    assert (other.status, json.loads(other.body)) == (404, {"message": "Not Found"})
+    assert large.status == 413
+    assert [seen["pathParameters"] for seen in toy.events] == [{"site": "a"}]

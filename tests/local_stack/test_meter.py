@@ -1,0 +1,175 @@
+"""The numbers here are computed by hand from the DynamoDB developer guide's rules."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from stoppress_cli import meter
+from stoppress_cli.stack import Stack
+from tests.local_stack.toy import TABLE, Toy
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        ({"S": "abc"}, 3),
+        ({"S": "é"}, 2),
+        ({"N": "0"}, 1),
+        ({"N": "42"}, 2),
+        ({"N": "-42"}, 3),
+        ({"N": "123.45"}, 4),
+        ({"N": "1200"}, 2),
+        ({"BOOL": True}, 1),
+        ({"NULL": True}, 1),
+        ({"B": b"\x00\x01"}, 2),
+        ({"SS": ["ab", "c"]}, 3),
+        ({"L": []}, 3),
+        ({"L": [{"S": "a"}, {"S": "b"}]}, 7),
+        ({"M": {"k": {"S": "v"}}}, 6),
+    ],
+)
+def test_the_size_of_a_value(value: dict[str, Any], size: int) -> None:
+    assert meter.value_bytes(value) == size
+
+
+def test_the_size_of_an_item_is_that_of_its_names_and_values() -> None:
+    assert meter.item_bytes({"pk": {"S": "file#a"}, "n": {"N": "7"}}) == (2 + 6) + (1 + 2)
+
+
+@pytest.mark.parametrize(("size", "units"), [(0, 1), (1, 1), (1024, 1), (1025, 2), (10_240, 10)])
+def test_write_units(size: int, units: int) -> None:
+    assert meter.write_units(size) == units
+
+
+@pytest.mark.parametrize(("size", "strong", "eventual"), [(0, 1, 0.5), (4096, 1, 0.5), (4097, 2, 1), (100_000, 25, 12.5)])
+def test_read_units(size: int, strong: float, eventual: float) -> None:
+    assert (meter.read_units(size, consistent=True), meter.read_units(size, consistent=False)) == (strong, eventual)
+
+
+KILOBYTE = 1_024
+KEY = {"pk": {"S": "p"}, "sk": {"S": "-"}}
+
+
+def sized(total_bytes: int, sk: str = "-") -> dict[str, Any]:
+    """An item of that size: the keys take 2 + 1 + 2 + len(sk), the name of the text 1."""
+    return {"pk": {"S": "p"}, "sk": {"S": sk}, "t": {"S": "x" * (total_bytes - 6 - len(sk))}}
+
+
+Call = Callable[[Any, str], Any]
+
+
+def put(item: dict[str, Any]) -> Call:
+    return lambda client, table: client.put_item(TableName=table, Item=item)
+
+
+def delete(client: Any, table: str) -> None:
+    client.delete_item(TableName=table, Key=KEY)
+
+
+def refused(client: Any, table: str) -> None:
+    with pytest.raises(ClientError):
+        client.put_item(TableName=table, Item=KEY, ConditionExpression="attribute_not_exists(pk)")
+
+
+def update(client: Any, table: str) -> None:
+    values = {":t": {"S": "x"}}
+    client.update_item(TableName=table, Key=KEY, UpdateExpression="SET t = :t", ExpressionAttributeValues=values)
+
+
+def get(**options: Any) -> Call:
+    return lambda client, table: client.get_item(TableName=table, Key=KEY, **options)
+
+
+def batch_get(client: Any, table: str) -> None:
+    keys = [KEY, {"pk": {"S": "p"}, "sk": {"S": "missing"}}]
+    client.batch_get_item(RequestItems={table: {"Keys": keys, "ConsistentRead": True}})
+
+
+def query(**options: Any) -> Call:
+    def ask(client: Any, table: str) -> None:
+        values = {":p": {"S": "p"}}
+        client.query(TableName=table, KeyConditionExpression="pk = :p", ExpressionAttributeValues=values, **options)
+
+    return ask
+
+
+def transact(client: Any, table: str) -> None:
+    check = {"TableName": table, "Key": KEY, "ConditionExpression": "attribute_exists(pk)"}
+    new = {"TableName": table, "Item": sized(KILOBYTE + 1, "new")}
+    client.transact_write_items(TransactItems=[{"ConditionCheck": check}, {"Put": new}])
+
+
+def batch_write(client: Any, table: str) -> None:
+    requests = [{"PutRequest": {"Item": sized(KILOBYTE + 1, "new")}}, {"DeleteRequest": {"Key": KEY}}]
+    client.batch_write_item(RequestItems={table: requests})
+
+
+@pytest.mark.parametrize(
+    ("before", "call", "read", "written"),
+    [
+        ([], put(sized(KILOBYTE)), 0, 1),
+        ([], put(sized(KILOBYTE + 1)), 0, 2),
+        ([sized(3 * KILOBYTE)], put(KEY), 0, 3),  # the larger of old and new
+        ([sized(3 * KILOBYTE)], delete, 0, 3),
+        ([], delete, 0, 1),
+        ([sized(3 * KILOBYTE)], update, 0, 3),
+        ([sized(3 * KILOBYTE)], refused, 0, 3),  # a failed condition costs what the item there weighs
+        ([], get(), 0.5, 0),
+        ([], get(ConsistentRead=True), 1, 0),
+        ([sized(5_000)], get(), 1, 0),
+        ([sized(5_000)], get(ConsistentRead=True), 2, 0),
+        ([sized(5_000)], batch_get, 2 + 1, 0),
+        ([sized(3_000, "a"), sized(3_000, "b")], query(), 1, 0),  # 6,000 bytes together: two halves
+        ([sized(3_000, "a"), sized(3_000, "b")], query(ConsistentRead=True), 2, 0),
+        ([sized(3_000, "a"), sized(3_000, "b")], query(ConsistentRead=True, ProjectionExpression="sk"), 2, 0),
+        ([sized(2 * KILOBYTE)], transact, 0, 2 * 2 + 2 * 2),
+        ([sized(3 * KILOBYTE)], batch_write, 0, 2 + 3),
+    ],
+)  # fmt: skip
+def test_the_units_of_a_call(toy: Toy, before: list[Any], call: Call, read: float, written: float) -> None:
+    toy.write({}, {"Table": TABLE})
+    with toy.running() as stack:
+        client, table = stack.client("dynamodb"), stack.resources["Table"].ref
+        for item in before:
+            client.put_item(TableName=table, Item=item)
+        stack.wire.running = "Function"
+
+        call(client, table)
+
+        found = stack.wire.meter
+    assert (found.read_units, found.write_units) == (read, written)
+    assert sum(found.calls.values()) == 1
+
+
+def test_only_calls_of_functions_count(toy: Toy) -> None:
+    toy.write({}, {"Table": TABLE})
+    with toy.running() as stack:
+        get()(stack.client("dynamodb"), stack.resources["Table"].ref)
+
+        assert (stack.wire.meter.calls, stack.wire.meter.read_units) == ({}, 0)
+
+
+def test_s3_counts_bytes_both_ways(toy: Toy) -> None:
+    toy.write({}, {"Bucket": {"Type": "AWS::S3::Bucket"}})
+    with toy.running() as stack:
+        client, bucket = _running(stack)
+        client.put_object(Bucket=bucket, Key="a", Body=b"12345")
+        client.get_object(Bucket=bucket, Key="a")["Body"].read()
+
+        found = stack.wire.meter
+    assert (found.s3_bytes_put, found.s3_bytes_got) == (5, 5)
+    assert found.operations() == {"s3.PutObject": 1, "s3.GetObject": 1}
+
+
+def _running(stack: Stack) -> tuple[Any, str]:
+    client = stack.client("s3")
+    stack.wire.running = "Function"
+    return client, stack.resources["Bucket"].ref
+
+
+def test_another_endpoint_is_asked_for_the_units_it_consumed() -> None:
+    assert meter.reported("Query", {"ConsumedCapacity": {"CapacityUnits": 17.5}}) == (17.5, 0)
+    assert meter.reported("TransactWriteItems", {"ConsumedCapacity": [{"CapacityUnits": 4.0}, {"CapacityUnits": 2.0}]}) == (0, 6)
+    assert meter.reported("PutItem", {}) == (0, 0)

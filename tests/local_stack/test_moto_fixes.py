@@ -1,0 +1,175 @@
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+from moto.dynamodb.models import dynamodb_backends
+from moto.dynamodb.models.table import Table
+
+from stoppress_cli import moto_fixes
+from stoppress_cli.template import ACCOUNT, REGION
+from tests.local_stack.toy import TABLE
+
+NAME = "articles"
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    with mock_aws(), moto_fixes.applied():
+        yield made()
+
+
+def made() -> Any:
+    client = boto3.client("dynamodb", region_name=REGION)
+    properties = copy.deepcopy(TABLE["Properties"])
+    properties["StreamSpecification"]["StreamEnabled"] = True
+    client.create_table(TableName=NAME, **properties)
+    return client
+
+
+def table() -> Table:
+    return dynamodb_backends[ACCOUNT][REGION].get_table(NAME)
+
+
+def item(sk: str, **more: Any) -> dict[str, Any]:
+    return {"pk": {"S": "p"}, "sk": {"S": sk}, **more}
+
+
+def contents(client: Any) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = client.query(
+        TableName=NAME, KeyConditionExpression="pk = :p", ExpressionAttributeValues={":p": {"S": "p"}}
+    )["Items"]
+    return items
+
+
+def put(sk: str, **more: Any) -> dict[str, Any]:
+    return {"Put": {"TableName": NAME, "Item": item(sk, **more)}}
+
+
+def impossible(sk: str) -> dict[str, Any]:
+    return {"Put": {"TableName": NAME, "Item": item(sk), "ConditionExpression": "attribute_exists(pk)"}}
+
+
+def test_a_transaction_that_holds_is_written_and_the_table_stays_the_same_object(client: Any) -> None:
+    before = table()
+    client.transact_write_items(TransactItems=[put("a"), put("b")])
+
+    assert table() is before
+    assert [row["sk"]["S"] for row in contents(client)] == ["a", "b"]
+    assert len(before.stream_shard.items) == 2  # type: ignore[union-attr]
+
+
+def test_a_cancelled_transaction_leaves_items_stream_and_table_as_they_were(client: Any) -> None:
+    client.put_item(TableName=NAME, Item=item("old", tags={"L": [{"S": "x"}]}))
+    client.put_item(TableName=NAME, Item=item("gone"))
+    before, items = table(), copy.deepcopy(contents(client))
+    update = {
+        "TableName": NAME,
+        "Key": item("old"),
+        "UpdateExpression": "SET tags = list_append(tags, :y), n = :n",
+        "ExpressionAttributeValues": {":y": {"L": [{"S": "y"}]}, ":n": {"N": "1"}},
+    }
+    parts = [{"Update": update}, {"Delete": {"TableName": NAME, "Key": item("gone")}}, put("new"), impossible("bad")]
+
+    with pytest.raises(ClientError) as cancelled:
+        client.transact_write_items(TransactItems=parts)
+
+    reasons = [reason["Code"] for reason in cancelled.value.response["CancellationReasons"]]  # type: ignore[typeddict-item]
+    assert reasons == ["None", "None", "None", "ConditionalCheckFailed"]
+    assert contents(client) == items
+    assert table() is before
+    assert len(before.stream_shard.items) == 2  # type: ignore[union-attr]
+
+
+def test_a_transaction_that_names_an_item_twice_is_refused_and_undone(client: Any) -> None:
+    with pytest.raises(ClientError, match="multiple operations on one item"):
+        client.transact_write_items(TransactItems=[put("a"), put("b"), put("a")])
+
+    assert contents(client) == []
+
+
+def test_a_stream_goes_on_after_a_cancelled_transaction(client: Any) -> None:
+    with pytest.raises(ClientError):
+        client.transact_write_items(TransactItems=[put("a"), impossible("b")])
+    client.put_item(TableName=NAME, Item=item("c"))
+
+    records = [record.record for record in table().stream_shard.items]  # type: ignore[union-attr]
+    assert [record["dynamodb"]["Keys"]["sk"] for record in records] == [{"S": "c"}]
+
+
+QUERIES: list[dict[str, Any]] = [
+    {"KeyConditionExpression": "pk = :p"},
+    {"KeyConditionExpression": "pk = :p", "ScanIndexForward": False},
+    {"KeyConditionExpression": "pk = :p", "Limit": 3},
+    {"KeyConditionExpression": "pk = :p", "Limit": 3, "ExclusiveStartKey": item("3")},
+    {"KeyConditionExpression": "pk = :p", "ScanIndexForward": False, "Limit": 3, "ExclusiveStartKey": item("3")},
+    {"KeyConditionExpression": "pk = :p AND sk < :a"},
+    {"KeyConditionExpression": "pk = :p AND sk BETWEEN :a AND :b"},
+    {"KeyConditionExpression": "pk = :p AND begins_with(sk, :a)"},
+    {"KeyConditionExpression": "pk = :p", "FilterExpression": "n > :n"},
+    {"KeyConditionExpression": "pk = :p", "ProjectionExpression": "sk, m.inner"},
+    {"KeyConditionExpression": "pk = :p", "Select": "COUNT"},
+    {"KeyConditionExpression": "pk = :none"},
+]
+VALUES: dict[str, Any] = {
+    ":p": {"S": "p"}, ":none": {"S": "none"}, ":a": {"S": "4"}, ":b": {"S": "6"}, ":n": {"N": "4"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_answers_as_it_did_without_the_fixes(query: dict[str, Any]) -> None:
+    answers = []
+    names = " ".join(str(value) for value in query.values())
+    values = {name: value for name, value in VALUES.items() if name in names}
+    for fixed in (False, True):
+        with mock_aws():
+            client = made()
+            for number in range(8):
+                rich = {"m": {"M": {"inner": {"L": [{"S": "x"}, {"NULL": True}]}}}, "b": {"B": b"\x00\xff"}}
+                sets = {"ss": {"SS": ["a", "b"]}, "bs": {"BS": [b"\x00"]}, "t": {"BOOL": True}}
+                client.put_item(TableName=NAME, Item=item(str(number), n={"N": str(number)}, **rich, **sets))
+            client.put_item(TableName=NAME, Item={"pk": {"S": "other"}, "sk": {"S": "1"}})
+            if fixed:
+                with moto_fixes.applied():
+                    answers.append(client.query(TableName=NAME, ExpressionAttributeValues=values, **query))
+            else:
+                answers.append(client.query(TableName=NAME, ExpressionAttributeValues=values, **query))
+    for answer in answers:
+        del answer["ResponseMetadata"]
+
+    assert answers[0] == answers[1]
+
+
+def test_a_page_of_a_query_ends_at_one_mebibyte(client: Any) -> None:
+    for number in range(30):
+        client.put_item(TableName=NAME, Item=item(f"{number:02}", text={"S": "x" * 50_000}))
+
+    page = client.query(TableName=NAME, KeyConditionExpression="pk = :p", ExpressionAttributeValues={":p": {"S": "p"}})
+    rest = client.query(
+        TableName=NAME, KeyConditionExpression="pk = :p", ExpressionAttributeValues={":p": {"S": "p"}},
+        ExclusiveStartKey=page["LastEvaluatedKey"],
+    )  # fmt: skip
+
+    assert (page["Count"], rest["Count"]) == (20, 10)
+    assert "LastEvaluatedKey" not in rest
+
+
+def test_the_attributes_of_a_queue_are_still_all_there() -> None:
+    answers = []
+    for fixed in (False, True):
+        with mock_aws():
+            client = boto3.client("sqs", region_name=REGION)
+            url = client.create_queue(QueueName="q", Attributes={"VisibilityTimeout": "7"})["QueueUrl"]
+            if fixed:
+                with moto_fixes.applied():
+                    answers.append(client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"])
+            else:
+                answers.append(client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"])
+    for answer in answers:
+        del answer["CreatedTimestamp"], answer["LastModifiedTimestamp"]  # type: ignore[misc]
+
+    assert answers[0] == answers[1]
+    assert answers[1]["VisibilityTimeout"] == "7"

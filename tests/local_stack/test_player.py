@@ -1,0 +1,214 @@
+"""Scenarios on the real template: what the steps do, and when what they cause is done."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress_cli import commands
+from stoppress_cli.player import Player, playing
+from stoppress_cli.scenario import ScenarioError, parse
+from stoppress_cli.stack import Stack
+
+REAL = Path(__file__).parents[2] / "template.yaml"
+HOST = "www.example.com"
+SITE = {
+    "host": HOST, "publication": "Example News", "language": "en", "feeds": [f"https://{HOST}/rss.xml"],
+    "sources": {"cms": {"adapter": "standard", "secret": "cms"}, "bus": {"adapter": "standard"}},
+}  # fmt: skip
+START: list[dict[str, Any]] = [
+    {"at": "2026-11-20T08:00:00Z", "secret": {"name": "cms", "value": "whsec_c3RvcHByZXNz"}},
+    {"site": SITE},
+]
+A, B = f"https://{HOST}/a", f"https://{HOST}/b"
+
+Run = Callable[..., Player]
+
+
+def article(number: str, url: str, published_at: str = "2026-11-20T07:59:00Z") -> dict[str, Any]:
+    return {"id": number, "url": url, "title": f"Title {number}", "published_at": published_at}
+
+
+def post(number: str, url: str, **step: Any) -> dict[str, Any]:
+    body = {"type": "article.published", "timestamp": "2026-11-20T08:00:00Z", "data": article(number, url)}
+    return {"post": f"/webhooks/{HOST}/cms", "body": body, "sign": True, **step}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def run(*steps: dict[str, Any]) -> Player:
+        lines = parse([json.dumps(step) for step in [*START, *steps]], tmp_path / "case.jsonl")
+        with (
+            Stack(REAL, start=lines[0].at) as stack,
+            playing(stack, tmp_path / "case.jsonl", tmp_path / "out", lambda line, text: None) as player,
+        ):
+            player.play(lines)
+            invocations = {name: function.invocations for name, function in stack.functions.items()}
+            player.invocations = Counter(invocations)  # type: ignore[attr-defined]
+            return player
+
+    return run
+
+
+def failures(player: Player) -> list[str]:
+    return [failure.split(": ", 1)[1] for failure in player.report.failures]
+
+
+def test_a_new_site_has_its_files_at_once(run: Run) -> None:
+    assert failures(run({"expect": {"files": ["sitemap.xml", "sitemap-news.xml"], "news": [], "urls": []}})) == []
+
+
+def test_an_article_of_the_webhook_and_one_of_the_bus_are_in_the_files_before_they_are_looked_at(run: Run) -> None:
+    event = {"source": "bus", "detail-type": "article.published", "detail": {**article("2", B), "site": HOST}}
+    wanted = {
+        "status": 200, "news": [A, B], "urls": [A, B], "titles": {A: "Title 1"}, "news_files": {"sitemap-news.xml": 2},
+        "index": ["sitemap-news.xml", "sitemap-2026-11.xml"], "articles": {"cms/1": {"state": "listed"}, "cms/2": None},
+        "reply": {"id": "1"}, "quarantined": [],
+    }  # fmt: skip
+
+    assert failures(run(post("1", A), {"event": event}, {"expect": wanted})) == []
+
+
+def test_a_burst_is_one_rewrite_and_spread_steps_are_several(run: Run) -> None:
+    burst = run(*[post(str(number), f"{A}{number}") for number in range(5)])
+    spread = run(*[post(str(number), f"{A}{number}", at=f"2026-11-20T08:00:0{number}Z") for number in range(5)])
+
+    assert burst.invocations["RecordArticle"] == 1  # type: ignore[attr-defined]
+    assert spread.invocations["RecordArticle"] == 5  # type: ignore[attr-defined]
+    assert burst.stack.wire.meter.operations()["s3.PutObject"] < spread.stack.wire.meter.operations()["s3.PutObject"]
+
+
+def test_a_feed_is_polled_at_the_next_step_and_not_read_again_while_it_has_not_changed(run: Run) -> None:
+    item = f"<item><title>A</title><link>{A}</link><guid>1</guid><pubDate>Fri, 20 Nov 2026 07:59:00 GMT</pubDate></item>"
+    feed = f'<rss version="2.0"><channel><title>N</title>{item}</channel></rss>'
+    player = run(
+        {"feed": f"https://{HOST}/rss.xml", "body": feed, "headers": {"etag": '"1"'}},
+        {"at": "2026-11-20T08:01:00Z", "expect": {"news": [A], "urls": [A]}},
+        {"at": "2026-11-20T08:02:00Z", "expect": {"news": [A]}},
+    )
+
+    assert failures(player) == []
+    assert player.invocations["PollFeeds"] == 2  # type: ignore[attr-defined]
+
+
+def test_missed_minutes_fire_once_and_with_tick_each(run: Run) -> None:
+    once = run({"at": "2026-11-20T09:00:00Z", "save": "a"})
+    each = run({"at": "2026-11-20T09:00:00Z", "tick": True, "save": "a"})
+
+    assert (once.invocations["PollFeeds"], each.invocations["PollFeeds"]) == (1, 60)  # type: ignore[attr-defined]
+
+
+def test_an_article_leaves_the_news_sitemap_with_no_event(run: Run) -> None:
+    gone = {"at": "2026-11-22T07:59:00Z", "expect": {"news": [], "urls": [A]}}
+    still = {"at": "2026-11-22T07:58:00Z", "expect": {"news": [A], "urls": [A]}}
+
+    assert failures(run(post("1", A), still, gone)) == []
+
+
+def test_differences_say_what_was_expected_and_what_is_there(run: Run) -> None:
+    wanted = {
+        "status": 404, "news": [B], "titles": {A: "Other"}, "lastmod": {B: "2026-11-20T08:00:00Z"},
+        "reply": {"id": "2"}, "quarantined": ["no such"], "articles": {"cms/1": {"state": "held"}, "cms/9": {}},
+    }  # fmt: skip
+
+    found = failures(run(post("1", A), {"expect": wanted}))
+
+    assert found == [
+        "status: expected 404, found 200",
+        'reply: id: expected "2", found "1"',
+        f"news: missing: {B}",
+        f"news: unexpected: {A}",
+        f'titles: {A}: expected "Other", found "Title 1"',
+        f'lastmod: {B}: expected "2026-11-20T08:00:00Z", found nothing',
+        'quarantined: no reason with "no such"',
+        'articles: cms/1: state: expected "held", found "listed"',
+        "articles: cms/9: expected {}, found nothing",
+    ]
+
+
+def test_a_saved_state_is_every_object_with_its_headers(run: Run, tmp_path: Path) -> None:
+    run(post("1", A), {"save": "morning"})
+
+    folder = tmp_path / "out" / "morning" / HOST
+    assert sorted(path.name for path in folder.iterdir()) == ["sitemap-2026-11.xml", "sitemap-news.xml", "sitemap.xml"]
+    assert A in (folder / "sitemap-news.xml").read_text()
+    meta = json.loads((tmp_path / "out" / "morning.meta.json").read_text())
+    assert set(meta) == {f"{HOST}/{path.name}" for path in folder.iterdir()}
+    assert set(meta[f"{HOST}/sitemap.xml"]) == {"ContentType", "ContentEncoding", "CacheControl"}
+    assert meta[f"{HOST}/sitemap.xml"]["ContentType"].startswith("application/xml")
+
+
+def test_a_write_that_fails_is_made_good_at_a_later_step(run: Run) -> None:
+    fault = {"fault": {"service": "s3", "operation": "PutObject", "key": "sitemap-news.xml", "times": 1, "error": "SlowDown"}}
+    player = run(
+        {"at": "2026-11-20T08:00:10Z", **fault},
+        post("1", A),
+        {"expect": {"news": [], "urls": [A]}},
+        {"at": "2026-11-20T08:30:00Z", "expect": {"news": [A], "urls": [A]}},
+    )
+
+    assert failures(player) == []
+
+
+@pytest.mark.parametrize(
+    ("step", "status"),
+    [
+        (post("1", A, sign=False), 401),
+        (post("1", A, headers={"webhook-timestamp": "1"}), 401),
+        (post("1", A, headers={"webhook-signature": "v1,AAAA"}), 401),
+        (post("1", A, post=f"/webhooks/{HOST}/nobody"), 404),
+        (post("1", A, post="/webhooks/nobody.example.com/cms"), 404),
+        (post("1", A, post="/elsewhere"), 404),
+        (post("1", A, method="PUT"), 404),
+        (post("1", A, body="{"), 400),
+    ],
+)
+def test_a_request_that_is_wrong_is_answered_so(run: Run, step: dict[str, Any], status: int) -> None:
+    assert failures(run(step, {"expect": {"status": status, "urls": []}})) == []
+
+
+def test_signing_with_a_secret_that_does_not_exist_is_an_error_of_the_scenario(run: Run) -> None:
+    site = {**SITE, "sources": {"cms": {"adapter": "standard", "secret": "absent"}}}
+
+    with pytest.raises(ScenarioError, match=r"case.jsonl:4: post: the secret absent does not exist"):
+        run({"site": site}, post("1", A))
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ('{"at": "2026-11-20T08:00:00Z", "site": {"host": "a.example.com", "publication": "A"}}', 0, ""),
+        (
+            '{"at": "2026-11-20T08:00:00Z", "site": {"host": "a.example.com", "publication": "A"}}\n{"expect": {"urls": ["b"]}}',
+            1,
+            "case.jsonl:2: urls: missing: b",
+        ),
+        ('{"at": "2026-11-20T08:00:00Z", "save": "a", "colour": 1}', 2, "case.jsonl:1: save: unknown key `colour`"),
+    ],
+)
+def test_the_command_ends_with_the_right_code_and_says_why(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str, code: int, said: str
+) -> None:
+    (tmp_path / "case.jsonl").write_text(text)
+
+    assert commands.play_scenario(tmp_path / "case.jsonl", tmp_path / "out", tmp_path / "log", None, REAL) == code
+    assert said in capfd.readouterr().err
+
+
+def test_the_report_counts_articles_files_calls_units_and_metrics(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "case.jsonl").write_text("\n".join(json.dumps(step) for step in [*START, post("1", A)]))
+
+    commands.play_scenario(tmp_path / "case.jsonl", tmp_path / "out", tmp_path / "log", None, REAL)
+
+    said = capfd.readouterr().out
+    assert "articles   listed 1" in said
+    assert f"files      {HOST} 3" in said
+    assert "dynamodb.TransactWriteItems 1" in said
+    assert "write units" in said
+    assert "FilesWritten" in said
+    assert '"_aws"' in (tmp_path / "log").read_text()

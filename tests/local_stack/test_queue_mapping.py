@@ -1,0 +1,125 @@
+import json
+from datetime import timedelta
+from typing import Any
+
+from stoppress_cli import queues
+from stoppress_cli.stack import Stack
+from tests.local_stack.toy import NOON, QUEUES, Toy, arn
+
+SECOND = timedelta(seconds=1)
+
+
+def source(**properties: Any) -> dict[str, Any]:
+    return {"Q": {"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": "Queue.Arn"}, **properties}}}
+
+
+def send(stack: Stack, *bodies: str) -> None:
+    for body in bodies:
+        stack.client("sqs").send_message(QueueUrl=stack.resources["Queue"].ref, MessageBody=body)
+
+
+def bodies(toy: Toy) -> list[list[str]]:
+    return [[record["body"] for record in event["Records"]] for event in toy.events]
+
+
+def waiting(stack: Stack, logical: str) -> list[str]:
+    return [message.body for message in queues.queue(arn(stack, logical))._messages]
+
+
+def test_messages_come_in_batches_of_the_mapping_and_are_deleted(toy: Toy) -> None:
+    toy.write(source(BatchSize=2), QUEUES)
+    with toy.running() as stack:
+        send(stack, "a", "b", "c")
+        stack.rest()
+
+        assert bodies(toy) == [["a", "b"], ["c"]]
+        assert waiting(stack, "Queue") == []
+
+
+def test_a_failed_batch_comes_again_when_its_visibility_is_over_and_then_goes_to_the_dead_letters(toy: Toy) -> None:
+    toy.write(source(), QUEUES)
+    toy.plan("raise", "raise")
+    with toy.running() as stack:
+        send(stack, "a")
+        stack.rest()
+        stack.advance(NOON + 59 * SECOND)
+        assert bodies(toy) == [["a"]]
+
+        stack.advance(NOON + 60 * SECOND)
+        assert bodies(toy) == [["a"], ["a"]]
+        assert toy.events[1]["Records"][0]["attributes"]["ApproximateReceiveCount"] == "2"
+
+        stack.advance(NOON + 120 * SECOND)
+        assert bodies(toy) == [["a"], ["a"]]
+        assert (waiting(stack, "Queue"), waiting(stack, "Dead")) == ([], ["a"])
+
+
+def test_only_the_reported_messages_of_a_batch_come_again(toy: Toy) -> None:
+    toy.write(source(FunctionResponseTypes=["ReportBatchItemFailures"]), QUEUES)
+    with toy.running() as stack:
+        send(stack, "a", "b", "c")
+        second = queues.queue(arn(stack, "Queue"))._messages[1].id
+        toy.plan({"batchItemFailures": [{"itemIdentifier": second}]})
+        stack.rest()
+        assert waiting(stack, "Queue") == ["b"]
+
+        stack.advance(NOON + 60 * SECOND)
+        assert bodies(toy) == [["a", "b", "c"], ["b"]]
+        assert waiting(stack, "Queue") == []
+
+
+def test_an_unknown_identifier_makes_the_whole_batch_a_failure(toy: Toy) -> None:
+    toy.write(source(FunctionResponseTypes=["ReportBatchItemFailures"]), QUEUES)
+    toy.plan({"batchItemFailures": [{"itemIdentifier": "nobody"}]})
+    with toy.running() as stack:
+        send(stack, "a", "b")
+        stack.rest()
+
+        assert waiting(stack, "Queue") == ["a", "b"]
+
+
+def test_failures_are_not_heard_where_the_mapping_does_not_listen(toy: Toy) -> None:
+    toy.write(source(), QUEUES)
+    toy.plan({"batchItemFailures": [{"itemIdentifier": "nobody"}]})
+    with toy.running() as stack:
+        send(stack, "a")
+        stack.rest()
+
+        assert waiting(stack, "Queue") == []
+
+
+def test_what_the_filter_refuses_is_deleted_unread(toy: Toy) -> None:
+    pattern = json.dumps({"body": {"kind": ["article"]}})
+    toy.write(source(FilterCriteria={"Filters": [{"Pattern": pattern}]}), QUEUES)
+    with toy.running() as stack:
+        send(stack, '{"kind": "article"}', '{"kind": "page"}', "text")
+        stack.rest()
+
+        assert bodies(toy) == [['{"kind": "article"}']]
+        assert waiting(stack, "Queue") == []
+
+
+def test_a_delayed_message_waits_for_the_clock(toy: Toy) -> None:
+    toy.write(source(), QUEUES)
+    with toy.running() as stack:
+        stack.client("sqs").send_message(QueueUrl=stack.resources["Queue"].ref, MessageBody="a", DelaySeconds=30)
+        stack.rest()
+        assert bodies(toy) == []
+
+        stack.advance(NOON + 30 * SECOND)
+        assert bodies(toy) == [["a"]]
+
+
+def test_a_changed_visibility_is_kept(toy: Toy) -> None:
+    toy.write(source(), QUEUES)
+    toy.plan("raise")
+    with toy.running() as stack:
+        send(stack, "a")
+        stack.rest()
+        handle = toy.events[0]["Records"][0]["receiptHandle"]
+        stack.client("sqs").change_message_visibility(
+            QueueUrl=stack.resources["Queue"].ref, ReceiptHandle=handle, VisibilityTimeout=10
+        )
+
+        stack.advance(NOON + 10 * SECOND)
+        assert bodies(toy) == [["a"], ["a"]]

@@ -1,0 +1,95 @@
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from stoppress_cli.serving import PortInUse, Server
+from stoppress_cli.stack import Stack
+from stoppress_cli.template import REGION
+from tests.local_stack.toy import NOON
+
+REAL = Path(__file__).parents[2] / "template.yaml"
+HOSTS = ("www.example.com", "two.example.org")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Stack(REAL, start=NOON) as stack:
+        for host in HOSTS:
+            site = json.dumps({"host": host, "publication": "News", "sources": {"cms": {"secret": "cms"}}})
+            stack.client("ssm").put_parameter(Name=f"{stack.variable('SITES_PATH')}/{host}", Value=site, Type="String")
+        stack.rest()
+        running = Server(stack, "127.0.0.1", 0)
+        thread = threading.Thread(target=running.serve, daemon=True)
+        thread.start()
+        yield running
+        running.stop()
+        thread.join()
+
+
+def ask(server: Server, path: str, data: bytes | None = None, **headers: str) -> Any:
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(server.url + path, data, sent)  # noqa: S310 - loopback
+    try:
+        with urllib.request.urlopen(request) as answer:  # noqa: S310 - loopback
+            return answer.status, dict(answer.headers), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, dict(error.headers), error.read().decode()
+
+
+def test_a_file_is_served_for_the_host_that_is_asked_and_else_for_the_first(server: Server) -> None:
+    assert "https://two.example.org/sitemap-news.xml" in ask(server, "sitemap.xml")[2]
+    assert "https://www.example.com/sitemap-news.xml" in ask(server, "sitemap.xml", Host="www.example.com")[2]
+    assert "https://www.example.com/sitemap-news.xml" in ask(server, "www.example.com/sitemap.xml")[2]
+
+
+def test_a_file_comes_with_its_headers_and_is_not_sent_again(server: Server) -> None:
+    status, headers, body = ask(server, "sitemap.xml")
+    assert status == 200
+    assert headers["content-type"].startswith("application/xml")
+    assert len(body) == int(headers["content-length"])
+
+    assert ask(server, "sitemap.xml", If_None_Match=headers["etag"])[0] == 304
+
+
+def test_the_home_page_links_every_file(server: Server) -> None:
+    body = ask(server, "")[2]
+
+    assert all(f'href="/{host}/sitemap.xml"' in body for host in HOSTS)
+
+
+def test_what_is_not_there_is_404(server: Server) -> None:
+    assert ask(server, "nothing.xml")[0] == 404
+    assert ask(server, "nothing", b"{}")[0] == 404
+
+
+def test_the_webhook_is_the_functions_to_answer(server: Server) -> None:
+    status, _, body = ask(server, "webhooks/www.example.com/cms", b"{}", Content_Type="application/json")
+
+    assert status == 401
+    assert "webhook-id" in body
+
+
+def test_requests_signed_for_aws_go_to_the_stacks_endpoint(server: Server) -> None:
+    session = boto3.session.Session("id", "key", region_name=REGION)
+    client = session.client("s3", endpoint_url=server.url)
+    bucket = client.list_buckets()["Buckets"][0]["Name"]
+
+    keys = [row["Key"] for row in client.list_objects_v2(Bucket=bucket)["Contents"]]
+    client.close()
+
+    assert f"{HOSTS[0]}/sitemap.xml" in keys
+
+
+def test_a_port_in_use_is_said_with_what_to_do(server: Server) -> None:
+    port = int(server.url.rstrip("/").rsplit(":", 1)[1])
+
+    with pytest.raises(PortInUse, match=f"port {port} of 127.0.0.1 is in use; .*--port"):
+        Server(server._stack, "127.0.0.1", port)

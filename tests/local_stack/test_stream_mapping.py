@@ -1,0 +1,144 @@
+import json
+from datetime import timedelta
+from typing import Any
+
+from moto.dynamodb.models import dynamodb_backends
+
+from stoppress_cli import queues
+from stoppress_cli.stack import Stack
+from stoppress_cli.template import ACCOUNT, REGION
+from tests.local_stack.toy import NOON, TABLE, Toy, arn
+
+MINUTE = timedelta(minutes=1)
+FAILURES: dict[str, Any] = {"Table": TABLE, "Failures": {"Type": "AWS::SQS::Queue"}}
+
+
+def source(**properties: Any) -> dict[str, Any]:
+    stream = {"Stream": {"Fn::GetAtt": "Table.StreamArn"}, "StartingPosition": "TRIM_HORIZON", **properties}
+    return {"S": {"Type": "DynamoDB", "Properties": stream}}
+
+
+def put(stack: Stack, *keys: str, value: str = "1") -> None:
+    for key in keys:
+        item = {"pk": {"S": key}, "sk": {"S": "-"}, "value": {"S": value}}
+        stack.client("dynamodb").put_item(TableName=stack.resources["Table"].ref, Item=item)
+
+
+def keys(toy: Toy) -> list[list[str]]:
+    return [[record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]] for event in toy.events]
+
+
+def given_up(stack: Stack) -> list[Any]:
+    return [json.loads(message.body) for message in queues.queue(arn(stack, "Failures"))._messages]
+
+
+def test_records_come_in_order_in_batches_of_the_mapping_with_both_images(toy: Toy) -> None:
+    toy.write(source(BatchSize=2), FAILURES)
+    with toy.running() as stack:
+        put(stack, "a", "b", "c")
+        put(stack, "a", value="2")
+        stack.rest()
+
+    assert keys(toy) == [["a", "b"], ["c", "a"]]
+    changed = toy.events[1]["Records"][1]
+    assert changed["eventName"] == "MODIFY"
+    assert changed["eventSourceARN"].endswith("/stream/local")
+    assert (changed["dynamodb"]["OldImage"]["value"], changed["dynamodb"]["NewImage"]["value"]) == ({"S": "1"}, {"S": "2"})
+
+
+def test_what_the_filter_refuses_is_not_handed_over(toy: Toy) -> None:
+    pattern = json.dumps({"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "file#"}]}}}})
+    toy.write(source(FilterCriteria={"Filters": [{"Pattern": pattern}]}), FAILURES)
+    with toy.running() as stack:
+        put(stack, "article#1", "file#1", "article#2")
+        stack.rest()
+
+    assert keys(toy) == [["file#1"]]
+
+
+def test_a_failed_batch_is_tried_twice_and_again_when_the_clock_has_moved_later_records_waiting(toy: Toy) -> None:
+    toy.write(source(), FAILURES)
+    toy.plan("raise", "raise", "raise")
+    with toy.running() as stack:
+        put(stack, "a")
+        stack.rest()
+        put(stack, "b")
+        stack.rest()
+        assert keys(toy) == [["a"], ["a"]]
+
+        stack.advance(NOON + MINUTE)
+        assert keys(toy) == [["a"], ["a"], ["a"], ["a"], ["b"]]
+
+
+def test_a_partial_failure_is_repeated_from_the_reported_record(toy: Toy) -> None:
+    toy.write(source(FunctionResponseTypes=["ReportBatchItemFailures"]), FAILURES)
+    with toy.running() as stack:
+        put(stack, "a", "b", "c")
+        toy.plan({"batchItemFailures": [{"itemIdentifier": _sequence(stack, 1)}]})
+        stack.rest()
+
+    assert keys(toy) == [["a", "b", "c"], ["b", "c"]]
+
+
+def _sequence(stack: Stack, index: int) -> str:
+    shard = dynamodb_backends[ACCOUNT][REGION].get_table(stack.resources["Table"].ref).stream_shard
+    assert shard is not None
+    return str(shard.items[index].record["dynamodb"]["SequenceNumber"])
+
+
+def test_a_batch_that_raises_is_halved_until_the_bad_record_stands_alone(toy: Toy) -> None:
+    toy.write(source(BisectBatchOnFunctionError=True, MaximumRetryAttempts=0, **_to_failures()), FAILURES)
+    # all four, the first half, "a" alone; then "b", and the other half
+    toy.plan("raise", "raise", "raise")
+    with toy.running() as stack:
+        put(stack, "a", "b", "c", "d")
+        stack.rest()
+
+        assert keys(toy) == [["a", "b", "c", "d"], ["a", "b"], ["a"], ["b"], ["c", "d"]]
+        assert [report["DDBStreamBatchInfo"]["batchSize"] for report in given_up(stack)] == [1]
+
+
+def test_a_batch_is_given_up_after_its_retries_and_reported_and_the_next_goes_on(toy: Toy) -> None:
+    toy.write(source(BatchSize=1, MaximumRetryAttempts=2, **_to_failures()), FAILURES)
+    toy.plan("raise", "raise", "raise")
+    with toy.running() as stack:
+        put(stack, "a", "b")
+        stack.rest()
+        stack.advance(NOON + MINUTE)
+
+        assert keys(toy) == [["a"], ["a"], ["a"], ["b"]]
+        report = given_up(stack)[0]
+    assert report["requestContext"]["condition"] == "RetryAttemptsExhausted"
+    assert report["requestContext"]["approximateInvokeCount"] == 3
+    assert report["DDBStreamBatchInfo"]["startSequenceNumber"] == report["DDBStreamBatchInfo"]["endSequenceNumber"]
+
+
+def _to_failures() -> dict[str, Any]:
+    return {"DestinationConfig": {"OnFailure": {"Type": "SQS", "Destination": {"Fn::GetAtt": "Failures.Arn"}}}}
+
+
+def test_a_write_that_changes_nothing_is_no_record(toy: Toy) -> None:
+    toy.write(source(), FAILURES)
+    with toy.running() as stack:
+        put(stack, "a")
+        put(stack, "a")
+        stack.rest()
+
+    assert keys(toy) == [["a"]]
+
+
+def test_an_update_that_makes_an_item_is_one_insert_with_its_whole_image(toy: Toy) -> None:
+    toy.write(source(), FAILURES)
+    with toy.running() as stack:
+        stack.client("dynamodb").update_item(
+            TableName=stack.resources["Table"].ref,
+            Key={"pk": {"S": "a"}, "sk": {"S": "-"}},
+            UpdateExpression="SET #value = :one",
+            ExpressionAttributeNames={"#value": "value"},
+            ExpressionAttributeValues={":one": {"N": "1"}},
+        )
+        stack.rest()
+
+    records = toy.events[0]["Records"]
+    assert [record["eventName"] for record in records] == ["INSERT"]
+    assert records[0]["dynamodb"]["NewImage"] == {"pk": {"S": "a"}, "sk": {"S": "-"}, "value": {"N": "1"}}

@@ -1,0 +1,115 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress_cli.resources import resolve
+from stoppress_cli.stack import Stack
+from stoppress_cli.template import TemplateError, load
+from tests.local_stack.toy import NOON, QUEUES, Toy
+
+REAL = Path(__file__).parents[2] / "template.yaml"
+
+
+def resolved(folder: Path, document: dict[str, Any], **parameters: str) -> dict[str, Any]:
+    path = folder / "template.yaml"
+    path.write_text(json.dumps(document))
+    return {resource.logical: resource.properties for resource in resolve(load(path, parameters), "toy")}
+
+
+def named(value: Any, **more: Any) -> dict[str, Any]:
+    return {**more, "Resources": {"Bus": {"Type": "AWS::Events::EventBus", "Properties": {"Name": value}}}}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"Ref": "Who"}, "cms"),
+        ({"Fn::Sub": "${AWS::StackName}-${Who}"}, "toy-cms"),
+        ({"Fn::Sub": ["${Who}/${What}", {"What": {"Ref": "AWS::Region"}}]}, "cms/eu-west-1"),
+        ({"Fn::Sub": "${!Literal}"}, "${Literal}"),
+        ({"Fn::Join": ["-", ["a", {"Ref": "Who"}]]}, "a-cms"),
+        ({"Fn::If": ["IsCms", "yes", "no"]}, "yes"),
+        ({"Fn::If": ["IsNotCms", "yes", "no"]}, "no"),
+    ],
+)
+def test_intrinsic_functions_are_resolved(tmp_path: Path, value: Any, expected: str) -> None:
+    equals = {"Fn::Equals": [{"Ref": "Who"}, "cms"]}
+    conditions = {"IsCms": equals, "IsNotCms": {"Fn::Not": [{"Condition": "IsCms"}]}}
+    parameters = {"Who": {"Type": "String", "Default": "cms"}}
+
+    found = resolved(tmp_path, named(value, Parameters=parameters, Conditions=conditions))
+
+    assert found["Bus"]["Name"] == expected
+
+
+def test_a_property_without_a_value_is_left_out(tmp_path: Path) -> None:
+    document = named("articles")
+    document["Resources"]["Bus"]["Properties"]["Description"] = {"Ref": "AWS::NoValue"}
+
+    assert resolved(tmp_path, document) == {"Bus": {"Name": "articles"}}
+
+
+def test_a_resource_whose_condition_does_not_hold_is_not_there(tmp_path: Path) -> None:
+    document = named("articles", Conditions={"Never": {"Fn::Equals": ["a", "b"]}})
+    document["Resources"]["Bus"]["Condition"] = "Never"
+
+    assert resolved(tmp_path, document) == {}
+
+
+def test_a_parameter_given_wins_over_its_default(tmp_path: Path) -> None:
+    document = named({"Ref": "Who"}, Parameters={"Who": {"Type": "String", "Default": "cms"}})
+
+    assert resolved(tmp_path, document, Who="bus")["Bus"]["Name"] == "bus"
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"Resources": {"Mail": {"Type": "AWS::SES::Template"}}}, ["Mail", "AWS::SES::Template", "resources.py"]),
+        (named({"Fn::Cidr": []}), ["Fn::Cidr"]),
+        (named({"Ref": "Nobody"}), ["Nobody"]),
+        (named({"Fn::GetAtt": ["Bus", "Colour"]}), ["Bus.Colour"]),
+        (named("x", Parameters={"Who": {"Type": "String"}}), ["Who", "no default"]),
+    ],
+)
+def test_what_the_stack_does_not_know_is_refused_by_name(
+    tmp_path: Path, document: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(TemplateError) as refused:
+        resolved(tmp_path, document)
+
+    assert all(word in str(refused.value) for word in words)
+
+
+def test_a_parameter_that_the_template_does_not_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TemplateError, match="no parameter Colour"):
+        resolved(tmp_path, named("x"), Colour="red")
+
+
+def test_a_property_that_would_be_ignored_is_refused(toy: Toy) -> None:
+    queues = {**QUEUES, "Queue": {"Type": "AWS::SQS::Queue", "Properties": {"FifoQueue": True}}}
+    toy.write({}, queues)
+
+    with pytest.raises(TemplateError, match="FifoQueue"), toy.running():
+        pass
+
+
+def test_the_real_template_runs_whole_and_makes_its_first_site_when_asked() -> None:
+    with Stack(REAL, {"Publication": "The Daily Test"}, first_site=True, start=NOON) as stack:
+        name = f"{stack.variable('SITES_PATH')}/www.example.com"
+        site = json.loads(stack.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+        secret = stack.client("secretsmanager").get_secret_value(SecretId=f"{stack.variable('SECRETS_PATH')}/cms")
+        stack.rest()
+        keys = stack.client("s3").list_objects_v2(Bucket=stack.only("AWS::S3::Bucket").ref)["Contents"]
+
+    assert site["publication"] == "The Daily Test"
+    assert len(secret["SecretString"]) == 44
+    assert [row["Key"] for row in keys] == ["www.example.com/sitemap-news.xml", "www.example.com/sitemap.xml"]
+
+
+def test_a_scenario_brings_its_own_sites() -> None:
+    with Stack(REAL, start=NOON) as stack:
+        assert stack.client("ssm").describe_parameters()["Parameters"] == []
+        assert stack.client("secretsmanager").list_secrets()["SecretList"] == []

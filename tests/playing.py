@@ -1,0 +1,88 @@
+"""Plays scenarios in this process, as `stoppress play` does, and tells what a test wants to know of it."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from stoppress_cli import player, scenario
+from stoppress_cli.commands import waiting_messages
+from stoppress_cli.scenario import Line
+from stoppress_cli.stack import Stack
+from tests import sitemap_rules
+from tests.beside import SHARED
+
+TEMPLATE = Path(__file__).parents[1] / "template.yaml"
+SCENARIOS = Path(__file__).parent / "scenarios"
+SCHEMAS = SHARED / "schemas"
+END = "end"  # the save that is made when a scenario is over
+
+Step = Mapping[str, Any]
+
+
+@dataclass
+class Played:
+    """What became of a scenario: its differences, its saves in their order, and what was left in the queues."""
+
+    out: Path
+    failures: list[str] = field(default_factory=list)
+    saves: dict[str, datetime] = field(default_factory=dict)
+    waiting: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+
+    def files(self, save: str) -> dict[str, bytes]:
+        """The files of a save by `<host>/<file>`."""
+        folder = self.out / save
+        return {
+            path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+        }
+
+    def findings(self, moved: Sequence[str] = ()) -> list[str]:
+        """Every rule that a save breaks, alone or against the save before it. `moved` may change their file or date."""
+        found = []
+        before: dict[str, Path] = {}
+        for save, at in self.saves.items():
+            meta = json.loads((self.out / f"{save}.meta.json").read_text())
+            for folder in sorted(path for path in (self.out / save).iterdir() if path.is_dir()):
+                broken = sitemap_rules.findings(
+                    folder, now=at, meta=meta, schemas=SCHEMAS if SCHEMAS.is_dir() else None
+                )
+                if folder.name in before:
+                    broken += sitemap_rules.changes(before[folder.name], folder, moved=moved)
+                before[folder.name] = folder
+                found += [f"{save}: {folder.name}: {finding}" for finding in broken]
+        return found
+
+
+def read(path: Path) -> list[Line]:
+    """The lines of a scenario file."""
+    return scenario.read(path)
+
+
+def written(steps: Iterable[Step], folder: Path = SCENARIOS) -> list[Line]:
+    """The lines of a scenario that a test has made; files of feeds are looked for in `folder`."""
+    return scenario.parse([json.dumps(step) for step in steps], folder / "generated.jsonl")
+
+
+def play(
+    lines: Sequence[Line], out: Path, *, folder: Path = SCENARIOS, watch: Callable[[Stack], None] | None = None
+) -> Played:
+    """Plays the lines on a stack of their own and saves the files at the end; `watch` sees the stack before it goes."""
+    played = Played(out)
+    path = folder / "generated.jsonl"
+    if END not in (line.step.save for line in lines if line.kind == "save"):
+        step = scenario.SaveStep(save=END, at=lines[-1].at)
+        lines = [*lines, Line(len(lines) + 1, "save", lines[-1].at, step)]
+    with (
+        Stack(TEMPLATE, start=lines[0].at) as stack,
+        player.playing(stack, path, out, lambda _line, _text: None) as one,
+    ):
+        played.failures = one.play(list(lines)).failures
+        played.saves = {line.step.save: line.at for line in lines if line.kind == "save"}
+        played.waiting = waiting_messages(stack)
+        played.errors = {name: function.errors for name, function in stack.functions.items() if function.errors}
+        if watch:
+            watch(stack)
+    return played

@@ -1,0 +1,278 @@
+"""The exact bytes of the files, and what holds for any text in them."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from lxml import etree
+
+from stoppress import files
+from stoppress.files import (
+    NEWS_FILE,
+    FileTooLarge,
+    GeneralEntry,
+    Mark,
+    NewsEntry,
+    Rendered,
+    file_name,
+    general_line,
+    is_news,
+    line_bytes,
+    news_line,
+    period_of,
+    render_general,
+    render_index,
+    render_news,
+)
+from stoppress.site import Site
+from stoppress.text import clean
+from tests.ledger import MORNING, SITE, page
+
+GOLDEN = Path(__file__).parent / "golden"
+SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
+HOUR = timedelta(hours=1)
+
+GENERAL = [
+    GeneralEntry(page("2026/11/20/flood"), MORNING + HOUR),
+    GeneralEntry(page("2026/11/19/%C3%BCmlat?id=1&page=2"), datetime(2026, 11, 19, 23, 59, 59, tzinfo=UTC)),
+    GeneralEntry(page("2026/11/18/undated")),
+    GeneralEntry(page("2026/11/20/'quoted'"), MORNING),
+]
+FRESH = [
+    NewsEntry(page("2026/11/20/flood"), "Flood closes the harbour", MORNING, MORNING + HOUR),
+    NewsEntry(page("2026/11/20/fish?a=1&b=2"), 'Fish & "chips" <cheap>', MORNING),
+    NewsEntry(page("2026/11/20/wave"), "🌊 Überschwemmung – der Hafen ist zu", MORNING + HOUR),
+    NewsEntry(page("2026/11/20/inondation"), "L'eau monte", MORNING - HOUR, MORNING, "Nouvelles d'Exemple", "fr"),
+    NewsEntry(page("2026/11/18/old"), "Expires this very second", MORNING - 46 * HOUR),
+]
+MARKS = [
+    Mark("sitemap-news.xml", MORNING + timedelta(microseconds=1), 4, 2_000, "n"),
+    Mark("sitemap-2026-11.xml", MORNING, 4, 700, "b"),
+    Mark("sitemap-2026-10.xml", MORNING - 700 * HOUR, 2_000, 90_000, "a"),
+    Mark("sitemap-2026-11-2.xml", MORNING + HOUR, 1, 200, "c"),
+    Mark("sitemap-2026-09.xml", MORNING + HOUR, 0, 150, "emptied"),
+]
+AT = MORNING + 2 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("name", "rendered"),
+    [
+        ("shard", render_general(GENERAL, SITE)),
+        ("emptied-shard", render_general([], SITE)),
+        ("news", render_news(FRESH, SITE, AT)),
+        ("empty-window", render_news(FRESH, SITE, AT + 48 * HOUR)),
+        ("index", render_index(MARKS, SITE)),
+    ],
+)
+def test_the_bytes_are_those_of_the_golden_file(name: str, rendered: Rendered) -> None:
+    assert rendered.body == (GOLDEN / f"{name}.xml").read_bytes()
+
+
+def test_what_is_counted_is_what_is_listed() -> None:
+    assert (render_general(GENERAL, SITE).urls, render_general([], SITE).urls) == (4, 0)
+    assert (render_news(FRESH, SITE, AT).urls, render_news([], SITE, AT).urls) == (4, 0)
+    assert render_index(MARKS, SITE).urls == 4
+
+
+def test_the_newest_instant_in_a_file_is_known() -> None:
+    assert render_general(GENERAL, SITE).newest == MORNING + HOUR
+    assert render_general(GENERAL[2:3], SITE).newest is None
+    assert render_news(FRESH[1:2], SITE, AT).newest == MORNING
+    assert render_news([], SITE, AT).newest is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_in_which_entries_come_makes_no_difference(seed: int) -> None:
+    general, news, marks = GENERAL.copy(), FRESH.copy(), MARKS.copy()
+    for entries in (general, news, marks):
+        random.Random(seed).shuffle(entries)
+
+    assert render_general(general, SITE) == render_general(GENERAL, SITE)
+    assert render_news(news, SITE, AT) == render_news(FRESH, SITE, AT)
+    assert render_index(marks, SITE) == render_index(MARKS, SITE)
+
+
+def test_news_stand_newest_first_and_by_url_within_a_second() -> None:
+    locs = [element.text for element in _root(render_news(FRESH, SITE, AT)).iter(f"{SITEMAP}loc")]
+    assert locs == [page(f"2026/11/20/{name}") for name in ("wave", "fish?a=1&b=2", "flood", "inondation")]
+
+
+def test_an_entry_leaves_the_window_at_the_second() -> None:
+    entry = NewsEntry(page("a"), "A", MORNING)
+
+    assert render_news([entry], SITE, MORNING + 48 * HOUR - timedelta(microseconds=1)).urls == 1
+    assert render_news([entry], SITE, MORNING + 48 * HOUR).urls == 0
+    assert entry.expires_at == MORNING + 48 * HOUR
+
+
+def test_the_clock_changes_nothing_while_nothing_expires() -> None:
+    assert render_news(FRESH, SITE, AT) == render_news(FRESH, SITE, AT + HOUR)
+
+
+def test_the_index_lists_an_empty_window_but_no_emptied_shard() -> None:
+    empty = [Mark(NEWS_FILE, MORNING, 0, 150, "n"), Mark("sitemap-2026-11.xml", MORNING, 0, 150, "b")]
+    body = render_index([*empty, Mark("sitemap-news-2.xml", MORNING, 0, 150, "n2")], SITE).body.decode()
+
+    assert "sitemap-news.xml" in body
+    assert "sitemap-2026-11.xml" not in body
+    assert "sitemap-news-2.xml" not in body
+
+
+def test_the_index_of_a_new_site_is_well_formed() -> None:
+    assert _root(render_index([], SITE)).tag == f"{SITEMAP}sitemapindex"
+
+
+def test_the_index_says_a_second_that_is_not_before_what_stands_in_the_file() -> None:
+    """Microseconds order changes inside; a file shows whole seconds, in the index as in its children (R6.4)."""
+    root = _root(render_index([Mark("sitemap-2026-11.xml", MORNING + timedelta(microseconds=7), 1, 1, "")], SITE))
+    assert root.findtext(f".//{SITEMAP}lastmod") == "2026-11-20T08:00:00Z"
+
+
+def test_a_sites_scheme_publication_and_language_stand_in_its_files() -> None:
+    site = Site(host="news.example.org", publication="Beispiel & Söhne", language="de", scheme="http")
+    body = render_news([NewsEntry("http://news.example.org/a", "A", MORNING)], site, AT).body.decode()
+
+    assert "<news:name>Beispiel &amp; Söhne</news:name><news:language>de</news:language>" in body
+    assert b"<loc>http://news.example.org/</loc>" in render_general([], site).body
+    assert b"<loc>http://news.example.org/sitemap-news.xml</loc>" in render_index(MARKS, site).body
+
+
+@pytest.mark.parametrize(
+    ("series", "number", "name"),
+    [
+        ("2026-11", 1, "sitemap-2026-11.xml"),
+        ("2026-11", 2, "sitemap-2026-11-2.xml"),
+        ("2026", 12, "sitemap-2026-12.xml"),
+        ("news", 1, "sitemap-news.xml"),
+        ("news", 2, "sitemap-news-2.xml"),
+    ],
+)
+def test_files_of_a_series_are_numbered_from_the_second_on(series: str, number: int, name: str) -> None:
+    assert file_name(series, number) == name
+
+
+def test_no_two_files_of_any_series_share_a_name() -> None:
+    """Nor when a site goes from one period to another: its old shards stay."""
+    series = ["2026", *(f"2026-{month:02}" for month in range(1, 13)), "2026-11-02", "2026-11-20", "news"]
+    names = [file_name(name, number) for name in series for number in range(1, 40)]
+    assert len(set(names)) == len(names)
+
+
+def test_periods_are_those_of_utc() -> None:
+    instant = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)
+    assert [period_of(instant, by) for by in ("day", "month", "year")] == ["2026-11-20", "2026-11", "2026"]
+
+
+def test_news_files_are_known_by_name() -> None:
+    assert [is_news(name) for name in ("sitemap-news.xml", "sitemap-news-2.xml", "sitemap-2026-11.xml", "sitemap.xml")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
+# ── limits ──
+
+
+def test_entries_are_limited_at_the_number_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "URLS_MAX", 4)
+    monkeypatch.setattr(files, "NEWS_ENTRIES_MAX", 4)
+    render_general(GENERAL, SITE)
+    render_news(FRESH[:4], SITE, AT)
+    render_index(MARKS, SITE)
+    with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
+        render_general([*GENERAL, GeneralEntry(page("z"))], SITE)
+    with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
+        render_news(FRESH, SITE, MORNING)
+    with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
+        render_index([*MARKS, Mark("sitemap-2026-08.xml", MORNING, 1, 1, "")], SITE)
+
+
+def test_bytes_are_those_of_utf_8_not_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [NewsEntry(page("wave"), "🌊" * 100, MORNING)]
+    body = render_news(entries, SITE, AT).body
+    assert len(body) > len(body.decode()) + 290
+
+    monkeypatch.setattr(files, "BYTES_MAX", len(body))
+    render_news(entries, SITE, AT)
+    monkeypatch.setattr(files, "BYTES_MAX", len(body) - 1)
+    with pytest.raises(FileTooLarge, match=f"{len(body)} bytes, at most {len(body) - 1}"):
+        render_news(entries, SITE, AT)
+
+
+def test_expired_entries_do_not_count_against_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "NEWS_ENTRIES_MAX", 4)
+    render_news(FRESH, SITE, AT)
+
+
+def test_a_thousand_news_fit_and_one_more_does_not() -> None:
+    entries = [NewsEntry(page(str(number)), "A", MORNING) for number in range(1_001)]
+    assert render_news(entries[:1_000], SITE, AT).urls == 1_000
+    with pytest.raises(FileTooLarge):
+        render_news(entries, SITE, AT)
+
+
+def test_the_protocols_numbers_are_in_the_code() -> None:
+    assert (files.URLS_MAX, files.BYTES_MAX, files.NEWS_ENTRIES_MAX) == (50_000, 50 * 1024 * 1024, 1_000)
+    assert timedelta(hours=48) == files.NEWS_WINDOW
+
+
+# ── any text ──
+
+LEGAL = st.characters(exclude_categories=["Cs"]) | st.sampled_from("<>&\"'\u2028]🌊ü")
+TITLES = st.text(LEGAL, max_size=60).map(clean).filter(bool)
+LOCS = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=30).map(page)
+WHEN = st.datetimes(datetime(2026, 11, 1), datetime(2026, 11, 30), timezones=st.just(UTC))  # noqa: DTZ001 - UTC comes beside
+NEWS_ENTRIES = st.builds(
+    NewsEntry, LOCS, TITLES, WHEN, st.none() | WHEN, st.none() | TITLES, st.none() | st.just("fr")
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(NEWS_ENTRIES, max_size=6, unique_by=lambda entry: entry.loc))
+def test_whatever_the_titles_say_the_file_is_well_formed_and_says_the_same(entries: list[NewsEntry]) -> None:
+    at = MORNING + 48 * HOUR
+    rendered = render_news(entries, SITE, at)
+    urls = _root(rendered).findall(f"{SITEMAP}url")
+
+    said = {
+        (
+            url.findtext(f"{SITEMAP}loc"),
+            url.findtext(f"{NEWS}news/{NEWS}title"),
+            url.findtext(f"{NEWS}news/{NEWS}publication/{NEWS}name"),
+            url.findtext(f"{NEWS}news/{NEWS}publication/{NEWS}language"),
+        )
+        for url in urls
+    }
+    current = [entry for entry in entries if entry.published > MORNING]
+    expected = {
+        (entry.loc, entry.title, entry.publication or SITE.publication, entry.language or "en") for entry in current
+    }
+    assert said == (expected or {(SITE.home, None, None, None)})
+    assert rendered.urls == len(current)
+
+
+@given(st.lists(st.builds(GeneralEntry, LOCS, st.none() | WHEN), max_size=8, unique_by=lambda entry: entry.loc))
+def test_whatever_the_urls_are_they_come_back_sorted_a_line_each(entries: list[GeneralEntry]) -> None:
+    rendered = render_general(entries, SITE)
+    locs = [element.text for element in _root(rendered).iter(f"{SITEMAP}loc")]
+
+    assert locs == (sorted(entry.loc for entry in entries) or [SITE.home])
+    lines = rendered.body.decode().split("\n")
+    assert [line.startswith("<url>") for line in lines] == [False, False, *[True] * len(locs), False, False]
+
+
+@given(NEWS_ENTRIES, st.builds(GeneralEntry, LOCS, st.none() | WHEN))
+def test_a_line_takes_what_was_counted_for_it(news: NewsEntry, general: GeneralEntry) -> None:
+    for line, body in (
+        (news_line(news, SITE), render_news([news], SITE, news.published).body),
+        (general_line(general), render_general([general], SITE).body),
+    ):
+        assert line_bytes(line) <= len(body) <= line_bytes(line) + files.FRAME_BYTES_MAX
+
+
+def _root(rendered: Rendered) -> Any:
+    return etree.fromstring(rendered.body)

@@ -1,0 +1,166 @@
+"""Places: which file an entry goes into, and that no file is ever promised more than it holds."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from stoppress import places
+from stoppress.files import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX
+from stoppress.places import Place, Series, Used, Want, entries_max_of
+
+ROOM_BYTES = BYTES_MAX - FRAME_BYTES_MAX
+MONTH = "2026-11"
+
+
+def test_a_series_fills_its_files_one_after_the_other() -> None:
+    series, handed_out = Series(MONTH).reserve([Want(MONTH, 100)] * 5, 2)
+
+    assert [place.number for place in handed_out] == [1, 1, 2, 2, 3]
+    assert [place.file for place in handed_out[::2]] == [
+        "sitemap-2026-11.xml", "sitemap-2026-11-2.xml", "sitemap-2026-11-3.xml",
+    ]  # fmt: skip
+    assert series.files == (Used(2, 200), Used(2, 200), Used(1, 100))
+
+
+def test_nothing_wanted_changes_nothing() -> None:
+    assert Series(MONTH).reserve([], 2) == (Series(MONTH), [])
+
+
+def test_the_protocols_numbers_are_the_bounds() -> None:
+    assert entries_max_of("news", 2_000) == NEWS_ENTRIES_MAX == 1_000
+    assert entries_max_of(MONTH, 2_000) == 2_000
+    series, handed_out = Series("news").reserve([Want("news", 400)] * 1_001, 1_000)
+    assert [place.number for place in handed_out[999:]] == [1, 2]
+    assert [used.entries for used in series.files] == [1_000, 1]
+
+
+def test_bytes_fill_a_file_as_entries_do() -> None:
+    half = ROOM_BYTES // 2
+    series, handed_out = Series(MONTH).reserve([Want(MONTH, half), Want(MONTH, half), Want(MONTH, 1)], 50_000)
+
+    assert [place.number for place in handed_out] == [1, 1, 1 if ROOM_BYTES % 2 else 2]
+    exactly, _ = Series(MONTH).reserve([Want(MONTH, ROOM_BYTES)], 50_000)
+    _, (after,) = exactly.reserve([Want(MONTH, 1)], 50_000)
+    assert after.number == 2
+
+
+def test_a_shard_that_was_full_stays_closed() -> None:
+    series, _ = Series(MONTH).reserve([Want(MONTH, 100)] * 3, 2)
+    emptied = replace(series, files=(Used(0, 0), *series.files[1:]))
+
+    _, (place,) = emptied.reserve([Want(MONTH, 100)], 2)
+    assert place.number == 2
+
+
+def test_news_take_the_lowest_file_with_room() -> None:
+    series, handed_out = Series("news").reserve([Want("news", 100)] * 5, 2)
+    freed = series.give_back([handed_out[0], handed_out[2]])
+    assert [used.entries for used in freed.files] == [1, 1, 1]
+
+    _, again = freed.reserve([Want("news", 100)] * 3, 2)
+    assert [place.number for place in again] == [1, 2, 3]
+
+
+def test_more_given_back_than_was_handed_out_leaves_nothing_below_zero() -> None:
+    series, (place,) = Series("news").reserve([Want("news", 100)], 2)
+
+    assert series.give_back([place, place, Place("news", 9, 100)]).files == (Used(0, 0),)
+
+
+def test_an_entry_that_grows_stays_in_its_file_while_there_is_room() -> None:
+    series, (held, _) = Series(MONTH).reserve([Want(MONTH, 100), Want(MONTH, 100)], 2)
+    grown, (place,) = series.reserve([Want(MONTH, 150, held=held)], 2)
+
+    assert place == Place(MONTH, 1, 150)
+    assert grown.files == (Used(2, 250),)
+
+
+def test_an_entry_grows_in_a_closed_file_too_without_counting_twice() -> None:
+    series, (held, *_) = Series(MONTH).reserve([Want(MONTH, 100)] * 3, 2)
+    grown, (place,) = series.reserve([Want(MONTH, 150, held=held)], 2)
+
+    assert place.number == 1
+    assert grown.files == (Used(2, 250), Used(1, 100))
+
+
+def test_an_entry_that_outgrows_its_file_moves_to_the_open_one() -> None:
+    full = Series(MONTH, (Used(2, ROOM_BYTES), Used(1, 100)))
+    held = Place(MONTH, 1, 100)
+    series, (place,) = full.reserve([Want(MONTH, 101, held=held)], 2)
+
+    assert place == Place(MONTH, 2, 101)
+    assert series.files == (Used(2, ROOM_BYTES), Used(2, 201))
+
+
+def test_an_entry_grows_although_its_site_makes_smaller_shards_by_now() -> None:
+    series = Series(MONTH, (Used(2_000, 200_000),))
+    _, (place,) = series.reserve([Want(MONTH, 150, held=Place(MONTH, 1, 100))], 10)
+    assert place.number == 1
+    _, (new,) = series.reserve([Want(MONTH, 150)], 10)
+    assert new.number == 2
+
+
+def test_an_entry_whose_file_was_forgotten_gets_a_place_all_the_same() -> None:
+    _, (place,) = Series(MONTH).reserve([Want(MONTH, 150, held=Place(MONTH, 3, 100))], 10)
+    assert place == Place(MONTH, 1, 150)
+
+
+WANTS = st.lists(st.integers(1, 60), max_size=40)
+
+
+@settings(max_examples=200)
+@given(WANTS, st.integers(1, 5), st.sampled_from(["news", MONTH]))
+def test_no_file_is_ever_promised_more_than_it_holds(sizes: list[int], entries_max: int, name: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(places, "BYTES_MAX", 100 + FRAME_BYTES_MAX)
+        series, handed_out = Series(name).reserve([Want(name, size) for size in sizes], entries_max)
+
+    assert [place.size_bytes for place in handed_out] == sizes
+    _counts_are_true(series, handed_out)
+    for used in series.files:
+        assert used.entries <= entries_max
+        assert used.size_bytes <= 100
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("want"), st.integers(1, 60)),
+        st.tuples(st.just("grow"), st.integers(0, 30), st.integers(1, 30)),
+        st.tuples(st.just("leave"), st.integers(0, 30)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=200)
+@given(STEPS, st.integers(1, 4))
+def test_whatever_comes_and_goes_the_news_counts_are_those_of_what_is_there(
+    steps: list[tuple[str, *tuple[int, ...]]], entries_max: int
+) -> None:
+    series, held = Series("news"), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(places, "BYTES_MAX", 100 + FRAME_BYTES_MAX)
+        for kind, *numbers in steps:
+            if kind == "want":
+                series, new = series.reserve([Want("news", numbers[0])], entries_max)
+                held += new
+            elif held and kind == "leave":
+                series = series.give_back([held.pop(numbers[0] % len(held))])
+            elif held:
+                old = held.pop(numbers[0] % len(held))
+                size = min(100, old.size_bytes + numbers[1])
+                before = series
+                series, (new_place,) = series.reserve([Want("news", size, held=old)], entries_max)
+                if new_place.number != old.number:
+                    series = series.give_back([old])
+                held.append(new_place)
+                assert len(series.files) >= len(before.files)
+    _counts_are_true(series, held)
+    assert all(used.entries <= entries_max and used.size_bytes <= 100 for used in series.files)
+
+
+def _counts_are_true(series: Series, handed_out: list[Place]) -> None:
+    for number, used in enumerate(series.files, 1):
+        there = [place for place in handed_out if place.number == number]
+        assert used == Used(len(there), sum(place.size_bytes for place in there))

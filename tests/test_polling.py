@@ -1,0 +1,418 @@
+"""Polling against moto's table and queue, with a web that answers what a test wants."""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from functions.poll_feeds import app
+from stoppress import aws, feed_documents, polling, queues, sites, table, web
+from stoppress.polling import Outcome, poll_site_feeds
+from stoppress.site import Site
+from stoppress.urls import key_of
+
+FEED = "https://www.example.com/feed.xml"
+OTHER = "https://www.example.com/other.xml"
+NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def site(*feeds: str | dict[str, Any], **said: Any) -> Site:
+    document = {"host": "www.example.com", "publication": "Example News", "feeds": feeds or (FEED,)}
+    return Site.model_validate(document | said)
+
+
+def rss(*titles: str) -> bytes:
+    items = (f"<item><title>{title}</title><link>https://www.example.com/{title[0]}</link></item>" for title in titles)
+    return f'<rss version="2.0"><channel>{"".join(items)}</channel></rss>'.encode()
+
+
+class Web:
+    """Answers in place of the Internet, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, web.Response | Exception] = {}
+        self.asked: list[tuple[str, dict[str, str]]] = []
+
+    def answer(self, body: bytes = b"", status: int = 200, url: str = FEED, **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.answers[url] = web.Response(status, named, body, url)
+
+    def fail(self, error: Exception, url: str = FEED) -> None:
+        self.answers[url] = error
+
+    def fetch(self, url: str, headers: dict[str, str]) -> web.Response:
+        self.asked.append((url, headers))
+        answer = self.answers[url]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    """A table, a queue, and a web of the test's making."""
+    fake = Web()
+    monkeypatch.setattr(web, "fetch", fake.fetch)
+    with mock_aws():
+        aws.client.cache_clear()
+        sites.forget()
+        boto3.client("dynamodb").create_table(
+            TableName="stoppress",
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        monkeypatch.setenv("TABLE_NAME", "stoppress")
+        monkeypatch.setenv("ARTICLES_QUEUE_URL", boto3.client("sqs").create_queue(QueueName="articles")["QueueUrl"])
+        monkeypatch.setenv("SITES_PATH", "/stoppress/test/sites")
+        yield fake
+    aws.client.cache_clear()
+    sites.forget()
+
+
+def poll(now: datetime = NOW, one: Site | None = None) -> list[Outcome]:
+    return list(poll_site_feeds([one or site()], now))
+
+
+def sent() -> list[str]:
+    """The titles of the events on the queue, sorted; the queue is empty afterwards."""
+    titles, sqs, queue = [], aws.client("sqs"), os.environ["ARTICLES_QUEUE_URL"]
+    while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+        for message in messages:
+            titles.append(json.loads(message["Body"])["title"])
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+    return sorted(titles)
+
+
+def state(url: str = FEED) -> dict[str, Any]:
+    return table.get(f"feed#www.example.com#{key_of(url)}") or {}
+
+
+def test_the_first_poll_sends_every_entry_and_remembers_the_feed(internet: Web) -> None:
+    internet.answer(rss("A", "B"), etag='W/"v1"', last_modified="Fri, 20 Nov 2026 07:59:00 GMT")
+
+    (outcome,) = poll()
+
+    assert (outcome.result, outcome.sent, sent()) == ("changed", 2, ["A", "B"])
+    item = state()
+    assert (item["url"], item["etag"], item["rev"], len(item["entries"])) == (FEED, 'W/"v1"', 1, 2)
+    assert item["next_poll_at"].startswith("2026-11-20T08:01:00")
+    assert internet.asked == [(FEED, {})]
+
+
+def test_only_new_and_changed_entries_are_sent_afterwards(internet: Web) -> None:
+    internet.answer(rss("A", "B"))
+    poll()
+    sent()
+    internet.answer(rss("C", "A", "B edited"))
+
+    (outcome,) = poll(NOW + MINUTE)
+
+    assert (outcome.sent, sent()) == (2, ["B edited", "C"])
+
+
+def test_an_entry_that_is_gone_from_a_feed_means_nothing(internet: Web) -> None:
+    internet.answer(rss("A", "B"))
+    poll()
+    sent()
+    internet.answer(rss("A"))
+
+    assert poll(NOW + MINUTE)[0].sent == 0
+    assert sent() == []
+
+
+def test_a_feed_that_is_not_due_is_not_asked(internet: Web) -> None:
+    internet.answer(rss("A"))
+    hourly = site({"url": FEED, "interval_minutes": 60})
+    poll(one=hourly)
+
+    assert poll(NOW + 59 * MINUTE, hourly) == []
+    assert len(poll(NOW + 60 * MINUTE, hourly)) == 1
+
+
+def test_validators_go_back_verbatim_and_a_304_is_all_there_is_to_know(internet: Web) -> None:
+    internet.answer(rss("A"), etag='W/"v1"', last_modified="yesterday, more or less")
+    poll()
+    sent()
+    internet.answer(status=304, etag='W/"v2"')
+
+    (outcome,) = poll(NOW + MINUTE)
+
+    assert internet.asked[1][1] == {"If-None-Match": 'W/"v1"', "If-Modified-Since": "yesterday, more or less"}
+    assert (outcome.result, sent()) == ("unchanged", [])
+    assert (state()["etag"], state()["last_modified"]) == ('W/"v2"', "yesterday, more or less")
+
+
+def test_a_304_that_nobody_asked_for_is_a_failure(internet: Web) -> None:
+    internet.answer(status=304)
+
+    assert poll()[0].result == "failed"
+
+
+def test_the_same_bytes_under_another_etag_are_not_read_again(internet: Web) -> None:
+    internet.answer(rss("A"), etag='"v1"')
+    poll()
+    internet.answer(rss("A"), etag='"v2"')
+
+    assert poll(NOW + MINUTE)[0].result == "unchanged"
+    assert state()["etag"] == '"v2"'
+
+
+def test_a_validator_that_could_not_be_sent_back_is_not_kept(internet: Web) -> None:
+    internet.answer(rss("A"), etag='"a\r\n b"', last_modified="x" * 5_000)
+    poll()
+
+    assert "etag" not in state()
+    assert "last_modified" not in state()
+
+
+def test_a_changed_configuration_has_the_feed_read_again(internet: Web) -> None:
+    internet.answer(rss("A"), etag='"v1"')
+    poll()
+
+    (outcome,) = poll(NOW + MINUTE, site(version=2))
+
+    assert internet.asked[1][1] == {}
+    assert (outcome.result, outcome.sent) == ("changed", 0)
+
+
+PAGE = b"<html><body>Back soon.</body></html>"
+
+
+@pytest.mark.parametrize("body", [PAGE, b"", b'<rss version="2.0"><channel><item><title>A', b"\x00\x01\x02"])
+def test_what_is_no_feed_changes_nothing_but_the_next_poll(internet: Web, body: bytes) -> None:
+    internet.answer(rss("A"), etag='"v1"')
+    poll()
+    sent()
+    before = state()
+    internet.answer(body, etag='"v2"')
+
+    (outcome,) = poll(NOW + MINUTE)
+
+    assert (outcome.result, outcome.sent, sent()) == ("failed", 0, [])
+    after = state()
+    assert (after["entries"], after["etag"], after["body_digest"]) == (
+        before["entries"],
+        before["etag"],
+        before["body_digest"],
+    )
+    assert (after["failures"], after["last_error"]) == (1, outcome.reason)
+    assert after["next_poll_at"].startswith("2026-11-20T08:03:00")
+
+
+def test_a_feed_that_was_down_sends_nothing_twice_when_it_is_back(internet: Web) -> None:
+    internet.answer(rss("A"))
+    poll()
+    sent()
+    internet.fail(web.Unreachable("www.example.com: connection refused"))
+    poll(NOW + MINUTE)
+    internet.answer(rss("B", "A"))
+
+    poll(NOW + 3 * MINUTE)
+
+    assert sent() == ["B"]
+    assert (state()["failures"], state().get("last_error")) == (0, None)
+
+
+def test_a_feed_that_is_empty_for_a_moment_sends_nothing_twice(internet: Web) -> None:
+    for minute, titles in enumerate([("A", "B"), (), ("A", "B")]):
+        internet.answer(rss(*titles))
+        assert poll(NOW + minute * MINUTE)[0].result == "changed"
+
+    assert sent() == ["A", "B"]
+
+
+def test_a_feed_that_is_cut_off_gives_its_complete_entries_and_is_asked_again_without_validators(internet: Web) -> None:
+    internet.answer(rss("A", "B"), etag='"v1"')
+    poll()
+    sent()
+    internet.answer(rss("C", "A", "B")[:-60], etag='"v2"')
+
+    (outcome,) = poll(NOW + MINUTE)
+
+    assert (outcome.result, outcome.sent, sent()) == ("failed", 1, ["C"])
+    assert "cut off" in (outcome.reason or "")
+    internet.answer(rss("C", "A", "B"), etag='"v2"')
+    assert poll(NOW + 3 * MINUTE)[0].sent == 0
+    assert internet.asked[2][1] == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "due"),
+    [
+        (404, {}, "2026-11-20T08:02:00"),
+        (500, {"retry_after": "600"}, "2026-11-20T08:02:00"),
+        (429, {"retry_after": "600"}, "2026-11-20T08:10:30"),
+        (503, {"retry_after": "Fri, 20 Nov 2026 09:00:00 GMT"}, "2026-11-20T09:00:00"),
+        (410, {}, "2026-11-21T08:00:00"),
+    ],
+)
+def test_a_status_that_is_no_feed_moves_the_next_poll(
+    internet: Web, status: int, headers: dict[str, Any], due: str
+) -> None:
+    internet.answer(status=status, **headers)
+
+    (outcome,) = poll()
+
+    assert (outcome.result, outcome.reason) == ("failed", f"the server answered {status}")
+    assert state()["next_poll_at"].startswith(due)
+    assert state()["gone"] is (status == 410)
+
+
+def test_a_crash_between_sending_and_remembering_sends_again_rather_than_never(
+    internet: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    internet.answer(rss("A"))
+
+    def crash(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "put", crash)
+        with pytest.raises(KeyboardInterrupt):
+            poll()
+
+    poll()
+
+    assert sent() == ["A", "A"]
+
+
+def test_a_feed_whose_events_were_not_taken_stays_due(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    internet.answer(rss("A"))
+
+    def refuse(_: Any) -> None:
+        raise queues.SendError("1 of 1 messages not taken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queues, "send_articles", refuse)
+        (outcome,) = poll()
+
+    assert (outcome.result, outcome.reason) == ("failed", "SendError: 1 of 1 messages not taken")
+    assert state() == {}
+    assert poll()[0].sent == 1
+
+
+def test_two_runs_at_the_same_feed_do_no_harm(internet: Web) -> None:
+    internet.answer(rss("A"))
+    first = poll_site_feeds([site()], NOW)
+    fetched = threading.Event()
+    fetch = internet.fetch
+
+    def fetch_and_be_overtaken(url: str, headers: dict[str, str]) -> web.Response:
+        if not fetched.is_set():
+            fetched.set()
+            poll()
+        return fetch(url, headers)
+
+    web.fetch = fetch_and_be_overtaken  # type: ignore[assignment]  # the fixture puts it back
+
+    (outcome,) = list(first)
+
+    assert (outcome.result, outcome.reason) == ("changed", "another run polled it at the same time")
+    assert state()["rev"] == 1
+    assert sent() == ["A", "A"]
+
+
+@pytest.mark.parametrize("error", [web.TooSlow("it did not answer in time"), RuntimeError("a fault of ours")])
+def test_a_feed_that_fails_keeps_no_other_from_being_polled(internet: Web, error: Exception) -> None:
+    internet.fail(error)
+    internet.answer(rss("A"), url=OTHER)
+
+    outcomes = {outcome.url: outcome.result for outcome in poll(one=site(FEED, OTHER))}
+
+    assert outcomes == {FEED: "failed", OTHER: "changed"}
+    assert sent() == ["A"]
+
+
+def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
+    internet: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    internet.answer(rss("A"))
+    internet.answer(rss("B"), url=OTHER)
+    go_on = threading.Event()
+
+    def hang(url: str, headers: dict[str, str]) -> web.Response:
+        if url == FEED:
+            go_on.wait()
+            raise web.TooSlow("nobody waits for it any more")
+        return internet.fetch(url, headers)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(web, "fetch", hang)
+        outcomes = list(poll_site_feeds([site(FEED, OTHER)], NOW, deadline=time.monotonic() + 0.3))
+    go_on.set()
+
+    assert {outcome.url: outcome.result for outcome in outcomes} == {FEED: "not reached", OTHER: "changed"}
+    assert state(FEED) == {}
+    monkeypatch.setattr(polling, "FETCHES_AT_ONCE", 1)
+    internet.asked.clear()
+    poll(NOW + MINUTE, site(OTHER, FEED))
+    assert [url for url, _ in internet.asked] == [FEED, OTHER]
+
+
+def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (feed_documents, polling):
+        monkeypatch.setattr(module, "ENTRIES_MAX", 4)
+    internet.answer(rss(*"ABCDEFG"))
+
+    (outcome,) = poll()
+
+    assert (outcome.sent, sent()) == (4, ["A", "B", "C", "D"])
+    assert outcome.skipped == ("3 entries after the first 4",)
+    assert len(state()["entries"]) == 4
+
+
+def test_a_permanent_redirect_is_remembered(internet: Web) -> None:
+    internet.answers[FEED] = web.Response(200, {}, rss("A"), OTHER, permanent_url=OTHER)
+    poll()
+
+    assert state()["moved_to"] == OTHER
+
+
+class Context(SimpleNamespace):
+    """What the runtime tells a function of itself."""
+
+    function_name = "poll_feeds"
+    memory_limit_in_mb = 512
+    invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:poll_feeds"
+    aws_request_id = "1"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 50_000
+
+
+def test_the_function_counts_what_became_of_feeds_entries_and_sites(
+    internet: Web, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(app.metrics.provider, "namespace", "Stoppress")
+    path = "/stoppress/test/sites"
+    document = site(FEED, OTHER).model_dump_json()
+    aws.client("ssm").put_parameter(Name=f"{path}/www.example.com", Value=document, Type="String")
+    aws.client("ssm").put_parameter(Name=f"{path}/broken.example.com", Value="{", Type="String")
+    internet.answer(rss("A", "B").replace(b"https://www.example.com/B", b"javascript:alert(1)"))
+    internet.answer(PAGE, url=OTHER)
+
+    app.lambda_handler({}, Context())
+
+    metrics: dict[str, Any] = {}
+    for line in capsys.readouterr().out.splitlines():
+        if '"_aws"' in line:
+            metrics |= json.loads(line)
+    assert {name: metrics[name] for name in metrics if name.endswith(("Sent", "Skipped", "ed", "able"))} == {
+        "FeedsPolled": [2.0],
+        "FeedsUnchanged": [0.0],
+        "FeedsFailed": [1.0],
+        "EntriesSent": [1.0],
+        "EntriesSkipped": [1.0],
+        "SitesUnreadable": [1.0],
+    }
+    assert sent() == ["A"]

@@ -1,0 +1,166 @@
+"""A site's configuration: what may stand in it, and what its editor hears of every key that is wrong."""
+
+import json
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, strategies as st
+
+from stoppress.site import BadConfiguration, Feed, Shards, Site, Source, read_site
+
+LEAST = {"host": "www.example.com", "publication": "Example News"}
+
+
+def site(**said: Any) -> Site:
+    return read_site(json.dumps(LEAST | said), 7)
+
+
+def refusal(**said: Any) -> str:
+    with pytest.raises(BadConfiguration) as refused:
+        site(**said)
+    return str(refused.value)
+
+
+def test_host_and_publication_are_enough() -> None:
+    least = site()
+
+    assert (least.language, least.timezone, least.scheme, least.republish) == ("en", "UTC", "https", "keep-date")
+    assert (least.feeds, least.sources, least.rules) == ((), {}, ())
+    assert least.shards == Shards(by="month", size=2_000)
+    assert (least.origin, least.home) == ("https://www.example.com", "https://www.example.com/")
+    assert least.version == 7
+
+
+def test_everything_that_may_be_said_is_understood() -> None:
+    full = site(
+        language="zh-Hant",
+        timezone="Europe/Paris",
+        scheme="http",
+        feeds=["https://www.example.com/rss.xml", {"url": "https://www.example.com/atom.xml", "interval_minutes": 15}],
+        sources={"cms": {"adapter": "standard", "secret": "cms", "settings": {"a": 1}}, "bus": {"adapter": "eventbridge"}},
+        shards={"by": "day", "size": 500},
+        rules=[{"path": "/sponsored/*"}, {"exclude": "news", "section": "horoscope", "keyword": "stars"}],
+        republish="new-date",
+    )
+
+    assert full.language == "zh-tw"
+    assert full.zone == ZoneInfo("Europe/Paris")
+    assert full.home == "http://www.example.com/"
+    assert full.feeds == (
+        Feed(url="https://www.example.com/rss.xml", interval_minutes=1),
+        Feed(url="https://www.example.com/atom.xml", interval_minutes=15),
+    )
+    assert full.sources["cms"] == Source(adapter="standard", secret="cms", settings={"a": 1})
+    assert full.sources["bus"].secret is None
+    assert full.shards == Shards(by="day", size=500)
+    assert full.rules[1].exclude == "news"
+
+
+def test_the_version_is_the_parameters_and_cannot_be_said() -> None:
+    assert site(version=99).version == 7
+    assert "version" not in site().model_dump()
+
+
+def test_names_of_hosts_that_are_not_of_two_parts_are_hosts() -> None:
+    assert site(host="localhost").host == "localhost"
+    assert site(host="xn--mller-kva.example").host == "xn--mller-kva.example"
+
+
+def test_a_publication_loses_its_parentheses() -> None:
+    assert site(publication=" Example  News (subscription) ").publication == "Example News"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"host": "https://www.example.com/"}, "host: give a bare host name in small letters, such as www.example.com"),
+        ({"host": "WWW.example.com"}, "host: give a bare host name"),
+        ({"host": "www.example.com:8443"}, "host: give a bare host name"),
+        ({"host": "www.example.com."}, "host: give a bare host name"),
+        ({"host": "müller.example"}, "host: give a bare host name"),
+        ({"host": ""}, "host: give a bare host name"),
+        ({"host": "a" * 300}, "host: give a bare host name"),
+        ({"host": None}, "host: Input should be a valid string"),
+        ({"publication": ""}, "publication: give the name of the publication as news.google.com shows it"),
+        ({"publication": "(beta)"}, "publication: give the name"),
+        ({"language": "english"}, "language: give a language code such as en, fr, zh-tw"),
+        ({"timezone": "Paris"}, "timezone: give a name of the IANA time zone database, such as Europe/Paris"),
+        ({"timezone": ""}, "timezone: give a name"),
+        ({"timezone": "../../etc/passwd"}, "timezone: give a name"),
+        ({"timezone": "Europe"}, "timezone: give a name"),
+        ({"timezone": "/etc/localtime"}, "timezone: give a name"),
+        ({"timezone": "Europe/Paris\x00"}, "timezone: give a name"),
+        ({"scheme": "ftp"}, "scheme: Input should be 'https' or 'http'"),
+        ({"feeds": "https://www.example.com/rss.xml"}, "feeds: Input should be a valid tuple"),
+        ({"feeds": ["rss.xml"]}, "feeds.0.url: String should match pattern"),
+        ({"feeds": ["ftp://www.example.com/rss.xml"]}, "feeds.0.url: String should match pattern"),
+        ({"feeds": [{"url": "https://a.example/", "interval_minutes": 0}]}, "feeds.0.interval_minutes: Input should be"),
+        ({"feeds": [{"url": "https://a.example/", "interval_minutes": 1_441}]}, "feeds.0.interval_minutes: Input should"),
+        ({"feeds": [{"uri": "https://a.example/"}]}, "feeds.0.url: Field required"),
+        ({"sources": {"feed": {}}}, "sources: 'feed' is the name of all feeds together: call the source something else"),
+        ({"sources": {"My CMS": {}}}, "sources: 'My CMS': a source's name is small letters, digits"),
+        ({"sources": {"a#b": {}}}, "sources: 'a#b': a source's name"),
+        ({"sources": {"a/b": {}}}, "sources: 'a/b': a source's name"),
+        ({"sources": {"cms": {"adapter": "ghost"}}}, "sources.cms.adapter: Input should be 'standard' or 'eventbridge'"),
+        ({"sources": {"cms": {"secret": ""}}}, "sources.cms.secret: String should match pattern"),
+        ({"sources": {"cms": {"secret": "a b"}}}, "sources.cms.secret: String should match pattern"),
+        ({"sources": {"cms": {"secrets": "x"}}}, "sources.cms.secrets: Extra inputs are not permitted"),
+        ({"shards": {"by": "week"}}, "shards.by: Input should be 'day', 'month' or 'year'"),
+        ({"shards": {"size": 0}}, "shards.size: Input should be greater than or equal to 1"),
+        ({"shards": {"size": 50_001}}, "shards.size: Input should be less than or equal to 50000"),
+        ({"rules": [{"exclude": "some"}]}, "rules.0.exclude: Input should be 'all' or 'news'"),
+        ({"republish": "always"}, "republish: Input should be 'keep-date' or 'new-date'"),
+        ({"publicaton": "Example"}, "publicaton: Extra inputs are not permitted"),
+        ({"feeds": [{"url": "https://a.example/", "interval": 5}]}, "feeds.0.interval: Extra inputs are not permitted"),
+    ],
+)
+def test_each_key_that_is_wrong_is_named_with_what_to_do(said: dict[str, Any], words: str) -> None:
+    assert refusal(**said).startswith(words)
+
+
+def test_all_that_is_wrong_is_said_at_once_a_line_each() -> None:
+    lines = refusal(host="WWW", language="english", shards={"size": 0}, timezon="UTC").splitlines()
+
+    assert [line.partition(":")[0] for line in lines] == ["host", "language", "shards.size", "timezon"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "the value is not JSON"),
+        ("{", "the value is not JSON"),
+        ("[]", "the value is not a JSON object"),
+        ("null", "the value is not a JSON object"),
+        ('"www.example.com"', "the value is not a JSON object"),
+        ("{}", "host: Field required\npublication: Field required"),
+    ],
+)
+def test_a_value_that_is_no_configuration_says_so(text: str, words: str) -> None:
+    with pytest.raises(BadConfiguration) as refused:
+        read_site(text, 1)
+    assert str(refused.value).startswith(words)
+
+
+def test_a_value_that_is_nested_too_deeply_is_no_configuration() -> None:
+    with pytest.raises(BadConfiguration):
+        read_site("[" * 100_000, 1)
+
+
+def test_a_rule_without_a_condition_would_keep_every_article_out_and_is_refused() -> None:
+    assert "rules.0" in refusal(rules=[{}])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10),
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=5), part, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(Site.model_fields)), JSON, max_size=12))
+def test_no_value_brings_more_than_a_bad_configuration(said: dict[str, Any]) -> None:
+    try:
+        assert read_site(json.dumps(LEAST | said), 3).version == 3
+    except BadConfiguration as refused:
+        assert str(refused)  # noqa: PT017 - any other error ends the test

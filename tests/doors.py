@@ -1,12 +1,13 @@
 """Table, bucket, queues, bus, parameters and secrets in moto, opened to the doors of `stoppress`: for tests of its workers."""
 
+import importlib
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from stoppress.bucket import StoredFile
 from stoppress.records import Item
 from stoppress.site import Site
 from stoppress_cli import bus, moto_fixes, queues
-from stoppress_cli.functions import Context
+from stoppress_cli.functions import OUTPUT, Context
 from stoppress_cli.stream import MotoReader
 from stoppress_cli.template import ACCOUNT, REGION
 from tests.ledger import HOST
@@ -51,8 +52,10 @@ QUEUE_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:"
 class Doors:
     """What lies behind the doors, for a test to look at; and the clock."""
 
-    clock: time_machine.Coordinates
-    announced: list[dict[str, Any]] = field(default_factory=list)
+    clock: time_machine.Traveller
+    announced: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    log: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    metrics: Counter[str] = field(default_factory=Counter)
     stream: MotoReader = field(default_factory=lambda: MotoReader(TABLE, f"arn:aws:dynamodb:::table/{TABLE}/stream/1"))
 
     def site(self, host: str = HOST, **said: Any) -> Site:
@@ -70,6 +73,10 @@ class Doors:
         except secrets.exceptions.ResourceExistsException:
             secrets.put_secret_value(SecretId=f"stoppress/test/{name}", SecretString=value)
 
+    def forget_secrets(self) -> None:
+        """Forget the secrets that are kept for a minute."""
+        clear_caches()  # type: ignore[no-untyped-call]
+
     def taken(self, queue: str) -> list[str]:
         """The bodies of all messages on a queue, delayed ones too, which are gone from it then."""
         source = queues.queue(QUEUE_ARN + queue)
@@ -81,7 +88,9 @@ class Doors:
         """The items whose partition keys begin so, sorted by their keys."""
         pages = client("dynamodb").get_paginator("scan").paginate(TableName=TABLE)
         found = [table._read(item) for page in pages for item in page["Items"]]
-        return sorted((item for item in found if item["pk"].startswith(prefix)), key=lambda item: (item["pk"], item["sk"]))
+        return sorted(
+            (item for item in found if item["pk"].startswith(prefix)), key=lambda item: (item["pk"], item["sk"])
+        )
 
     def item(self, pk: str, sk: str = "-") -> Item:
         """An item that must be there."""
@@ -95,10 +104,17 @@ class Doors:
         assert found is not None, f"no file {name}"
         return found
 
-    def call(self, function: ModuleType, event: Mapping[str, Any]) -> Any:
-        """Call a function's handler as Lambda does; its log is dropped."""
-        with redirect_stdout(io.StringIO()):
-            return function.lambda_handler(dict(event), Context(function.__name__, 512, 30))
+    def call(self, function: str, event: Mapping[str, Any]) -> Any:
+        """Call a function's handler with an event of JSON, as Lambda does. Its log is kept, its metrics are added."""
+        log = io.StringIO()
+        with redirect_stdout(OUTPUT), OUTPUT.aimed(log) as metrics:
+            # Late, so that loggers and metrics find their variables and their stream when they are made.
+            module = importlib.import_module(f"functions.{function}.app")
+            try:
+                return module.lambda_handler(json.loads(json.dumps(event)), Context(function, 512, 30))
+            finally:
+                self.metrics += metrics
+                self.log += [json.loads(line) for line in log.getvalue().split("\n") if line and '"_aws"' not in line]
 
 
 @contextmanager
@@ -113,9 +129,13 @@ def opened(at: datetime) -> Iterator[Doors]:
         opening.enter_context(moto_fixes.applied())
         _make()
         sites.forget()
-        clear_caches()
-        heard = [doors.announced.append]
-        opening.enter_context(bus.overheard(lambda name, event: heard[0](event) if name == BUS else None))
+        doors.forget_secrets()
+
+        def arrived(name: str, event: dict[str, Any]) -> None:
+            if name == BUS:
+                doors.announced.append(event)
+
+        opening.enter_context(bus.overheard(arrived))
         yield doors
 
 

@@ -17,6 +17,7 @@ from tests.beside import SHARED
 TEMPLATE = Path(__file__).parents[1] / "template.yaml"
 SCENARIOS = Path(__file__).parent / "scenarios"
 SCHEMAS = SHARED / "schemas"
+GENERATED = SCENARIOS / "made-by-a-test.jsonl"  # there is no such file
 END = "end"  # the save that is made when a scenario is over
 
 Step = Mapping[str, Any]
@@ -24,20 +25,19 @@ Step = Mapping[str, Any]
 
 @dataclass
 class Played:
-    """What became of a scenario: its differences, its saves in their order, and what was left in the queues."""
+    """What became of a scenario: what was said of each step, its differences, its saves in their order, what waits."""
 
     out: Path
+    said: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     saves: dict[str, datetime] = field(default_factory=dict)
-    waiting: dict[str, int] = field(default_factory=dict)
-    errors: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, int] = field(default_factory=dict)  # messages by queue
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     def files(self, save: str) -> dict[str, bytes]:
         """The files of a save by `<host>/<file>`."""
         folder = self.out / save
-        return {
-            path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-        }
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     def findings(self, moved: Sequence[str] = ()) -> list[str]:
         """Every rule that a save breaks, alone or against the save before it. `moved` may change their file or date."""
@@ -61,28 +61,33 @@ def read(path: Path) -> list[Line]:
     return scenario.read(path)
 
 
-def written(steps: Iterable[Step], folder: Path = SCENARIOS) -> list[Line]:
-    """The lines of a scenario that a test has made; files of feeds are looked for in `folder`."""
-    return scenario.parse([json.dumps(step) for step in steps], folder / "generated.jsonl")
+def written(steps: Iterable[Step], path: Path = GENERATED) -> list[Line]:
+    """The lines of a scenario that a test has made; files of feeds are looked for beside `path`."""
+    return scenario.parse([json.dumps(step) for step in steps], path)
 
 
 def play(
-    lines: Sequence[Line], out: Path, *, folder: Path = SCENARIOS, watch: Callable[[Stack], None] | None = None
+    lines: Sequence[Line],
+    out: Path,
+    *,
+    path: Path = GENERATED,
+    watch: Callable[[Stack], None] = lambda _stack: None,
 ) -> Played:
-    """Plays the lines on a stack of their own and saves the files at the end; `watch` sees the stack before it goes."""
+    """Plays the lines on a stack of their own and saves the files at the end; `watch` sees the stack before it goes.
+
+    `path` is the scenario's file: it stands in messages, and feeds' files are beside it.
+    """
     played = Played(out)
-    path = folder / "generated.jsonl"
     if END not in (line.step.save for line in lines if line.kind == "save"):
         step = scenario.SaveStep(save=END, at=lines[-1].at)
         lines = [*lines, Line(len(lines) + 1, "save", lines[-1].at, step)]
     with (
         Stack(TEMPLATE, start=lines[0].at) as stack,
-        player.playing(stack, path, out, lambda _line, _text: None) as one,
+        player.playing(stack, path, out, lambda _line, text: played.said.append(text)) as one,
     ):
         played.failures = one.play(list(lines)).failures
         played.saves = {line.step.save: line.at for line in lines if line.kind == "save"}
         played.waiting = waiting_messages(stack)
-        played.errors = {name: function.errors for name, function in stack.functions.items() if function.errors}
-        if watch:
-            watch(stack)
+        played.metrics = dict(stack.metrics)
+        watch(stack)
     return played

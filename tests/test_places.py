@@ -37,7 +37,7 @@ def test_the_protocols_numbers_are_the_bounds() -> None:
 
 def test_bytes_fill_a_file_as_entries_do() -> None:
     half = ROOM_BYTES // 2
-    series, handed_out = Series(MONTH).reserve([Want(MONTH, half), Want(MONTH, half), Want(MONTH, 1)], 50_000)
+    _, handed_out = Series(MONTH).reserve([Want(MONTH, half), Want(MONTH, half), Want(MONTH, 1)], 50_000)
 
     assert [place.number for place in handed_out] == [1, 1, 1 if ROOM_BYTES % 2 else 2]
     exactly, _ = Series(MONTH).reserve([Want(MONTH, ROOM_BYTES)], 50_000)

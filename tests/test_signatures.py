@@ -19,9 +19,7 @@ OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 BODY = '{"type":"article.published","title":"Überschwemmung"}'.encode()
 
 
-def signed(
-    secret: str = SECRET, at: datetime = MORNING, body: bytes = BODY, **headers: str
-) -> dict[str, str]:
+def signed(secret: str = SECRET, at: datetime = MORNING, body: bytes = BODY, **headers: str) -> dict[str, str]:
     return signing.standard(secret, headers, body, "msg-1", at)
 
 
@@ -78,7 +76,9 @@ def test_a_missing_or_empty_header_is_named(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("timestamp", ["now", "1e9", "2026-11-20T08:00:00Z", "99999999999999999999", "-99999999999999", "1" * 5_000])
+@pytest.mark.parametrize(
+    "timestamp", ["now", "1e9", "2026-11-20T08:00:00Z", "99999999999999999999", "-99999999999999", "1" * 5_000]
+)
 def test_a_timestamp_that_is_none_is_refused(timestamp: str) -> None:
     said = _accepted(signed() | {"webhook-timestamp": timestamp}, BODY, [SECRET], MORNING)
     assert said == "webhook-timestamp is not a number of seconds since 1970"
@@ -140,7 +140,9 @@ def test_a_secret_that_is_not_ascii_is_our_own_fault_too() -> None:
 HEADER = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
-@given(HEADER, HEADER | st.just(str(int(MORNING.timestamp()))), HEADER | HEADER.map(lambda text: f"v1,{text}"), st.binary())
+@given(
+    HEADER, HEADER | st.just(str(int(MORNING.timestamp()))), HEADER | HEADER.map(lambda text: f"v1,{text}"), st.binary()
+)
 def test_whatever_the_headers_hold_nothing_unsigned_is_let_in(
     message_id: str, timestamp: str, signature: str, body: bytes
 ) -> None:

@@ -195,7 +195,9 @@ def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
         for entry, answer in zip(events, answers, strict=True):
             if "EventId" in answer:
                 detail = json.loads(entry["Detail"])
-                made = envelope(entry["DetailType"], entry["Source"], detail, now, entry.get("Resources"))
+                at = entry.get("Time", now)
+                at = at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
+                made = envelope(entry["DetailType"], entry["Source"], detail, at, entry.get("Resources"))
                 made["id"] = answer["EventId"]
                 arrived(str(entry.get("EventBusName") or DEFAULT_BUS).rsplit("/", 1)[-1], made)
         return answers

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from botocore.exceptions import EndpointConnectionError
 from rich.console import Console
 
 from stoppress_cli import player as playing
@@ -64,6 +65,9 @@ def play_scenario(scenario: Path, out: Path, log: Path | None, dynamodb: str | N
     except (ScenarioError, TemplateError, EndlessLoopError) as error:
         errors.print(f"stoppress: {error}", markup=False)
         return UNREADABLE
+    except EndpointConnectionError as error:
+        errors.print(f"stoppress: {error}; start it, or play without --dynamodb", markup=False)
+        return UNREADABLE
     for failure in player.report.failures:
         errors.print(failure, style="red", markup=False)
     return DIFFERENT if player.report.failures else WELL
@@ -87,6 +91,8 @@ def print_report(stack: Stack, report: playing.Report, seconds: float) -> None:
         rows["failed"] = ", ".join(f"{name} {number:,} times" for name, number in failed.items())
     if reported := {mapping.name: mapping.reported for mapping in stack.sources.mappings() if mapping.reported}:
         rows["retried"] = ", ".join(f"{name} {number:,} records" for name, number in reported.items())
+    if left := [fault for fault in stack.wire.faults if fault.times > 0]:
+        rows["faults"] = ", ".join(f"{fault.service}.{fault.operation} {fault.times:,} not met" for fault in left)
     if waiting := waiting_messages(stack):
         rows["queues"] = ", ".join(f"{name} {number:,}" for name, number in waiting.items())
     console.print()
@@ -119,12 +125,20 @@ def serve_stack(scenario: Path | None, host: str, port: int, log: Path | None, t
             player.play(lines)
             for failure in player.report.failures:
                 errors.print(failure, style="red", markup=False)
+            if scenario is None:
+                console.print(_first_secret(stack), markup=False)
             console.print(f"serving on {server.url} (files, webhook, AWS endpoint); Ctrl-C ends it", markup=False)
             server.serve()
     except (ScenarioError, TemplateError, EndlessLoopError, PortInUse) as error:
         errors.print(f"stoppress: {error}", markup=False)
         return UNREADABLE
     return WELL
+
+
+def _first_secret(stack: Stack) -> str:
+    name = stack.only("AWS::SecretsManager::Secret").properties["Name"]
+    value = stack.client("secretsmanager").get_secret_value(SecretId=name)["SecretString"]
+    return f"webhooks of the first site are signed with {value} (the secret {name})"
 
 
 def run_demo(once: bool, host: str, port: int, log: Path | None, template: Path | None) -> int:

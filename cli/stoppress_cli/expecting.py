@@ -25,9 +25,13 @@ def differences(wanted: Expectation, site: str | None, stack: Stack, answer: Ans
     if wanted.reply is not None:
         found += _subset("reply", wanted.reply, _json(answer))
     if site is None:
-        return found if wanted.status is not None or wanted.reply is not None else ["no site to look at; give `site`"]
+        needed = wanted.model_dump(exclude_none=True).keys() - {"status", "reply"}
+        return [*found, "there is not one site but several or none: say which with `site`"] if needed else found
     if any(getattr(wanted, name) is not None for name in _OF_FILES):
-        listed = files.listed(list(files.read(stack, site)))
+        try:
+            listed = files.listed(list(files.read(stack, site)))
+        except ValueError as error:
+            return [*found, str(error)]
         for name, compare in _OF_FILES.items():
             if (value := getattr(wanted, name)) is not None:
                 found += compare(name, value, getattr(listed, name))

@@ -69,11 +69,10 @@ def listed(files: list[File]) -> Listed:
     """What the files of one site list: news where there is news:news, URLs in the general shards of the index.
 
     The home page that stands in an emptied file is no article: in a news file it has no news:news, and an
-    emptied shard is not in the index. Raises ParseError for a file that is not XML.
+    emptied shard is not in the index. Raises ValueError for a file that is not XML.
     """
     found = Listed(files=sorted(file.name for file in files))
-    xml = [file for file in files if file.name.endswith(".xml")]
-    roots = {file.name: ET.fromstring(file.text) for file in xml}  # noqa: S314 - our own files
+    roots = {file.name: _root(file) for file in files if file.name.endswith(".xml")}
     if (index := roots.get(INDEX)) is not None:
         locations = [str(loc.text).strip() for loc in index.iter(f"{_SITEMAP}loc")]
         found.index = [location.rsplit("/", 1)[-1] for location in locations]
@@ -83,6 +82,13 @@ def listed(files: list[File]) -> Listed:
         for url in root.iter(f"{_SITEMAP}url"):
             _add(found, name, url)
     return found
+
+
+def _root(file: File) -> ET.Element:
+    try:
+        return ET.fromstring(file.text)  # noqa: S314 - our own files
+    except ET.ParseError as error:
+        raise ValueError(f"{file.key} is not XML: {error}") from error
 
 
 def _add(found: Listed, name: str, url: ET.Element) -> None:

@@ -18,7 +18,7 @@ from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.comparisons import get_comparison_func
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
-from moto.dynamodb.models.table import StreamShard, Table
+from moto.dynamodb.models.table import StreamRecord, StreamShard, Table
 from moto.sqs.models import Queue
 
 from stoppress_cli.meter import item_bytes
@@ -27,7 +27,6 @@ PAGE_BYTES = 1_048_576  # one page of a Query: 1 MB of items evaluated (DynamoDB
 
 _transact = DynamoDBBackend.transact_write_items
 _query = Table.query
-_add = StreamShard.add
 _attributes: Any = Queue.__dict__["attributes"].fget
 _serialize_structure = BaseJSONSerializer._serialize_type_structure
 
@@ -160,6 +159,7 @@ def _size(item: Item) -> int:
 
 
 def _add_to_stream(self: StreamShard, old: Item | None, new: Item | None) -> None:
+    # Whole, because moto's own looks for Lambda functions of its own at each record, and loads a good deal for it.
     if old is not None and new is not None and old == new:
         return
     if old is None and new is not None and self.items:
@@ -169,7 +169,10 @@ def _add_to_stream(self: StreamShard, old: Item | None, new: Item | None) -> Non
             keys[self.table.range_key_attr] = new.range_key.to_json()
         if last["eventName"] == "INSERT" and last["dynamodb"]["Keys"] == keys:
             self.items.pop()
-    _add(self, old, new)
+    event = "INSERT" if old is None else "REMOVE" if new is None else "MODIFY"
+    specification = self.table.stream_specification or {}
+    number = self.starting_sequence_number + len(self.items)
+    self.items.append(StreamRecord(self.table, specification["StreamViewType"], event, old, new, number))
 
 
 def _serialize_attribute(self: BaseJSONSerializer, serialized: Any, value: Any, shape: Any, key: str) -> None:

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from stoppress_cli import expecting, files, signing
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.gateway import Answer, Request
@@ -60,7 +62,10 @@ class Player:
             self.stack.rest()
         if line.at > now:
             self._move(now, line.at, every_minute=line.step.tick)
-        said = self._steps[line.kind](line)
+        try:
+            said = self._steps[line.kind](line)
+        except ClientError as error:  # AWS refuses what the step puts; what functions meet is theirs
+            raise self._error(line, str(error)) from error
         self.report.steps += 1
         self._say(line, said)
 
@@ -145,7 +150,9 @@ class Player:
             entry["Time"] = datetime.fromisoformat(step.event["time"])
         if "resources" in step.event:
             entry["Resources"] = step.event["resources"]
-        self.stack.client("events").put_events(Entries=[entry])
+        answer = self.stack.client("events").put_events(Entries=[entry])
+        if answer["FailedEntryCount"]:
+            raise self._error(line, str(answer["Entries"][0].get("ErrorMessage")))
         return f"{entry['DetailType']} from {entry['Source']}"
 
     def _feed(self, line: Line) -> str:

@@ -69,6 +69,8 @@ class EventStep(_Step):
         for name, kind in {"source": str, "detail-type": str, "detail": dict}.items():
             if not isinstance(self.event.get(name), kind):
                 raise ValueError(f"an event needs `{name}`, {'an object' if kind is dict else 'a text'}")
+        if "time" in self.event:
+            datetime.fromisoformat(self.event["time"])
         return self
 
 
@@ -118,7 +120,9 @@ class ExpectStep(_Step):
 
 
 class FaultSpec(_Strict):
-    service: str
+    """A fault; services are called as botocore's events call them."""
+
+    service: Literal["dynamodb", "eventbridge", "s3", "secrets-manager", "sqs", "ssm"]
     operation: str
     key: str = ""
     times: int = Field(1, ge=1)

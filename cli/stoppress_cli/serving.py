@@ -5,6 +5,7 @@ import html
 import signal
 import socket
 import threading
+import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 from wsgiref.types import StartResponse, WSGIEnvironment
@@ -96,7 +97,10 @@ class Server:
             if self._ending.is_set():
                 return
             with self._drive:
-                self._stack.come_due()
+                try:
+                    self._stack.come_due()
+                except Exception:  # noqa: BLE001 - whoever watches should see it, and the next second may do better
+                    traceback.print_exc()
 
     def _application(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if _signed_for_aws(environ):

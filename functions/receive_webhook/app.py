@@ -4,6 +4,7 @@ POST /webhooks/{site}/{source} of the HTTP API. Nothing a sender posts leads to 
 """
 
 import base64
+import binascii
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -22,21 +23,24 @@ metrics = Metrics()
 @metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """One request of API Gateway (payload 2.0), answered with JSON."""
-    body = event.get("body") or ""
     path = event.get("pathParameters") or {}
-    delivery = Delivery(
-        site=path.get("site", ""),
-        source=path.get("source", ""),
-        headers={name.lower(): value for name, value in (event.get("headers") or {}).items()},
-        body=base64.b64decode(body) if event.get("isBase64Encoded") else body.encode(errors="surrogatepass"),
-    )
+    site, source = path.get("site", ""), path.get("source", "")
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     try:
-        answer = receive(delivery, datetime.now(UTC))
+        answer = receive(Delivery(site, source, headers, _body(event)), datetime.now(UTC))
         status, said = answer.status, answer.body
+    except binascii.Error:
+        status, said = 400, {"status": "refused", "error": "the body is marked as base64, and is none"}
     except Exception:
         # The sender must hear that it is not its fault, and try again; the log has the reason.
-        logger.exception("delivery not taken", site=delivery.site, source=delivery.source)
+        logger.exception("delivery not taken", site=site, source=source)
         status, said = 503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"}
     metrics.add_metric(f"Webhooks{said['status'].capitalize()}", MetricUnit.Count, 1)
-    logger.info("delivery", site=delivery.site, source=delivery.source, http_status=status, answer=said)
+    logger.info("delivery", site=site, source=source, http_status=status, answer=said)
     return {"statusCode": status, "headers": {"content-type": "application/json"}, "body": json.dumps(said)}
+
+
+def _body(event: dict[str, Any]) -> bytes:
+    """The very bytes that were posted: it is they that are signed."""
+    body = event.get("body") or ""
+    return base64.b64decode(body) if event.get("isBase64Encoded") else body.encode(errors="surrogatepass")

@@ -27,6 +27,7 @@ processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failu
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """A batch of the articles queue; the answer names the messages that must come again."""
     records = [SQSRecord(record) for record in event["Records"]]
+    metrics.add_metric("EventsReceived", MetricUnit.Count, len(records))
     outcomes = recording.record([_message(record) for record in records], datetime.now(UTC))
     for name, count in Counter(outcome.outcome for outcome in outcomes.values()).items():
         metrics.add_metric(f"Events{name.capitalize()}", MetricUnit.Count, count)

@@ -1,4 +1,4 @@
-"""Every minute, or a changed site in -> due articles and files to their queues, expired entries out of the table out.
+"""Every minute, or at a changed site, in -> due articles and files to their queues, expired entries out.
 
 Whatever wakes it, it looks at every site: the work is what the table says is due.
 """

@@ -4,18 +4,23 @@ import hashlib
 import json
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import cache
 from typing import Any, Literal
 
-from stoppress.instants import exact, parse
-from stoppress.site import FEED_SOURCE
+from pydantic import TypeAdapter, ValidationError
+
+from stoppress.instants import exact
+from stoppress.site import FEED_SOURCE, explain
 
 # Who is believed when two sources speak of one page: a CMS knows better than the feed that it fills.
 FEED_RANK, CMS_RANK = 1, 2
 
+# Keys of the table hold the id, and DynamoDB takes at most 2,048 bytes in one.
+ID_BYTES_MAX = 512
+
 # What an event says that is not the article itself: where and when it was heard, and in which order it stands.
 _CIRCUMSTANCES = {"timestamp", "version", "sequence", "release"}
-_INSTANTS = ("timestamp", "published_at", "updated_at", "release")
-_LISTS = ("keywords", "previous_urls")
+_INSTANTS = ("timestamp", "version", "published_at", "updated_at", "release")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +114,24 @@ def to_message(event: ArticleEvent) -> str:
 def from_message(text: str) -> ArticleEvent:
     """Read a message of the articles queue. Raises ValueError for what `to_message` did not write."""
     try:
-        said: dict[str, Any] = json.loads(text)
-        values: dict[str, Any] = {name: parse(value) if name in _INSTANTS else value for name, value in said.items()}
-        values |= {name: tuple(values[name]) for name in _LISTS if name in values}
-        if isinstance(values.get("version"), str):
-            values["version"] = parse(values["version"])
-        return ArticleEvent(**values)
-    except (TypeError, AttributeError, ValueError) as error:
+        event = _messages().validate_json(text, strict=True)
+        if event.action == "publish" and not event.url:
+            raise ValueError("url: is missing")
+        if not 0 < len(event.id.encode()) <= ID_BYTES_MAX:
+            raise ValueError(f"id: takes one to {ID_BYTES_MAX} bytes")
+        instants = [value for name in _INSTANTS if isinstance(value := getattr(event, name), datetime)]
+        if any(instant.tzinfo is None for instant in instants):
+            raise ValueError(f"{', '.join(_INSTANTS)}: an instant needs a zone")
+    except ValidationError as error:
+        raise ValueError(f"the message is no article event: {explain(error)}") from None
+    except ValueError as error:
         raise ValueError(f"the message is no article event: {error}") from None
+    return event
+
+
+@cache
+def _messages() -> TypeAdapter[ArticleEvent]:
+    return TypeAdapter(ArticleEvent)
 
 
 def _plain(event: ArticleEvent) -> dict[str, Any]:

@@ -12,20 +12,20 @@ from urllib.parse import urljoin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from stoppress.article import ArticleEvent
+from stoppress.article import ID_BYTES_MAX, ArticleEvent
 from stoppress.deciding import CLOCK_SKEW_MAX, PREVIOUS_URLS_MAX
 from stoppress.instants import parse
 from stoppress.languages import language_code
 from stoppress.site import Site, explain
 from stoppress.text import clean, publication_name
-from stoppress.urls import canonical, host_of
+from stoppress.urls import canonical, on_site
 
 PUBLISHES = ("article.published", "article.updated")
 REMOVES = ("article.unpublished", "article.deleted")
 
-# Keys of the table hold the id, and DynamoDB takes at most 2,048 bytes in one.
-ID_BYTES_MAX = 512
 KEYWORDS_MAX = 100
+# Enough to see a misspelt name; an answer is not the place for a whole document.
+UNKNOWN_FIELDS_SHOWN = 20
 # Larger than any revision counter, smaller than what DynamoDB's numbers lose digits at.
 VERSION_MAX = 2**63 - 1
 
@@ -197,30 +197,27 @@ def _read(
         action = "publish"
         values |= _urls(said, site)
     unknown = sorted(said.model_extra or {}) if action == "publish" else []
-    return ArticleEvent(site=site.host, source=source, action=action, **values), [clean(name, 80) for name in unknown]
+    named = [clean(name, 80) for name in unknown[:UNKNOWN_FIELDS_SHOWN]]
+    return ArticleEvent(site=site.host, source=source, action=action, **values), named
 
 
 def _urls(said: _Publication, site: Site) -> dict[str, Any]:
-    """The URLs of a publication in their one spelling, those of the site's host under its scheme."""
-    url = on_site(said.url, site)
+    """The URLs of a publication in their one spelling."""
+    try:
+        url = on_site(said.url, site.host)
+    except ValueError as error:
+        raise BadArticle(f"url: {error}") from None
     urls: dict[str, Any] = {"url": url}
     if said.canonical_url and said.canonical_url.strip():
         try:
-            urls["canonical_url"] = on_site(canonical(urljoin(url, said.canonical_url.strip())), site)
+            urls["canonical_url"] = on_site(canonical(urljoin(url, said.canonical_url.strip())), site.host)
         except ValueError as error:
             raise BadArticle(f"canonical_url: {error}") from None
     previous = []
     for text in said.previous_urls[:PREVIOUS_URLS_MAX]:
         try:
-            previous.append(on_site(canonical(urljoin(url, text.strip())), site))
+            previous.append(on_site(canonical(urljoin(url, text.strip())), site.host))
         except ValueError:
             continue  # a hint, without which the removal by id still works
     urls["previous_urls"] = tuple(dict.fromkeys(text for text in previous if text != url))
     return urls
-
-
-def on_site(url: str, site: Site) -> str:
-    """A canonical URL, under the site's own scheme where it is on the site's host."""
-    if host_of(url) != site.host:
-        return url
-    return canonical(url, site.scheme)

@@ -117,13 +117,14 @@ def _removed(current: Article, known: Known, now: datetime) -> Decision:
     )
 
 
-def _entries(article: Article, now: datetime) -> list[EntryKey]:
-    """The entries that an article has in files."""
+def _entries(article: Article, now: datetime, *, keeps: bool = False) -> list[EntryKey]:
+    """The entries that an article has in files; with `keeps`, its place in the news is not to be given back."""
     if article.state != "listed" or not article.url or not article.shard:
         return []
     entries = [EntryKey(article.shard.file, article.url)]
     if article.news and article.is_in_news(now):
-        entries.append(EntryKey(article.news.file, article.url, article.first_published, article.news))
+        place = None if keeps else article.news
+        entries.append(EntryKey(article.news.file, article.url, article.first_published, place))
     return entries
 
 
@@ -218,9 +219,11 @@ class _Publication:
     def _listed(self, dated: Article) -> Decision:
         general = GeneralEntry(self.url, dated.lastmod)
         news, news_reason = self._news_entry(dated)
-        want_shard = self._want_shard(dated, line_bytes(general_line(general)))
-        kept = self._kept_news_place() if news else None
-        decision = self._with_claim(replace(dated, state="listed", reason="", news_reason=news_reason, news=kept))
+        want_shard = self._want_shard(dated, line_bytes(general_line(general, self.site)))
+        keeper = self._news_keeper(news) if news else None
+        kept = keeper.news if keeper else None
+        after = replace(dated, state="listed", reason="", news_reason=news_reason, news=kept)
+        decision = self._with_claim(after, keeper)
         assert decision.article
         staying = {(entry.file, entry.url, entry.published) for entry in _entries(decision.article, self.now)}
         return replace(
@@ -229,11 +232,7 @@ class _Publication:
             news=news,
             want_shard=want_shard,
             want_news=None if kept or not news else Want(NEWS_SERIES, line_bytes(news_line(news, self.site))),
-            out=tuple(
-                replace(entry, place=None if entry.place == kept else entry.place)
-                for entry in decision.out
-                if (entry.file, entry.url, entry.published) not in staying
-            ),
+            out=tuple(entry for entry in decision.out if (entry.file, entry.url, entry.published) not in staying),
         )
 
     def _want_shard(self, dated: Article, size_bytes: int) -> Want | None:
@@ -242,12 +241,15 @@ class _Publication:
             return Want(period_of(dated.first_published or dated.heard_at, self.site.shards.by), size_bytes)
         return Want(shard.series, size_bytes, held=shard) if size_bytes > shard.size_bytes else None
 
-    def _kept_news_place(self) -> Place | None:
-        """The place of the news entry that is there already, its own or the previous owner's."""
-        for article in (self.current, self._previous_owner()):
-            if article and article.state == "listed" and article.is_in_news(self.now):
-                return article.news
-        return None
+    def _news_keeper(self, news: NewsEntry) -> Article | None:
+        """Whose place in the news the entry takes: the one's whose entry it replaces, else its own, else the previous owner's.
+
+        Any other place is given back with an entry that is taken out, and so only if that was there.
+        """
+        owners = [self.current, self._previous_owner()]
+        there = [one for one in owners if one and one.state == "listed" and one.is_in_news(self.now)]
+        replaced = [one for one in there if (one.url, one.first_published) == (news.loc, news.published)]
+        return next(iter(replaced + there), None)
 
     def _news_entry(self, dated: Article) -> tuple[NewsEntry | None, str]:
         event, first = self.event, dated.first_published
@@ -264,14 +266,17 @@ class _Publication:
             return None, rule
         return NewsEntry(self.url, event.title, first, dated.lastmod, event.publication, event.language), ""
 
-    def _with_claim(self, after: Article) -> Decision:
-        """The article takes its URL; what it and the previous owner had in files goes out."""
+    def _with_claim(self, after: Article, news_keeper: Article | None = None) -> Decision:
+        """The article takes its URL; what it and the previous owner had in files goes out.
+
+        The news place of `news_keeper` goes over to the article, and is not given back.
+        """
         after = replace(
             after,
             news=after.news if after.state == "listed" else None,
             release_at=after.release_at if after.state == "held" else None,
         )
-        out = _entries(self.current, self.now)
+        out = _entries(self.current, self.now, keeps=news_keeper is self.current)
         claims = [
             Claim(
                 self.event.site, self.url, after.name, live=True, at=self.at, rev=self.claim.rev if self.claim else None
@@ -280,7 +285,7 @@ class _Publication:
         displaced = []
         before = self._previous_owner()
         if before:
-            out += _entries(before, self.now)
+            out += _entries(before, self.now, keeps=news_keeper is before)
             displaced.append(self._displaced(before, keep_shard=after.shard != before.shard))
         for url in [self.current.url, *self.event.previous_urls[:PREVIOUS_URLS_MAX]]:
             if url and url != self.url and all(claim.url != url for claim in claims):

@@ -16,16 +16,13 @@ from urllib.parse import urljoin, urlsplit
 import feedparser
 
 from stoppress import feed_dates
-from stoppress.article import ArticleEvent
+from stoppress.article import ID_BYTES_MAX, ArticleEvent
 from stoppress.feed_documents import Document, FeedError, read_document
 from stoppress.site import FEED_SOURCE, Site
 from stoppress.text import clean
-from stoppress.urls import canonical, host_of
+from stoppress.urls import canonical, on_site
 
 __all__ = ["Entry", "FeedError", "FeedState", "after_failure", "after_success", "parse_feed", "to_events"]
-
-# Ids go into the table's keys, which DynamoDB bounds at 2,048 bytes, and there they stand beside others.
-ID_BYTES_MAX = 512
 
 BACKOFF_MAX = timedelta(hours=1)
 # However long a server asks to be left alone, it is asked again after a day; so is a feed that is gone (410).
@@ -189,8 +186,7 @@ def to_events(entries: Sequence[Entry], site: Site, now: datetime) -> tuple[list
 def _canonical(entry: Entry, site: Site) -> str:
     if entry.url is None:
         raise ValueError("it has no http or https link")
-    url = canonical(entry.url)
-    return canonical(url, site.scheme) if host_of(url) == site.host else url
+    return on_site(canonical(entry.url), site.host)
 
 
 def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> ArticleEvent:

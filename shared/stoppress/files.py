@@ -27,8 +27,12 @@ NEWS_FILE = "sitemap-news.xml"
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 _NEWS = "http://www.google.com/schemas/sitemap-news/0.9"
-# More than declaration, root element and name spaces take, so that counted lines never add up to a file over the limit.
-FRAME_BYTES_MAX = 1_024
+# More than declaration, root element and name spaces take, and a byte for each page whose scheme becomes https, so that
+# counted lines never add up to a file over the limit.
+FRAME_BYTES_MAX = 65_536
+
+# The first number that could be read as a day or a month.
+_DAY_LIKE = 10
 
 _QUOTES = {'"': "&quot;", "'": "&apos;"}
 
@@ -83,8 +87,13 @@ class Rendered:
 
 
 def file_name(series: str, number: int) -> str:
-    """The n-th file of a series: sitemap-2026-11.xml, sitemap-2026-11-2.xml, …"""
-    return f"sitemap-{series}.xml" if number == 1 else f"sitemap-{series}-{number}.xml"
+    """The n-th file of a series: sitemap-2026-11.xml, sitemap-2026-11-2.xml, …
+
+    From the tenth on with three digits: sitemap-2026-11-10.xml is the first file of a day, where a site cuts by days.
+    """
+    if number == 1:
+        return f"sitemap-{series}.xml"
+    return f"sitemap-{series}-{number}.xml" if number < _DAY_LIKE else f"sitemap-{series}-{number:03}.xml"
 
 
 def period_of(instant: datetime, by: Literal["day", "month", "year"]) -> str:
@@ -100,7 +109,7 @@ def is_news(file: str) -> bool:
 def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     """A shard; an emptied one lists the home page (R2.8, the schema wants at least one URL). Raises FileTooLarge."""
     listed = sorted(entries, key=lambda entry: entry.loc)
-    lines = [general_line(entry) for entry in listed] or [general_line(GeneralEntry(site.home))]
+    lines = [general_line(entry, site) for entry in listed or [GeneralEntry(site.home)]]
     body = _frame("urlset", {"xmlns": _SITEMAP}, lines)
     return _checked(Rendered(body, len(listed), _newest(entry.lastmod for entry in listed)), URLS_MAX)
 
@@ -130,15 +139,15 @@ def render_index(marks: Iterable[Mark], site: Site) -> Rendered:
     return _checked(Rendered(body, len(listed), _newest(mark.changed for mark in listed)), URLS_MAX)
 
 
-def general_line(entry: GeneralEntry) -> str:
+def general_line(entry: GeneralEntry, site: Site) -> str:
     """The `<url>` of a page in a shard."""
-    return f"<url><loc>{_xml(entry.loc)}</loc>{_lastmod(entry.lastmod)}</url>"
+    return f"<url><loc>{_xml(_under_scheme(entry.loc, site))}</loc>{_lastmod(entry.lastmod)}</url>"
 
 
 def news_line(entry: NewsEntry, site: Site) -> str:
     """The `<url>` of an article in the news sitemap, its elements in the schema's order (R2.3)."""
     return (
-        f"<url><loc>{_xml(entry.loc)}</loc>{_lastmod(entry.lastmod)}<news:news>"
+        f"<url><loc>{_xml(_under_scheme(entry.loc, site))}</loc>{_lastmod(entry.lastmod)}<news:news>"
         f"<news:publication><news:name>{_xml(entry.publication or site.publication)}</news:name>"
         f"<news:language>{_xml(entry.language or site.language)}</news:language></news:publication>"
         f"<news:publication_date>{iso(entry.published)}</news:publication_date>"
@@ -149,6 +158,11 @@ def news_line(entry: NewsEntry, site: Site) -> str:
 def line_bytes(line: str) -> int:
     """What a line takes in the file, its line end included, in UTF-8 bytes."""
     return len(line.encode()) + 1
+
+
+def _under_scheme(loc: str, site: Site) -> str:
+    """A page's URL as the site has it. Inside, pages are known under https, so that a site can change over."""
+    return loc if site.scheme == "https" else loc.replace("https:", "http:", 1)
 
 
 def _xml(text: str) -> str:

@@ -5,7 +5,8 @@ import re
 _CODE = re.compile(r"[a-z]{2,3}")
 # Codes that ISO 639 has withdrawn and content systems still send.
 _RENAMED = {"iw": "he", "in": "id", "ji": "yi"}
-_TRADITIONAL = {"hant", "tw", "hk", "mo"}
+# The script says it, where it is named; else the territory does.
+_TRADITIONAL_TERRITORIES = {"tw", "hk", "mo"}
 
 
 def language_code(text: str) -> str | None:
@@ -14,5 +15,6 @@ def language_code(text: str) -> str | None:
     if not _CODE.fullmatch(primary):
         return None
     if primary in ("zh", "cmn"):
-        return "zh-tw" if _TRADITIONAL.intersection(subtags) else "zh-cn"
+        traditional = "hant" in subtags or ("hans" not in subtags and not _TRADITIONAL_TERRITORIES.isdisjoint(subtags))
+        return "zh-tw" if traditional else "zh-cn"
     return _RENAMED.get(primary, primary)

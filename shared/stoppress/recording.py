@@ -66,12 +66,13 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Work:
-    """An event on its way: its site, and places that were reserved for it and not used yet."""
+    """An event on its way: its site, places that were reserved for it and not used yet, and how often others were faster."""
 
     message: Message
     event: ArticleEvent
     site: Site
     spare: list[Place] = field(default_factory=list)
+    conflicts: int = 0
 
 
 class _Unusable(ValueError):
@@ -94,25 +95,25 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
             outcomes[message.id] = _quarantine(message, error)
         except Exception as error:  # noqa: BLE001 - one message's fault must not keep its neighbours
             outcomes[message.id] = Outcome("failed", str(error), error=error)
-    used = list(waiting)
-    for attempt in range(ATTEMPTS_MAX):
-        now_wave, waiting = _apart(waiting)
-        conflicts = _record_wave(now_wave, now, outcomes)
-        waiting = conflicts + waiting
-        if not waiting:
-            break
-        if conflicts:
-            _step_aside(attempt)
-    for work in waiting:
-        lost = Conflict(f"{work.event.name} was written by others, {ATTEMPTS_MAX} attempts long")
-        outcomes[work.message.id] = Outcome("failed", str(lost), work.event, lost)
-    _give_back({work.site.host: [] for work in used}, used)
+    works = list(waiting)
+    while waiting:
+        wave, waiting = _apart(waiting)
+        for work in _record_wave(wave, now, outcomes):
+            work.conflicts += 1
+            if work.conflicts < ATTEMPTS_MAX:
+                waiting.insert(0, work)
+            else:
+                lost = Conflict(f"{work.event.name} was written by others, {ATTEMPTS_MAX} attempts long")
+                outcomes[work.message.id] = Outcome("failed", str(lost), work.event, lost)
+        _step_aside(max((work.conflicts for work in waiting), default=0))
+    _give_back({work.site.host: [] for work in works}, works)
     return outcomes
 
 
-def _step_aside(attempt: int) -> None:
-    """Let the other writer finish, for a time drawn anew so that both do not meet again."""
-    time.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
+def _step_aside(conflicts: int) -> None:
+    """After a conflict let the other writer finish, for a time drawn anew so that both do not meet again."""
+    if conflicts:
+        time.sleep(random.uniform(0, 0.01 * 2**conflicts))  # noqa: S311
 
 
 # ── reading messages ──
@@ -166,7 +167,12 @@ def _apart(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
 def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outcome]) -> list[_Work]:
     """Decide and write a wave; those that somebody else was faster with."""
     decided: list[tuple[_Work, Decision]] = []
-    for work, known in zip(works, _known(works), strict=True):
+    try:
+        all_known = _known(works)
+    except Exception as error:  # noqa: BLE001 - what cannot be read now comes again; the waves after this one go on
+        outcomes.update({work.message.id: Outcome("failed", repr(error), work.event, error) for work in works})
+        return []
+    for work, known in zip(works, all_known, strict=True):
         if known.article:  # an earlier attempt may have gone through although it was not answered
             work.spare = [place for place in work.spare if place not in (known.article.shard, known.article.news)]
         try:
@@ -175,7 +181,7 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
             outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
     conflicts = []
     free: dict[str, list[Place]] = defaultdict(list)
-    for work, decision in _placed(decided):
+    for work, decision in _placed(decided, outcomes):
         try:
             _write(work, decision)
         except Conflict:
@@ -233,8 +239,9 @@ def _known(works: Sequence[_Work]) -> list[Known]:
 # ── places ──
 
 
-def _placed(decided: Sequence[tuple[_Work, Decision]]) -> list[tuple[_Work, Decision]]:
-    """The decisions with the places they want: one conditional update a series and batch."""
+def _placed(decided: Sequence[tuple[_Work, Decision]], outcomes: dict[str, Outcome]) -> list[tuple[_Work, Decision]]:
+    """The decisions with the places they want: one conditional update a series and batch. What finds no place fails."""
+    homeless: dict[str, Exception] = {}
     wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
     for work, decision in decided:
         for want in (decision.want_shard, decision.want_news):
@@ -242,15 +249,23 @@ def _placed(decided: Sequence[tuple[_Work, Decision]]) -> list[tuple[_Work, Deci
                 wanting[work.site.host, want.series].append((work, want))
     for (host, series), wants in wanting.items():
         site = wants[0][0].site
-        places = _reserve(host, series, [want for _, want in wants], site.shards.size)
+        try:
+            places = _reserve(host, series, [want for _, want in wants], site.shards.size)
+        except Exception as error:  # noqa: BLE001 - who wanted another series goes on; the queue tries these again
+            homeless |= {work.message.id: error for work, _ in wants}
+            continue
         for (work, _), place in zip(wants, places, strict=True):
             work.spare.append(place)
-    return [
-        (work, decision.placed(_spare(work, decision.want_shard), _spare(work, decision.want_news)))
-        if decision.article
-        else (work, decision)
-        for work, decision in decided
-    ]
+    placed = []
+    for work, decision in decided:
+        if fault := homeless.get(work.message.id):
+            outcomes[work.message.id] = Outcome("failed", repr(fault), work.event, fault)
+        elif decision.article:
+            places_of = _spare(work, decision.want_shard), _spare(work, decision.want_news)
+            placed.append((work, decision.placed(*places_of)))
+        else:
+            placed.append((work, decision))
+    return placed
 
 
 def _spare(work: _Work, want: Want | None) -> Place | None:
@@ -266,7 +281,7 @@ def _reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> li
         series, places = _series(host, name).reserve(wants, entries_max_of(name, shard_size))
         if _keep_series(host, series):
             return places
-        _step_aside(attempt)
+        _step_aside(attempt + 1)
     raise Conflict(f"the places of {host} {name} were written by others, {ATTEMPTS_MAX} attempts long")
 
 

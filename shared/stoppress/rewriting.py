@@ -5,6 +5,7 @@ the one that was read: who read the partition earlier loses, and starts again.
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,14 +42,18 @@ class Result:
 
 def rewrite_all(works: Iterable[Rewrite], now: datetime) -> list[Result]:
     """Bring files up to date, each once, the indexes last. A file that fails stops no other."""
-    newest: dict[tuple[str, str], Rewrite] = {}
+    wanted: dict[tuple[str, str], list[Rewrite]] = defaultdict(list)
     for work in works:
-        known = newest.get((work.site, work.file), work)
-        newest[work.site, work.file] = max(known, work, key=lambda one: one.config_version)
+        wanted[work.site, work.file].append(work)
     results = []
-    for work in sorted(newest.values(), key=lambda one: (one.file == INDEX_FILE, one.site, one.file)):
+    for site, file in sorted(wanted, key=lambda one: (one[1] == INDEX_FILE, one)):
+        same = wanted[site, file]
+        releases = sorted({work.release for work in same if work.release})
+        work = Rewrite(site, file, max(one.config_version for one in same), releases[-1] if releases else None)
         try:
             results.append(rewrite(work, now))
+            for release in releases[:-1]:
+                _done_due(work.site, work.file, release)
         except Exception as error:  # noqa: BLE001 - whatever it is, its neighbours go on and the file is tried again
             results.append(Result(work, "failed", error=error))
     return results
@@ -81,7 +86,7 @@ def rewrite(work: Rewrite, now: datetime) -> Result:
         except Overtaken:
             continue
         if work.release:
-            table.delete(f"due#{site.host}", due_sk(work.release, _due_name(work.file)))
+            _done_due(site.host, work.file, work.release)
         return Result(work, outcome, rendered.urls, len(rendered.body))
     raise Overtaken(f"{work.site}/{work.file} was written by others, {ATTEMPTS_MAX} attempts long")
 
@@ -151,6 +156,10 @@ def _have_retired(site: Site, file: str, changed: datetime) -> None:
     release = changed + EMPTIED_KEPT
     message = Rewrite(site.host, file, release=release).message()
     table.put_if(due_item(site.host, release, _due_name(file), message, queue="rewrites"))
+
+
+def _done_due(site: str, file: str, release: datetime) -> None:
+    table.delete(f"due#{site}", due_sk(release, _due_name(file)))
 
 
 def _due_name(file: str) -> str:

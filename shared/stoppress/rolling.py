@@ -5,6 +5,7 @@ entries out of the news sitemap, and after a changed configuration all files of 
 What was sent stays due until its consumer has taken it out: a crash sends twice, never not at all.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -45,10 +46,19 @@ def _send_due(site: Site, now: datetime) -> Counter[str]:
         due.append(item)
         if len(due) == DUE_MAX:
             break
-    articles = [from_message(item["message"]) for item in due if item["queue"] == "articles"]
-    rewrites = [read_rewrite(item["message"]) for item in due if item["queue"] == "rewrites"]
+    articles, rewrites, unreadable = [], [], []
+    for item in due:
+        try:
+            if item["queue"] == "articles":
+                articles.append(from_message(item["message"]))
+            else:
+                rewrites.append(read_rewrite(item["message"]))
+        except ValueError as error:
+            unreadable.append(ValueError(f"due record {item['sk']} of {site.host}: {error}"))
     queues.send_articles(articles)
     queues.send_rewrites(rewrites)
+    if unreadable:
+        raise ExceptionGroup("records that are due cannot be read: correct or delete them", unreadable)
     return Counter(ArticlesReleased=len(articles), FilesReleased=len(rewrites))
 
 
@@ -71,12 +81,15 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     And once more when nobody can have the old one in memory any longer: a rewriter that had might have written since.
     """
     applied = table.get(f"places#{site.host}", "configuration")
-    known = bool(applied and applied["version"] == site.version)
+    digest = hashlib.sha256(site.model_dump_json().encode()).hexdigest()[:32]
+    # A parameter that was deleted and made again begins at version 1 again.
+    known = bool(applied and applied["version"] == site.version and applied.get("digest") == digest)
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
     marks = table.query(file_pk(site.host, INDEX_FILE))
     files = dict.fromkeys([NEWS_FILE, *(item["sk"] for item in marks), INDEX_FILE])
     queues.send_rewrites([Rewrite(site.host, file, site.version) for file in files])
-    item = {"pk": f"places#{site.host}", "sk": "configuration", "version": site.version, "sent_at": exact(now)}
-    table.put(item | {"settled": known}, int(applied["rev"]) if applied else None)
+    said = {"version": site.version, "digest": digest, "sent_at": exact(now), "settled": known}
+    key = {"pk": f"places#{site.host}", "sk": "configuration"}
+    table.put(key | said, int(applied["rev"]) if applied else None)
     return Counter(FilesOfChangedSites=len(files))

@@ -1,7 +1,6 @@
 """Signatures of webhooks, over the raw bytes and in constant time. Standard Webhooks 1.0 (R11.3)."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
@@ -55,7 +54,7 @@ def _standard_signature(secret: str, signed: bytes) -> str:
     encoded = secret.removeprefix("whsec_")
     try:
         key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii's, or a character outside ASCII
         raise BadSecret("the secret is not base64: make it of whsec_ and base64, 24 to 64 bytes of it") from None
     if not key:
         raise BadSecret("the secret is empty")

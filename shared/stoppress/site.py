@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from stoppress.languages import language_code
 from stoppress.text import publication_name
@@ -56,6 +56,12 @@ class Rule(_Part):
     path: str | None = Field(default=None, description="pattern of the URL's path, * for any characters")
     section: str | None = None
     keyword: str | None = None
+
+    @model_validator(mode="after")
+    def _some_condition(self) -> "Rule":
+        if self.path is None and self.section is None and self.keyword is None:
+            raise ValueError("give a path, a section or a keyword: without one the rule would keep every article out")
+        return self
 
 
 def _feed(value: object) -> object:
@@ -140,7 +146,7 @@ def read_site(text: str, version: int) -> Site:
     """The site that a parameter's value describes. Raises BadConfiguration."""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadConfiguration(f"the value is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise BadConfiguration("the value is not a JSON object")

@@ -19,6 +19,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 # RFC 3986: what a path and a query may hold unescaped; "%" stays, so that nothing is encoded twice (R1.5).
 _PATH_SAFE = "/%:@!$&'()*+,;=~-._"
 _QUERY_SAFE = _PATH_SAFE + "?"
+_HOST = re.compile(r"[a-z0-9_][a-z0-9_-]*(?:\.[a-z0-9_][a-z0-9_-]*)*\.?")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -62,6 +63,11 @@ def canonical(url: str, scheme: str | None = None) -> str:
     return result
 
 
+def on_site(url: str, host: str) -> str:
+    """A canonical URL, under https where it is on this host: inside, a page has one name whatever the site's scheme."""
+    return canonical(url, "https") if host_of(url) == host else url
+
+
 def host_of(url: str) -> str:
     """Host, and port where it is not the default, of a canonical URL."""
     return urlsplit(url).netloc
@@ -74,7 +80,7 @@ def key_of(url: str) -> str:
 
 def _host(host: str, shown: str) -> str:
     if host.isascii():
-        if not re.fullmatch(r"[a-z0-9_]([a-z0-9._-]*[a-z0-9_-])?\.?", host):
+        if not _HOST.fullmatch(host):
             raise ValueError(f"{shown} has no valid host name")
         return host.rstrip(".")
     try:

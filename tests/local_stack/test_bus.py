@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli import queues
+from stoppress_cli import queues, sources
 from stoppress_cli.sources import EndlessLoopError
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import TemplateError
@@ -38,6 +38,16 @@ def test_a_rule_hands_the_events_of_its_bus_that_match_to_a_function(toy: Toy) -
 
     assert [(event["detail-type"], event["detail"]) for event in toy.events] == [("article.published", {"id": "1"})]
     assert toy.events[0]["time"] == "2026-11-20T12:00:00Z"
+
+
+def test_an_event_keeps_the_time_that_its_source_gave(toy: Toy) -> None:
+    toy.write(rule({"source": ["cms"]}))
+    with toy.running() as stack:
+        entry = {"Source": "cms", "DetailType": "x", "Detail": "{}", "Time": NOON - 60 * SECOND}
+        stack.client("events").put_events(Entries=[entry])
+        stack.rest()
+
+    assert [event["time"] for event in toy.events] == ["2026-11-20T11:59:00Z"]
 
 
 def test_a_rule_hands_events_to_a_queue(toy: Toy) -> None:
@@ -117,7 +127,8 @@ def test_an_asynchronous_invocation_without_retries_goes_to_its_failure_destinat
     assert report["responsePayload"]["errorMessage"] == "as planned"
 
 
-def test_a_function_that_makes_its_own_work_is_stopped(toy: Toy) -> None:
+def test_a_function_that_makes_its_own_work_is_stopped(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "ROUNDS_MAX", 20)
     toy.write(rule({"source": ["aws.ssm"]}))
     app = toy.folder / "functions" / "toy" / "app.py"
     app.write_text(

@@ -36,7 +36,12 @@ def test_a_pattern_is_evaluated(pattern: dict[str, Any], matches: bool) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "word"),
-    [({"source": [{"sounds-like": "cms"}]}, "sounds-like"), ({"source": "cms"}, "list"), ("{", "JSON"), ({"a": []}, "list")],
+    [
+        ({"source": [{"sounds-like": "cms"}]}, "sounds-like"),
+        ({"source": "cms"}, "list"),
+        ("{", "JSON"),
+        ({"a": []}, "list"),
+    ],
 )
 def test_a_pattern_that_cannot_be_evaluated_is_refused(pattern: Any, word: str) -> None:
     with pytest.raises(TemplateError, match=word):

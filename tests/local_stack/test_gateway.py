@@ -44,7 +44,9 @@ def test_a_body_that_is_no_text_comes_in_base64(content_type: str, body: bytes, 
     assert (made["body"], made["isBase64Encoded"]) == expected
 
 
-@pytest.mark.parametrize("request_", [Request("GET", "/webhooks/a/b"), Request("POST", "/webhooks/a"), Request("POST", "/webhooks/a/b/c")])
+@pytest.mark.parametrize(
+    "request_", [Request("GET", "/webhooks/a/b"), Request("POST", "/webhooks/a"), Request("POST", "/webhooks/a/b/c")]
+)
 def test_another_method_or_path_does_not_match(request_: Request) -> None:
     assert ROUTE.match(request_) is None
 

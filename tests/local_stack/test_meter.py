@@ -43,7 +43,9 @@ def test_write_units(size: int, units: int) -> None:
     assert meter.write_units(size) == units
 
 
-@pytest.mark.parametrize(("size", "strong", "eventual"), [(0, 1, 0.5), (4096, 1, 0.5), (4097, 2, 1), (100_000, 25, 12.5)])
+@pytest.mark.parametrize(
+    ("size", "strong", "eventual"), [(0, 1, 0.5), (4096, 1, 0.5), (4097, 2, 1), (100_000, 25, 12.5)]
+)
 def test_read_units(size: int, strong: float, eventual: float) -> None:
     assert (meter.read_units(size, consistent=True), meter.read_units(size, consistent=False)) == (strong, eventual)
 
@@ -171,5 +173,7 @@ def _running(stack: Stack) -> tuple[Any, str]:
 
 def test_another_endpoint_is_asked_for_the_units_it_consumed() -> None:
     assert meter.reported("Query", {"ConsumedCapacity": {"CapacityUnits": 17.5}}) == (17.5, 0)
-    assert meter.reported("TransactWriteItems", {"ConsumedCapacity": [{"CapacityUnits": 4.0}, {"CapacityUnits": 2.0}]}) == (0, 6)
+    assert meter.reported(
+        "TransactWriteItems", {"ConsumedCapacity": [{"CapacityUnits": 4.0}, {"CapacityUnits": 2.0}]}
+    ) == (0, 6)
     assert meter.reported("PutItem", {}) == (0, 0)

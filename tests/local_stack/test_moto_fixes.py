@@ -77,7 +77,7 @@ def test_a_cancelled_transaction_leaves_items_stream_and_table_as_they_were(clie
     with pytest.raises(ClientError) as cancelled:
         client.transact_write_items(TransactItems=parts)
 
-    reasons = [reason["Code"] for reason in cancelled.value.response["CancellationReasons"]]  # type: ignore[typeddict-item]
+    reasons = [reason["Code"] for reason in cancelled.value.response["CancellationReasons"]]
     assert reasons == ["None", "None", "None", "ConditionalCheckFailed"]
     assert contents(client) == items
     assert table() is before
@@ -169,7 +169,7 @@ def test_the_attributes_of_a_queue_are_still_all_there() -> None:
             else:
                 answers.append(client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"])
     for answer in answers:
-        del answer["CreatedTimestamp"], answer["LastModifiedTimestamp"]  # type: ignore[misc]
+        del answer["CreatedTimestamp"], answer["LastModifiedTimestamp"]
 
     assert answers[0] == answers[1]
     assert answers[1]["VisibilityTimeout"] == "7"

@@ -37,6 +37,7 @@ def test_instants_of_any_offset_are_meant() -> None:
         ('{"post": "/a", "headers": {"a": 1}}', ["`headers.a`", "string"]),
         ('{"site": {}}', ["host"]),
         ('{"event": {"source": "cms"}}', ["detail-type"]),
+        ('{"event": {"source": "cms", "detail-type": "a", "detail": {}, "time": "noon"}}', ["noon"]),
         ('{"feed": "https://a/", "body": "", "file": "x"}', ["not with both"]),
         ('{"feed": "https://a/", "file": "absent.xml"}', ["no file absent.xml"]),
         ('{"feed": "ftp://a/"}', ["`feed`"]),
@@ -44,6 +45,7 @@ def test_instants_of_any_offset_are_meant() -> None:
         ('{"at": "2026-11-20T08:00:00", "save": "a"}', ["`at`", "timezone"]),
         ('{"at": "2026-11-20T07:59:59Z", "save": "a"}', ["before the step above"]),
         ('{"save": "../a"}', ["`save`"]),
+        ('{"fault": {"service": "S3", "operation": "PutObject"}}', ["`fault.service`"]),
         ('{"fault": {"service": "s3", "operation": "PutObject", "times": 0}}', ["`fault.times`"]),
     ],
 )

@@ -24,6 +24,8 @@ def server() -> Iterator[Server]:
         for host in HOSTS:
             site = json.dumps({"host": host, "publication": "News", "sources": {"cms": {"secret": "cms"}}})
             stack.client("ssm").put_parameter(Name=f"{stack.variable('SITES_PATH')}/{host}", Value=site, Type="String")
+        secret = f"{stack.variable('SECRETS_PATH')}/cms"
+        stack.client("secretsmanager").create_secret(Name=secret, SecretString="whsec_c3RvcHByZXNz")
         stack.rest()
         running = Server(stack, "127.0.0.1", 0)
         thread = threading.Thread(target=running.serve, daemon=True)

@@ -43,7 +43,10 @@ def test_records_come_in_order_in_batches_of_the_mapping_with_both_images(toy: T
     changed = toy.events[1]["Records"][1]
     assert changed["eventName"] == "MODIFY"
     assert changed["eventSourceARN"].endswith("/stream/local")
-    assert (changed["dynamodb"]["OldImage"]["value"], changed["dynamodb"]["NewImage"]["value"]) == ({"S": "1"}, {"S": "2"})
+    assert (changed["dynamodb"]["OldImage"]["value"], changed["dynamodb"]["NewImage"]["value"]) == (
+        {"S": "1"},
+        {"S": "2"},
+    )
 
 
 def test_what_the_filter_refuses_is_not_handed_over(toy: Toy) -> None:

@@ -11,7 +11,7 @@ from stoppress_cli.stack import Stack
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
-APP = '''
+APP = """
 import json, os, pathlib
 
 def lambda_handler(event, context):
@@ -24,7 +24,7 @@ def lambda_handler(event, context):
     if step == "raise":
         raise ValueError("as planned")
     return step
-'''
+"""
 
 QUEUES: dict[str, Any] = {
     "Dead": {"Type": "AWS::SQS::Queue"},

@@ -1,0 +1,398 @@
+"""The payloads in events/: each is fed to its function in the stack of the template, at its instant, and does what it says.
+
+They are in the order of the flow: 1 and 2 bring articles in, 3 records them, 4 and 5 write files, 6 and 7 are the clock and the
+configuration, 8 is what Stoppress announces; put-events.json is for `aws events put-events --entries file://…`. The webhook is
+signed with the secret `whsec_c3RvcHByZXNz`.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from hashlib import md5
+from pathlib import Path
+from typing import Any
+
+import pytest
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+from stoppress.article import from_message, to_message
+from stoppress.contract import read_delivery
+from stoppress.files import Mark, NewsEntry
+from stoppress.instants import parse
+from stoppress.places import Place, Series, Used
+from stoppress.queues import Rewrite, read_rewrite
+from stoppress.records import mark_item, news_item, read_news_place, series_item
+from stoppress.signatures import verify_standard
+from stoppress.site import Site, read_site
+from stoppress_cli import files, patterns, queues
+from stoppress_cli.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.functions import Result
+from stoppress_cli.gateway import Request, event as gateway_event
+from stoppress_cli.stack import Stack
+from stoppress_cli.template import ACCOUNT, REGION, STACK_NAME
+
+ROOT = Path(__file__).parents[1]
+EVENTS = ROOT / "events"
+HOST, FEED, SECRET = "www.example.com", "https://www.example.com/rss.xml", "whsec_c3RvcHByZXNz"
+SHARD, NEWS = f"{HOST}/sitemap-2026-11.xml", f"{HOST}/sitemap-news.xml"
+SITES = f"/stoppress/{STACK_NAME}/sites/"
+MINUTE = timedelta(minutes=1)
+
+WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED = sorted(
+    path.name for path in EVENTS.glob("[0-9]*.json")
+)
+
+
+def read(name: str) -> Any:
+    return json.loads((EVENTS / name).read_text())
+
+
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    """The template's stack with its first site; nothing runs by itself."""
+    with Stack(
+        ROOT / "template.yaml", {"Feed": FEED}, first_site=True, start=datetime(2026, 11, 20, 7, tzinfo=UTC)
+    ) as made:
+        made.client("secretsmanager").put_secret_value(
+            SecretId=f"{made.variable('SECRETS_PATH')}/cms", SecretString=SECRET
+        )
+        yield made
+
+
+def fed(stack: Stack, name: str, at: datetime) -> Result:
+    """What a file's function, which is the end of its name, makes of it at an instant."""
+    stack.clock.move(at)
+    function = name.removesuffix(".json").rpartition("-")[2]
+    logical = "".join(word.capitalize() for word in function.split("_"))
+    result = stack.sources.invoke(stack.functions[logical], read(name))
+    assert result.error is None, result.error
+    return result
+
+
+def on_queue(stack: Stack, logical: str) -> list[str]:
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-{logical}"
+    return [str(message.body) for message in queues.queue(arn)._messages]
+
+
+def items(stack: Stack) -> dict[str, list[dict[str, Any]]]:
+    """The table's items by the first word of their keys."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for item in stack.client("dynamodb").scan(TableName=stack.variable("TABLE_NAME"))["Items"]:
+        plain = _plain(item)
+        found.setdefault(plain["pk"].partition("#")[0], []).append(plain)
+    return found
+
+
+def objects(stack: Stack) -> dict[str, bytes]:
+    return {file.key: file.body for file in files.read(stack)}
+
+
+def applied(stack: Stack, name: str = STREAM) -> list[str]:
+    """Put the table into the state that a file's stream records tell of; the partitions they name."""
+    client, table = stack.client("dynamodb"), stack.variable("TABLE_NAME")
+    for change in (record["dynamodb"] for record in read(name)["Records"]):
+        if "NewImage" in change:
+            client.put_item(TableName=table, Item=change["NewImage"])
+        else:
+            client.delete_item(TableName=table, Key=change["Keys"])
+    return [record["dynamodb"]["Keys"]["pk"]["S"] for record in read(name)["Records"]]
+
+
+def first_site(stack: Stack) -> Site:
+    value = stack.client("ssm").get_parameter(Name=SITES + HOST)["Parameter"]
+    return read_site(value["Value"], value["Version"])
+
+
+def _plain(item: dict[str, Any]) -> dict[str, Any]:
+    return {name: TypeDeserializer().deserialize(value) for name, value in item.items()}
+
+
+def _put(stack: Stack, *put: dict[str, Any]) -> None:
+    for item in put:
+        stack.client("dynamodb").put_item(
+            TableName=stack.variable("TABLE_NAME"),
+            Item={name: TypeSerializer().serialize(value) for name, value in item.items()},
+        )
+
+
+def _millis(milliseconds: str | int) -> datetime:
+    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
+
+
+# ── the files themselves ──
+
+
+def test_the_files_are_numbered_in_the_order_of_the_flow_and_end_in_a_functions_name() -> None:
+    numbered = sorted(path.name for path in EVENTS.glob("[0-9]*.json"))
+    assert [name.partition("-")[0] for name in numbered] == [str(number) for number in range(1, len(numbered) + 1)]
+    functions = {path.name for path in (ROOT / "functions").iterdir() if (path / "app.py").is_file()}
+    assert {name.removesuffix(".json").rpartition("-")[2] for name in numbered} - functions == {"rewritten"}
+    assert functions <= {name.removesuffix(".json").rpartition("-")[2] for name in numbered}
+
+
+@pytest.mark.parametrize("path", sorted(EVENTS.iterdir()), ids=lambda path: path.name)
+def test_each_file_is_pretty_json_of_a_made_up_newsroom(path: Path) -> None:
+    text = path.read_text()
+    assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
+    assert set(re.findall(r"https?://([^/\"\\]+)", text)) <= {HOST}
+    assert set(re.findall(r"\b\d{12}\b", text)) <= {ACCOUNT}
+
+
+# ── 1: a webhook ──
+
+
+def test_a_webhook_puts_its_article_on_the_queue(stack: Stack) -> None:
+    event = read(WEBHOOK)
+    at = _millis(event["requestContext"]["timeEpoch"])
+    answer = fed(stack, WEBHOOK, at).payload
+
+    assert (answer["statusCode"], json.loads(answer["body"])["status"]) == (200, "queued")
+    expected, unknown = read_delivery(json.loads(event["body"]), first_site(stack), "cms", at)
+    assert on_queue(stack, "ArticlesQueue") == [to_message(expected)]
+    assert unknown == []
+
+
+def test_the_webhook_is_signed_at_its_instant_with_the_documented_secret() -> None:
+    event = read(WEBHOOK)
+    at = _millis(event["requestContext"]["timeEpoch"])
+    assert int(event["headers"]["webhook-timestamp"]) == at.timestamp()
+    verify_standard(event["headers"], event["body"].encode(), [SECRET], at)
+    assert int(event["headers"]["content-length"]) == len(event["body"].encode())
+    assert event["requestContext"]["time"] == at.strftime("%d/%b/%Y:%H:%M:%S +0000")
+
+
+def test_the_webhook_has_the_shape_that_the_local_gateway_gives(stack: Stack) -> None:
+    event = read(WEBHOOK)
+    path = event["rawPath"]
+    (route,) = [route for route in stack.sources.routes if route.key == event["routeKey"]]
+    request = Request("POST", path, headers=event["headers"], body=event["body"].encode())
+    parameters = route.match(request)
+    assert parameters == event["pathParameters"]
+    made = gateway_event(request, route, parameters, _millis(event["requestContext"]["timeEpoch"]))
+
+    assert made.keys() == event.keys()
+    assert made["requestContext"].keys() == event["requestContext"].keys()
+    assert made["requestContext"]["http"].keys() == event["requestContext"]["http"].keys()
+    for name in ("body", "headers", "isBase64Encoded", "rawPath", "rawQueryString", "routeKey", "version"):
+        assert made[name] == event[name]
+
+
+# ── put-events.json: the bus ──
+
+
+def test_an_event_put_on_the_bus_is_the_second_message_of_the_queue(stack: Stack) -> None:
+    stack.clock.move(parse(read("put-events.json")[0]["Time"]))
+    stack.client("events").put_events(Entries=read("put-events.json"))
+    stack.sources._route(*stack.sources._events.pop(), datetime.now(UTC))
+
+    (message,) = on_queue(stack, "ArticlesQueue")
+    kept = json.loads(read(RECORD)["Records"][1]["body"])
+    assert json.loads(message) | {"id": ""} == kept | {"id": ""}
+
+
+# ── 2: the minute of the feeds ──
+
+
+def test_a_schedule_polls_the_feeds_that_are_due(stack: Stack) -> None:
+    item = "<item><guid>g1</guid><link>https://www.example.com/a</link><title>A</title></item>"
+    feed = FeedAnswer(
+        200, {"content-type": "application/rss+xml"}, f'<rss version="2.0"><channel>{item}</channel></rss>'.encode()
+    )
+    with FeedServer().running() as server:
+        server.set(FEED, feed)
+        fed(stack, POLL, parse(read(POLL)["time"]))
+    (message,) = on_queue(stack, "ArticlesQueue")
+    event = from_message(message)
+    assert (event.source, event.url, event.title) == ("feed", "https://www.example.com/a", "A")
+    assert len(items(stack)["feed"]) == 1
+
+
+@pytest.mark.parametrize(("name", "logical"), [(POLL, "PollFeeds"), (ROLL, "RollWindow")])
+def test_a_schedule_has_the_shape_that_the_scheduler_gives(stack: Stack, name: str, logical: str) -> None:
+    arn = stack.functions[logical].arn
+    (schedule,) = [one for one in stack.sources.schedules if one.target == arn]
+    assert schedule.fire(parse(read(name)["time"])) | {"id": ""} == read(name) | {"id": ""}
+
+
+# ── 3: the articles queue ──
+
+
+def test_a_batch_of_the_queue_is_recorded_and_its_bad_message_quarantined(stack: Stack) -> None:
+    sent = _millis(read(RECORD)["Records"][0]["attributes"]["SentTimestamp"])
+    assert fed(stack, RECORD, sent + timedelta(seconds=1)).payload == {"batchItemFailures": []}
+
+    found = items(stack)
+    assert {item["url"] for item in found["article"]} == {
+        "https://www.example.com/2026/11/20/flood", "https://www.example.com/2026/11/20/ferries",
+    }  # fmt: skip
+    assert sorted(item["pk"] for item in found["file"]) == [f"file#{SHARD}"] * 2 + [f"file#{NEWS}"] * 2
+    (kept,) = found["quarantine"]
+    assert kept["event"] == read(RECORD)["Records"][2]["body"]
+    assert kept["reason"].startswith("the message is no article event")
+    assert (stack.metrics["EventsListed"], stack.metrics["EventsQuarantined"]) == (2, 1)
+
+
+def test_the_first_message_of_the_queue_is_what_the_webhook_sends(stack: Stack) -> None:
+    fed(stack, WEBHOOK, _millis(read(WEBHOOK)["requestContext"]["timeEpoch"]))
+    assert on_queue(stack, "ArticlesQueue") == [read(RECORD)["Records"][0]["body"]]
+
+
+@pytest.mark.parametrize("name", [RECORD, REWRITES])
+def test_messages_have_the_shape_that_sqs_gives(stack: Stack, name: str) -> None:
+    queue = queues.queue(f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-ArticlesQueue")
+    stack.client("sqs").send_message(QueueUrl=stack.variable("ARTICLES_QUEUE_URL"), MessageBody="x")
+    (message,) = queues.receive(queue, 1)
+    made = queues.record(message, "arn")
+    for record in read(name)["Records"]:
+        assert record.keys() == made.keys()
+        assert record["attributes"].keys() == made["attributes"].keys()
+        assert record["md5OfBody"] == md5(record["body"].encode()).hexdigest()  # noqa: S324 - SQS's own
+
+
+# ── 4: the stream ──
+
+
+def test_changed_partitions_become_files(stack: Stack) -> None:
+    partitions = applied(stack)
+    created = datetime.fromtimestamp(read(STREAM)["Records"][0]["dynamodb"]["ApproximateCreationDateTime"], UTC)
+    assert fed(stack, STREAM, created + timedelta(seconds=1)).payload == {"batchItemFailures": []}
+
+    assert set(partitions) == {f"file#{SHARD}", f"file#{NEWS}"}
+    written = objects(stack)
+    assert set(written) == {SHARD, NEWS}
+    listed = [
+        f"<loc>https://www.example.com/2026/11/{path}</loc>".encode() for path in ("19/storm", "20/ferries", "20/flood")
+    ]
+    for body in written.values():
+        assert body.count(b"<url>") == 3
+        assert all(loc in body for loc in listed)
+    assert b"Storm warning lifted" in written[NEWS]
+
+
+def test_what_is_announced_has_the_shape_of_the_last_file(stack: Stack) -> None:
+    applied(stack)
+    fed(stack, STREAM, parse(read(ANNOUNCED)["time"]))
+    put = {
+        event["detail"]["file"]: (bus, event) for bus, event in stack.sources._events if event["source"] == "stoppress"
+    }
+    bus, event = put["sitemap-news.xml"]
+    assert event | {"id": ""} == read(ANNOUNCED) | {"id": ""}
+    assert bus == stack.only("AWS::Events::EventBus").ref == read("put-events.json")[0]["EventBusName"]
+
+
+def test_what_stoppress_announces_does_not_come_back_to_it(stack: Stack) -> None:
+    assert not any(rule.pattern.matches(read(ANNOUNCED)) for rule in stack.sources.rules)
+
+
+def test_the_streams_images_are_the_items_that_recording_writes(stack: Stack) -> None:
+    sent = _millis(read(RECORD)["Records"][0]["attributes"]["SentTimestamp"])
+    fed(stack, RECORD, sent + timedelta(seconds=1))
+    recorded = items(stack)["file"]
+    inserted = [record["dynamodb"]["NewImage"] for record in read(STREAM)["Records"] if record["eventName"] == "INSERT"]
+    images = [_plain(image) for image in inserted]
+    assert sorted(images, key=str) == sorted(recorded, key=str)
+    for image in images:
+        if "title" in image:
+            assert read_news_place(image).file == "sitemap-news.xml"
+
+
+def test_the_streams_records_have_the_shape_that_lambda_gives_and_pass_the_filter(stack: Stack) -> None:
+    (mapping,) = stack.sources.stream_mappings
+    applied(stack)
+    made, *_ = mapping._reader.read()
+    names = {record["eventName"] for record in read(STREAM)["Records"]}
+    assert names == {"INSERT", "MODIFY", "REMOVE"}
+    for record in read(STREAM)["Records"]:
+        assert record.keys() == made.keys()
+        assert record["dynamodb"].keys() - {"NewImage", "OldImage"} == made["dynamodb"].keys() - {
+            "NewImage",
+            "OldImage",
+        }
+        images = {"INSERT": {"NewImage"}, "REMOVE": {"OldImage"}, "MODIFY": {"NewImage", "OldImage"}}
+        assert record["dynamodb"].keys() & {"NewImage", "OldImage"} == images[record["eventName"]]
+        assert patterns.passes(record, mapping._filters)
+    numbers = [record["dynamodb"]["SequenceNumber"] for record in read(STREAM)["Records"]]
+    assert len(set(numbers)) == len(numbers)
+
+
+# ── 5: the rewrites queue ──
+
+
+def test_files_named_in_the_queue_are_written_the_index_last(stack: Stack) -> None:
+    applied(stack)
+    sent = _millis(read(REWRITES)["Records"][0]["attributes"]["SentTimestamp"])
+    assert fed(stack, REWRITES, sent).payload == {"batchItemFailures": []}
+
+    written = objects(stack)
+    assert set(written) == {SHARD, NEWS, f"{HOST}/sitemap.xml"}
+    assert written[f"{HOST}/sitemap.xml"].count(b"<sitemap>") == 2
+
+
+def test_the_named_files_are_messages_as_stoppress_writes_them() -> None:
+    for record in read(REWRITES)["Records"]:
+        work = read_rewrite(record["body"])
+        assert work.message() == record["body"]
+        assert work == Rewrite(HOST, work.file, work.config_version)
+
+
+# ── 6: the minute of the window ──
+
+
+def test_a_schedule_takes_out_what_is_48_hours_old_at_that_second(stack: Stack) -> None:
+    at = parse(read(ROLL)["time"])
+    place = Place("news", 1, 300)
+    kept = [
+        news_item(HOST, place, NewsEntry(f"https://{HOST}/{path}", path, at - timedelta(hours=48) + after))
+        for path, after in (("expired", timedelta()), ("fresh", timedelta(seconds=1)))
+    ]
+    _put(stack, *kept, series_item(HOST, Series("news", (Used(2, 600),))) | {"rev": 1})
+    fed(stack, ROLL, at)
+
+    assert [item["loc"] for item in items(stack)["file"]] == [f"https://{HOST}/fresh"]
+
+
+# ── 7: a changed site ──
+
+
+def test_a_changed_parameter_has_its_sites_files_written_again(stack: Stack) -> None:
+    applied(stack)
+    _put(stack, mark_item(HOST, Mark("sitemap-2026-11.xml", parse(read(CHANGED)["time"]), 3, 500, "digest")))
+    fed(stack, CHANGED, parse(read(CHANGED)["time"]))
+    sent = [read_rewrite(body) for body in on_queue(stack, "RewritesQueue")]
+    assert [(work.site, work.file, work.config_version) for work in sent] == [
+        (HOST, "sitemap-news.xml", 1), (HOST, "sitemap-2026-11.xml", 1), (HOST, "sitemap.xml", 1),
+    ]  # fmt: skip
+
+
+def test_a_changed_parameter_passes_the_rule_of_the_template(stack: Stack) -> None:
+    arn = stack.functions["RollWindow"].arn
+    (rule,) = [rule for rule in stack.sources.rules if any(target == arn for target, _ in rule.targets)]
+    event = read(CHANGED)
+    assert rule.pattern.matches(event)
+    assert event["detail"]["name"] == SITES + HOST
+    elsewhere = event["detail"] | {"name": "/stoppress/another-stack/sites/www.example.com"}
+    assert not rule.pattern.matches(event | {"detail": elsewhere})
+    assert not rule.pattern.matches(event | {"detail": event["detail"] | {"operation": "Delete"}})
+
+
+# ── all of them, one after the other ──
+
+
+def test_the_stack_at_work_makes_of_the_webhook_what_the_files_tell(stack: Stack) -> None:
+    event = read(WEBHOOK)
+    at = _millis(event["requestContext"]["timeEpoch"])
+    news = []
+    with FeedServer().running():
+        stack.advance(at)
+        answer = stack.request(Request("POST", event["rawPath"], headers=event["headers"], body=event["body"].encode()))
+        assert answer.status == 200
+        stack.client("events").put_events(Entries=read("put-events.json"))
+        stack.rest()
+        news.append(objects(stack)[NEWS].count(b"<news:news>"))
+        for later in (timedelta(), MINUTE):
+            stack.advance(parse(read(ROLL)["time"]) + later)
+            news.append(objects(stack)[NEWS].count(b"<news:news>"))
+    assert news == [2, 1, 0]
+    assert objects(stack)[SHARD].count(b"<url>") == 2
+    assert {name: function.errors for name, function in stack.functions.items() if function.errors} == {}

@@ -1,0 +1,757 @@
+"""Rewriting: a file ends as its partition says, whoever else writes, whatever crashes and whatever the clocks show."""
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from stoppress import bucket, files, queues, rewriting, sites, table
+from stoppress.aws import client
+from stoppress.bucket import Overtaken, StoredFile
+from stoppress.files import GeneralEntry, NewsEntry, render_general, render_index, render_news
+from stoppress.instants import exact
+from stoppress.places import Place
+from stoppress.queues import Rewrite, read_rewrite
+from stoppress.records import file_pk, general_item, news_item, read_mark
+from stoppress.rewriting import hand_over, rewrite, rewrite_all
+from stoppress.site import Site
+from stoppress.table import Conflict
+from tests import doors
+from tests.doors import Doors, failed_ones, failing, once_before, queue_batch
+from tests.ledger import HOST, MORNING, SITE, page
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+NOON = MORNING + 4 * HOUR
+SHARD, NEWS, INDEX = "sitemap-2026-11.xml", "sitemap-news.xml", "sitemap.xml"
+
+
+@pytest.fixture(autouse=True)
+def behind() -> Iterator[Doors]:
+    with doors.opened(NOON) as opened:
+        opened.site()
+        yield opened
+
+
+def put_page(path: str = "a", lastmod: datetime | None = None, file: str = SHARD) -> None:
+    table.put_if(general_item(HOST, file, GeneralEntry(page(path), lastmod)))
+
+
+def take_page(path: str = "a", file: str = SHARD) -> None:
+    item = general_item(HOST, file, GeneralEntry(page(path)))
+    table.delete(item["pk"], item["sk"])
+
+
+def put_news(path: str = "a", published: datetime = MORNING, title: str = "A") -> None:
+    table.put_if(news_item(HOST, Place("news", 1, 400), NewsEntry(page(path), title, published)))
+
+
+def shard(now: datetime = NOON, **said: Any) -> str:
+    return rewrite(Rewrite(HOST, SHARD, **said), now).outcome
+
+
+def mark(file: str = SHARD) -> files.Mark | None:
+    item = table.get(file_pk(HOST, INDEX), file)
+    return read_mark(item) if item else None
+
+
+def announced(behind: Doors) -> list[tuple[str, int]]:
+    return [(event["detail"]["file"], event["detail"]["urls"]) for event in behind.announced]
+
+
+# ── one rewriter ──
+
+
+def test_a_file_is_written_announced_and_marked(behind: Doors) -> None:
+    put_page("a", MORNING)
+    assert shard() == "written"
+
+    stored = behind.file(SHARD)
+    assert stored.body == render_general([GeneralEntry(page("a"), MORNING)], SITE).body
+    assert (stored.changed, stored.config_version) == (NOON, 1)
+    (event,) = behind.announced
+    assert (event["source"], event["detail-type"]) == ("stoppress", "sitemap rewritten")
+    assert event["detail"] == {"site": HOST, "file": SHARD, "urls": 1, "changed": exact(NOON)}
+    marked = mark()
+    assert marked
+    assert (marked.changed, marked.urls, marked.size_bytes) == (NOON, 1, len(stored.body))
+
+
+@pytest.mark.parametrize(("file", "age"), [(SHARD, 300), (NEWS, 60), (INDEX, 60), ("sitemap-news-2.xml", 60)])
+def test_a_file_says_what_it_is_and_how_long_it_may_be_kept(behind: Doors, file: str, age: int) -> None:
+    put_page("a")
+    table.put_if(news_item(HOST, Place("news", 2, 400), NewsEntry(page("a"), "A", MORNING)))
+    rewrite(Rewrite(HOST, file), NOON)
+    answer = client("s3").get_object(Bucket=doors.BUCKET, Key=f"{HOST}/{file}")
+    assert answer["ContentType"] == "application/xml; charset=utf-8"
+    assert answer["CacheControl"] == f"public, max-age={age}"
+    assert "ContentEncoding" not in answer
+
+
+def test_equal_bytes_are_not_put_again_nor_announced(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_page()
+    shard()
+    before = behind.items(), behind.file(SHARD)
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("a file was written although nothing had changed")
+
+    monkeypatch.setattr(bucket, "write", never)
+    assert shard(NOON + HOUR) == "unchanged"
+    assert (behind.items(), behind.file(SHARD)) == before
+    assert len(behind.announced) == 1
+
+
+def test_the_news_file_changes_with_the_clock_alone(behind: Doors) -> None:
+    put_news()
+    news = Rewrite(HOST, NEWS)
+    assert rewrite(news, NOON).outcome == "written"
+    assert rewrite(news, MORNING + 48 * HOUR - timedelta(seconds=1)).outcome == "unchanged"
+    assert rewrite(news, MORNING + 48 * HOUR).outcome == "written"
+    assert behind.file(NEWS).body == render_news([], SITE, NOON).body
+
+
+def test_a_partition_of_many_pages_is_read_whole(behind: Doors) -> None:
+    for number in range(30):
+        item = general_item(HOST, SHARD, GeneralEntry(page(f"{number:02}")))
+        table.put_if(item | {"filler": "x" * 90_000})
+    assert rewrite(Rewrite(HOST, SHARD), NOON).urls == 30
+
+
+# ── other rewriters ──
+
+
+def test_a_file_changed_between_read_and_put_is_read_again(behind: Doors) -> None:
+    put_page("a")
+
+    def other_writer() -> None:
+        put_page("b")
+        shard(NOON + MINUTE)
+        put_page("c")  # which the other one does not know of
+
+    with once_before(bucket, "write", other_writer):
+        assert shard() == "written"
+    assert behind.file(SHARD).body == render_general([GeneralEntry(page(path)) for path in "abc"], SITE).body
+    assert behind.file(SHARD).changed > NOON + MINUTE
+
+
+def test_a_file_made_by_another_meanwhile_is_read_again(behind: Doors) -> None:
+    put_page("a")
+    with once_before(bucket, "write", lambda: shard(NOON + MINUTE)):
+        assert shard() == "unchanged"
+    assert behind.file(SHARD).changed == NOON + MINUTE
+
+
+def test_a_file_taken_away_meanwhile_is_made_anew(behind: Doors) -> None:
+    put_page("a")
+    shard()
+    put_page("b")
+    with once_before(bucket, "write", lambda: bucket.delete(HOST, SHARD, behind.file(SHARD))):
+        assert shard(NOON + MINUTE) == "written"
+    assert b"/b<" in behind.file(SHARD).body
+
+
+@pytest.mark.parametrize("code", ["ConditionalRequestConflict", "PreconditionFailed", "NoSuchKey"])
+def test_what_s3_says_of_another_writer_is_taken_as_that(behind: Doors, code: str) -> None:
+    put_page()
+    with failing("s3", "PutObject", code=code):
+        assert shard() == "written"
+
+
+def test_other_errors_of_s3_are_themselves(behind: Doors) -> None:
+    put_page()
+    with failing("s3", "PutObject", code="AccessDenied"), pytest.raises(ClientError):
+        shard()
+    with failing("s3", "GetObject", code="AccessDenied"), pytest.raises(ClientError):
+        shard()
+    assert behind.announced == []
+
+
+def test_a_rewriter_that_is_always_overtaken_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_page()
+    with failing("s3", "PutObject", code="PreconditionFailed", times=8), pytest.raises(Overtaken, match="8 attempts"):
+        shard()
+
+
+def test_a_put_whose_answer_was_lost_is_found_and_marked(behind: Doors) -> None:
+    put_page()
+    with failing("s3", "PutObject", code="InternalError", applied=True), pytest.raises(ClientError):
+        shard()
+    assert (mark(), behind.announced) == (None, [])
+    assert shard(NOON + MINUTE) == "unchanged"
+    marked = mark()
+    assert marked
+    assert marked.changed == NOON
+    assert announced(behind) == [(SHARD, 1)]
+
+
+# ── crashes ──
+
+
+def test_a_crash_between_put_and_mark_is_repaired_by_the_next_rewrite(behind: Doors) -> None:
+    put_page()
+    with failing("dynamodb", "PutItem"), pytest.raises(ClientError):
+        shard()
+    assert mark() is None
+
+    assert shard(NOON + HOUR) == "unchanged"
+    marked = mark()
+    assert marked
+    assert marked.changed == NOON
+    assert announced(behind) == [(SHARD, 1), (SHARD, 1)]
+
+
+def test_a_crash_before_the_announcement_announces_and_marks_later(behind: Doors) -> None:
+    put_page()
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        shard()
+    assert mark() is None
+    shard(NOON + HOUR)
+    assert announced(behind) == [(SHARD, 1)]
+    assert mark()
+
+
+def test_the_bus_that_takes_nothing_keeps_the_mark_back(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_page()
+    answer = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"}]}
+    with monkeypatch.context() as patch:
+        patch.setattr(client("events"), "put_events", lambda **_: answer)
+        with pytest.raises(queues.SendError, match="the bus did not take 'sitemap rewritten': slow down"):
+            shard()
+    assert mark() is None
+    assert shard() == "unchanged"
+    assert mark()
+
+
+def test_a_crash_after_an_edit_leaves_the_older_mark_to_be_repaired(behind: Doors) -> None:
+    put_page("a")
+    shard()
+    put_page("b")
+    with failing("dynamodb", "PutItem"), pytest.raises(ClientError):
+        shard(NOON + MINUTE)
+    marked = mark()
+    assert marked
+    assert marked.urls == 1
+    shard(NOON + HOUR)
+    marked = mark()
+    assert marked
+    assert (marked.urls, marked.changed) == (2, NOON + MINUTE)
+
+
+# ── marks and clocks ──
+
+
+def test_a_mark_never_goes_back_to_an_older_file(behind: Doors) -> None:
+    put_page("a")
+
+    def another_edit_is_written_and_marked() -> None:
+        put_page("b")
+        shard(NOON + MINUTE)
+
+    with once_before(queues, "announce", another_edit_is_written_and_marked):
+        assert shard() == "written"  # and only now it marks what has been overtaken
+    marked = mark()
+    assert marked
+    assert (marked.urls, marked.changed) == (2, NOON + MINUTE)
+    assert marked.size_bytes == len(behind.file(SHARD).body)
+
+
+@pytest.mark.parametrize("back", [timedelta(), timedelta(microseconds=1), HOUR, timedelta(days=400)])
+def test_the_change_of_a_file_is_always_later_than_the_one_before(behind: Doors, back: timedelta) -> None:
+    put_page("a")
+    shard(NOON)
+    put_page("b")
+    shard(NOON - back)
+
+    assert behind.file(SHARD).changed == NOON + timedelta(microseconds=1)
+    marked = mark()
+    assert marked
+    assert marked.urls == 2
+
+
+def test_the_change_of_a_file_is_not_before_what_stands_in_it(behind: Doors) -> None:
+    put_page("a", NOON + 3 * MINUTE)
+    shard(NOON)
+    assert behind.file(SHARD).changed == NOON + 3 * MINUTE
+
+
+def test_a_file_that_somebody_else_put_without_our_metadata_is_replaced(behind: Doors) -> None:
+    put_page()
+    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}", Body=b"by hand")
+    assert shard(NOON - HOUR) == "written"
+    assert behind.file(SHARD).changed > NOON - HOUR
+    assert b"/a<" in behind.file(SHARD).body
+
+
+# ── configuration ──
+
+
+def test_a_rewriter_that_meets_a_newer_configuration_reads_it_before_it_writes(behind: Doors) -> None:
+    put_news()
+    old = sites.load(HOST)
+    behind.site(publication="Renamed News")
+    rewrite(Rewrite(HOST, NEWS), NOON)
+    sites._cache[next(iter(sites._cache))] = (NOON, old)  # another rewriter, which has it in memory
+    put_news("b")
+    assert rewrite(Rewrite(HOST, NEWS), NOON).outcome == "written"
+
+    body = behind.file(NEWS).body
+    assert body.count(b"Renamed News") == 2
+    assert behind.file(NEWS).config_version == 2
+
+
+def test_a_message_that_names_a_configuration_is_not_served_by_an_older_one(behind: Doors) -> None:
+    put_news()
+    old = sites.load(HOST)
+    behind.site(publication="Renamed News")
+    sites._cache[next(iter(sites._cache))] = (NOON, old)
+    rewrite(Rewrite(HOST, NEWS, config_version=2), NOON)
+    assert b"Renamed News" in behind.file(NEWS).body
+
+
+def test_of_several_works_for_a_file_the_one_of_the_newest_configuration_is_done(behind: Doors) -> None:
+    works = [Rewrite(HOST, NEWS), Rewrite(HOST, NEWS, 1), Rewrite(HOST, NEWS)]
+    (result,) = rewrite_all(works, NOON)
+    assert result.work.config_version == 1
+
+
+def test_a_due_message_that_meets_another_of_its_file_is_done_with_it_or_in_the_next_minute(behind: Doors) -> None:
+    retiring = emptied(behind)
+    later = NOON + MINUTE + DAY
+    (result,) = rewrite_all([Rewrite(HOST, SHARD, 1), retiring], later)
+    assert result.outcome == "retired"
+    rewrite_all([retiring], later + MINUTE)  # what is still due is sent again
+    assert behind.items("due#") == []
+
+
+# ── the index ──
+
+
+def test_the_index_follows_the_marks_and_never_records_itself(behind: Doors) -> None:
+    put_page("a")
+    put_news()
+    results = rewrite_all([Rewrite(HOST, INDEX), Rewrite(HOST, SHARD), Rewrite(HOST, NEWS)], NOON)
+
+    assert [result.work.file for result in results] == [SHARD, NEWS, INDEX]
+    assert [result.outcome for result in results] == ["written"] * 3
+    assert [item["sk"] for item in behind.items(f"file#{HOST}/{INDEX}")] == [SHARD, NEWS]
+    marks = [found for name in (SHARD, NEWS) if (found := mark(name))]
+    assert behind.file(INDEX).body == render_index(marks, SITE).body
+    assert rewrite(Rewrite(HOST, INDEX), NOON + HOUR).outcome == "unchanged"
+    assert announced(behind)[-1] == (INDEX, 2)
+    assert len(behind.announced) == 3
+
+
+def test_the_index_lists_an_empty_news_file_but_no_emptied_shard(behind: Doors) -> None:
+    put_page("a")
+    works = [Rewrite(HOST, SHARD), Rewrite(HOST, NEWS), Rewrite(HOST, INDEX)]
+    rewrite_all(works, NOON)
+    assert behind.file(INDEX).body.count(b"<loc>") == 2
+    take_page("a")
+    rewrite_all(works, NOON + MINUTE)
+
+    body = behind.file(INDEX).body
+    assert b"sitemap-news.xml" in body
+    assert SHARD.encode() not in body
+    assert behind.file(SHARD).body == behind.file(NEWS).body == render_general([], SITE).body
+
+
+def test_a_crash_after_the_index_was_written_announces_it_no_more_than_needed(behind: Doors) -> None:
+    rewrite_all([Rewrite(HOST, NEWS), Rewrite(HOST, INDEX)], NOON)
+    rewrite(Rewrite(HOST, INDEX), NOON + HOUR)
+    assert announced(behind) == [(NEWS, 0), (INDEX, 1)]
+
+
+# ── emptied shards ──
+
+
+def emptied(behind: Doors) -> Rewrite:
+    put_page("a")
+    shard(NOON)
+    take_page("a")
+    assert shard(NOON + MINUTE) == "written"
+    (due,) = behind.items("due#")
+    assert (due["queue"], due["sk"]) == ("rewrites", f"{exact(NOON + MINUTE + DAY)}#file#{SHARD}")
+    return read_rewrite(due["message"])
+
+
+def test_an_emptied_shard_is_taken_away_after_a_day(behind: Doors) -> None:
+    retiring = emptied(behind)
+    assert rewrite(retiring, NOON + MINUTE + DAY).outcome == "retired"
+    assert bucket.read(HOST, SHARD) is None
+    assert mark() is None
+    assert behind.items("due#") == []
+    assert rewrite(retiring, NOON + MINUTE + DAY).outcome == "retired"  # delivered again
+
+
+def test_an_emptied_shard_stays_until_its_day_is_over(behind: Doors) -> None:
+    emptied(behind)
+    assert shard(NOON + MINUTE + DAY - timedelta(microseconds=1)) == "unchanged"
+    assert behind.file(SHARD).body
+    assert len(behind.items("due#")) == 1
+
+
+def test_a_clock_that_is_behind_keeps_no_emptied_shard(behind: Doors) -> None:
+    retiring = emptied(behind)
+    assert rewrite(retiring, NOON + DAY).outcome == "retired"
+
+
+def test_an_emptied_shard_that_was_filled_again_stays(behind: Doors) -> None:
+    retiring = emptied(behind)
+    put_page("b")
+    shard(NOON + HOUR)
+    assert rewrite(retiring, NOON + MINUTE + DAY).outcome == "unchanged"
+    assert b"/b<" in behind.file(SHARD).body
+    assert behind.items("due#") == []
+
+
+def test_a_shard_that_was_emptied_twice_has_a_day_from_the_second_time(behind: Doors) -> None:
+    first = emptied(behind)
+    put_page("b")
+    shard(NOON + HOUR)
+    take_page("b")
+    shard(NOON + 2 * HOUR)
+    assert rewrite(first, NOON + MINUTE + DAY).outcome == "unchanged"
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + 2 * HOUR + DAY).outcome == "retired"
+
+
+def test_a_shard_filled_while_it_is_taken_away_is_made_anew(behind: Doors) -> None:
+    retiring = emptied(behind)
+    later = NOON + MINUTE + DAY
+
+    def filled() -> None:
+        put_page("b")
+        shard(later)
+
+    with once_before(bucket, "delete", filled):
+        assert rewrite(retiring, later).outcome == "unchanged"
+    assert b"/b<" in behind.file(SHARD).body
+    marked = mark()
+    assert marked
+    assert marked.urls == 1
+
+
+def test_a_crash_while_a_shard_is_taken_away_is_finished_by_the_next_attempt(behind: Doors) -> None:
+    retiring = emptied(behind)
+    later = NOON + MINUTE + DAY
+    with failing("dynamodb", "DeleteItem"), pytest.raises(ClientError):
+        rewrite(retiring, later)
+    assert rewrite(retiring, later).outcome == "retired"
+    assert mark() is None
+    assert behind.items("due#") == []
+
+
+def test_a_crash_before_the_due_record_of_an_emptied_shard_is_repaired(behind: Doors) -> None:
+    put_page("a")
+    shard(NOON)
+    take_page("a")
+    with failing("dynamodb", "PutItem"), pytest.raises(ClientError):
+        shard(NOON + MINUTE)
+    assert behind.items("due#") == []
+    assert shard(NOON + HOUR) == "unchanged"
+    assert len(behind.items("due#")) == 1
+    marked = mark()
+    assert marked
+    assert marked.urls == 0
+
+
+def test_the_empty_news_file_is_never_taken_away(behind: Doors) -> None:
+    rewrite(Rewrite(HOST, NEWS), NOON)
+    assert rewrite(Rewrite(HOST, NEWS), NOON + 2 * DAY).outcome == "unchanged"
+    assert behind.file(NEWS).body
+    assert behind.items("due#") == []
+
+
+def test_a_second_news_file_is_taken_away_like_a_shard(behind: Doors) -> None:
+    second = news_item(HOST, Place("news", 2, 400), NewsEntry(page("a"), "A", MORNING))
+    table.put_if(second)
+    rewrite(Rewrite(HOST, "sitemap-news-2.xml"), NOON)
+    table.delete(second["pk"], second["sk"])
+    rewrite(Rewrite(HOST, "sitemap-news-2.xml"), NOON + MINUTE)
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + MINUTE + DAY).outcome == "retired"
+
+
+def test_a_file_that_never_was_and_lists_nothing_is_not_made(behind: Doors) -> None:
+    assert shard() == "retired"
+    assert bucket.read(HOST, SHARD) is None
+    assert (behind.items(), behind.announced) == ([], [])
+
+
+# ── what fails ──
+
+
+def test_a_file_over_its_limit_leaves_the_last_good_one(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_page("a")
+    shard()
+    before = behind.file(SHARD)
+    put_page("b")
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "URLS_MAX", 1)
+        (result,) = rewrite_all([Rewrite(HOST, SHARD)], NOON + MINUTE)
+    assert (result.outcome, type(result.error)) == ("failed", files.FileTooLarge)
+    assert behind.file(SHARD) == before
+    assert hand_over(result) is None
+    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [Rewrite(HOST, SHARD)]
+    assert shard(NOON + HOUR) == "written"
+
+
+def test_one_bad_file_stops_no_other(behind: Doors) -> None:
+    put_page("a")
+    put_news()
+    works = [Rewrite("nowhere.example.com", NEWS), Rewrite(HOST, SHARD), Rewrite(HOST, NEWS), Rewrite(HOST, INDEX)]
+    with failing("s3", "GetObject", code="InternalError"):
+        results = rewrite_all(works, NOON)
+    assert [(result.work.site, result.work.file, result.outcome) for result in results] == [
+        ("nowhere.example.com", NEWS, "failed"),
+        (HOST, SHARD, "failed"),
+        (HOST, NEWS, "written"),
+        (HOST, INDEX, "written"),
+    ]
+
+
+# ── the function ──
+
+
+def stream(behind: Doors) -> dict[str, Any]:
+    """What the stream has brought since the last call, filtered as the template says."""
+    records = [one for one in behind.stream.read() if one["dynamodb"]["Keys"]["pk"]["S"].startswith("file#")]
+    return {"Records": records}
+
+
+def written_by_stream(behind: Doors) -> None:
+    """Deliver the stream until it is quiet."""
+    while (batch := stream(behind))["Records"]:
+        assert failed_ones(behind.call("rewrite_sitemaps", batch)) == []
+
+
+def test_a_burst_in_a_partition_is_one_rewrite(behind: Doors) -> None:
+    for number in range(50):
+        put_page(str(number))
+    behind.call("rewrite_sitemaps", stream(behind))
+    assert announced(behind) == [(SHARD, 50)]
+    assert behind.metrics["FilesWritten"] == 1
+
+
+def test_the_mark_wakes_the_index(behind: Doors) -> None:
+    put_page()
+    written_by_stream(behind)
+    assert announced(behind) == [(SHARD, 1), (INDEX, 1)]
+    assert SHARD.encode() in behind.file(INDEX).body
+
+
+def test_a_stream_batch_that_comes_again_changes_nothing(behind: Doors) -> None:
+    put_page()
+    put_news()
+    batch = stream(behind)
+    behind.call("rewrite_sitemaps", batch)
+    written_by_stream(behind)
+    before = behind.items(), [behind.file(name) for name in (SHARD, NEWS, INDEX)], behind.announced.copy()
+
+    assert failed_ones(behind.call("rewrite_sitemaps", batch)) == []
+    assert behind.items() == before[0]
+    assert [behind.file(name) for name in (SHARD, NEWS, INDEX)] == before[1]
+    assert behind.announced == before[2]
+
+
+def test_a_file_that_fails_goes_to_the_queue_and_its_neighbours_are_written(behind: Doors) -> None:
+    put_page("a")
+    put_news()
+    with failing("s3", "GetObject", code="InternalError"):
+        assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
+    assert [read_rewrite(body).file for body in behind.taken("rewrites")] == [SHARD]
+    assert behind.file(NEWS).body
+    assert (behind.metrics["FilesFailed"], behind.metrics["FilesWritten"]) == (1, 1)
+    assert any("InternalError" in line.get("reason", "") for line in behind.log)
+
+
+def test_a_file_that_can_not_even_be_handed_over_is_reported_to_the_stream(behind: Doors) -> None:
+    put_page("a")
+    put_news()
+    batch = stream(behind)
+    number = {one["dynamodb"]["Keys"]["pk"]["S"]: one["dynamodb"]["SequenceNumber"] for one in batch["Records"]}
+    with failing("s3", "GetObject", code="InternalError"), failing("sqs", "SendMessageBatch"):
+        assert failed_ones(behind.call("rewrite_sitemaps", batch)) == [number[f"file#{HOST}/{SHARD}"]]
+    assert behind.file(NEWS).body
+    assert failed_ones(behind.call("rewrite_sitemaps", batch)) == []
+    assert behind.file(SHARD).body
+
+
+def test_a_record_of_a_site_that_is_gone_goes_to_the_queue_and_from_there_to_the_dead_letters(behind: Doors) -> None:
+    item = general_item("gone.example.com", SHARD, GeneralEntry("https://gone.example.com/a"))
+    table.put_if(item)
+    assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
+    (body,) = behind.taken("rewrites")
+    assert failed_ones(behind.call("rewrite_sitemaps", queue_batch([body], sent_at=NOON, queue="rewrites"))) == ["m0"]
+
+
+def test_files_named_in_the_queue_are_written_and_bad_messages_come_again(behind: Doors) -> None:
+    put_page("a")
+    bodies = [Rewrite(HOST, SHARD, 1).message(), "not JSON", '{"site": "x"}', Rewrite(HOST, NEWS).message()]
+    answer = behind.call("rewrite_sitemaps", queue_batch(bodies, sent_at=NOON, queue="rewrites"))
+    assert failed_ones(answer) == ["m1", "m2"]
+    assert behind.file(SHARD).body
+    assert behind.file(NEWS).body
+
+
+@pytest.mark.parametrize(("receives", "delay_s"), [(1, 10), (2, 20), (5, 160), (9, 900), (1_000, 900)])
+def test_a_named_file_that_fails_comes_back_later_each_time(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **said: asked.append(said))
+    batch = queue_batch([Rewrite("gone.example.com", NEWS).message()], sent_at=NOON, queue="rewrites")
+    batch["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(receives)
+
+    assert failed_ones(behind.call("rewrite_sitemaps", batch)) == ["m0"]
+    assert [(said["ReceiptHandle"], said["VisibilityTimeout"]) for said in asked] == [("handle-0", delay_s)]
+
+
+def test_a_visibility_that_cannot_be_changed_reports_its_record_all_the_same(behind: Doors) -> None:
+    bodies = [Rewrite("gone.example.com", NEWS).message(), Rewrite(HOST, NEWS).message()]
+    assert failed_ones(behind.call("rewrite_sitemaps", queue_batch(bodies, sent_at=NOON, queue="rewrites"))) == ["m0"]
+
+
+# ── two rewriters at once, in every order of their steps ──
+
+
+class Rewriter(threading.Thread):
+    """A rewrite that stands still before each call of a door until it is told to go on."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self._work, self._go, self._stands = work, threading.Semaphore(0), threading.Semaphore(0)
+        self.over = False
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        self.wait()
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001 - told to the test below
+            self.error = error
+        self.over = True
+        self._stands.release()
+
+    def wait(self) -> None:
+        self._stands.release()
+        self._go.acquire()
+
+    def step(self) -> None:
+        """Let it do one call."""
+        self._go.release()
+        self._stands.acquire()
+        if self.error:
+            raise self.error
+
+    def begin(self) -> None:
+        self.start()
+        self._stands.acquire()
+
+
+class World:
+    """Object, table, mark and bus in memory; each call is a step that may stand between any two of the others."""
+
+    Conflict = Conflict
+
+    def __init__(self) -> None:
+        self.pages: set[str] = set()
+        self.object: StoredFile | None = None
+        self.mark: dict[str, Any] | None = None
+        self.announced = 0
+        self.puts = 0
+
+    def _stand(self) -> None:
+        current = threading.current_thread()
+        if isinstance(current, Rewriter):
+            current.wait()
+
+    def load(self, host: str, at_least: int = 0) -> Site:
+        return SITE
+
+    def get(self, pk: str, sk: str) -> dict[str, Any] | None:
+        self._stand()
+        return self.mark
+
+    def read(self, site: str, file: str) -> StoredFile | None:
+        self._stand()
+        return self.object
+
+    def query(self, pk: str) -> list[dict[str, Any]]:
+        self._stand()
+        return [general_item(HOST, SHARD, GeneralEntry(page(path))) for path in self.pages]
+
+    def write(
+        self, site: str, file: str, body: bytes, *, replaces: StoredFile | None, changed: datetime, config_version: int
+    ) -> None:
+        self._stand()
+        if self.object != replaces:
+            raise Overtaken
+        self.puts += 1
+        self.object = StoredFile(body, str(self.puts), changed, config_version)
+
+    def announce(self, detail_type: str, detail: dict[str, Any]) -> None:
+        self.announced += 1
+
+    def put_if(self, item: dict[str, Any], condition: str = "", values: dict[str, Any] | None = None) -> None:
+        self._stand()
+        newer = self.mark is None or (self.mark["digest"] != item["digest"] and self.mark["changed"] < item["changed"])
+        if not newer:
+            raise Conflict
+        self.mark = item
+
+
+def told(
+    order: list[int], clocks: tuple[datetime, datetime], monkeypatch: pytest.MonkeyPatch
+) -> tuple[World, list[int]]:
+    """Two edits, each of which wakes a rewriter. `order` says who goes next while it lasts, then the first who can.
+
+    The world at the end, and how many could have gone next at each step.
+    """
+    world = World()
+    for name in ("bucket", "table", "queues", "sites"):
+        monkeypatch.setattr(rewriting, name, world)
+
+    def edited(path: str, at: datetime) -> Rewriter:
+        world.pages.add(path)
+        rewriter = Rewriter(lambda: rewrite(Rewrite(HOST, SHARD), at))
+        rewriter.begin()
+        return rewriter
+
+    rewriters = [edited("first", clocks[0])]
+    choices: list[int] = []
+    while able := [*(one for one in rewriters if not one.over), *(["edit"] if len(rewriters) == 1 else [])]:
+        turn = able[order[len(choices)] if len(choices) < len(order) else 0]
+        choices.append(len(able))
+        if isinstance(turn, Rewriter):
+            turn.step()
+        else:
+            rewriters.append(edited("second", clocks[1]))
+    return world, choices
+
+
+@pytest.mark.parametrize("clocks", [(NOON, NOON + MINUTE), (NOON + MINUTE, NOON)])
+def test_two_rewriters_in_every_order_of_their_steps_end_with_the_tables_file(
+    clocks: tuple[datetime, datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    final = render_general([GeneralEntry(page("first")), GeneralEntry(page("second"))], SITE).body
+    orders: list[list[int]] = [[]]
+    tried = 0
+    while orders:
+        order = orders.pop()
+        world, choices = told(order, clocks, monkeypatch)
+        tried += 1
+        assert world.object is not None, order
+        assert world.object.body == final, order
+        assert world.mark is not None, order
+        assert (world.mark["urls"], world.mark["changed"]) == (2, exact(world.object.changed)), order
+        assert world.puts <= 2, order
+        assert world.announced >= world.puts, order
+        taken = order + [0] * (len(choices) - len(order))
+        orders += [
+            [*taken[:step], other] for step in range(len(order), len(choices)) for other in range(1, choices[step])
+        ]
+    assert tried > 500

@@ -1,0 +1,318 @@
+"""Rolling: what the clock brings, at the second, for every site, and none held up by another."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stoppress import queues, recording, rolling, table
+from stoppress.article import ArticleEvent, from_message, to_message
+from stoppress.aws import client
+from stoppress.files import GeneralEntry, Mark, NewsEntry
+from stoppress.instants import exact, iso
+from stoppress.places import Place, Series, Used
+from stoppress.queues import Rewrite, read_rewrite
+from stoppress.recording import Message, record
+from stoppress.records import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item
+from stoppress.rolling import SETTLED_AFTER, roll
+from stoppress.site import Site
+from tests import doors
+from tests.doors import Doors, failing, once_before
+from tests.ledger import HOST, MORNING, page, publish
+
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+WINDOW = timedelta(hours=48)
+NEWS, INDEX = "sitemap-news.xml", "sitemap.xml"
+TICK = {"source": "aws.scheduler", "detail-type": "Scheduled Event", "detail": "{}"}
+
+
+@pytest.fixture(autouse=True)
+def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
+    with doors.opened(MORNING) as opened:
+        monkeypatch.setattr(recording, "_step_aside", lambda attempt: None)
+        yield opened
+
+
+@pytest.fixture
+def site(behind: Doors) -> Site:
+    """A site whose files have been written by its configuration long ago."""
+    made = behind.site()
+    settle(made)
+    behind.taken("rewrites")
+    return made
+
+
+def settle(site: Site, now: datetime = MORNING) -> None:
+    roll(site, now - HOUR)
+    roll(site, now - HOUR + SETTLED_AFTER)
+
+
+def hear(*events: ArticleEvent, now: datetime = MORNING) -> None:
+    messages = [Message(f"m{number}", to_message(event), now) for number, event in enumerate(events)]
+    assert {outcome.error for outcome in record(messages, now).values()} == {None}
+
+
+def news(file: str = NEWS) -> list[str]:
+    return [item["loc"] for item in table.query(file_pk(HOST, file))]
+
+
+def used(series: str = "news") -> tuple[Used, ...]:
+    return read_series(series, table.get(f"places#{HOST}", series)).files
+
+
+# ── the window ──
+
+
+def test_an_entry_is_taken_out_at_the_second_and_not_before(site: Site) -> None:
+    hear(publish())
+    for early in (WINDOW - MINUTE, WINDOW - SECOND, WINDOW - timedelta(microseconds=1)):
+        assert roll(site, MORNING + early)[0]["EntriesExpired"] == 0
+        assert news() == [page("flood")]
+    assert roll(site, MORNING + WINDOW)[0]["EntriesExpired"] == 1
+    assert news() == []
+
+
+def test_only_what_has_expired_is_taken_out(site: Site) -> None:
+    hear(*[publish(str(second), str(second), published_at=MORNING - HOUR + second * SECOND) for second in range(-2, 3)])
+    done, failures = roll(site, MORNING - HOUR + WINDOW)
+    assert (done["EntriesExpired"], failures) == (3, [])
+    assert news() == [page("1"), page("2")]
+
+
+def test_an_expired_entry_stays_in_the_general_sitemap_and_wakes_the_news_file(behind: Doors, site: Site) -> None:
+    hear(publish())
+    behind.stream.read()
+    roll(site, MORNING + WINDOW)
+    changed = [one["dynamodb"]["Keys"]["pk"]["S"] for one in behind.stream.read()]
+    assert changed.count(f"file#{HOST}/{NEWS}") == 1
+    assert len(list(table.query(file_pk(HOST, "sitemap-2026-11.xml")))) == 1
+
+
+def test_its_place_is_given_back_once_however_often_the_minute_comes(site: Site) -> None:
+    hear(publish("1", "1"), publish("2", "2", published_at=MORNING - HOUR))
+    for _ in range(3):
+        roll(site, MORNING - HOUR + WINDOW)
+    assert used()[0].entries == 1
+
+
+def test_two_rollers_give_a_place_back_once(site: Site) -> None:
+    hear(publish("1", "1", published_at=MORNING - HOUR), publish("2", "2"))
+    at = MORNING - HOUR + WINDOW
+    with once_before(table, "delete", lambda: roll(site, at)):
+        assert roll(site, at)[0]["EntriesExpired"] == 0
+    assert used()[0].entries == 1
+
+
+def test_a_place_is_given_back_although_somebody_reserves_another_just_then(site: Site) -> None:
+    hear(publish("1", "1", published_at=MORNING - HOUR))
+    at = MORNING - HOUR + WINDOW
+    with once_before(table, "put", lambda: hear(publish("2", "2", published_at=at, timestamp=at), now=at)):
+        roll(site, at)
+    assert used()[0].entries == 1
+    assert news() == [page("2")]
+
+
+def test_news_of_every_file_expire(behind: Doors, site: Site) -> None:
+    table.put(series_item(HOST, Series("news", (Used(1, 400), Used(0, 0), Used(1, 400)))), None)
+    for number in (1, 3):
+        table.put_if(news_item(HOST, Place("news", number, 400), NewsEntry(page(str(number)), "A", MORNING)))
+    roll(site, MORNING + WINDOW)
+    assert (news(), news("sitemap-news-3.xml")) == ([], [])
+    assert used() == (Used(0, 0),) * 3
+
+
+@pytest.mark.parametrize("zone", ["Europe/Paris", "America/New_York", "Australia/Lord_Howe"])
+def test_the_window_is_48_hours_over_a_change_of_the_clocks_too(behind: Doors, zone: str) -> None:
+    site = behind.site(timezone=zone)
+    published = datetime(2026, 10, 24, 23, 30, tzinfo=UTC)  # an hour and a half before Paris puts its clocks back
+    behind.clock.move_to(published)
+    hear(publish(published_at=published, timestamp=published), now=published)
+    assert roll(site, published + WINDOW - SECOND)[0]["EntriesExpired"] == 0
+    assert roll(site, published + WINDOW)[0]["EntriesExpired"] == 1
+
+
+def test_what_was_published_within_a_second_expires_with_it(site: Site) -> None:
+    hear(publish(published_at=MORNING - timedelta(microseconds=400_000)))
+    shown = table.query(file_pk(HOST, NEWS))
+    assert next(shown)["published"] == iso(MORNING - SECOND)
+    assert roll(site, MORNING - SECOND + WINDOW)[0]["EntriesExpired"] == 1
+
+
+# ── what is due ──
+
+
+def test_a_held_article_is_sent_at_its_hour_and_stays_due_until_it_is_recorded(behind: Doors, site: Site) -> None:
+    release = MORNING + 3 * HOUR
+    hear(publish(published_at=release))
+    assert roll(site, release - timedelta(microseconds=1))[0]["ArticlesReleased"] == 0
+    assert behind.taken("articles") == []
+
+    for _ in range(2):  # a crash sends twice, never not at all
+        assert roll(site, release)[0]["ArticlesReleased"] == 1
+        (body,) = behind.taken("articles")
+        assert from_message(body) == publish(published_at=release, release=release)
+        assert len(behind.items("due#")) == 1
+
+    hear(from_message(body), now=release)
+    assert behind.items("due#") == []
+    assert news() == [page("flood")]
+    assert roll(site, release + MINUTE)[0]["ArticlesReleased"] == 0
+
+
+def test_more_than_ten_held_articles_are_all_sent(behind: Doors, site: Site) -> None:
+    hear(*[publish(str(number), str(number), published_at=MORNING + HOUR) for number in range(25)])
+    assert roll(site, MORNING + HOUR)[0]["ArticlesReleased"] == 25
+    assert {from_message(body).id for body in behind.taken("articles")} == {str(number) for number in range(25)}
+
+
+def test_more_than_a_minutes_work_is_done_in_several(
+    behind: Doors, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rolling, "DUE_MAX", 2)
+    hear(*[publish(str(number), str(number), published_at=MORNING + HOUR + number * SECOND) for number in range(3)])
+    roll(site, MORNING + 2 * HOUR)
+    assert [from_message(body).id for body in behind.taken("articles")] == ["0", "1"]
+
+
+def test_an_emptied_file_whose_day_is_over_is_sent_to_be_taken_away(behind: Doors, site: Site) -> None:
+    release = MORNING + HOUR
+    due = Rewrite(HOST, "sitemap-2025-01.xml", release=release)
+    table.put_if(due_item(HOST, release, "file#sitemap-2025-01.xml", due.message(), queue="rewrites"))
+    assert roll(site, release - SECOND)[0]["FilesReleased"] == 0
+    assert roll(site, release)[0]["FilesReleased"] == 1
+    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [due]
+
+
+def test_a_due_record_that_cannot_be_read_keeps_nothing_else_back(behind: Doors, site: Site) -> None:
+    """Else one record nobody can read would hold every article of the site for ever."""
+    table.put_if(due_item(HOST, MORNING, "cms#bad", "{}", queue="articles"))
+    hear(publish("good", "good", published_at=MORNING + HOUR))
+    roll(site, MORNING + HOUR)
+    assert [from_message(body).id for body in behind.taken("articles")] == ["good"]
+
+
+# ── configuration ──
+
+
+def test_a_new_site_has_its_news_file_and_index_written_at_once_and_once_more(behind: Doors) -> None:
+    site = behind.site()
+    assert roll(site, MORNING)[0]["FilesOfChangedSites"] == 2
+    expected = [Rewrite(HOST, NEWS, 1), Rewrite(HOST, INDEX, 1)]
+    assert [read_rewrite(body) for body in behind.taken("rewrites")] == expected
+
+    assert roll(site, MORNING + SETTLED_AFTER - SECOND)[0]["FilesOfChangedSites"] == 0
+    assert roll(site, MORNING + SETTLED_AFTER)[0]["FilesOfChangedSites"] == 2
+    assert [read_rewrite(body) for body in behind.taken("rewrites")] == expected
+    for later in (SETTLED_AFTER + MINUTE, timedelta(days=400)):
+        assert roll(site, MORNING + later)[0]["FilesOfChangedSites"] == 0
+
+
+def test_a_changed_site_has_exactly_its_own_files_written_again(behind: Doors, site: Site) -> None:
+    for host in (HOST, "other.example.com"):
+        for file in ("sitemap-2026-11.xml", "sitemap-news.xml", "sitemap-news-2.xml"):
+            table.put_if(mark_item(host, Mark(file, MORNING, 1, 1, "d")))
+    table.put_if(general_item(HOST, "sitemap-2026-11.xml", GeneralEntry(page("a"))))
+    changed = behind.site(publication="Renamed News")
+
+    assert roll(changed, MORNING)[0]["FilesOfChangedSites"] == 4
+    sent = [read_rewrite(body) for body in behind.taken("rewrites")]
+    assert sorted(sent, key=lambda one: one.file) == [
+        Rewrite(HOST, file, 2)
+        for file in ("sitemap-2026-11.xml", "sitemap-news-2.xml", "sitemap-news.xml", "sitemap.xml")
+    ]
+
+
+def test_a_change_while_the_one_before_settles_begins_anew(behind: Doors) -> None:
+    roll(behind.site(), MORNING)
+    changed = behind.site(publication="Renamed News")
+    assert roll(changed, MORNING + MINUTE)[0]["FilesOfChangedSites"] == 2
+    assert roll(changed, MORNING + MINUTE + SETTLED_AFTER)[0]["FilesOfChangedSites"] == 2
+    assert roll(changed, MORNING + HOUR)[0]["FilesOfChangedSites"] == 0
+
+
+def test_a_site_that_was_deleted_and_made_again_is_new(behind: Doors, site: Site) -> None:
+    """Its parameter begins at version 1 again, but another configuration may stand in it."""
+    client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
+    again = behind.site(publication="Renamed News")
+    assert again.version == 1
+    assert roll(again, MORNING)[0]["FilesOfChangedSites"] == 2
+
+
+def test_a_crash_after_sending_sends_again(behind: Doors) -> None:
+    site = behind.site()
+    with failing("dynamodb", "PutItem"):
+        done, failures = roll(site, MORNING)
+    assert (done["FilesOfChangedSites"], len(failures)) == (0, 1)
+    assert roll(site, MORNING)[0]["FilesOfChangedSites"] == 2
+    assert len(behind.taken("rewrites")) == 4
+
+
+# ── what fails ──
+
+
+def test_a_task_that_fails_keeps_no_other_of_the_site(behind: Doors) -> None:
+    site = behind.site()
+    hear(publish("1", "1"), publish("2", "2", published_at=MORNING + HOUR))
+    with failing("sqs", "SendMessageBatch"):
+        done, failures = roll(site, MORNING + WINDOW)
+    assert len(failures) == 1
+    assert (done["EntriesExpired"], done["FilesOfChangedSites"]) == (1, 2)
+    assert len(behind.items("due#")) == 1
+
+
+def test_a_queue_that_takes_some_makes_all_come_again(
+    behind: Doors, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hear(publish("1", "1", published_at=MORNING + HOUR))
+    answer = {"Successful": [], "Failed": [{"Id": "0", "Code": "InternalError", "SenderFault": False}]}
+    with monkeypatch.context() as patch:
+        patch.setattr(client("sqs"), "send_message_batch", lambda **_: answer)
+        _, (error,) = roll(site, MORNING + HOUR)
+    assert isinstance(error, queues.SendError)
+    assert str(error).startswith("1 of 1 messages not taken")
+    assert roll(site, MORNING + HOUR)[0]["ArticlesReleased"] == 1
+
+
+def test_a_site_that_fails_or_cannot_be_read_stops_no_other(behind: Doors) -> None:
+    for name, value in (("broken.example.com", "{}"), ("nested.example.com", '{"host": "nested.example.com"}')):
+        client("ssm").put_parameter(Name=f"/stoppress/test/sites/{name}", Value=value, Type="String")
+    for host in ("a.example.com", "b.example.com", "c.example.com"):
+        behind.site(host)
+    with failing("sqs", "SendMessageBatch"), pytest.raises(ExceptionGroup, match="the next minute tries again"):
+        behind.call("roll_window", TICK)
+
+    sent = {json.loads(body)["site"] for body in behind.taken("rewrites")}
+    assert sent == {"b.example.com", "c.example.com"}
+    assert behind.metrics["SitesUnreadable"] == 2
+    unreadable = [line for line in behind.log if line.get("message") == "site not readable"]
+    assert len(unreadable) == 2
+    assert unreadable[0]["reason"].startswith("host: Field required")
+
+
+def test_a_parameter_nested_too_deeply_stops_no_other_site(behind: Doors) -> None:
+    client("ssm").put_parameter(Name="/stoppress/test/sites/a.example.com", Value="[" * 4_000, Type="String")
+    behind.site()
+    behind.call("roll_window", TICK)
+    assert len(behind.taken("rewrites")) == 2
+
+
+def test_more_sites_than_a_page_of_parameters_are_all_looked_at(behind: Doors) -> None:
+    for number in range(23):
+        behind.site(f"site-{number}.example.com")
+    behind.call("roll_window", TICK)
+    assert len({json.loads(body)["site"] for body in behind.taken("rewrites")}) == 23
+
+
+def test_a_minute_with_nothing_to_do_does_nothing(behind: Doors, site: Site) -> None:
+    hear(publish())
+    before = behind.items()
+    behind.call("roll_window", TICK)
+    assert behind.items() == before
+    assert (behind.taken("articles"), behind.taken("rewrites")) == ([], [])
+    assert behind.metrics.total() == 0
+
+
+def test_due_keys_sort_as_instants_do() -> None:
+    due = due_item(HOST, MORNING, "cms#1", "{}", queue="articles")
+    assert due["sk"] < exact(MORNING) + "~" < exact(MORNING + timedelta(microseconds=1))

@@ -64,7 +64,7 @@ class Ledger:
         """Decide an event and apply what was decided; by default the moment that it speaks of."""
         now = now or event.timestamp
         decision = decide(event, self._known(event), self.site, now)
-        self.due -= {(release, event.name) for release in decision.released}
+        self.due -= set(decision.released)
         if decision.article is None:
             return decision
         self.writes += 1

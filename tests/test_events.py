@@ -168,6 +168,7 @@ def test_the_webhook_has_the_shape_that_the_local_gateway_gives(stack: Stack) ->
     (route,) = [route for route in stack.sources.routes if route.key == event["routeKey"]]
     request = Request("POST", path, headers=event["headers"], body=event["body"].encode())
     parameters = route.match(request)
+    assert parameters is not None
     assert parameters == event["pathParameters"]
     made = gateway_event(request, route, parameters, _millis(event["requestContext"]["timeEpoch"]))
 

@@ -135,8 +135,11 @@ def test_the_index_says_a_second_that_is_not_before_what_stands_in_the_file() ->
 
 def test_a_sites_scheme_publication_and_language_stand_in_its_files() -> None:
     site = Site(host="news.example.org", publication="Beispiel & Söhne", language="de", scheme="http")
-    body = render_news([NewsEntry("http://news.example.org/a", "A", MORNING)], site, AT).body.decode()
+    its_page = "https://news.example.org/a?from=https://www.example.com/"
+    body = render_news([NewsEntry(its_page, "A", MORNING)], site, AT).body.decode()
 
+    assert "<loc>http://news.example.org/a?from=https://www.example.com/</loc>" in body
+    assert its_page.replace("https:", "http:", 1).encode() in render_general([GeneralEntry(its_page)], site).body
     assert "<news:name>Beispiel &amp; Söhne</news:name><news:language>de</news:language>" in body
     assert b"<loc>http://news.example.org/</loc>" in render_general([], site).body
     assert b"<loc>http://news.example.org/sitemap-news.xml</loc>" in render_index(MARKS, site).body
@@ -235,7 +238,7 @@ def test_whatever_the_titles_say_the_file_is_well_formed_and_says_the_same(entri
     rendered = render_news(entries, SITE, at)
     urls = _root(rendered).findall(f"{SITEMAP}url")
 
-    said = {
+    said: set[tuple[str | None, ...]] = {
         (
             url.findtext(f"{SITEMAP}loc"),
             url.findtext(f"{NEWS}news/{NEWS}title"),
@@ -245,7 +248,7 @@ def test_whatever_the_titles_say_the_file_is_well_formed_and_says_the_same(entri
         for url in urls
     }
     current = [entry for entry in entries if entry.published > MORNING]
-    expected = {
+    expected: set[tuple[str | None, ...]] = {
         (entry.loc, entry.title, entry.publication or SITE.publication, entry.language or "en") for entry in current
     }
     assert said == (expected or {(SITE.home, None, None, None)})

@@ -20,6 +20,7 @@ from tests.beside import SHARED
 FEEDS = SHARED / "feeds"
 NOW = "2026-11-20T08:00:00Z"
 COUNTED_MIN = 40
+STACK_FEEDS_MAX = 12  # each new site has all sites of its stack looked at
 # Feeds without one entry that could be listed on the host of their site, and why.
 NOT_COUNTED = {
     "atoma__broken-missing-link.xml": "the index names no link of its first entry, so that no host is given",
@@ -74,7 +75,8 @@ def stacks() -> list[list[Feed]]:
     """All feeds, so that each is the only one of its site: those of one host on stacks of their own."""
     found: list[list[Feed]] = []
     for feed in feeds():
-        room = next((stack for stack in found if all(other.host != feed.host for other in stack)), None)
+        with_room = (stack for stack in found if len(stack) < STACK_FEEDS_MAX)
+        room = next((stack for stack in with_room if all(other.host != feed.host for other in stack)), None)
         if room is None:
             found.append([feed])
         else:
@@ -91,7 +93,7 @@ def steps(stack: list[Feed]) -> Iterator[playing.Step]:
         yield {"at": "2026-11-20T08:01:00Z", "expect": {"site": feed.host, "urls": sorted(feed.listed()), "news": []}}
 
 
-@pytest.mark.parametrize("stack", stacks(), ids=lambda stack: f"{len(stack)} feeds")
+@pytest.mark.parametrize("stack", stacks(), ids=lambda stack: f"{stack[0].file} and {len(stack) - 1} more")
 def test_every_entry_of_a_real_feed_on_its_host_is_listed_in_valid_files(stack: list[Feed], tmp_path: Path) -> None:
     path = FEEDS / "INDEX.jsonl"  # the feeds' files are beside it
 

@@ -18,7 +18,16 @@ from stoppress.deciding import decide
 from stoppress.instants import exact
 from stoppress.places import Used
 from stoppress.recording import Message, Outcome, record
-from stoppress.records import article_key, claim_key, file_pk, read_article, read_claim, read_series
+from stoppress.records import (
+    article_key,
+    claim_key,
+    due_sk,
+    file_pk,
+    read_article,
+    read_claim,
+    read_news_place,
+    read_series,
+)
 from stoppress.state import Article
 from stoppress.table import Conflict
 from stoppress.text import TITLE_CHARACTERS_MAX
@@ -222,7 +231,11 @@ def test_a_message_that_is_delivered_again_is_one_item_in_quarantine(behind: Doo
         (f'{{"site": "{HOST}", "colour": "red"}}', HOST, "the message is no article event"),
         (bus_event({}), "unknown", "detail.site: is missing"),
         (bus_event("text"), "unknown", "detail.site: is missing"),
-        (bus_event({"site": HOST, "id": "1"}), HOST, "url: Field required\ntitle: Field required"),
+        (
+            bus_event({"site": HOST, "id": "1"}),
+            HOST,
+            "url: is missing: it has to be given\ntitle: is missing: it has to be given",
+        ),
         (bus_event({"site": HOST, "id": "1"}, source="stranger"), HOST, "source: 'stranger' is not among the sources"),
         (bus_event({"site": HOST, "id": "1"}, "article.liked"), HOST, "article.liked is not one of"),
         (bus_event({"site": HOST, "id": "1", "url": "javascript:alert(1)", "title": "x"}), HOST, "url: 'javascript:"),
@@ -463,25 +476,52 @@ def test_an_expired_entry_is_not_given_back_by_a_removal() -> None:
     assert used("news")[0].entries == 1  # the roller deletes the entry and gives its place back
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_the_news_count_is_that_of_the_entries_there(seed: int) -> None:
+def told_by_chance(chance: random.Random, at: datetime) -> ArticleEvent:
+    """Anything that any source may say of a few articles and pages."""
+    source, name = chance.choice(["cms", "cms", "wire", "feed"]), chance.choice("1234")
+    if chance.random() < 0.25 and source != "feed":
+        return remove(name, source=source, timestamp=at)
+    return publish(
+        name,
+        chance.choice("vwxyz"),
+        source=source,
+        timestamp=at,
+        title="A" * chance.randint(1, 9),
+        updated_at=chance.choice([None, at]),
+        published_at=chance.choice([None, MORNING, MORNING - HOUR, at, MORNING - 30 * 24 * HOUR, NOON + HOUR]),
+        news=chance.random() < 0.8,
+        noindex=chance.random() < 0.1,
+        previous_urls=tuple(page(path) for path in chance.sample("vwxyz", chance.choice([0, 0, 1, 3]))),
+    )
+
+
+@pytest.mark.parametrize("republish", ["keep-date", "new-date"])
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_told_counts_entries_and_articles_agree(behind: Doors, seed: int, republish: str) -> None:
+    behind.site(republish=republish)
     chance = random.Random(seed)
-    for minute in range(25):
-        batch = []
-        for _ in range(chance.randint(1, 4)):
-            at = MORNING + minute * MINUTE
-            name, path = chance.choice("1234"), chance.choice("wxyz")
-            batch.append(
-                remove(name, timestamp=at)
-                if chance.random() < 0.3
-                else publish(name, path, title="A" * chance.randint(1, 9), news=chance.random() < 0.8, timestamp=at)
-            )
-        assert "failed" not in hear(*batch)
-        items = list(table.query(file_pk(HOST, NEWS)))
-        (counted,) = used("news") or (Used(),)
-        assert counted.entries == len(items), (seed, minute)
-        listed = sorted(read_article(item).url or "" for item in _articles() if item["state"] == "listed")
-        assert locs(SHARD) == listed, (seed, minute)
+    for minute in range(30):
+        batch = [told_by_chance(chance, MORNING + minute * MINUTE) for _ in range(chance.randint(1, 4))]
+        assert [outcome.reason for outcome in heard(*batch) if outcome.error] == [], (seed, minute)
+        agreed(behind, NOON)
+
+    due = [item["message"] for item in behind.items("due#")]
+    assert [outcome.reason for outcome in heard(*due, now=NOON + HOUR) if outcome.error] == [], seed
+    assert behind.items("due#") == []
+    agreed(behind, NOON + HOUR)
+
+
+def agreed(behind: Doors, now: datetime) -> None:
+    """Each listed article has its page, and its entry in the news if it is news; all that is counted is there."""
+    known = [read_article(item) for item in behind.items("article#")]
+    listed = {one.url: one for one in known if one.state == "listed"}
+    pages = [item["loc"] for item in behind.items(f"file#{HOST}/sitemap-20")]
+    assert sorted(pages) == sorted(url for url in listed if url)
+    assert locs(NEWS) == sorted(url for url, one in listed.items() if url and one.is_in_news(now))
+    taken = [read_news_place(item) for item in behind.items(file_pk(HOST, NEWS))]
+    assert used("news") in ((), (Used(len(taken), sum(place.size_bytes for place in taken)),))
+    held = {due_sk(one.release_at, one.name) for one in known if one.release_at}
+    assert held <= {item["sk"] for item in behind.items("due#")}
 
 
 def test_a_shard_overflows_into_the_next_and_a_thousandth_and_first_news_into_a_second_file(
@@ -610,9 +650,3 @@ def test_a_throttled_answer_says_what_dynamodb_said() -> None:
         (outcome,) = heard(publish())
     assert isinstance(outcome.error, ClientError)
     assert "ProvisionedThroughputExceededException" in outcome.reason
-
-
-def _articles() -> list[dict[str, Any]]:
-    pages = client("dynamodb").get_paginator("scan").paginate(TableName=doors.TABLE)
-    found = [table._read(item) for one in pages for item in one["Items"]]
-    return [item for item in found if item["pk"].startswith("article#")]

@@ -287,7 +287,7 @@ def test_a_site_that_fails_or_cannot_be_read_stops_no_other(behind: Doors) -> No
     assert behind.metrics["SitesUnreadable"] == 2
     unreadable = [line for line in behind.log if line.get("message") == "site not readable"]
     assert len(unreadable) == 2
-    assert unreadable[0]["reason"].startswith("host: Field required")
+    assert unreadable[0]["reason"].startswith("host: is missing: it has to be given")
 
 
 def test_a_parameter_nested_too_deeply_stops_no_other_site(behind: Doors) -> None:

@@ -53,7 +53,7 @@ def _id(value: object) -> object:
     return text
 
 
-def _instant(value: object) -> object:
+def _instant(value: object) -> datetime | None:
     if value is None:
         return None
     if not isinstance(value, str):
@@ -157,8 +157,8 @@ def read_delivery(document: object, site: Site, source: str, now: datetime) -> t
     if kind not in PUBLISHES + REMOVES:
         raise UnknownType(f"{clean(kind, 100)} is not one of {', '.join((*PUBLISHES, *REMOVES))}")
     try:
-        timestamp = parse(document["timestamp"]) if document.get("timestamp") is not None else None
-    except (ValueError, AttributeError, TypeError) as error:
+        timestamp = _instant(document.get("timestamp"))
+    except ValueError as error:
         raise BadArticle(f"timestamp: {error}") from None
     return _read(kind, document.get("data"), site, source, timestamp, now)
 

@@ -45,9 +45,13 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
     before, after = known.article, decision.article or known.article
     due_after = after.release_at if after else None
     due_before = {event.release, before.release_at if before else None} - {None, due_after}
+    released = {(instant, event.name) for instant in due_before if instant}
+    for other in decision.displaced:
+        held = known.owners[other.name].release_at
+        released |= {(held, other.name)} if held else set()
     return replace(
         decision,
-        released=tuple(sorted(instant for instant in due_before if instant)),
+        released=tuple(sorted(released)),
         held=decision.article.release_at if decision.article else None,
     )
 

@@ -321,7 +321,7 @@ def _places(decision: Decision) -> tuple[Place | None, ...]:
 def _write(work: _Work, decision: Decision) -> None:
     """One transaction: from one consistent state to the next, or not at all. Raises Conflict."""
     article, host = decision.article, work.site.host
-    released = [Delete(f"due#{host}", due_sk(release, work.event.name)) for release in decision.released]
+    released = [Delete(f"due#{host}", due_sk(release, name)) for release, name in decision.released]
     if article is None:
         for due in released:  # what it was held for has been overtaken
             table.delete(due.pk, due.sk)

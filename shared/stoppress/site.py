@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from stoppress.languages import language_code
 from stoppress.text import publication_name
@@ -156,9 +157,34 @@ def read_site(text: str, version: int) -> Site:
         raise BadConfiguration(explain(error)) from None
 
 
+# What pydantic finds, in the words of who has to change it.
+_FINDINGS = {
+    "missing": "is missing: it has to be given",
+    "string_type": "give it as a text, in quotation marks",
+    "string_too_long": "give at most {max_length} characters",
+    "bool_type": "give true or false, without quotation marks",
+    "bool_parsing": "give true or false, without quotation marks",
+    "int_type": "give a whole number, without quotation marks",
+    "int_parsing": "give a whole number, without quotation marks",
+    "int_from_float": "give a whole number, without a fraction",
+    "greater_than_equal": "give a number that is {ge} or more",
+    "less_than_equal": "give a number that is {le} or less",
+    "literal_error": "give one of these: {expected}",
+    "tuple_type": "give a list, in square brackets",
+    "dict_type": "give an object, in curly brackets",
+    "model_type": "give an object, in curly brackets",
+    "extra_forbidden": "is not known here: correct its name, or take it out",
+}
+
+
 def explain(error: ValidationError) -> str:
     """What pydantic found, one line a finding: the place, and what to change."""
     return "\n".join(
-        f"{'.'.join(map(str, finding['loc'])) or 'the document'}: {finding['msg'].removeprefix('Value error, ')}"
+        f"{'.'.join(map(str, finding['loc'])) or 'the document'}: {_said_of(finding)}"
         for finding in error.errors(include_url=False, include_input=False)
     )
+
+
+def _said_of(finding: ErrorDetails) -> str:
+    said = _FINDINGS.get(finding["type"])
+    return said.format(**finding.get("ctx", {})) if said else finding["msg"].removeprefix("Value error, ")

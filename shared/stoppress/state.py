@@ -102,7 +102,7 @@ class Decision:
     want_shard: Want | None = None
     want_news: Want | None = None
     out: tuple[EntryKey, ...] = ()
-    released: tuple[datetime, ...] = ()
+    released: tuple[tuple[datetime, str], ...] = ()
     held: datetime | None = None
 
     def placed(self, shard: Place | None, news: Place | None) -> "Decision":

@@ -200,11 +200,13 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
 def _known(works: Sequence[_Work]) -> list[Known]:
     """What the table holds for each work, in at most three reads for all of them."""
     items: dict[tuple[str, str], Item] = {}
+    looked_up: set[tuple[str, str]] = set()
 
     def look_up(keys: Iterable[tuple[str, str]]) -> None:
-        missing = [key for key in keys if key not in items]
-        if missing:
-            items.update(table.get_many(missing))
+        new = set(keys) - looked_up
+        looked_up.update(new)
+        if new:
+            items.update(table.get_many(sorted(new)))
 
     def article(site: str, name: str) -> Article | None:
         item = items.get(article_key(site, name))

@@ -120,7 +120,7 @@ class Ledger:
         """What holds after every event: a page stands once, each listed article has its page, and nobody else has one."""
         listed = {article.url: article for article in self.articles.values() if article.state == "listed"}
         assert sorted(url for _, url in self.general) == sorted(url for url in listed if url)
-        for (file, url) in self.general:
+        for file, url in self.general:
             article = listed[url]
             assert article.shard
             assert article.shard.file == file

@@ -189,7 +189,9 @@ def test_a_source_that_the_site_does_not_know_is_named_beside_those_it_knows() -
         read_bus_event({"detail-type": "article.published", "source": "blog", "detail": ARTICLE}, SITE, MORNING)
 
 
-@pytest.mark.parametrize("text", ["", "7", "[]", "{}", '{"site": "x"}', json.dumps({"timestamp": 7}), '{"surprise": 1}'])
+@pytest.mark.parametrize(
+    "text", ["", "7", "[]", "{}", '{"site": "x"}', json.dumps({"timestamp": 7}), '{"surprise": 1}']
+)
 def test_a_message_that_no_event_was_written_as_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="the message is no article event"):
         from_message(text)

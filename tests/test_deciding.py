@@ -50,7 +50,11 @@ def test_an_edit_changes_title_and_lastmod_but_not_the_publication_date() -> Non
     ledger.hear(publish(title="Flood closes harbour and airport", updated_at=MORNING + HOUR, timestamp=MORNING + HOUR))
 
     entry = ledger.news_at(MORNING + HOUR)[page("flood")]
-    assert (entry.title, entry.published, entry.lastmod) == ("Flood closes harbour and airport", MORNING, MORNING + HOUR)
+    assert (entry.title, entry.published, entry.lastmod) == (
+        "Flood closes harbour and airport",
+        MORNING,
+        MORNING + HOUR,
+    )
 
 
 def test_a_feed_that_names_no_change_date_moves_no_lastmod() -> None:
@@ -332,7 +336,10 @@ def test_the_feed_cannot_leak_what_the_cms_holds() -> None:
     [
         ({"noindex": True}, "noindex"),
         ({"access": "protected"}, "protected"),
-        ({"canonical_url": "https://agency.example.org/flood"}, "canonical elsewhere: https://agency.example.org/flood"),
+        (
+            {"canonical_url": "https://agency.example.org/flood"},
+            "canonical elsewhere: https://agency.example.org/flood",
+        ),
         ({"canonical_url": page("other")}, "canonical elsewhere"),
         ({"url": "https://blog.example.com/flood"}, "foreign host: blog.example.com is not www.example.com"),
     ],
@@ -443,7 +450,12 @@ def told(story: list[dict[str, str]]) -> list[ArticleEvent]:
         if step["kind"] == "remove":
             events.append(remove(step["id"], timestamp=at))
         else:
-            said = {"noindex": step["kind"] == "noindex", "news": step["kind"] != "no news", "timestamp": at, "updated_at": at}
+            said = {
+                "noindex": step["kind"] == "noindex",
+                "news": step["kind"] != "no news",
+                "timestamp": at,
+                "updated_at": at,
+            }
             events.append(publish(step["id"], step["path"], title=f"{step['id']} at {minute}", **said))
     return events
 

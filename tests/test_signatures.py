@@ -157,3 +157,9 @@ def _accepted(headers: dict[str, str], body: bytes, secrets: list[str], now: dat
     except BadSignature as refused:
         return str(refused)
     return ""
+
+
+def test_one_secret_that_cannot_be_used_does_not_stop_the_other() -> None:
+    verify_standard(signed(), BODY, ["whsec_not base64!", SECRET], MORNING)
+    with pytest.raises(BadSignature):
+        verify_standard(signed(OTHER), BODY, ["whsec_not base64!", SECRET], MORNING)

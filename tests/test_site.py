@@ -120,14 +120,20 @@ def test_a_publication_loses_its_parentheses() -> None:
         ),
         ({"sources": {"cms": {"secret": ""}}}, "sources.cms.secret: String should match pattern"),
         ({"sources": {"cms": {"secret": "a b"}}}, "sources.cms.secret: String should match pattern"),
-        ({"sources": {"cms": {"secrets": "x"}}}, "sources.cms.secrets: is not known here: correct its name, or take it out"),
+        (
+            {"sources": {"cms": {"secrets": "x"}}},
+            "sources.cms.secrets: is not known here: correct its name, or take it out",
+        ),
         ({"shards": {"by": "week"}}, "shards.by: give one of these: 'day', 'month' or 'year'"),
         ({"shards": {"size": 0}}, "shards.size: give a number that is 1 or more"),
         ({"shards": {"size": 50_001}}, "shards.size: give a number that is 50000 or less"),
         ({"rules": [{"exclude": "some"}]}, "rules.0.exclude: give one of these: 'all' or 'news'"),
         ({"republish": "always"}, "republish: give one of these: 'keep-date' or 'new-date'"),
         ({"publicaton": "Example"}, "publicaton: is not known here: correct its name, or take it out"),
-        ({"feeds": [{"url": "https://a.example/", "interval": 5}]}, "feeds.0.interval: is not known here: correct its name, or take it out"),
+        (
+            {"feeds": [{"url": "https://a.example/", "interval": 5}]},
+            "feeds.0.interval: is not known here: correct its name, or take it out",
+        ),
     ],
 )
 def test_each_key_that_is_wrong_is_named_with_what_to_do(said: dict[str, Any], words: str) -> None:

@@ -36,11 +36,13 @@ from stoppress.records import (
     series_item,
 )
 from stoppress.site import Site
-from stoppress.state import Article, Decision, EntryKey, Known
+from stoppress.state import Article, Decision, Known
 from stoppress.table import Conflict, Delete, Put
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
 ATTEMPTS_MAX = 10
+# An entry to be taken out may have gone by another hand: then it is not insisted on, and its place is not given back.
+CONFLICTS_UNTIL_UNSURE = 4
 # Where an event names no site of ours, this is where it is to be found.
 UNKNOWN_SITE = "unknown"
 
@@ -191,7 +193,8 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
             outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
         else:
             work.spare = [place for place in work.spare if place not in _places(decision)]
-            free[work.site.host] += [entry.place for entry in decision.out if entry.place]
+            if work.conflicts < CONFLICTS_UNTIL_UNSURE:
+                free[work.site.host] += [entry.place for entry in decision.out if entry.place]
             outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event)
     _give_back(free, [])
     return conflicts
@@ -339,13 +342,10 @@ def _write(work: _Work, decision: Decision) -> None:
         event = replace(work.event, release=decision.held)
         held = due_item(host, decision.held, event.name, to_message(event), queue="articles")
         puts.append(Put(held, guarded=False))
-    deletes = [_delete(host, entry) for entry in decision.out] + released
+    sure = work.conflicts < CONFLICTS_UNTIL_UNSURE
+    deletes = [Delete(*entry_key(host, entry), must_exist=sure and entry.place is not None) for entry in decision.out]
+    deletes += released
     if len(puts) == 1 and not deletes:
         table.put(puts[0].item, puts[0].expected_rev)  # half the price of a transaction of one
     else:
         table.transact([*puts, *deletes])
-
-
-def _delete(host: str, entry: EntryKey) -> Delete:
-    pk, sk = entry_key(host, entry)
-    return Delete(pk, sk, must_exist=entry.place is not None)

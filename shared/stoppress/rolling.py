@@ -14,6 +14,7 @@ from stoppress import queues, table
 from stoppress.article import from_message
 from stoppress.files import INDEX_FILE, NEWS_FILE, NEWS_SERIES, NEWS_WINDOW
 from stoppress.instants import exact, iso, parse
+from stoppress.places import Place
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.recording import give_back
 from stoppress.records import file_pk, read_news_place, read_series, series_files
@@ -65,13 +66,15 @@ def _send_due(site: Site, now: datetime) -> Counter[str]:
 def _expire_news(site: Site, now: datetime) -> Counter[str]:
     """Take expired entries out: their sort keys begin with their publication. It is their removal that wakes the file."""
     series = read_series(NEWS_SERIES, table.get(f"places#{site.host}", NEWS_SERIES))
-    expired = []
-    for file in series_files(series):
-        for item in table.query(file_pk(site.host, file), below=iso(now - NEWS_WINDOW) + "~"):
-            removed = table.delete(item["pk"], item["sk"])
-            if removed:
-                expired.append(read_news_place(removed))
-    give_back(site.host, expired)
+    expired: list[Place] = []
+    try:
+        for file in series_files(series):
+            for item in table.query(file_pk(site.host, file), below=iso(now - NEWS_WINDOW) + "~"):
+                removed = table.delete(item["pk"], item["sk"])
+                if removed:
+                    expired.append(read_news_place(removed))
+    finally:  # a delete that fails must not cost the places of those before it
+        give_back(site.host, expired)
     return Counter(EntriesExpired=len(expired))
 
 

@@ -39,8 +39,8 @@ def verify_standard(headers: Mapping[str, str], body: bytes, secrets: Iterable[s
     signed = b".".join((headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), body))
     given = [part[3:] for part in headers["webhook-signature"].split() if part.startswith("v1,")]
     matches = [
-        hmac.compare_digest(_standard_signature(secret, signed).encode(), signature.encode())
-        for secret in secrets
+        hmac.compare_digest(expected.encode(), signature.encode())
+        for expected in _standard_signatures(secrets, signed)
         for signature in given
     ]
     if not any(matches):
@@ -48,6 +48,19 @@ def verify_standard(headers: Mapping[str, str], body: bytes, secrets: Iterable[s
             "webhook-signature does not match: sign '<webhook-id>.<webhook-timestamp>.<body>' with HMAC-SHA256,"
             " the key being the secret base64-decoded without its whsec_, over the very bytes of the body"
         )
+
+
+def _standard_signatures(secrets: Iterable[str], signed: bytes) -> list[str]:
+    """What each secret makes of it. One that cannot be used must not stop the others; raises BadSecret where none can."""
+    signatures, faults = [], []
+    for secret in secrets:
+        try:
+            signatures.append(_standard_signature(secret, signed))
+        except BadSecret as error:
+            faults.append(error)
+    if faults and not signatures:
+        raise faults[0]
+    return signatures
 
 
 def _standard_signature(secret: str, signed: bytes) -> str:

@@ -14,7 +14,7 @@ INSTALLED := .venv/installed
 INSTALLED_DEV := .venv/installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play test lint types format lock clean
+.PHONY: help install demo play test large lint types format lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -31,6 +31,9 @@ play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=… na
 
 test: lint types ## run everything that has to hold: lint, types, tests
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal
+
+large: $(INSTALLED_DEV) ## play a year: ten thousand articles through the whole stack, some minutes long
+	@.venv/bin/python -m tests.large_run
 
 lint: $(INSTALLED_DEV) ## check style, and the template against CloudFormation's rules
 	.venv/bin/ruff check

@@ -2,17 +2,18 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from stoppress.article import ArticleEvent
 from stoppress.deciding import decide, urls_of
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry
 from stoppress.places import Place, Series, Want, entries_max_of
-from stoppress.site import Site
+from stoppress.site import Site, Source
 from stoppress.state import Article, Claim, Decision, Known
 
 HOST = "www.example.com"
 MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
-SITE = Site(host=HOST, publication="Example News", sources={"cms": {"secret": "cms"}, "wire": {"secret": "cms"}})
+SITE = Site(host=HOST, publication="Example News", sources={"cms": Source(secret="cms"), "wire": Source(secret="cms")})
 
 
 def page(path: str) -> str:
@@ -20,9 +21,9 @@ def page(path: str) -> str:
     return f"https://{HOST}/{path}"
 
 
-def publish(article: str = "1042", path: str = "flood", **said: object) -> ArticleEvent:
+def publish(article: str = "1042", path: str = "flood", **said: Any) -> ArticleEvent:
     """An event of the CMS that publishes an article at eight in the morning, but for what is said."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "site": HOST,
         "source": "cms",
         "id": article,
@@ -32,19 +33,19 @@ def publish(article: str = "1042", path: str = "flood", **said: object) -> Artic
         "title": "Flood closes the harbour",
         "published_at": MORNING,
     }
-    return ArticleEvent(**(values | said))  # type: ignore[arg-type]
+    return ArticleEvent(**(values | said))
 
 
-def remove(article: str = "1042", **said: object) -> ArticleEvent:
+def remove(article: str = "1042", **said: Any) -> ArticleEvent:
     """An event of the CMS that takes an article away, a minute after eight but for what is said."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "site": HOST,
         "source": "cms",
         "id": article,
         "action": "remove",
         "timestamp": MORNING + timedelta(minutes=1),
     }
-    return ArticleEvent(**(values | said))  # type: ignore[arg-type]
+    return ArticleEvent(**(values | said))
 
 
 class Ledger:
@@ -107,7 +108,8 @@ class Ledger:
         own = self.articles.get(event.name)
         claims = {url: claim for url in urls_of(event, own) if (claim := self.claims.get(url))}
         owners = {claim.owner: self.articles[claim.owner] for claim in claims.values() if claim.owner in self.articles}
-        return Known(own, claims, owners)
+        news = next((entry for (_, url, _), entry in self.news.items() if own and own.url == url), None)
+        return Known(own, claims, owners, news)
 
     def _place(self, want: Want | None) -> Place | None:
         if want is None:

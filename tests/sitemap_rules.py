@@ -404,7 +404,7 @@ def _index_findings(site: Mapping[str, Sitemap]) -> Iterator[Finding]:
         yield index.says("R6.1", f"index and sitemaps use several protocols: {', '.join(sorted(protocols))}")
     for name, file in site.items():
         # An emptied shard has left the index and stays a while, so that nobody who knows it meets a 404.
-        if name not in {INDEX, *listed} and (file.is_news or not file.lists_only_home):
+        if name not in {INDEX, *listed} and (file.name == "sitemap-news.xml" or not file.lists_only_home):
             yield file.says("R6.5", "is not in the index")
 
 

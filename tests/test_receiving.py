@@ -290,26 +290,21 @@ def test_a_new_secret_is_known_after_a_minute(behind: Doors) -> None:
 
 def test_a_secret_that_is_not_there_is_our_own_fault(behind: Doors) -> None:
     error = refused(behind, request(source="orphan"), 503)
-    assert error.startswith(
-        "the source orphan cannot be verified here: the secret stoppress/test/nowhere cannot be read"
-    )
+    assert error == "this source cannot be verified at the moment: send it again"
 
 
-@pytest.mark.parametrize("value", ["not base64!", " ", "whsec_"])
+@pytest.mark.parametrize("value", ["not-base64!", " ", "whsec_"])
 def test_a_secret_that_cannot_be_used_is_our_own_fault(behind: Doors, value: str) -> None:
     behind.secret("cms", value)
     behind.forget_secrets()
-    error = refused(behind, request(), 503)
-    assert value.strip() == "" or value not in error
+    assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
 
 
 def test_a_site_whose_configuration_is_broken_is_our_own_fault(behind: Doors) -> None:
     name = f"/stoppress/test/sites/{HOST}"
     client("ssm").put_parameter(Name=name, Value="{}", Type="String", Overwrite=True)
     sites.forget()
-    assert refused(behind, request(), 503).startswith(
-        f"the configuration of {HOST} cannot be used: host: is missing: it has to be given"
-    )
+    assert refused(behind, request(), 503) == "this site cannot be served at the moment: send it again"
 
 
 # ── our faults ──

@@ -98,18 +98,21 @@ def test_its_place_is_given_back_once_however_often_the_minute_comes(site: Site)
 
 def test_a_delete_that_fails_costs_no_place_of_those_before_it(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
     hear(publish("1", "1"), publish("2", "2"))
-    deletes = iter([table.delete, failing_delete])
+    deletes = iter([True, False])
+    take_out = table.delete
+
+    def delete(*key: str) -> object:
+        if not next(deletes):
+            raise RuntimeError("a fault that the test ordered")
+        return take_out(*key)
+
     with monkeypatch.context() as patch:
-        patch.setattr(rolling.table, "delete", lambda *key: next(deletes)(*key))
+        patch.setattr(table, "delete", delete)
         _, failures = roll(site, MORNING + WINDOW)
     assert [str(failure) for failure in failures] == ["a fault that the test ordered"]
     assert used()[0].entries == 1
     roll(site, MORNING + WINDOW)
     assert used()[0].entries == 0
-
-
-def failing_delete(*key: str) -> None:
-    raise RuntimeError("a fault that the test ordered")
 
 
 def test_two_rollers_give_a_place_back_once(site: Site) -> None:

@@ -25,10 +25,11 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     """One request of API Gateway (payload 2.0), answered with JSON."""
     path = event.get("pathParameters") or {}
     site, source = path.get("site", ""), path.get("source", "")
+    cause = ""
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     try:
         answer = receive(Delivery(site, source, headers, _body(event)), datetime.now(UTC))
-        status, said = answer.status, answer.body
+        status, said, cause = answer.status, answer.body, answer.cause
     except binascii.Error:
         status, said = 400, {"status": "refused", "error": "the body is marked as base64, and is none"}
     except Exception:
@@ -36,7 +37,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
         logger.exception("delivery not taken", site=site, source=source)
         status, said = 503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"}
     metrics.add_metric(f"Webhooks{said['status'].capitalize()}", MetricUnit.Count, 1)
-    logger.info("delivery", site=site, source=source, http_status=status, answer=said)
+    logger.info("delivery", site=site, source=source, http_status=status, answer=said, cause=cause)
     return {"statusCode": status, "headers": {"content-type": "application/json"}, "body": json.dumps(said)}
 
 

@@ -115,17 +115,17 @@ def from_message(text: str) -> ArticleEvent:
     """Read a message of the articles queue. Raises ValueError for what `to_message` did not write."""
     try:
         event = _messages().validate_json(text, strict=True)
-        if event.action == "publish" and not event.url:
-            raise ValueError("url: is missing")
-        if not 0 < len(event.id.encode()) <= ID_BYTES_MAX:
-            raise ValueError(f"id: takes one to {ID_BYTES_MAX} bytes")
-        instants = [value for name in _INSTANTS if isinstance(value := getattr(event, name), datetime)]
-        if any(instant.tzinfo is None for instant in instants):
-            raise ValueError(f"{', '.join(_INSTANTS)}: an instant needs a zone")
     except ValidationError as error:
         raise ValueError(f"the message is no article event: {explain(error)}") from None
-    except ValueError as error:
-        raise ValueError(f"the message is no article event: {error}") from None
+    instants = [value for name in _INSTANTS if isinstance(value := getattr(event, name), datetime)]
+    faults = {
+        "url: is missing": event.action == "publish" and not event.url,
+        f"id: takes one to {ID_BYTES_MAX} bytes": not 0 < len(event.id.encode()) <= ID_BYTES_MAX,
+        f"{', '.join(_INSTANTS)}: an instant needs a zone": any(instant.tzinfo is None for instant in instants),
+    }
+    for fault, found in faults.items():
+        if found:
+            raise ValueError(f"the message is no article event: {fault}")
     return event
 
 

@@ -22,7 +22,7 @@ from stoppress.files import (
     period_of,
 )
 from stoppress.instants import exact, whole
-from stoppress.places import Place, Want
+from stoppress.places import Want
 from stoppress.site import Rule, Site
 from stoppress.state import Article, Claim, Decision, EntryKey, Known
 from stoppress.urls import host_of
@@ -31,6 +31,8 @@ from stoppress.urls import host_of
 CLOCK_SKEW_MAX = timedelta(minutes=5)
 # Hints beyond this many are not looked at: each costs a read and, where it helps, writes.
 PREVIOUS_URLS_MAX = 10
+
+EXPIRED = "published more than 48 hours ago"
 
 
 def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
@@ -60,9 +62,8 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     article, order, digest = known.article, order_of(event), digest_of(event)
     if article:
         if order.is_before(article.order):
-            return Decision(
-                outcome="late", reason=f"older than what is known: {order.version} before {article.order.version}"
-            )
+            reason = f"older than what is known: {order.version} before {article.order.version}"
+            return _first_dated(event, known, site, now) or Decision(outcome="late", reason=reason)
         same = (order.version, order.sequence, digest) == (
             article.order.version,
             article.order.sequence,
@@ -93,6 +94,40 @@ def excluded_because(event: ArticleEvent, site: Site) -> str:
     if event.canonical_url and event.canonical_url != event.url:
         return f"canonical elsewhere: {event.canonical_url}"
     return _rule_against(event, site.rules, "all")
+
+
+def is_late(event: ArticleEvent, article: Article) -> bool:
+    """Whether something newer is known of the article than the event."""
+    return order_of(event).is_before(article.order)
+
+
+def _first_dated(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision | None:
+    """What a late event is still good for: had it come in its order, its date would be the first publication.
+
+    Else a story that is re-dated would be news again wherever the newer event happens to come first.
+    """
+    article, order, said = known.article, order_of(event), event.published_at
+    assert article
+    older = (
+        article.dated_order is None or article.dated_by < rank_of(event.source) or order.is_before(article.dated_order)
+    )
+    counts = said and said <= now + CLOCK_SKEW_MAX and older and site.republish == "keep-date"
+    if not said or not counts or event.action == "remove" or excluded_because(event, site):
+        return None
+    after = replace(article, first_published=whole(min(said, now)), dated_by=rank_of(event.source), dated_order=order)
+    decision = Decision(outcome="late", reason="older than what is known, but the first to be dated", article=after)
+    if article.state != "listed" or not article.url:
+        return decision
+    decision = replace(decision, general=GeneralEntry(article.url, after.lastmod))
+    if not known.news or not article.news or not article.is_in_news(now):
+        return decision
+    news = replace(known.news, published=after.first_published or now, lastmod=after.lastmod)
+    stays = news.expires_at > now
+    gone = EntryKey(article.news.file, article.url, article.first_published, None if stays else article.news)
+    if stays:
+        return replace(decision, news=news, out=(gone,) if news.published != article.first_published else ())
+    expired = replace(after, news=None, news_reason=EXPIRED)
+    return replace(decision, article=expired, out=(gone,))
 
 
 def _rule_against(event: ArticleEvent, rules: tuple[Rule, ...], scope: str) -> str:
@@ -189,6 +224,7 @@ class _Publication:
         if before and current.shard is None:
             current = replace(current, shard=before.shard)
         first, dated_by, heard_at = current.first_published, current.dated_by, current.heard_at
+        dated_order = current.dated_order
         if before and before.rank == FEED_RANK and first is None:
             first, dated_by, heard_at = before.first_published, before.dated_by, min(heard_at, before.heard_at)
         said = event.published_at
@@ -199,24 +235,19 @@ class _Publication:
                 return replace(
                     current, url=self.url, first_published=first, dated_by=dated_by, heard_at=heard_at, release_at=said
                 )
-            first, dated_by = whole(min(said, self.now)), self.rank
+            first, dated_by, dated_order = whole(min(said, self.now)), self.rank, current.order
         return replace(
             current,
             url=self.url,
             first_published=first,
             dated_by=dated_by,
+            dated_order=dated_order,
             heard_at=heard_at,
             release_at=None,
-            lastmod=self._lastmod(first),
+            # What the source says, and no later than now; never the moment of an event's arrival: the same story told in
+            # another order must end in the same file.
+            changed_at=whole(min(event.updated_at, self.now)) if event.updated_at else None,
         )
-
-    def _lastmod(self, first: datetime | None) -> datetime | None:
-        """When the page last changed, as its source says it; never ahead of now, never before its publication.
-
-        Never the moment of an event's arrival: the same story told in another order must end in the same file.
-        """
-        known = [whole(min(instant, self.now)) for instant in (self.event.updated_at, first) if instant]
-        return max(known, default=None)
 
     # ── what is written ──
 
@@ -262,7 +293,7 @@ class _Publication:
         if first is None:
             return None, "no publication date"
         if first + NEWS_WINDOW <= self.now:
-            return None, "published more than 48 hours ago"
+            return None, EXPIRED
         if not event.title:
             return None, "no title"
         rule = _rule_against(event, self.site.rules, "news")

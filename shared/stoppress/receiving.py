@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,8 @@ from stoppress.urls import host_of
 
 # Whole articles with their text are far smaller; SQS and Lambda take not much more.
 BODY_BYTES_MAX = 1_048_576
+# What the sender is to try again. Why is for the log alone: whoever asks has not been verified yet.
+OUR_FAULT = 503
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +31,18 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the sender hears, and what was queued for it."""
+    """What the sender hears, what was queued for it, and what only the log is to hear."""
 
     status: int
     body: dict[str, Any]
-    event: ArticleEvent | None = field(default=None)
+    event: ArticleEvent | None = None
+    cause: str = ""
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, error: str) -> None:
+    def __init__(self, status: int, error: str, cause: str = "") -> None:
         super().__init__(error)
-        self.status = status
+        self.status, self.cause = status, cause
 
 
 def receive(delivery: Delivery, now: datetime) -> Answer:
@@ -49,7 +52,8 @@ def receive(delivery: Delivery, now: datetime) -> Answer:
         _verify(delivery, source, now)
         event, unknown = _read(delivery, site, now)
     except _Refused as refusal:
-        return Answer(refusal.status, {"status": "refused", "error": str(refusal)})
+        status = "failed" if refusal.status == OUR_FAULT else "refused"
+        return Answer(refusal.status, {"status": status, "error": str(refusal)}, cause=refusal.cause)
     except UnknownType as error:
         return Answer(200, {"status": "ignored", "reason": str(error)})
     queues.send_articles([event])
@@ -65,7 +69,7 @@ def _site_and_source(delivery: Delivery) -> tuple[Site, Source]:
     except sites.UnknownSite:
         raise _Refused(404, f"no site {delivery.site[:120]!r} is kept here: check the host in the path") from None
     except BadConfiguration as error:
-        raise _Refused(503, f"the configuration of {delivery.site} cannot be used: {error}") from None
+        raise _Refused(OUR_FAULT, "this site cannot be served at the moment: send it again", str(error)) from None
     if delivery.source not in site.sources:
         raise _Refused(404, f"{site.host} has no source {delivery.source[:120]!r}: check the last part of the path")
     return site, site.sources[delivery.source]
@@ -79,7 +83,7 @@ def _verify(delivery: Delivery, source: Source, now: datetime) -> None:
     except BadSignature as error:
         raise _Refused(401, str(error)) from None
     except (BadSecret, secrets.NoSecret) as error:
-        raise _Refused(503, f"the source {delivery.source} cannot be verified here: {error}") from None
+        raise _Refused(OUR_FAULT, "this source cannot be verified at the moment: send it again", str(error)) from None
 
 
 def _read(delivery: Delivery, site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:

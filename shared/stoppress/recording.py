@@ -15,7 +15,7 @@ from datetime import datetime
 from stoppress import sites, table
 from stoppress.article import ArticleEvent, from_message, to_message
 from stoppress.contract import BadArticle, UnknownType, read_bus_event
-from stoppress.deciding import decide, urls_of
+from stoppress.deciding import decide, is_late, urls_of
 from stoppress.files import NEWS_SERIES
 from stoppress.places import Place, Series, Want, entries_max_of
 from stoppress.records import (
@@ -32,11 +32,12 @@ from stoppress.records import (
     quarantine_item,
     read_article,
     read_claim,
+    read_news,
     read_series,
     series_item,
 )
 from stoppress.site import Site
-from stoppress.state import Article, Decision, Known
+from stoppress.state import Article, Decision, EntryKey, Known
 from stoppress.table import Conflict, Delete, Put
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
@@ -230,14 +231,26 @@ def _known(works: Sequence[_Work]) -> list[Known]:
         {url: read_claim(item) for url in touched if (item := items.get(claim_key(work.site.host, url)))}
         for work, touched in zip(works, urls, strict=True)
     ]
+    news_keys = [
+        entry_key(own.site, EntryKey(own.news.file, own.url, own.first_published))
+        if own and own.news and own.url and is_late(work.event, own)
+        else None
+        for work, own in zip(works, articles, strict=True)
+    ]
+    look_up(key for key in news_keys if key)
     owners = [
         {claim.owner for claim in claimed.values() if claim.live and claim.owner != work.event.name}
         for work, claimed in zip(works, claims, strict=True)
     ]
     look_up(article_key(work.site.host, name) for work, names in zip(works, owners, strict=True) for name in names)
     return [
-        Known(own, claimed, {name: owner for name in names if (owner := article(work.site.host, name))})
-        for work, own, claimed, names in zip(works, articles, claims, owners, strict=True)
+        Known(
+            own,
+            claimed,
+            {name: owner for name in names if (owner := article(work.site.host, name))},
+            read_news(items[key]) if key in items else None,
+        )
+        for work, own, claimed, names, key in zip(works, articles, claims, owners, news_keys, strict=True)
     ]
 
 

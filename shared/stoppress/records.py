@@ -77,7 +77,8 @@ def article_item(article: Article) -> Item:
             "url": article.url,
             "first_published": article.first_published and exact(article.first_published),
             "dated_by": article.dated_by or None,
-            "lastmod": article.lastmod and exact(article.lastmod),
+            "dated_order": article.dated_order and _order_item(article.dated_order),
+            "changed_at": article.changed_at and exact(article.changed_at),
             "shard": article.shard and _place_item(article.shard),
             "news": article.news and _place_item(article.news),
             "release_at": article.release_at and exact(article.release_at),
@@ -102,7 +103,8 @@ def read_article(item: Mapping[str, Any]) -> Article:
         url=item.get("url"),
         first_published=_instant(item, "first_published"),
         dated_by=int(item.get("dated_by", 0)),
-        lastmod=_instant(item, "lastmod"),
+        dated_order=_read_order(item.get("dated_order")),
+        changed_at=_instant(item, "changed_at"),
         shard=_read_place(item.get("shard")),
         news=_read_place(item.get("news")),
         release_at=_instant(item, "release_at"),
@@ -222,6 +224,14 @@ def quarantine_item(site: str, identity: str, reason: str, event: str, now: date
         "event": event[:QUARANTINED_CHARACTERS_MAX].encode(errors="replace").decode(),
         "ttl": epoch_seconds(now + QUARANTINE_KEPT),
     }
+
+
+def _order_item(order: Order) -> list[Any]:
+    return [order.version, order.sequence, order.timestamp]
+
+
+def _read_order(item: list[Any] | None) -> Order | None:
+    return Order(_plain(item[0]), int(item[1]), item[2], removal=False) if item else None
 
 
 def _place_item(place: Place) -> list[Any]:

@@ -18,6 +18,7 @@ class Article:
     """What was decided of an article: never its text, only what the next decision needs.
 
     `shard` is its place for life, whether or not it is listed now; `news` is its place while it is in the news sitemap.
+    `changed_at` is the change that its source reported last; `dated_order` the place of the event that dated it.
     `reason` says why it is in no file, `news_reason` why it is not in the news sitemap.
     """
 
@@ -30,7 +31,8 @@ class Article:
     url: str | None = None
     first_published: datetime | None = None
     dated_by: int = 0
-    lastmod: datetime | None = None
+    dated_order: Order | None = None
+    changed_at: datetime | None = None
     shard: Place | None = None
     news: Place | None = None
     release_at: datetime | None = None
@@ -42,6 +44,11 @@ class Article:
     def rank(self) -> int:
         """How far its source is believed."""
         return rank_of(self.name.partition("#")[0])
+
+    @property
+    def lastmod(self) -> datetime | None:
+        """When the page last changed, never before its publication; None where nobody said."""
+        return max((instant for instant in (self.changed_at, self.first_published) if instant), default=None)
 
     def is_in_news(self, now: datetime) -> bool:
         """Whether its news entry is there: after 48 hours it is `roll_window` that takes it out."""
@@ -67,11 +74,15 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the table holds of an event's article, of the URLs it touches and of the articles that own them."""
+    """What the table holds of an event's article, of the URLs it touches and of the articles that own them.
+
+    `news` is the article's news entry; only a late event needs it (see `is_late`).
+    """
 
     article: Article | None = None
     claims: Mapping[str, Claim] = field(default_factory=dict)
     owners: Mapping[str, Article] = field(default_factory=dict)
+    news: NewsEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)

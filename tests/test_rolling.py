@@ -101,10 +101,10 @@ def test_a_delete_that_fails_costs_no_place_of_those_before_it(monkeypatch: pyte
     deletes = iter([True, False])
     take_out = table.delete
 
-    def delete(*key: str) -> object:
+    def delete(pk: str, sk: str) -> object:
         if not next(deletes):
             raise RuntimeError("a fault that the test ordered")
-        return take_out(*key)
+        return take_out(pk, sk)
 
     with monkeypatch.context() as patch:
         patch.setattr(table, "delete", delete)

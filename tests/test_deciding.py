@@ -450,6 +450,51 @@ def test_an_expired_entry_is_left_to_the_clock_and_its_place_is_not_given_back_t
     assert [entry.published for entry in decision.out] == [None]
 
 
+def test_an_article_that_was_displaced_comes_back_when_it_is_told_again_and_the_url_is_free() -> None:
+    ledger = Ledger()
+    ledger.hear(publish("1"))
+    ledger.hear(publish("2", title="Another flood", timestamp=MORNING + MINUTE))
+    assert ledger.hear(publish("1"), MORNING + 2 * MINUTE).outcome == "duplicate"
+    ledger.hear(remove("2", timestamp=MORNING + 3 * MINUTE))
+    ledger.hear(publish("1"), MORNING + 4 * MINUTE)
+
+    assert set(ledger.pages) == {page("flood")}
+
+
+def test_an_article_that_a_rule_kept_out_comes_in_when_it_is_told_again_without_the_rule() -> None:
+    ledger = Ledger(Site.model_validate(SITE.model_dump() | {"rules": [{"path": "/flood"}]}))
+    ledger.hear(publish())
+    ledger.site = SITE
+    ledger.hear(publish(), MORNING + MINUTE)
+
+    assert set(ledger.pages) == {page("flood")}
+
+
+def test_an_inherited_date_is_not_replaced_by_a_late_event_of_the_same_source() -> None:
+    ledger = Ledger()
+    old = MORNING - timedelta(days=2)
+    ledger.hear(feed(guid="g1", published_at=old, timestamp=MORNING))
+    ledger.hear(feed(guid="g2", published_at=None, timestamp=MORNING + HOUR))
+    ledger.hear(feed(guid="g2", version=MORNING - HOUR, published_at=MORNING - HOUR, timestamp=MORNING), MORNING + HOUR)
+
+    assert ledger.articles["feed#g2"].first_published == old
+
+
+def test_a_late_event_after_the_window_leaves_no_place_in_the_news_behind() -> None:
+    ledger = Ledger()
+    ledger.hear(publish(version=4, published_at=MORNING - timedelta(hours=47)))
+    now = MORNING + 2 * HOUR
+    ledger.news.clear()  # the roller was here, and gave the place back
+    ledger.series["news"] = ledger.series["news"].give_back(
+        [place for a in ledger.articles.values() if (place := a.news)]
+    )
+    ledger.hear(publish(version=3, published_at=MORNING), now)
+    assert ledger.articles["cms#1042"].news is None
+    ledger.hear(publish(version=5, title="Flood over", published_at=MORNING), now)
+
+    assert ledger.series["news"].files[0].entries == len(ledger.news_at(now)) == 1
+
+
 # ── any story, any order ──
 
 stories = st.lists(

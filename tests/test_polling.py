@@ -175,14 +175,14 @@ def test_a_validator_that_could_not_be_sent_back_is_not_kept(internet: Web) -> N
     assert "last_modified" not in state()
 
 
-def test_a_changed_configuration_has_the_feed_read_again(internet: Web) -> None:
+def test_after_a_changed_configuration_the_feed_is_read_and_its_entries_are_judged_again(internet: Web) -> None:
     internet.answer(rss("A"), etag='"v1"')
     poll()
 
     (outcome,) = poll(NOW + MINUTE, site(version=2))
 
     assert internet.asked[1][1] == {}
-    assert (outcome.result, outcome.sent) == ("changed", 0)
+    assert (outcome.result, outcome.sent) == ("changed", 1)
 
 
 PAGE = b"<html><body>Back soon.</body></html>"

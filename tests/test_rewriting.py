@@ -669,7 +669,7 @@ class World:
         if isinstance(current, Rewriter):
             current.wait()
 
-    def load(self, host: str, at_least: int = 0) -> Site:
+    def load_usable(self, host: str, at_least: int = 0) -> Site:
         return SITE
 
     def get(self, pk: str, sk: str) -> dict[str, Any] | None:

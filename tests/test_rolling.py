@@ -228,6 +228,14 @@ def test_a_new_site_has_its_news_file_and_index_written_at_once_and_once_more(be
         assert roll(site, MORNING + later)[0]["FilesOfChangedSites"] == 0
 
 
+def test_a_shard_that_was_never_written_is_among_the_files_of_a_changed_site(behind: Doors) -> None:
+    hear(publish())  # its places are handed out; no rewrite has left a mark yet
+    roll(behind.site(publication="Renamed News"), MORNING)
+
+    sent = [read_rewrite(body).file for body in behind.taken("rewrites")]
+    assert sent == ["sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"]
+
+
 def test_a_changed_site_has_exactly_its_own_files_written_again(behind: Doors, site: Site) -> None:
     for host in (HOST, "other.example.com"):
         for file in ("sitemap-2026-11.xml", "sitemap-news.xml", "sitemap-news-2.xml"):
@@ -277,7 +285,7 @@ def test_a_task_that_fails_keeps_no_other_of_the_site(behind: Doors) -> None:
     with failing("sqs", "SendMessageBatch"):
         done, failures = roll(site, MORNING + WINDOW)
     assert len(failures) == 1
-    assert (done["EntriesExpired"], done["FilesOfChangedSites"]) == (1, 2)
+    assert (done["EntriesExpired"], done["FilesOfChangedSites"]) == (1, 3)
     assert len(behind.items("due#")) == 1
 
 

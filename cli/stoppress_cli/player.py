@@ -1,6 +1,7 @@
 """Plays a scenario on a stack: the clock, the bursts, the steps, and what was found at the end."""
 
 import json
+import shutil
 import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress_cli import expecting, files, signing
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
@@ -64,7 +65,7 @@ class Player:
             self._move(now, line.at, every_minute=line.step.tick)
         try:
             said = self._steps[line.kind](line)
-        except ClientError as error:  # AWS refuses what the step puts; what functions meet is theirs
+        except (ClientError, BotoCoreError) as error:  # AWS refuses what the step puts; what functions meet is theirs
             raise self._error(line, str(error)) from error
         self.report.steps += 1
         self._say(line, said)
@@ -75,7 +76,7 @@ class Player:
             while minute < later:
                 self.stack.advance(minute)
                 minute += MINUTE
-        self.stack.advance(later)
+        self.stack.advance(later, every_schedule=True)
 
     # ── the kinds of steps ──────────────────────────────────────────────────────────────────────
 
@@ -164,6 +165,7 @@ class Player:
 
     def _save(self, line: Line) -> str:
         name = line.step.save
+        shutil.rmtree(self._out / name, ignore_errors=True)  # else files of an earlier save would seem to be there
         meta = {}
         for file in files.read(self.stack):
             target = self._out / name / file.key

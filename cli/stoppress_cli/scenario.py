@@ -70,7 +70,7 @@ class EventStep(_Step):
             if not isinstance(self.event.get(name), kind):
                 raise ValueError(f"an event needs `{name}`, {'an object' if kind is dict else 'a text'}")
         if "time" in self.event:
-            datetime.fromisoformat(self.event["time"])
+            datetime.fromisoformat(str(self.event["time"]))
         return self
 
 

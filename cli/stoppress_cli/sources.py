@@ -163,11 +163,11 @@ class Sources:
             if len(queues.queue(mapping.arn)._messages) >= DEEP_MESSAGES:
                 mapping.deliver(self.invoke)
 
-    def fire_due(self) -> None:
+    def fire_due(self, *, every_schedule: bool = False) -> None:
         """Invokes the functions of every schedule that has come due, once each however often it was missed."""
         now = datetime.now(UTC)
         for schedule in self.schedules:
-            if schedule.due(now):
+            if every_schedule or schedule.due(now):
                 self._target(schedule.target, schedule.fire(now), now)
 
     def _round(self) -> bool:

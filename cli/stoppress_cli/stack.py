@@ -101,18 +101,21 @@ class Stack:
 
     # ── driving it ──────────────────────────────────────────────────────────────────────────────
 
-    def advance(self, instant: datetime) -> None:
-        """Moves the clock to `instant`, lets what has become due fire once, and comes to rest."""
-        self.clock.move(instant)
-        self.come_due()
+    def advance(self, instant: datetime, *, every_schedule: bool = False) -> None:
+        """Moves the clock to `instant`, lets what has become due fire once, and comes to rest.
 
-    def come_due(self) -> None:
+        With `every_schedule` they all fire, though no whole minute has begun: AWS counts their minutes from any second.
+        """
+        self.clock.move(instant)
+        self.come_due(every_schedule=every_schedule)
+
+    def come_due(self, *, every_schedule: bool = False) -> None:
         """Fires what is due at this instant and comes to rest."""
         now = self.clock.now()
         if self._cached_since is None or abs((now - self._cached_since).total_seconds()) >= PARAMETER_CACHE_S:
             self.forget_parameters()
             self._cached_since = now
-        self.sources.fire_due()
+        self.sources.fire_due(every_schedule=every_schedule)
         self.sources.rest()
 
     def request(self, request: Request) -> Answer:

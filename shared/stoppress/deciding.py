@@ -33,6 +33,7 @@ CLOCK_SKEW_MAX = timedelta(minutes=5)
 PREVIOUS_URLS_MAX = 10
 
 EXPIRED = "published more than 48 hours ago"
+SAID_BEFORE = Decision(outcome="duplicate", reason="said before")
 
 
 def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
@@ -60,6 +61,7 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
 
 def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
     article, order, digest = known.article, order_of(event), digest_of(event)
+    same = False
     if article:
         if order.is_before(article.order):
             reason = f"older than what is known: {order.version} before {article.order.version}"
@@ -69,17 +71,22 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
             article.order.sequence,
             article.digest,
         )
-        if same and not (article.release_at and article.release_at <= now):
-            return Decision(outcome="duplicate", reason="said before")
+        settled = article.state in ("listed", "removed") or (article.release_at and article.release_at > now)
+        if same and settled:
+            return SAID_BEFORE
     current = article or Article(
         site=event.site, name=event.name, state="removed", order=order, digest="", heard_at=now
     )
     current = replace(current, order=order, digest=digest)
     if event.action == "remove":
         return _removed(current, known, now)
-    return _Publication(event, current, known, site, now).decision(
+    decision = _Publication(event, current, known, site, now).decision(
         same_content=bool(article and article.digest == digest)
     )
+    # What stays out for the reason that is known is nothing new; what it stayed out for may be gone by now.
+    if article and same and (decision.outcome, decision.reason) == (article.state, article.reason):
+        return SAID_BEFORE
+    return decision
 
 
 def excluded_because(event: ArticleEvent, site: Site) -> str:
@@ -109,7 +116,9 @@ def _first_dated(event: ArticleEvent, known: Known, site: Site, now: datetime) -
     article, order, said = known.article, order_of(event), event.published_at
     assert article
     older = (
-        article.dated_order is None or article.dated_by < rank_of(event.source) or order.is_before(article.dated_order)
+        article.first_published is None
+        or article.dated_by < rank_of(event.source)
+        or (article.dated_order is not None and order.is_before(article.dated_order))
     )
     counts = said and said <= now + CLOCK_SKEW_MAX and older and site.republish == "keep-date"
     if not said or not counts or event.action == "remove" or excluded_because(event, site):
@@ -120,7 +129,7 @@ def _first_dated(event: ArticleEvent, known: Known, site: Site, now: datetime) -
         return decision
     decision = replace(decision, general=GeneralEntry(article.url, after.lastmod))
     if not known.news or not article.news or not article.is_in_news(now):
-        return decision
+        return replace(decision, article=replace(after, news=None))  # its entry is the roller's, and so is its place
     news = replace(known.news, published=after.first_published or now, lastmod=after.lastmod)
     stays = news.expires_at > now
     gone = EntryKey(article.news.file, article.url, article.first_published, None if stays else article.news)

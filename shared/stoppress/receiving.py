@@ -66,6 +66,8 @@ def _site_and_source(delivery: Delivery) -> tuple[Site, Source]:
         raise _Refused(413, f"the body has {len(delivery.body)} bytes, at most {BODY_BYTES_MAX}: leave the text out")
     try:
         site = sites.load(delivery.site.lower())
+        if delivery.source not in site.sources:
+            site = sites.load(delivery.site.lower(), age_max=sites.MISSED_AGE_MAX)
     except sites.UnknownSite:
         raise _Refused(404, f"no site {delivery.site[:120]!r} is kept here: check the host in the path") from None
     except BadConfiguration as error:

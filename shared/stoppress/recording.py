@@ -135,7 +135,9 @@ def _read(message: Message, now: datetime) -> tuple[ArticleEvent, Site]:
         where = "detail.site" if from_bus else "site"
         raise _Unusable(UNKNOWN_SITE, f"{where}: is missing; give the host of the site")
     try:
-        site = sites.load(host)
+        site = sites.load_usable(host)
+        if from_bus and envelope.get("source") not in site.sources:
+            site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
     except sites.UnknownSite as error:
         raise _Unusable(UNKNOWN_SITE, str(error)) from None
     try:

@@ -74,12 +74,12 @@ def rewrite(work: Rewrite, now: datetime) -> Result:
     The file, then its announcement, then its commit mark in the index's partition: whatever a crash leaves out, the next
     rewrite finds missing by the mark.
     """
-    site = sites.load(work.site, at_least=work.config_version)
+    site = sites.load_usable(work.site, at_least=work.config_version)
     for _ in range(ATTEMPTS_MAX):
         mark = _mark(site, work.file)
         stored = bucket.read(site.host, work.file)
         if stored and stored.config_version > site.version:
-            site = sites.load(work.site, at_least=stored.config_version)
+            site = sites.load_usable(work.site, at_least=stored.config_version)
         rendered = _render(site, work.file, now)
         try:
             outcome = _commit(site, work.file, mark, stored, rendered, max(now, work.release or now))

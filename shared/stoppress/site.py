@@ -28,7 +28,9 @@ class _Part(BaseModel):
 
 
 class Feed(_Part):
-    """A feed that is polled for a site."""
+    """A feed that is polled for a site. What else is noted of it there (a title, a section) is left alone."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     url: str = Field(pattern=r"^https?://\S+$", max_length=2_000)
     interval_minutes: int = Field(default=1, ge=1, le=1_440)
@@ -152,7 +154,8 @@ def read_site(text: str, version: int) -> Site:
     if not isinstance(document, dict):
         raise BadConfiguration("the value is not a JSON object")
     try:
-        return Site.model_validate({**document, "version": version})
+        given = {name: value for name, value in document.items() if value is not None}
+        return Site.model_validate({**given, "version": version})
     except ValidationError as error:
         raise BadConfiguration(explain(error)) from None
 

@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 from botocore.exceptions import ClientError
 
+from stoppress import table
 from stoppress.aws import client
 from stoppress.site import HOST, BadConfiguration, Site, read_site
 
 CACHE_AGE_MAX = timedelta(seconds=60)
+# Whoever misses something in a configuration looks again where it is older than this, so that what was just added is there.
+MISSED_AGE_MAX = timedelta(seconds=5)
 
 _cache: dict[str, tuple[datetime, Site]] = {}
 
@@ -23,31 +26,54 @@ class BadSite:
     """A parameter that describes no usable site, and why."""
 
     name: str
+    host: str
     reason: str
 
 
-def load(host: str, at_least: int = 0) -> Site:
-    """The configuration of a site, not older than a minute and not of a version below `at_least`.
+def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Site:
+    """The configuration of a site, not older than `age_max` and not of a version below `at_least`.
 
-    Raises UnknownSite, and BadConfiguration where the parameter cannot be used.
+    While Parameter Store does not answer, what was read before is used. Raises UnknownSite, and BadConfiguration where
+    the parameter cannot be used.
     """
     if not HOST.fullmatch(host):
         raise UnknownSite(f"{host[:120]!r} is not a host name")
     now = datetime.now(UTC)
     name = f"{os.environ['SITES_PATH']}/{host}"
-    if name in _cache:
-        read_at, site = _cache[name]
-        if timedelta() <= now - read_at < CACHE_AGE_MAX and site.version >= at_least:
-            return site
+    read_at, known = _cache.get(name, (now, None))
+    if known and timedelta() <= now - read_at < age_max and known.version >= at_least:
+        return known
     try:
         parameter = client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
     except ClientError as error:
         if error.response["Error"]["Code"] != "ParameterNotFound":
+            if known and known.version >= at_least:
+                return known
             raise
         raise UnknownSite(f"no parameter {name}: add it to have this site kept") from None
     site = _checked(host, parameter["Value"], parameter["Version"])
     _cache[name] = (now, site)
     return site
+
+
+def load_usable(host: str, at_least: int = 0) -> Site:
+    """As `load`; where the parameter cannot be used, the site as it was last applied.
+
+    A misspelt key must not keep what has expired or was removed in the files. Raises as `load` where none was applied.
+    """
+    try:
+        return load(host, at_least)
+    except BadConfiguration:
+        site = last_applied(host)
+        if site is None:
+            raise
+        return site
+
+
+def last_applied(host: str) -> Site | None:
+    """The configuration that the site's files were last written by, as `roll_window` keeps it."""
+    applied = table.get(f"places#{host}", "configuration")
+    return read_site(applied["document"], int(applied["version"])) if applied else None
 
 
 def load_all() -> tuple[list[Site], list[BadSite]]:
@@ -60,7 +86,7 @@ def load_all() -> tuple[list[Site], list[BadSite]]:
         try:
             good.append(_checked(host, parameter["Value"], parameter["Version"]))
         except BadConfiguration as error:
-            bad.append(BadSite(parameter["Name"], str(error)))
+            bad.append(BadSite(parameter["Name"], host, str(error)))
     return good, bad
 
 

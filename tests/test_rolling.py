@@ -228,7 +228,7 @@ def test_a_new_site_has_its_news_file_and_index_written_at_once_and_once_more(be
         assert roll(site, MORNING + later)[0]["FilesOfChangedSites"] == 0
 
 
-def test_a_shard_that_was_never_written_is_among_the_files_of_a_changed_site(behind: Doors) -> None:
+def test_a_shard_that_was_never_written_is_among_the_files_of_a_changed_site(behind: Doors, site: Site) -> None:
     hear(publish())  # its places are handed out; no rewrite has left a mark yet
     roll(behind.site(publication="Renamed News"), MORNING)
 

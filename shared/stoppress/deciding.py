@@ -176,6 +176,14 @@ def _entries(article: Article, now: datetime, *, keeps: bool = False) -> list[En
     return entries
 
 
+def _speaks(owner: str) -> str:
+    return f"{owner} speaks for this page"
+
+
+def _is_newer(owner: str) -> str:
+    return f"{owner} has this URL and is newer"
+
+
 class _Publication:
     """One decision about a publication: the event, what is known, and what comes of both."""
 
@@ -214,9 +222,9 @@ class _Publication:
         if claim is None or claim.owner == self.current.name or claim.rank < self.rank:
             return ""
         if claim.rank > self.rank:
-            return f"{claim.owner} speaks for this page" + ("" if claim.live else ", and has removed it")
+            return _speaks(claim.owner) + ("" if claim.live else ", and has removed it")
         if claim.live and (claim.at, claim.owner) > (self.at, self.current.name):
-            return f"{claim.owner} has this URL and is newer"
+            return _is_newer(claim.owner)
         return ""
 
     def _previous_owner(self) -> Article | None:
@@ -363,7 +371,7 @@ class _Publication:
         return replace(
             article,
             state="displaced",
-            reason=f"{self.current.name} speaks for this page",
+            reason=_speaks(self.current.name) if self.rank > article.rank else _is_newer(self.current.name),
             news_reason="",
             news=None,
             release_at=None,

@@ -33,7 +33,6 @@ MOVED = {
 }
 # What a newsroom's developer should not have to read.
 PROGRAMMERS_WORDS = re.compile(r"has no attribute|Field required|Input should|Extra inputs|Error\b|object at 0x")
-# What does not hold yet, and why.
 # Scenarios of which everything that is said may be heard in any order.
 IN_ANY_ORDER = [
     "delete-before-publish", "duplicate", "edit", "late-delete-leaves-a-reused-slug", "previous-urls",
@@ -46,9 +45,7 @@ def played(path: Path, out: Path) -> Played:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_a_scenario_ends_as_it_says_and_every_save_keeps_the_rules(
-    path: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_scenario_ends_as_it_says_and_every_save_keeps_the_rules(path: Path, tmp_path: Path) -> None:
     one = played(path, tmp_path)
 
     assert one.failures == []

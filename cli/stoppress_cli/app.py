@@ -80,9 +80,5 @@ def demo(
 
 
 def main() -> None:
-    """Entry point of the `stoppress` command."""
+    """Entry point of `python -m stoppress_cli`."""
     app()
-
-
-if __name__ == "__main__":
-    main()

@@ -13,6 +13,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stoppress.site import BadConfiguration, read_site
 from stoppress_cli import expecting, files, signing
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.gateway import Answer, Request
@@ -90,7 +91,12 @@ class Player:
             Name=f"{self.stack.variable('SITES_PATH')}/{host}", Value=value, Type="String", Overwrite=True,
             Tier="Intelligent-Tiering",
         )  # fmt: skip
-        return f"{host}, version {answer['Version']}"
+        said = f"{host}, version {answer['Version']}"
+        try:
+            read_site(value, answer["Version"])
+        except BadConfiguration as error:
+            return f"{said}, cannot be used: {error}"
+        return said
 
     def _secret(self, line: Line) -> str:
         step: SecretStep = line.step

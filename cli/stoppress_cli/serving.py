@@ -65,16 +65,16 @@ class Server:
         self._stack.clock.release()
         ticker = threading.Thread(target=self._tick, daemon=True)
         ticker.start()
-        before = (
-            signal.signal(signal.SIGTERM, _interrupt) if threading.current_thread() is threading.main_thread() else None
-        )
+        # SIGINT as well: a shell that starts a command in the background has it ignored.
+        taken = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+        before = {number: signal.signal(number, _interrupt) for number in taken}
         try:
             self._server.serve_forever()
         except KeyboardInterrupt:
             pass
         finally:
-            if before is not None:
-                signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
             self._ending.set()
             self._wake.set()
             ticker.join()

@@ -19,7 +19,7 @@ metrics = Metrics()
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics(capture_cold_start_metric=True)
+@metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Poll the feeds that are due. No feed and no site can keep the others from being polled."""
     deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1_000 - RESERVE_SECONDS

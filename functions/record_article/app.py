@@ -45,8 +45,7 @@ def _message(record: SQSRecord) -> Message:
 
 def _tell(message_id: str, outcome: Outcome) -> None:
     """Log what became of a message, so that "is my story in, and if not, why not?" has its answer; raise what failed."""
-    event = outcome.event
-    said: dict[str, Any] = {"site": event.site, "article": event.name, "url": event.url} if event else {}
+    said: dict[str, Any] = outcome.about
     level = logger.warning if outcome.outcome in ("quarantined", "failed") else logger.info
     level("article", message_id=message_id, outcome=outcome.outcome, reason=outcome.reason, **said)
     if outcome.error:

@@ -25,8 +25,9 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     good, bad = sites.load_all()
     metrics.add_metric("SitesUnreadable", MetricUnit.Count, len(bad))
     for unreadable in bad:  # a misspelt key stops no clock: the site is rolled as it was last applied
-        logger.error("site not readable", parameter=unreadable.name, reason=unreadable.reason)
-        good += [site for site in [sites.last_applied(unreadable.host)] if site]
+        logger.error("site unreadable", parameter=unreadable.name, reason=unreadable.reason)
+        if applied := sites.last_applied(unreadable.host):
+            good.append(applied)
     failures: list[Exception] = []
     for site in good:
         done, failed = roll(site, now)

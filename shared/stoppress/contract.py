@@ -181,7 +181,7 @@ def _read(
     kind: str, data: object, site: Site, source: str, timestamp: datetime | None, now: datetime
 ) -> tuple[ArticleEvent, list[str]]:
     if not isinstance(data, dict):
-        raise BadArticle('data: is missing; it is the object that holds the article: {"id": …, "url": …, "title": …}')
+        raise BadArticle('data: give the object that holds the article: {"id": …, "url": …, "title": …}')
     try:
         said = (_Publication if kind in PUBLISHES else _Removal).model_validate(data)
     except ValidationError as error:

@@ -8,7 +8,8 @@ import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -65,6 +66,14 @@ class Outcome:
     reason: str = ""
     event: ArticleEvent | None = None
     error: Exception | None = None
+    said: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def about(self) -> dict[str, str | None]:
+        """Site, article and URL, as far as they are known: what somebody asks for by name."""
+        if self.event:
+            return {"site": self.event.site, "article": self.event.name, "url": self.event.url} | dict(self.said)
+        return dict(self.said)
 
 
 @dataclass(slots=True)
@@ -151,7 +160,16 @@ def _quarantine(message: Message, error: _Unusable) -> Outcome:
         table.put_if(quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
     except Exception as failure:  # noqa: BLE001 - not even quarantine took it: it must come again
         return Outcome("failed", str(failure), error=failure)
-    return Outcome("quarantined", str(error))
+    return Outcome("quarantined", str(error), said=_named(message.body) | {"site": error.site})
+
+
+def _named(body: str) -> dict[str, str | None]:
+    """Article and URL that a message names, for the log: it could not be applied, but somebody may look for it."""
+    with suppress(ValueError, RecursionError, AttributeError):
+        said = json.loads(body)
+        detail = said.get("detail", said)
+        return {"article": f"{said.get('source')}#{detail.get('id')}"[:200], "url": str(detail.get("url"))[:200]}
+    return {}
 
 
 # ── one wave ──
@@ -198,7 +216,8 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
             work.spare = [place for place in work.spare if place not in _places(decision)]
             if work.conflicts < CONFLICTS_UNTIL_UNSURE:
                 free[work.site.host] += [entry.place for entry in decision.out if entry.place]
-            outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event)
+            said = {"url": decision.article.url} if decision.article else {}
+            outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event, said=said)
     _give_back(free, [])
     return conflicts
 

@@ -172,6 +172,7 @@ _FINDINGS = {
     "int_from_float": "give a whole number, without a fraction",
     "greater_than_equal": "give a number that is {ge} or more",
     "less_than_equal": "give a number that is {le} or less",
+    "string_pattern_mismatch": "is not of the form {pattern}",
     "literal_error": "give one of these: {expected}",
     "tuple_type": "give a list, in square brackets",
     "dict_type": "give an object, in curly brackets",

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress import table
 from stoppress.aws import client
@@ -45,12 +45,12 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
         return known
     try:
         parameter = client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ParameterNotFound":
-            if known and known.version >= at_least:
-                return known
-            raise
-        raise UnknownSite(f"no parameter {name}: add it to have this site kept") from None
+    except (ClientError, BotoCoreError) as error:
+        if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ParameterNotFound":
+            raise UnknownSite(f"no parameter {name}: add it to have this site kept") from None
+        if known and known.version >= at_least:
+            return known
+        raise
     site = _checked(host, parameter["Value"], parameter["Version"])
     _cache[name] = (now, site)
     return site

@@ -16,9 +16,8 @@ from botocore.exceptions import ClientError
 from stoppress.aws import client
 from stoppress.records import Item
 
-# DynamoDB: at most 100 keys in a BatchGetItem, 100 items in a TransactWriteItems.
+# DynamoDB: at most 100 keys in a BatchGetItem. (A transaction takes 100 items too; ours has less than half of that.)
 BATCH_KEYS_MAX = 100
-TRANSACTION_ITEMS_MAX = 100
 
 # Botocore does not repeat what DynamoDB leaves unprocessed.
 _UNPROCESSED_ATTEMPTS_MAX = 6

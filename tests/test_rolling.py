@@ -313,7 +313,7 @@ def test_a_site_that_fails_or_cannot_be_read_stops_no_other(behind: Doors) -> No
     sent = {json.loads(body)["site"] for body in behind.taken("rewrites")}
     assert sent == {"b.example.com", "c.example.com"}
     assert behind.metrics["SitesUnreadable"] == 2
-    unreadable = [line for line in behind.log if line.get("message") == "site not readable"]
+    unreadable = [line for line in behind.log if line.get("message") == "site unreadable"]
     assert len(unreadable) == 2
     assert unreadable[0]["reason"].startswith("host: is missing: it has to be given")
 

@@ -22,7 +22,7 @@ _Dynamodb = Annotated[
     str | None,
     typer.Option("--dynamodb", help="URL of another DynamoDB endpoint, e.g. of DynamoDB Local.", show_default=False),
 ]
-_Port = Annotated[int, typer.Option(help="Port to serve on.")]
+_Port = Annotated[int, typer.Option(help="Port to serve on.", min=0, max=65_535)]
 _Host = Annotated[str, typer.Option(help="Address to serve on.")]
 
 

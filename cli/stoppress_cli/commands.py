@@ -54,6 +54,11 @@ def say_step(line: Line, text: str) -> None:
 def play_scenario(scenario: Path, out: Path, log: Path | None, dynamodb: str | None, template: Path | None) -> int:
     """Plays a scenario and prints the report. Returns the exit code."""
     began = time.perf_counter()
+    if dynamodb is not None and not dynamodb.startswith(("http://", "https://")):
+        errors.print(
+            f"stoppress: --dynamodb {dynamodb!r} is no URL; give one such as http://127.0.0.1:8001", markup=False
+        )
+        return UNREADABLE
     try:
         lines = read(scenario)
         with opened(log) as file, Stack(
@@ -64,6 +69,9 @@ def play_scenario(scenario: Path, out: Path, log: Path | None, dynamodb: str | N
             print_report(stack, player.report, time.perf_counter() - began)
     except (ScenarioError, TemplateError, EndlessLoopError) as error:
         errors.print(f"stoppress: {error}", markup=False)
+        return UNREADABLE
+    except OSError as error:  # a log or an output folder that cannot be written
+        errors.print(f"stoppress: {error}; name another place with --log or --out", markup=False)
         return UNREADABLE
     except EndpointConnectionError as error:
         errors.print(f"stoppress: {error}; start it, or play without --dynamodb", markup=False)

@@ -32,6 +32,7 @@ class Played:
     failures: list[str] = field(default_factory=list)
     saves: dict[str, datetime] = field(default_factory=dict)
     waiting: dict[str, int] = field(default_factory=dict)  # messages by queue
+    refused: list[str] = field(default_factory=list)  # calls that a function's role does not allow
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     def files(self, save: str) -> dict[str, bytes]:
@@ -71,6 +72,7 @@ def play(
     out: Path,
     *,
     path: Path = GENERATED,
+    template: Path = TEMPLATE,
     watch: Callable[[Stack], None] = lambda _stack: None,
 ) -> Played:
     """Plays the lines on a stack of their own and saves the files at the end; `watch` sees the stack before it goes.
@@ -82,12 +84,13 @@ def play(
         step = scenario.SaveStep(save=END, at=lines[-1].at)
         lines = [*lines, Line(len(lines) + 1, "save", lines[-1].at, step)]
     with (
-        Stack(TEMPLATE, start=lines[0].at) as stack,
+        Stack(template, start=lines[0].at) as stack,
         player.playing(stack, path, out, lambda _line, text: played.said.append(text)) as one,
     ):
         played.failures = one.play(list(lines)).failures
         played.saves = {line.step.save: line.at for line in lines if line.kind == "save"}
         played.waiting = waiting_messages(stack)
+        played.refused = stack.wire.guard.refused
         played.metrics = dict(stack.metrics)
         watch(stack)
     return played

@@ -51,6 +51,7 @@ def test_a_scenario_ends_as_it_says_and_every_save_keeps_the_rules(path: Path, t
     assert one.failures == []
     assert one.findings(moved=MOVED.get(path.stem, ())) == []
     assert one.waiting == LEFT.get(path.stem, {})
+    assert one.refused == []
     saves = list(one.saves)
     for before, after in pairwise(saves):
         if after.endswith("-unchanged"):

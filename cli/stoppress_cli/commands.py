@@ -99,6 +99,8 @@ def print_report(stack: Stack, report: playing.Report, seconds: float) -> None:
         rows["failed"] = ", ".join(f"{name} {number:,} times" for name, number in failed.items())
     if reported := {mapping.name: mapping.reported for mapping in stack.sources.mappings() if mapping.reported}:
         rows["retried"] = ", ".join(f"{name} {number:,} records" for name, number in reported.items())
+    if refused := stack.wire.guard.refused:
+        rows["refused"] = f"{len(refused):,} calls; the first: {refused[0]}"
     if left := [fault for fault in stack.wire.faults if fault.times > 0]:
         rows["faults"] = ", ".join(f"{fault.service}.{fault.operation} {fault.times:,} not met" for fault in left)
     if waiting := waiting_messages(stack):

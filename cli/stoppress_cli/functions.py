@@ -25,7 +25,7 @@ _loaded = itertools.count()
 # Properties of a function that need nothing here.
 _PROPERTIES = {
     "Architectures", "Code", "Description", "Environment", "FunctionName", "Handler", "LoggingConfig", "MemorySize",
-    "ReservedConcurrentExecutions", "Runtime", "Tags", "Timeout", "TracingConfig",
+    "ReservedConcurrentExecutions", "Role", "Runtime", "Tags", "Timeout", "TracingConfig",
 }  # fmt: skip
 
 

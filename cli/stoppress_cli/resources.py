@@ -10,16 +10,16 @@ from stoppress_cli.template import ACCOUNT, REGION, STACK_NAME, Json, Resolver, 
 # template cannot grow a part that the local stack silently leaves out.
 NOT_RUN = {
     "AWS::ApiGatewayV2::Stage": "one stage, served as it is",
+    "AWS::CloudFront::CachePolicy": "the files are served as they are",
+    "AWS::CloudFront::Distribution": "the files are served as they are",
+    "AWS::CloudFront::Function": "the files are served as they are",
+    "AWS::CloudFront::OriginAccessControl": "the files are served as they are",
+    "AWS::CloudFront::ResponseHeadersPolicy": "the files are served as they are",
     "AWS::CloudWatch::Alarm": "nobody is woken by a laptop",
-    "AWS::IAM::ManagedPolicy": "moto does not check permissions",
-    "AWS::IAM::Role": "moto does not check permissions",
     "AWS::Lambda::LayerVersion": "its folder is on the path instead",
-    "AWS::Lambda::Permission": "moto does not check permissions",
     "AWS::Logs::LogGroup": "the functions' output goes to --log",
-    "AWS::S3::BucketPolicy": "moto does not check permissions",
     "AWS::SNS::Subscription": "only alarms use it",
     "AWS::SNS::Topic": "only alarms use it",
-    "AWS::SQS::QueuePolicy": "moto does not check permissions",
 }
 
 Names = tuple[str, dict[str, str]]  # what Ref gives; what Fn::GetAtt gives, by attribute
@@ -54,20 +54,23 @@ _NAMES: dict[str, Callable[[str], Names]] = {
     "AWS::DynamoDB::Table": _table,
     "AWS::Events::EventBus": lambda name: (name, {"Arn": _arn("events", f"event-bus/{name}"), "Name": name}),
     "AWS::Events::Rule": lambda name: (name, {"Arn": _arn("events", f"rule/{name}")}),
+    "AWS::IAM::Role": lambda name: (name, {"Arn": f"arn:aws:iam::{ACCOUNT}:role/{name}"}),
     "AWS::Lambda::EventInvokeConfig": _named,
     "AWS::Lambda::EventSourceMapping": _named,
     "AWS::Lambda::Function": lambda name: (name, {"Arn": _arn("lambda", f"function:{name}")}),
+    "AWS::Lambda::Permission": _named,
     "AWS::S3::Bucket": _bucket,
+    "AWS::S3::BucketPolicy": _named,
     "AWS::Scheduler::Schedule": lambda name: (name, {"Arn": _arn("scheduler", f"schedule/default/{name}")}),
     "AWS::SecretsManager::Secret": lambda name: (_arn("secretsmanager", f"secret:{name}"), {}),
     "AWS::SQS::Queue": _queue,
+    "AWS::SQS::QueuePolicy": _named,
     "AWS::SSM::Parameter": _named,
 }
 
 # Names of what does not run here, for the properties that point there.
 _OTHER: dict[str, Callable[[str], Names]] = {
-    "AWS::IAM::Role": lambda name: (name, {"Arn": f"arn:aws:iam::{ACCOUNT}:role/{name}"}),
-    "AWS::Logs::LogGroup": lambda name: (name, {"Arn": _arn("logs", f"log-group:{name}")}),
+    "AWS::Logs::LogGroup": lambda name: (name, {"Arn": _arn("logs", f"log-group:{name}:*")}),
     "AWS::SNS::Topic": lambda name: (_arn("sns", name), {"TopicName": name}),
 }
 
@@ -129,8 +132,8 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
 
 
 def properties(resource: Mapping[str, Any], resolver: Resolver) -> Json:
-    """The resolved properties of a resource, Layers and roles left out (they point to what does not run here)."""
-    kept = {key: value for key, value in resource.get("Properties", {}).items() if key not in ("Layers", "Role")}
+    """The resolved properties of a resource, layers left out (their folders are on the path instead)."""
+    kept = {key: value for key, value in resource.get("Properties", {}).items() if key != "Layers"}
     resolved: Json = resolver.resolve(kept)
     return resolved
 

@@ -13,15 +13,17 @@ from typing import Any, Self, TextIO
 import boto3
 from moto import mock_aws
 
-from stoppress_cli import bus, making, moto_fixes, resources
+from stoppress_cli import bus, making, moto_fixes, resources, wiring
+from stoppress_cli.asking import Guard
 from stoppress_cli.clock import Clock
 from stoppress_cli.functions import OUTPUT, Function, environment
 from stoppress_cli.gateway import Answer, Request
+from stoppress_cli.permissions import Permissions
 from stoppress_cli.resources import Resource
 from stoppress_cli.sources import Sources
 from stoppress_cli.stream import EndpointReader, MotoReader, Reader
 from stoppress_cli.template import REGION, STACK_NAME, TemplateError, load
-from stoppress_cli.wire import LOCK, Wire
+from stoppress_cli.wire import LOCK, Wire, absent
 
 PARAMETER_CACHE_S = 60  # how long Powertools' parameters (secrets) may be kept by the functions
 
@@ -59,11 +61,14 @@ class Stack:
     ) -> None:
         self.name = name
         self.clock = Clock()
-        self.wire = Wire(dynamodb_url)
         self.metrics: Counter[str] = Counter()
         loaded = load(template, parameters)
         self._layers = loaded.layers
         self.resources = {resource.logical: resource for resource in resources.resolve(loaded, name)}
+        permissions = Permissions(self.resources.values())
+        if faults := wiring.faults(self.resources.values(), permissions):
+            raise TemplateError("\n".join(faults))
+        self.wire = Wire(Guard(permissions, self.resources.values(), absent), dynamodb_url)
         self.functions = {
             logical: Function(resource, loaded.code[logical])
             for logical, resource in self.resources.items()
@@ -74,6 +79,7 @@ class Stack:
         self.dynamodb_elsewhere = dynamodb_url is not None
         self._open = contextlib.ExitStack()
         self._clients: dict[str, Any] = {}
+        self._sites: dict[str, dict[str, Any]] = {}  # the configurations that each function keeps
         self._cached_since: datetime | None = None
 
     def __enter__(self) -> Self:
@@ -139,8 +145,7 @@ class Stack:
             module.clear_caches()
         if (module := sys.modules.get("stoppress.aws")) is not None:
             module.client.cache_clear()
-        if (module := sys.modules.get("stoppress.sites")) is not None:
-            module.forget()
+        self._sites.clear()
 
     # ── looking at it ───────────────────────────────────────────────────────────────────────────
 
@@ -186,6 +191,10 @@ class Stack:
 
     def _running(self, function: str | None) -> None:
         self.wire.running = function
+        # On Lambda each function has a memory of its own, so that one may still go by a configuration that another knows is old.
+        module: Any = sys.modules.get("stoppress.sites")
+        if function is not None and module is not None:
+            module._cache = self._sites.setdefault(function, {})
 
     def _reader(self, stream_arn: str) -> Reader:
         table = stream_arn.split("/")[1]

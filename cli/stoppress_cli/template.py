@@ -20,7 +20,11 @@ STACK_NAME = "stoppress"
 _PLACEHOLDER = "s3://local/code"
 _CODE_PROPERTY = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerVersion": "ContentUri"}
 
+_NO_VALUE = object()  # what Ref AWS::NoValue gives: whatever holds it is left out
+
 Json = dict[str, Any]
+
+_NO_VALUE = object()  # what Ref gives for AWS::NoValue: the part it stands in is left out
 
 
 class TemplateError(ValueError):
@@ -36,7 +40,7 @@ class Template:
 
     resources: dict[str, Json]
     conditions: dict[str, Any]
-    parameters: dict[str, str]
+    parameters: dict[str, str | list[str]]
     code: dict[str, Path]
     layers: tuple[Path, ...]
 
@@ -74,12 +78,12 @@ def load(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
     given = dict(parameters or {})
     if unknown := sorted(set(given) - set(declared)):
         raise TemplateError(f"{path.name} has no parameter {unknown[0]}; it has {', '.join(sorted(declared))}")
-    values: dict[str, str] = {}
+    values: dict[str, str | list[str]] = {}
     for name, declaration in declared.items():
         value = given.get(name, declaration.get("Default"))
         if value is None:
             raise TemplateError(f"{path.name}: the parameter {name} has no default; give it a value")
-        values[name] = str(value)
+        values[name] = str(value).split(",") if declaration.get("Type") == "CommaDelimitedList" else str(value)
     folders: dict[str, Path] = {}
     layers: list[Path] = []
     for name, resource in document.get("Resources", {}).items():
@@ -125,7 +129,7 @@ class Resolver:
         """`value` with every intrinsic function replaced; properties that are AWS::NoValue are left out."""
         local = local or {}
         if isinstance(value, list):
-            return [self.resolve(part, local) for part in value if part != {"Ref": "AWS::NoValue"}]
+            return [resolved for part in value if (resolved := self.resolve(part, local)) is not _NO_VALUE]
         if not isinstance(value, dict):
             return value
         if len(value) == 1:
@@ -134,7 +138,8 @@ class Resolver:
                 return function(argument, local)
             if name.startswith("Fn::"):
                 raise TemplateError(f"the local stack does not know the intrinsic function {name}; add it to Resolver")
-        return {key: self.resolve(part, local) for key, part in value.items() if part != {"Ref": "AWS::NoValue"}}
+        parts = {key: self.resolve(part, local) for key, part in value.items()}
+        return {key: part for key, part in parts.items() if part is not _NO_VALUE}
 
     def holds(self, condition: Any) -> bool:
         """Whether a condition holds, given by name or as an expression."""
@@ -156,7 +161,9 @@ class Resolver:
                 return self.holds(argument)
         raise TemplateError(f"the local stack does not know the condition function {name}; add it to Resolver")
 
-    def _ref(self, name: str) -> str:
+    def _ref(self, name: str) -> Any:
+        if name == "AWS::NoValue":
+            return _NO_VALUE
         if name in self._pseudo:
             return self._pseudo[name]
         if name in self._template.parameters:
@@ -182,6 +189,6 @@ class Resolver:
                 return "${" + name[1:] + "}"
             if name in local:
                 return str(local[name])
-            return self._attribute(name) if "." in name else self._ref(name)
+            return self._attribute(name) if "." in name else str(self._ref(name))
 
         return re.sub(r"\$\{([^}]+)\}", replaced, text)

@@ -1,8 +1,8 @@
-"""The one place every AWS call of the process passes: one lock, faults on order, and the meter.
+"""The one place every AWS call of the process passes: permissions, one lock, faults on order, and the meter.
 
 moto answers botocore's "before-send" event. It is not thread-safe, so that answer is given under a lock, which
-`up` also holds while it serves. Only calls made while a function runs are counted and can be made to fail; the
-stack's own are free.
+`up` also holds while it serves. Only calls made while a function runs are judged, counted and can be made to fail;
+the stack's own are free.
 """
 
 import json
@@ -17,12 +17,15 @@ from unittest import mock
 import boto3
 import botocore.loaders
 import botocore.session
+from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType
+from moto.s3.models import s3_backends
 
 from stoppress_cli import meter
+from stoppress_cli.asking import Guard
 from stoppress_cli.template import ACCOUNT, REGION
 
 LOCK = threading.RLock()
@@ -34,6 +37,8 @@ _STATUS = {"SlowDown": 503, "ServiceUnavailable": 503, "PreconditionFailed": 412
            "AccessDenied": 403, "NoSuchKey": 404}  # fmt: skip
 
 _answer = BotocoreStubber.__call__
+# The door of every client of every session: Powertools has sessions of its own.
+_call: Callable[[BaseClient, str, dict[str, Any]], Any] = BaseClient._make_api_call  # type: ignore[attr-defined]
 
 
 @dataclass
@@ -77,7 +82,8 @@ def uncounted() -> Iterator[None]:
 class Wire:
     """What the running stack hooks onto every call: `running` is the function that runs, or None."""
 
-    def __init__(self, dynamodb_url: str | None = None) -> None:
+    def __init__(self, guard: Guard, dynamodb_url: str | None = None) -> None:
+        self.guard = guard
         self.meter = meter.Meter()
         self.faults: list[Fault] = []
         self.running: str | None = None
@@ -89,9 +95,14 @@ class Wire:
 
         def answer(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
             with LOCK:
-                if self.running is None or not stubber.enabled or getattr(_thread, "own", False):
+                if self._function() is None or not stubber.enabled:
                     return _answer(stubber, event_name, request, **kwargs)
                 return self._counted(event_name, request, lambda: _answer(stubber, event_name, request, **kwargs))
+
+        def judged(client: BaseClient, operation: str, params: dict[str, Any]) -> Any:
+            if (function := self._function()) is not None:
+                self.guard.check(function, client.meta.service_model.service_name, operation, params)
+            return _call(client, operation, params)
 
         session = botocore.session.Session()
         session.register_component("data_loader", _loader)
@@ -100,8 +111,15 @@ class Wire:
             events = boto3.DEFAULT_SESSION.events  # type: ignore[union-attr]
             events.register("provide-client-params.dynamodb", _ask_for_units)  # type: ignore[arg-type]
             events.register("after-call.dynamodb", self._read_units)
-        with mock.patch.object(BotocoreStubber, "__call__", answer):
+        with (
+            mock.patch.object(BaseClient, "_make_api_call", judged),
+            mock.patch.object(BotocoreStubber, "__call__", answer),
+        ):
             yield
+
+    def _function(self) -> str | None:
+        """The function that a call of this thread is made by; None where it is the stack's own."""
+        return None if getattr(_thread, "own", False) else self.running
 
     def _counted(self, event_name: str, request: Any, send: Callable[[], Any]) -> Any:
         _, service, operation = event_name.split(".")
@@ -151,6 +169,11 @@ def read_item(table_name: str, key: dict[str, Any]) -> dict[str, Any] | None:
     if found is not None and table.range_key_attr:
         found = found.get(DynamoType(sort)) if sort else None
     return found.to_json()["Attributes"] if found is not None else None
+
+
+def absent(bucket: str, key: str) -> bool:
+    """Whether moto's bucket has no such object."""
+    return key not in s3_backends[ACCOUNT]["aws"].buckets[bucket].keys
 
 
 def last_query(table_name: str) -> int:

@@ -8,7 +8,7 @@ from stoppress_cli import queues, sources
 from stoppress_cli.sources import EndlessLoopError
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import TemplateError
-from tests.local_stack.toy import NOON, QUEUES, Toy, arn
+from tests.local_stack.toy import NOON, QUEUES, Toy, arn, lets_in
 
 SECOND = timedelta(seconds=1)
 BUS: dict[str, Any] = {"Bus": {"Type": "AWS::Events::EventBus", "Properties": {"Name": "articles"}}}
@@ -53,7 +53,8 @@ def test_an_event_keeps_the_time_that_its_source_gave(toy: Toy) -> None:
 def test_a_rule_hands_events_to_a_queue(toy: Toy) -> None:
     target = {"Id": "queue", "Arn": {"Fn::GetAtt": "Queue.Arn"}}
     properties = {"EventBusName": "articles", "EventPattern": {"source": ["cms"]}, "Targets": [target]}
-    toy.write({}, {**QUEUES, **BUS, "Rule": {"Type": "AWS::Events::Rule", "Properties": properties}})
+    rule = {"Type": "AWS::Events::Rule", "Properties": properties}
+    toy.write({}, {**QUEUES, **BUS, "Rule": rule, "Policy": lets_in("events.amazonaws.com", "Queue")})
     with toy.running() as stack:
         put_event(stack, "article.published")
         stack.rest()

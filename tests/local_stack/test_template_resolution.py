@@ -51,6 +51,20 @@ def test_a_property_without_a_value_is_left_out(tmp_path: Path) -> None:
     assert resolved(tmp_path, document) == {"Bus": {"Name": "articles"}}
 
 
+def test_what_a_condition_leaves_without_a_value_is_left_out_of_lists_and_of_properties(tmp_path: Path) -> None:
+    nothing = {"Fn::If": ["Never", "b", {"Ref": "AWS::NoValue"}]}
+    document = named("articles", Conditions={"Never": {"Fn::Equals": ["a", "b"]}})
+    document["Resources"]["Bus"]["Properties"] |= {"Description": nothing, "Tags": ["a", nothing, "c"]}
+
+    assert resolved(tmp_path, document) == {"Bus": {"Name": "articles", "Tags": ["a", "c"]}}
+
+
+def test_a_parameter_may_be_a_list(tmp_path: Path) -> None:
+    document = named({"Fn::Join": ["+", {"Ref": "Who"}]}, Parameters={"Who": {"Type": "CommaDelimitedList"}})
+
+    assert resolved(tmp_path, document, Who="cms,bus")["Bus"]["Name"] == "cms+bus"
+
+
 def test_a_resource_whose_condition_does_not_hold_is_not_there(tmp_path: Path) -> None:
     document = named("articles", Conditions={"Never": {"Fn::Equals": ["a", "b"]}})
     document["Resources"]["Bus"]["Condition"] = "Never"

@@ -78,6 +78,7 @@ class Toy:
                 "CodeUri": "functions/toy/",
                 "Handler": "app.lambda_handler",
                 "Runtime": "python3.13",
+                "Policies": [{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}],
                 "Environment": {
                     "Variables": {"RECORD": str(self.folder / "record"), "PLAN": str(self.folder / "plan")}
                 },
@@ -97,6 +98,18 @@ class Toy:
         """The stack of the template, its clock at NOON."""
         with Stack(self.template, start=NOON) as stack:
             yield stack
+
+
+def lets_in(service: str, queue: str) -> dict[str, Any]:
+    """A queue's policy that lets a service send to it."""
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": service},
+        "Action": "sqs:SendMessage",
+        "Resource": {"Fn::GetAtt": f"{queue}.Arn"},
+    }
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    return {"Type": "AWS::SQS::QueuePolicy", "Properties": {"Queues": [{"Ref": queue}], "PolicyDocument": document}}
 
 
 def arn(stack: Stack, logical: str) -> str:

@@ -1,0 +1,226 @@
+"""Statements are judged as IAM judges them, and a function does what its role allows and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from stoppress_cli.permissions import Ask, Permissions, statements
+from stoppress_cli.resources import Resource
+from stoppress_cli.template import TemplateError
+from tests.local_stack.toy import TABLE, Toy
+
+QUEUE = "arn:aws:sqs:eu-west-1:123456789012:articles"
+TABLE_ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/articles"
+ROLE = "arn:aws:iam::123456789012:role/role"
+
+
+def allow(action: Any = "sqs:SendMessage", resource: Any = QUEUE, **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": action, "Resource": resource, **more}
+
+
+def permissions(*said: dict[str, Any], of_queue: tuple[dict[str, Any], ...] = ()) -> Permissions:
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}
+    role = {
+        "AssumeRolePolicyDocument": {"Statement": [trust]},
+        "Policies": [{"PolicyDocument": {"Statement": list(said)}}],
+    }
+    policy = {"Queues": ["https://sqs/articles"], "PolicyDocument": {"Statement": list(of_queue)}}
+    return Permissions(
+        [
+            Resource("Role", "AWS::IAM::Role", "role", ROLE, role),
+            Resource("Queue", "AWS::SQS::Queue", "https://sqs/articles", QUEUE, {}),
+            Resource("Policy", "AWS::SQS::QueuePolicy", "policy", "", policy),
+        ]
+    )
+
+
+def may(ask: Ask, *said: dict[str, Any], of_queue: tuple[dict[str, Any], ...] = ()) -> bool:
+    judge = permissions(*said, of_queue=of_queue)
+    role = judge.role(ROLE)
+    assert role is not None
+    return judge.may(role, ask)
+
+
+SEND = Ask("sqs:SendMessage", QUEUE)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (allow(), True),
+        (allow("sqs:*"), True),
+        (allow("SQS:sendmessage"), True),  # actions have no case
+        (allow(["sqs:ReceiveMessage", "sqs:SendMessage"], ["arn:x", QUEUE]), True),
+        (allow(resource="arn:aws:sqs:*:123456789012:articl?s"), True),
+        (allow(resource="*"), True),
+        (allow("sqs:ReceiveMessage"), False),
+        (allow(resource=f"{QUEUE}-dead"), False),
+        (allow(resource=QUEUE.upper()), False),  # resources have
+        (allow(resource="arn:aws:sqs:eu-west-1:123456789012:[a]rticles"), False),  # brackets are no wildcard
+        (
+            allow(Condition={"StringEquals": {"aws:SourceAccount": "123456789012"}}),
+            False,
+        ),  # the call says nothing of it
+    ],
+)
+def test_a_statement_allows_what_it_says_and_no_more(statement: dict[str, Any], expected: bool) -> None:
+    assert may(SEND, statement) is expected
+
+
+def test_what_nothing_allows_is_refused_and_a_denial_outweighs_whatever_allows() -> None:
+    deny = {**allow("*", "*"), "Effect": "Deny"}
+
+    assert not may(SEND)
+    assert not may(SEND, allow(), deny)
+    assert not may(SEND, allow(), of_queue=({**deny, "Principal": "*"},))
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [(("file#a",), True), (("file#a", "due#b"), True), (("file#a", "article#b"), False), ((), True)],
+)
+def test_a_table_is_open_where_every_partition_is_one_of_those_named(keys: tuple[str, ...], expected: bool) -> None:
+    held = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["file#*", "due#*"]}}
+
+    ask = Ask("dynamodb:GetItem", TABLE_ARN, {"dynamodb:leadingkeys": keys})
+
+    assert may(ask, allow("dynamodb:GetItem", TABLE_ARN, Condition=held)) is expected
+
+
+def test_a_queue_lets_in_the_rule_that_its_policy_names_and_no_other() -> None:
+    condition = {"ArnEquals": {"aws:SourceArn": "arn:rule/articles"}}
+    lets_in = {**allow(Condition=condition), "Principal": {"Service": "events.amazonaws.com"}}
+    judge = permissions(of_queue=(lets_in,))
+
+    assert judge.service_may("events.amazonaws.com", "arn:rule/articles", SEND)
+    assert not judge.service_may("events.amazonaws.com", "arn:rule/other", SEND)
+    assert not judge.service_may("scheduler.amazonaws.com", "arn:rule/articles", SEND)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        {"Effect": "Allow", "NotAction": "sqs:*", "Resource": "*"},
+        allow(Condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}),
+    ],
+    ids=["NotAction", "IpAddress"],
+)
+def test_what_cannot_be_judged_here_is_said_and_not_guessed(statement: dict[str, Any]) -> None:
+    with pytest.raises(TemplateError, match="the local stack"):
+        may(SEND, statement)
+
+
+def test_a_statement_without_a_resource_is_one_of_a_trust_policy() -> None:
+    [one] = statements({"Statement": {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "x"}}})
+
+    assert (one.resources, one.principals) == (("*",), ("x",))
+
+
+# ── a function and its role ──
+
+CALLS = """
+import boto3, botocore.exceptions, os
+
+def lambda_handler(event, context):
+    try:
+        getattr(boto3.client(event["service"]), event["call"])(**event["params"])
+    except botocore.exceptions.ClientError as error:
+        return {"code": error.response["Error"]["Code"], "message": error.response["Error"]["Message"]}
+    return "done"
+"""
+NAME = "stoppress-Table"
+ITEM = {"pk": {"S": "file#1"}, "sk": {"S": "-"}}
+OTHER = {"pk": {"S": "article#1"}, "sk": {"S": "-"}}
+BUCKET = "stoppress-bucket-123456789012"
+
+
+def said(toy: Toy, allowed: list[Any], service: str, call: str, params: dict[str, Any]) -> Any:
+    bucket = {"Type": "AWS::S3::Bucket"}
+    toy.write({}, {"Table": TABLE, "Bucket": bucket}, Policies=[{"Statement": allowed}])
+    (toy.folder / "functions" / "toy" / "app.py").write_text(CALLS)
+    with toy.running() as stack:
+        stack.client("s3").put_object(Bucket=BUCKET, Key="there", Body=b"")
+        event = {"service": service, "call": call, "params": params}
+        return stack.sources.invoke(stack.functions["Function"], event).payload
+
+
+TO_FILES = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["file#*"]}}
+TABLE_OF_TOY = "arn:aws:dynamodb:eu-west-1:123456789012:table/stoppress-Table"
+WRITES_FILES = allow(["dynamodb:PutItem", "dynamodb:GetItem", "dynamodb:Query"], TABLE_OF_TOY, Condition=TO_FILES)
+
+
+@pytest.mark.parametrize(
+    ("call", "params", "allowed"),
+    [
+        ("put_item", {"TableName": NAME, "Item": ITEM}, True),
+        ("put_item", {"TableName": NAME, "Item": OTHER}, False),
+        ("get_item", {"TableName": NAME, "Key": OTHER}, False),
+        ("delete_item", {"TableName": NAME, "Key": ITEM}, False),
+        ("scan", {"TableName": NAME}, False),
+        ("transact_write_items", {"TransactItems": [{"Put": {"TableName": NAME, "Item": ITEM}}]}, True),
+        ("transact_write_items", {"TransactItems": [{"Delete": {"TableName": NAME, "Key": ITEM}}]}, False),
+        ("batch_get_item", {"RequestItems": {NAME: {"Keys": [ITEM]}}}, False),
+        (
+            "query",
+            {
+                "TableName": NAME,
+                "KeyConditionExpression": "#p = :p AND sk < :s",
+                "ExpressionAttributeNames": {"#p": "pk"},
+                "ExpressionAttributeValues": {":p": {"S": "article#1"}, ":s": {"S": "file#1"}},
+            },
+            False,
+        ),
+    ],
+)
+def test_a_function_reaches_the_partitions_of_its_role_only(
+    toy: Toy, call: str, params: dict[str, Any], allowed: bool
+) -> None:
+    answer = said(toy, [WRITES_FILES], "dynamodb", call, params)
+
+    assert (answer == "done") is allowed, answer
+    if not allowed:
+        assert answer["code"] == "AccessDeniedException"
+        assert "FunctionRole is not authorized to perform: dynamodb:" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("key", "lists", "code"), [("there", False, None), ("absent", False, "AccessDenied"), ("absent", True, "NoSuchKey")]
+)
+def test_who_may_not_list_the_bucket_is_not_told_that_an_object_is_absent(
+    toy: Toy, key: str, lists: bool, code: str | None
+) -> None:
+    reads = [allow("s3:GetObject", f"arn:aws:s3:::{BUCKET}/*")]
+    reads += [allow("s3:ListBucket", f"arn:aws:s3:::{BUCKET}")] if lists else []
+
+    answer = said(toy, reads, "s3", "get_object", {"Bucket": BUCKET, "Key": key})
+
+    assert (answer == "done") if code is None else (answer["code"] == code)
+
+
+def test_a_client_of_a_session_of_its_own_is_judged_too(toy: Toy) -> None:
+    toy.write({}, {"Table": TABLE}, Policies=[])
+    app = CALLS.replace("boto3.client(", "boto3.session.Session().client(")
+    (toy.folder / "functions" / "toy" / "app.py").write_text(app)
+    with toy.running() as stack:
+        event = {"service": "dynamodb", "call": "get_item", "params": {"TableName": NAME, "Key": ITEM}}
+        answer = stack.sources.invoke(stack.functions["Function"], event).payload
+
+        assert answer["code"] == "AccessDeniedException"
+        assert stack.wire.guard.refused == [
+            f"FunctionRole does not allow dynamodb:GetItem on {TABLE_OF_TOY} (dynamodb:leadingkeys file#1)"
+        ]
+
+
+def test_a_managed_policy_of_aws_is_known_by_its_arn(toy: Toy) -> None:
+    toy.write({}, {"Table": TABLE}, Policies=["AmazonDynamoDBFullAccess"])
+    (toy.folder / "functions" / "toy" / "app.py").write_text(CALLS)
+    with toy.running() as stack:
+        event = {"service": "dynamodb", "call": "get_item", "params": {"TableName": NAME, "Key": ITEM}}
+        assert stack.sources.invoke(stack.functions["Function"], event).payload == "done"
+
+
+def test_a_managed_policy_that_nobody_knows_is_refused(toy: Toy) -> None:
+    toy.write({}, {}, Policies=["arn:aws:iam::aws:policy/Imagined"])
+
+    with pytest.raises(TemplateError, match="managed policy"), toy.running():
+        pass

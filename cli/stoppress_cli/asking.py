@@ -61,7 +61,7 @@ class Guard:
         return [Ask(f"{service}:{operation}", "*")]  # not taught: only who may do it everywhere may do it here
 
     def _of_bucket(self, operation: str, params: Json) -> list[Ask]:
-        bucket = f"arn:aws:s3:::{params['Bucket']}"
+        bucket = f"arn:aws:s3:::{params.get('Bucket', '')}"
         match operation:
             case "GetObject" | "HeadObject":
                 asks = [Ask("s3:GetObject", f"{bucket}/{params['Key']}")]

@@ -80,14 +80,26 @@ def uncounted() -> Iterator[None]:
 
 
 class Wire:
-    """What the running stack hooks onto every call: `running` is the function that runs, or None."""
+    """What the running stack hooks onto every call.
+
+    `running` is the function that runs in this thread, or None: a client elsewhere in the process is nobody's function.
+    """
 
     def __init__(self, guard: Guard, dynamodb_url: str | None = None) -> None:
         self.guard = guard
         self.meter = meter.Meter()
         self.faults: list[Fault] = []
-        self.running: str | None = None
+        self._local = threading.local()
         self._dynamodb_elsewhere = dynamodb_url is not None
+
+    @property
+    def running(self) -> str | None:
+        """The function whose calls this thread makes."""
+        return getattr(self._local, "running", None)
+
+    @running.setter
+    def running(self, function: str | None) -> None:
+        self._local.running = function
 
     @contextmanager
     def attached(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 import errno
 import html
+import re
 import signal
 import socket
 import threading
@@ -11,6 +12,7 @@ from typing import Any
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from botocore.exceptions import ClientError
+from werkzeug.http import is_resource_modified
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from stoppress_cli.gateway import Answer, Request
@@ -20,7 +22,8 @@ from stoppress_cli.wire import LOCK, uncounted
 TICK_S = 1.0
 
 _REASONS = {200: "OK", 304: "Not Modified", 404: "Not Found"}
-_KEPT = {"ContentType": "content-type", "ContentEncoding": "content-encoding", "CacheControl": "cache-control"}
+# What a file is served with, as by S3.
+_KEPT = re.compile(r"content-type|content-encoding|cache-control|etag|last-modified|x-amz-(meta-.*|version-id)")
 
 
 class PortInUse(OSError):
@@ -148,12 +151,9 @@ class Server:
                 found = client.get_object(Bucket=bucket, Key=key)
             except ClientError:
                 return Answer(404, {"content-type": "text/plain"}, f"no file {name} of {own or 'any site'}\n".encode())
-            headers = {header: found[given] for given, header in _KEPT.items() if found.get(given)}
-            headers |= {
-                "etag": found["ETag"],
-                "last-modified": found["ResponseMetadata"]["HTTPHeaders"]["last-modified"],
-            }
-            if found["ETag"] in request.headers.get("if-none-match", "").replace("W/", ""):
+            given = found["ResponseMetadata"]["HTTPHeaders"]
+            headers = {name: given[name] for name in given if _KEPT.fullmatch(name)}
+            if not is_resource_modified(_conditions(request), given["etag"], last_modified=given["last-modified"]):
                 return Answer(304, headers, b"")
             return Answer(200, headers, found["Body"].read())
 
@@ -163,6 +163,14 @@ class _Quiet(WSGIRequestHandler):
         """Says errors only; what the functions print goes to --log."""
         if type == "error":
             super().log(type, message, *args)
+
+
+def _conditions(request: Request) -> WSGIEnvironment:
+    """The conditions of a request, as werkzeug reads them."""
+    given = {name: request.headers.get(name) for name in ("if-none-match", "if-modified-since")}
+    return {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in given.items() if value} | {
+        "REQUEST_METHOD": request.method
+    }
 
 
 def _home(keys: list[str]) -> Answer:

@@ -12,9 +12,10 @@ PIP_INSTALL := .venv/bin/python -m pip install --quiet --disable-pip-version-che
 # Made after what they stand for succeeded; a changed lock or pyproject.toml makes them old.
 INSTALLED := .venv/installed
 INSTALLED_DEV := .venv/installed-dev
+INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play test large lint types format lock clean
+.PHONY: help install demo play test build cold large lint types format lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -29,16 +30,28 @@ play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=… na
 	@test -n "$(SCENARIO)" || { echo "Which scenario? make play SCENARIO=path/to/file.jsonl" >&2; exit 2; }
 	@.venv/bin/stoppress play "$(SCENARIO)" --out "$(OUT)"
 
-test: lint types ## run everything that has to hold: lint, types, tests
+# 69: this machine cannot build, which skips the tests of what is built.
+test: lint types ## run everything that has to hold: lint, types, tests of the code and of what SAM builds
+	@.ci/build && .ci/build native || test $$? -eq 69
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal
+
+build: | .venv/bin/pip ## build with SAM what is deployed, into .aws-sam/build (with the pinned SAM CLI, in .venv/sam)
+	@.ci/build
+	@echo "Built: .aws-sam/build"
+
+cold: $(INSTALLED_DEV) ## measure the cold start of each built function, two minutes long
+	@.venv/bin/python -m tests.artifact.cold_starts
 
 large: $(INSTALLED_DEV) ## play a year: ten thousand articles through the whole stack, some minutes long
 	@.venv/bin/python -m tests.large_run
 
-lint: $(INSTALLED_DEV) ## check style, and the template against CloudFormation's rules
+lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style, and template and workflows for form and security
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
-	.venv/bin/cfn-lint template.yaml
+	.venv/bin/cfn-lint template.yaml .github/deploy-role.yaml
+	.ci/lint-security template.yaml .github/deploy-role.yaml
+	.venv/linters/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	.venv/linters/bin/zizmor --offline --quiet .github/workflows
 
 types: $(INSTALLED_DEV) ## check types, strictly
 	.venv/bin/mypy
@@ -49,14 +62,18 @@ format: $(INSTALLED_DEV) ## put the code into form, and mend what can be mended 
 
 # One list for Python 3.11 to 3.13 on Linux and macOS. The layer's is its part that the functions import, without what the
 # runtime brings (boto3 and below: 19 MB that every cold start would carry).
-COMPILE := .venv/bin/uv pip compile pyproject.toml --quiet --upgrade --no-emit-index-url --no-emit-find-links \
+COMPILE := .venv/bin/uv pip compile --quiet --upgrade --no-emit-index-url --no-emit-find-links \
 	--annotation-style line --custom-compile-command "make lock"
-lock: | .venv/bin/pip ## pin the newest versions that fit, for development and for the Lambda layer
+lock: | .venv/bin/pip ## pin the newest versions that fit, for development, for the Lambda layer and for the tools that build it
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(COMPILE) --extra dev --universal --python-version 3.11 --output-file requirements.lock
-	$(COMPILE) --constraint requirements.lock --python-version 3.13 --python-platform aarch64-unknown-linux-gnu \
+	$(COMPILE) pyproject.toml --extra dev --universal --python-version 3.11 --output-file requirements.lock
+	$(COMPILE) .ci/linters.in --universal --python-version 3.11 --output-file .ci/linters.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --python-version 3.13 --python-platform aarch64-unknown-linux-gnu \
 		--no-annotate $(foreach name,boto3 botocore s3transfer python-dateutil six,--no-emit-package $(name)) \
 		--output-file shared/requirements.txt
+	echo aws-sam-cli | $(COMPILE) --universal --python-version 3.11 --output-file .ci/sam.lock - >/dev/null
+	printf '%s\n' awslambdaric boto3 | $(COMPILE) --constraint requirements.lock --python-version 3.13 \
+		--python-platform x86_64-unknown-linux-gnu --no-annotate --output-file .ci/runtime.lock - >/dev/null
 
 clean: ## remove .venv and everything else that is made
 	rm -rf .venv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis out
@@ -79,3 +96,10 @@ $(INSTALLED_DEV): pyproject.toml requirements.lock | .venv/bin/pip
 	@echo "Installing what the checks and tests need into .venv, a minute at most the first time ..."
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $(INSTALLED) $@
+
+# An environment of their own: checkov wants other versions of boto3 and much else than the tests.
+$(INSTALLED_LINTERS): .ci/linters.lock | .venv/bin/pip
+	@echo "Installing the linters of template and workflows into .venv/linters, a minute at most the first time ..."
+	@.venv/bin/python -m venv .venv/linters
+	@.venv/linters/bin/python -m pip install --quiet --disable-pip-version-check --requirement .ci/linters.lock
+	@touch $@

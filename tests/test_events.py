@@ -11,109 +11,73 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import md5
 from pathlib import Path
-from typing import Any
 
 import pytest
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from stoppress.article import from_message, to_message
 from stoppress.contract import read_delivery
-from stoppress.files import Mark, NewsEntry
+from stoppress.files import Mark
 from stoppress.instants import parse
-from stoppress.places import Place, Series, Used
 from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import mark_item, news_item, read_news_place, series_item
+from stoppress.records import mark_item, read_news_place
 from stoppress.signatures import verify_standard
-from stoppress.site import Site, read_site
-from stoppress_cli import files, patterns, queues
+from stoppress_cli import patterns, queues
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.functions import Result
 from stoppress_cli.gateway import Request, event as gateway_event
 from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, REGION, STACK_NAME
+from stoppress_cli.template import ACCOUNT, REGION
+from tests.event_files import (
+    ANNOUNCED,
+    CHANGED,
+    EVENTS,
+    HOST,
+    NEWS,
+    POLL,
+    RECORD,
+    REWRITES,
+    ROLL,
+    ROOT,
+    SECRET,
+    SHARD,
+    SITES,
+    STREAM,
+    WEBHOOK,
+    WINDOW,
+    apply,
+    first_site,
+    first_site_stack,
+    function_of,
+    items,
+    objects,
+    on_queue,
+    plain,
+    put,
+    put_news,
+    read,
+)  # fmt: skip
 
-ROOT = Path(__file__).parents[1]
-EVENTS = ROOT / "events"
-HOST, FEED, SECRET = "www.example.com", "https://www.example.com/rss.xml", "whsec_c3RvcHByZXNz"
-SHARD, NEWS = f"{HOST}/sitemap-2026-11.xml", f"{HOST}/sitemap-news.xml"
-SITES = f"/stoppress/{STACK_NAME}/sites/"
+FEED = "https://www.example.com/rss.xml"
 MINUTE = timedelta(minutes=1)
-
-WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED = sorted(
-    path.name for path in EVENTS.glob("[0-9]*.json")
-)
-
-
-def read(name: str) -> Any:
-    return json.loads((EVENTS / name).read_text())
 
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
-    """The template's stack with its first site; nothing runs by itself."""
-    with Stack(
-        ROOT / "template.yaml", {"Feed": FEED}, first_site=True, start=datetime(2026, 11, 20, 7, tzinfo=UTC)
-    ) as made:
-        made.client("secretsmanager").put_secret_value(
-            SecretId=f"{made.variable('SECRETS_PATH')}/cms", SecretString=SECRET
-        )
+    with first_site_stack(FEED, datetime(2026, 11, 20, 7, tzinfo=UTC)) as made:
         yield made
 
 
 def fed(stack: Stack, name: str, at: datetime) -> Result:
-    """What a file's function, which is the end of its name, makes of it at an instant."""
+    """What a file's function makes of it at an instant."""
     stack.clock.move(at)
-    function = name.removesuffix(".json").rpartition("-")[2]
-    logical = "".join(word.capitalize() for word in function.split("_"))
-    result = stack.sources.invoke(stack.functions[logical], read(name))
+    result = stack.sources.invoke(stack.functions[function_of(name)], read(name))
     assert result.error is None, result.error
     return result
 
 
-def on_queue(stack: Stack, logical: str) -> list[str]:
-    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-{logical}"
-    return [str(message.body) for message in queues.queue(arn)._messages]
-
-
-def items(stack: Stack) -> dict[str, list[dict[str, Any]]]:
-    """The table's items by the first word of their keys."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for item in stack.client("dynamodb").scan(TableName=stack.variable("TABLE_NAME"))["Items"]:
-        plain = _plain(item)
-        found.setdefault(plain["pk"].partition("#")[0], []).append(plain)
-    return found
-
-
-def objects(stack: Stack) -> dict[str, bytes]:
-    return {file.key: file.body for file in files.read(stack)}
-
-
-def applied(stack: Stack, name: str = STREAM) -> list[str]:
-    """Put the table into the state that a file's stream records tell of; the partitions they name."""
-    client, table = stack.client("dynamodb"), stack.variable("TABLE_NAME")
-    for change in (record["dynamodb"] for record in read(name)["Records"]):
-        if "NewImage" in change:
-            client.put_item(TableName=table, Item=change["NewImage"])
-        else:
-            client.delete_item(TableName=table, Key=change["Keys"])
-    return [record["dynamodb"]["Keys"]["pk"]["S"] for record in read(name)["Records"]]
-
-
-def first_site(stack: Stack) -> Site:
-    value = stack.client("ssm").get_parameter(Name=SITES + HOST)["Parameter"]
-    return read_site(value["Value"], value["Version"])
-
-
-def _plain(item: dict[str, Any]) -> dict[str, Any]:
-    return {name: TypeDeserializer().deserialize(value) for name, value in item.items()}
-
-
-def _put(stack: Stack, *put: dict[str, Any]) -> None:
-    for item in put:
-        stack.client("dynamodb").put_item(
-            TableName=stack.variable("TABLE_NAME"),
-            Item={name: TypeSerializer().serialize(value) for name, value in item.items()},
-        )
+def applied(stack: Stack) -> list[str]:
+    """Put the table into the state that the stream's file tells of; the partitions it names."""
+    return apply(stack, read(STREAM))
 
 
 def _millis(milliseconds: str | int) -> datetime:
@@ -291,7 +255,7 @@ def test_the_streams_images_are_the_items_that_recording_writes(stack: Stack) ->
     fed(stack, RECORD, sent + timedelta(seconds=1))
     recorded = items(stack)["file"]
     inserted = [record["dynamodb"]["NewImage"] for record in read(STREAM)["Records"] if record["eventName"] == "INSERT"]
-    images = [_plain(image) for image in inserted]
+    images = [plain(image) for image in inserted]
     assert sorted(images, key=str) == sorted(recorded, key=str)
     for image in images:
         if "title" in image:
@@ -342,12 +306,7 @@ def test_the_named_files_are_messages_as_stoppress_writes_them() -> None:
 
 def test_a_schedule_takes_out_what_is_48_hours_old_at_that_second(stack: Stack) -> None:
     at = parse(read(ROLL)["time"])
-    place = Place("news", 1, 300)
-    kept = [
-        news_item(HOST, place, NewsEntry(f"https://{HOST}/{path}", path, at - timedelta(hours=48) + after))
-        for path, after in (("expired", timedelta()), ("fresh", timedelta(seconds=1)))
-    ]
-    _put(stack, *kept, series_item(HOST, Series("news", (Used(2, 600),))) | {"rev": 1})
+    put_news(stack, {"expired": at - WINDOW, "fresh": at - WINDOW + timedelta(seconds=1)})
     fed(stack, ROLL, at)
 
     assert [item["loc"] for item in items(stack)["file"]] == [f"https://{HOST}/fresh"]
@@ -358,7 +317,7 @@ def test_a_schedule_takes_out_what_is_48_hours_old_at_that_second(stack: Stack) 
 
 def test_a_changed_parameter_has_its_sites_files_written_again(stack: Stack) -> None:
     applied(stack)
-    _put(stack, mark_item(HOST, Mark("sitemap-2026-11.xml", parse(read(CHANGED)["time"]), 3, 500, "digest")))
+    put(stack, mark_item(HOST, Mark("sitemap-2026-11.xml", parse(read(CHANGED)["time"]), 3, 500, "digest")))
     fed(stack, CHANGED, parse(read(CHANGED)["time"]))
     sent = [read_rewrite(body) for body in on_queue(stack, "RewritesQueue")]
     assert [(work.site, work.file, work.config_version) for work in sent] == [

@@ -209,8 +209,8 @@ def test_every_requirement_is_locked() -> None:
 
 
 def test_the_lock_names_no_place_that_packages_come_from() -> None:
-    for name in ("requirements.lock", "shared/requirements.txt"):
-        assert not re.search(r"://|^-", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+    for path in (ROOT / "requirements.lock", ROOT / "shared/requirements.txt", *(ROOT / ".ci").glob("*.lock")):
+        assert not re.search(r"://|^-", path.read_text(encoding="utf-8"), re.MULTILINE), path
 
 
 def test_no_file_has_a_path_of_the_machine_it_was_written_on() -> None:

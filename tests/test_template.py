@@ -121,7 +121,7 @@ def test_a_statement_held_to_some_partitions_allows_no_action_that_names_none() 
 
 @pytest.mark.parametrize("name", sorted(of_type("AWS::Lambda::EventSourceMapping")))
 def test_an_event_source_reports_the_records_that_failed_and_only_those_return(name: str) -> None:
-    assert RESOURCES[name]["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert RESOURCES[name]["Properties"].get("FunctionResponseTypes") == ["ReportBatchItemFailures"]
 
 
 def test_the_stream_is_read_from_its_beginning_filtered_to_files_and_gives_up_into_a_queue() -> None:
@@ -182,7 +182,8 @@ def test_whatever_is_invoked_asynchronously_has_a_place_for_its_failures() -> No
     assert configured.keys() == scheduled.keys() | by_rule
     for config in configured.values():
         assert queue_of(config["DestinationConfig"]["OnFailure"]["Destination"])
-    for schedule in scheduled.values():
+    for name, schedule in scheduled.items():
+        assert "DeadLetterConfig" in schedule["Target"], name
         assert queue_of(schedule["Target"]["DeadLetterConfig"]["Arn"])
 
 
@@ -220,9 +221,13 @@ def test_names_that_an_account_has_once_carry_the_name_of_the_stack() -> None:
         assert says(properties["Name"], "${AWS::StackName}"), name
 
 
-@pytest.mark.parametrize("name", ["Table", "Bucket", "BucketPolicy"])
-def test_deleting_the_stack_leaves_what_the_newsroom_cannot_make_again(name: str) -> None:
-    assert RESOURCES[name]["DeletionPolicy"] == "Retain"
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    # A first deployment that fails takes its empty table with it; a bucket with files in it cannot go.
+    [("Table", "RetainExceptOnCreate"), ("Bucket", "Retain"), ("BucketPolicy", "Retain")],
+)
+def test_deleting_the_stack_leaves_what_the_newsroom_cannot_make_again(name: str, policy: str) -> None:
+    assert RESOURCES[name]["DeletionPolicy"] == policy
     assert RESOURCES[name]["UpdateReplacePolicy"] == "Retain"
 
 
@@ -238,7 +243,7 @@ def test_the_table_can_be_restored_forgets_what_it_should_and_is_encrypted() -> 
 
 def test_the_bucket_is_private_encrypted_and_spoken_to_over_tls_only() -> None:
     bucket = RESOURCES["Bucket"]["Properties"]
-    [deny] = RESOURCES["BucketPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    deny = RESOURCES["BucketPolicy"]["Properties"]["PolicyDocument"]["Statement"][0]
     blocked = {"BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"}
 
     assert bucket["PublicAccessBlockConfiguration"] == dict.fromkeys(blocked, True)
@@ -247,14 +252,21 @@ def test_the_bucket_is_private_encrypted_and_spoken_to_over_tls_only() -> None:
     assert (deny["Effect"], deny["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
 
 
-def test_every_dead_letter_queue_and_the_failures_have_an_alarm() -> None:
-    watched = {
-        dimension["Value"]["Fn::GetAtt"][0]
-        for alarm in of_type("AWS::CloudWatch::Alarm").values()
-        for dimension in alarm["Dimensions"]
-        if dimension["Name"] == "QueueName"
-    }
+def test_every_dead_letter_queue_and_the_failures_have_an_alarm_and_what_waits_too_long_in_the_others() -> None:
+    watched: dict[str, set[str]] = {}
+    for alarm in of_type("AWS::CloudWatch::Alarm").values():
+        if alarm["Namespace"] == "AWS/SQS":
+            [dimension] = alarm["Dimensions"]
+            watched.setdefault(alarm["MetricName"], set()).add(dimension["Value"]["Fn::GetAtt"][0])
     queues = of_type("AWS::SQS::Queue")
     consumed = {name for name, queue in queues.items() if "RedrivePolicy" in queue}
 
-    assert watched == queues.keys() - consumed
+    assert watched == {
+        "ApproximateNumberOfMessagesVisible": queues.keys() - consumed,
+        "ApproximateAgeOfOldestMessage": consumed,
+    }
+
+
+def test_every_alarm_goes_to_the_topic_that_the_on_call_hears() -> None:
+    for name, alarm in of_type("AWS::CloudWatch::Alarm").items():
+        assert alarm["AlarmActions"] == [{"Ref": "Alarms"}], name

@@ -208,6 +208,26 @@ NOTICED: dict[str, tuple[Edit, Callable[[], object]]] = {
             "RewriteSitemapsChangedPartitions"
         ),
     ),
+    "a role reaches every partition of the table": (
+        lambda resources: properties(resources, "RecordArticleRole")["Policies"][0]["PolicyDocument"]["Statement"][
+            -1
+        ].pop("Condition"),
+        test_template.test_every_statement_on_the_tables_items_is_held_to_some_partitions,
+    ),
+    "a role reads every secret of the account": (
+        lambda resources: properties(resources, "ReceiveWebhookRole")["Policies"][0]["PolicyDocument"]["Statement"][
+            2
+        ].update(
+            Resource={"Fn::Sub": "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:*"}
+        ),
+        test_template.test_a_statement_reaches_what_is_the_stacks_and_nothing_of_its_neighbours,
+    ),
+    "the alarm on late files looks at another function": (
+        lambda resources: properties(resources, "RewritesLateAlarm").update(
+            Dimensions=[{"Name": "FunctionName", "Value": {"Ref": "RollWindow"}}]
+        ),
+        test_template.test_what_is_late_is_the_function_that_follows_the_stream,
+    ),
     "a queue hides a message for hardly longer than its function may take": (
         lambda resources: properties(resources, "RewritesQueue").update(VisibilityTimeout=60),
         test_template.test_a_queue_hides_a_message_for_six_times_as_long_as_its_function_may_take,

@@ -109,6 +109,23 @@ def test_no_statement_reaches_every_resource_but_where_aws_knows_no_narrower_one
     assert reaching == ANY_RESOURCE
 
 
+def test_every_statement_on_the_tables_items_is_held_to_some_partitions() -> None:
+    for role, statement in statements():
+        if any(action.startswith("dynamodb:") for action in as_list(statement["Action"])):
+            followed = "Stream" in json.dumps(statement["Resource"]) or statement["Resource"] == "*"
+            assert followed or says(statement.get("Condition", {}), "dynamodb:LeadingKeys"), (
+                f"{role}: {statement['Sid']}"
+            )
+
+
+def test_a_statement_reaches_what_is_the_stacks_and_nothing_of_its_neighbours() -> None:
+    for role, statement in statements():
+        for resource in as_list(statement["Resource"]):
+            own = "Fn::GetAtt" in resource or "Ref" in resource if isinstance(resource, dict) else False
+            named = says(resource, "${AWS::StackName}/") or says(resource, "${Bucket.Arn}")
+            assert own or named or (role, *as_list(statement["Action"])) in ANY_RESOURCE, f"{role}: {resource}"
+
+
 def test_a_statement_held_to_some_partitions_allows_no_action_that_names_none() -> None:
     for role, statement in statements():
         for operator, condition in statement.get("Condition", {}).items():
@@ -213,6 +230,24 @@ def test_what_stoppress_announces_on_the_bus_does_not_come_back_as_an_article() 
     assert rule["EventPattern"] == {"detail-type": [{"prefix": "article."}]}
 
 
+def test_what_is_late_is_the_function_that_follows_the_stream() -> None:
+    [late] = [alarm for alarm in of_type("AWS::CloudWatch::Alarm").values() if alarm["MetricName"] == "IteratorAge"]
+    mappings = of_type("AWS::Lambda::EventSourceMapping").values()
+    [stream] = [mapping for mapping in mappings if mapping["EventSourceArn"] == {"Fn::GetAtt": ["Table", "StreamArn"]}]
+
+    assert late["Dimensions"] == [{"Name": "FunctionName", "Value": stream["FunctionName"]}]
+
+
+def test_metrics_and_the_alarms_on_them_are_the_stacks_own() -> None:
+    own = {"Fn::Sub": "Stoppress/${AWS::StackName}"}
+    counted = {json.dumps(function["Environment"]["Variables"]["POWERTOOLS_METRICS_NAMESPACE"])
+               for function in of_type("AWS::Lambda::Function").values()}  # fmt: skip
+    watched = [alarm["Namespace"] for alarm in of_type("AWS::CloudWatch::Alarm").values()]
+
+    assert counted == {json.dumps(own)}
+    assert all(name == own or name.startswith("AWS/") for name in watched)
+
+
 def test_names_that_an_account_has_once_carry_the_name_of_the_stack() -> None:
     named = of_type(
         "AWS::Scheduler::Schedule", "AWS::Events::EventBus", "AWS::SSM::Parameter", "AWS::SecretsManager::Secret"
@@ -231,12 +266,14 @@ def test_deleting_the_stack_leaves_what_the_newsroom_cannot_make_again(name: str
     assert RESOURCES[name]["UpdateReplacePolicy"] == "Retain"
 
 
-def test_the_table_can_be_restored_forgets_what_it_should_and_is_encrypted() -> None:
+def test_the_table_can_be_restored_and_forgets_what_it_should() -> None:
     table = RESOURCES["Table"]["Properties"]
 
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
-    assert table["SSESpecification"] == {"SSEEnabled": True}
+    assert (
+        "SSESpecification" not in table
+    )  # DynamoDB's own key encrypts it at no price; a key in KMS is paid by request
     assert table["BillingMode"] == "PAY_PER_REQUEST"
     assert table["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
 

@@ -1,4 +1,4 @@
-"""The command line: `stoppress play`, `up`, `demo`. What a command needs is imported when it runs."""
+"""The command line: `stoppress play`, `up`, `demo`, `check`. What a command needs is imported when it runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -77,6 +77,33 @@ def demo(
     from stoppress_cli.commands import run_demo
 
     raise typer.Exit(run_demo(once, host, port, log, template))
+
+
+@app.command()
+def check(
+    target: Annotated[
+        str, typer.Argument(help="Folder of sitemaps, one file, or the URL of an index, a sitemap or a robots.txt.")
+    ],
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="Where the files of the folder stand, e.g. https://www.example.com/.", show_default=False),
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(help="The instant to judge by, ISO 8601; else this machine's clock.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    each_max: Annotated[int, typer.Option("--max", help="Findings shown of each kind in each file.", min=1)] = 20,
+    errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
+) -> None:
+    """Check published sitemaps, anybody's, against the protocol and what the engines document.
+
+    Exit code 0: nothing found; 1: findings; 2: there is nothing that could be checked.
+    """
+    from stoppress_cli.checking.command import check as check_target
+
+    code = check_target(target, base_url, now, as_json=as_json, each_max=each_max, errors_only=errors_only)
+    raise typer.Exit(code)
 
 
 def main() -> None:

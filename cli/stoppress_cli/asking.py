@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from stoppress_cli.permissions import Ask, Permissions
 from stoppress_cli.resources import Resource
-from stoppress_cli.template import ACCOUNT, REGION, Json
+from stoppress_cli.template import ACCOUNT, REGION, Json, TemplateError
 
 _PARTS = {"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Put": "PutItem", "Update": "UpdateItem"}
 _LEADING_KEYS = "dynamodb:leadingkeys"
@@ -101,8 +101,14 @@ class Guard:
     def _queried(self, params: Json) -> list[Json]:
         name = self._partition_keys.get(params["TableName"], "")
         spelt = {name, *(alias for alias, meant in params.get("ExpressionAttributeNames", {}).items() if meant == name)}
-        equal = re.findall(r"(#?\w+)\s*=\s*(:\w+)", params["KeyConditionExpression"])
-        return [{name: params["ExpressionAttributeValues"][value]} for left, value in equal if left in spelt]
+        sides = [pair.split("=") for pair in re.findall(r"[#:\w]+\s*=\s*[#:\w]+", params["KeyConditionExpression"])]
+        pairs = [(left.strip(), right.strip()) for left, right in sides]
+        values = [value for left, right in pairs for key, value in ((left, right), (right, left)) if key in spelt]
+        if not values:  # IAM holds ForAllValues of no keys at all for true: what is not understood must not pass
+            raise TemplateError(
+                f"the local stack finds no partition in {params['KeyConditionExpression']!r}; teach it in asking.py"
+            )
+        return [{name: params["ExpressionAttributeValues"][value]} for value in values]
 
 
 def _arn(service: str, rest: str) -> str:

@@ -60,6 +60,8 @@ def statements(document: Mapping[str, Any]) -> list[Statement]:
             raise TemplateError(
                 f"a policy says {unknown[0]}, which the local stack cannot judge; write it with Action and Resource"
             )
+        if "${aws:" in json.dumps(written):
+            raise TemplateError("a policy has a policy variable (${aws:…}), which the local stack cannot judge")
         principal = written.get("Principal", {})
         principals = ["*"] if principal == "*" else [name for names in principal.values() for name in _list(names)]
         found.append(
@@ -146,18 +148,15 @@ def _of(resources: Iterable[Resource], kind: str) -> list[Resource]:
 
 def _role(resource: Resource) -> Role:
     properties = resource.properties
-    trusts = [
-        principal
-        for statement in statements(properties["AssumeRolePolicyDocument"])
-        if statement.allows
-        for principal in statement.principals
-    ]
-    said = [
-        statement for policy in properties.get("Policies", []) for statement in statements(policy["PolicyDocument"])
-    ]
+    said = statements(properties["AssumeRolePolicyDocument"])
+    assume = Ask("sts:AssumeRole", "*")
+    concerned = [statement for statement in said if statement.concerns(assume)]
+    refused = {principal for statement in concerned if not statement.allows for principal in statement.principals}
+    trusts = [principal for statement in concerned for principal in statement.principals if principal not in refused]
+    own = [statement for policy in properties.get("Policies", []) for statement in statements(policy["PolicyDocument"])]
     for arn in properties.get("ManagedPolicyArns", []):
-        said += statements(_managed(str(arn)))
-    return Role(resource.logical, resource.arn, tuple(trusts), tuple(said))
+        own += statements(_managed(str(arn)))
+    return Role(resource.logical, resource.arn, tuple(trusts), tuple(own))
 
 
 @functools.cache

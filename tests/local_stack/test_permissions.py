@@ -67,6 +67,19 @@ def test_a_statement_allows_what_it_says_and_no_more(statement: dict[str, Any], 
     assert may(SEND, statement) is expected
 
 
+def test_a_role_is_trusted_to_those_that_may_take_it_on() -> None:
+    tag = {"Effect": "Allow", "Action": "sts:TagSession", "Principal": {"Service": "lambda.amazonaws.com"}}
+    take = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": ["a", "b"]}}
+    deny = {"Effect": "Deny", "Action": "sts:*", "Principal": {"Service": "b"}}
+    document = {"Statement": [tag, take, deny]}
+    made = Permissions([Resource("Role", "AWS::IAM::Role", "role", ROLE, {"AssumeRolePolicyDocument": document})])
+
+    role = made.role(ROLE)
+
+    assert role is not None
+    assert role.trusts == ("a",)
+
+
 def test_what_nothing_allows_is_refused_and_a_denial_outweighs_whatever_allows() -> None:
     deny = {**allow("*", "*"), "Effect": "Deny"}
 
@@ -102,8 +115,9 @@ def test_a_queue_lets_in_the_rule_that_its_policy_names_and_no_other() -> None:
     [
         {"Effect": "Allow", "NotAction": "sqs:*", "Resource": "*"},
         allow(Condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}),
+        allow(resource="arn:aws:s3:::bucket/${aws:username}/*"),
     ],
-    ids=["NotAction", "IpAddress"],
+    ids=["NotAction", "IpAddress", "variable"],
 )
 def test_what_cannot_be_judged_here_is_said_and_not_guessed(statement: dict[str, Any]) -> None:
     with pytest.raises(TemplateError, match="the local stack"):
@@ -167,6 +181,15 @@ WRITES_FILES = allow(["dynamodb:PutItem", "dynamodb:GetItem", "dynamodb:Query"],
                 "KeyConditionExpression": "#p = :p AND sk < :s",
                 "ExpressionAttributeNames": {"#p": "pk"},
                 "ExpressionAttributeValues": {":p": {"S": "article#1"}, ":s": {"S": "file#1"}},
+            },
+            False,
+        ),
+        (
+            "query",
+            {
+                "TableName": NAME,
+                "KeyConditionExpression": ":p = pk",
+                "ExpressionAttributeValues": {":p": {"S": "article#1"}},
             },
             False,
         ),

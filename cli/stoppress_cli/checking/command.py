@@ -1,0 +1,95 @@
+"""`stoppress check`: what is to be checked, lines or JSON out, the exit code."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from stoppress_cli.checking import checker
+from stoppress_cli.checking.fetching import fetching
+from stoppress_cli.checking.findings import Finding, Findings
+from stoppress_cli.checking.folders import Unreadable, collect
+from stoppress_cli.checking.rulebook import Severity
+
+CLEAN, FOUND, UNREADABLE = 0, 1, 2
+
+_STYLES = {"error": "red", "warning": "yellow"}
+
+
+def check(
+    target: str, base_url: str | None, now: str | None, *, as_json: bool, each_max: int, errors_only: bool
+) -> int:
+    """Checks a folder, a file or a URL and prints what it found. Returns the exit code."""
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
+    errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+    severities: frozenset[Severity] = frozenset({"error"} if errors_only else {"error", "warning"})
+    findings = Findings(each_max, severities)
+    notes: list[str] = []
+    try:
+        instant = _instant(now)
+        if target.lower().startswith(("http://", "https://")):
+            with fetching(findings, notes) as fetcher:
+                checked = checker.check([fetcher.first(target)], findings, instant, is_all=False, follow=fetcher.follow)
+        else:
+            collected = collect(Path(target), base_url)
+            notes = collected.notes
+            checked = checker.check(collected.sources, findings, instant, is_all=collected.is_all)
+    except (Unreadable, OSError) as error:
+        errors.print(f"stoppress: {error}", markup=False)
+        return UNREADABLE
+    for note in notes:
+        errors.print(f"stoppress: {note}", markup=False)
+    if as_json:
+        sys.stdout.write(json.dumps(_report(findings), ensure_ascii=False, indent=2) + "\n")
+    else:
+        _print(console, findings, checked)
+    return FOUND if findings else CLEAN
+
+
+def _instant(now: str | None) -> datetime:
+    if now is None:
+        return datetime.now(UTC)
+    try:
+        given = datetime.fromisoformat(now.strip())
+    except ValueError:
+        raise Unreadable(f"--now {now!r} is no ISO 8601 instant such as 2026-11-20T08:00:00Z") from None
+    return given if given.tzinfo else given.replace(tzinfo=UTC)
+
+
+def _report(findings: Findings) -> dict[str, object]:
+    report: dict[str, object] = {"findings": [_row(found) for found in findings]}
+    if findings.omitted:
+        report["omitted"] = dict(findings.omitted)
+    return report
+
+
+def _row(found: Finding) -> dict[str, object]:
+    return {
+        "rule": found.rule.id,
+        "name": found.rule.name,
+        "severity": found.rule.severity,
+        "file": found.file,
+        "line": found.line,
+        "message": found.message,
+        "source": found.rule.source,
+    }
+
+
+def _print(console: Console, findings: Findings, checked: checker.Checked) -> None:
+    for found in findings:
+        where = f"{found.file}:{found.line}" if found.line else found.file
+        console.print(f"{where}: ", end="", markup=False)
+        console.print(found.rule.severity, end="", style=_STYLES[found.rule.severity])
+        console.print(f" {found.rule.id} {found.message}", markup=False)
+    counts = findings.counts()
+    if counts:
+        console.print()
+    for rule, count in counts.items():
+        console.print(f"{count:>7,}  {rule.id:<6} {rule.name:<24} {rule.text} ({rule.source})", markup=False)
+    if left := sum(findings.omitted.values()):
+        console.print(f"{left:,} more of the same are not shown; --max shows more", markup=False)
+    total = sum(counts.values())
+    said = f"{total:,} findings" if total else "no findings"
+    console.print(f"{len(checked.files):,} files, {checked.urls:,} URLs, {said}", markup=False)

@@ -1,0 +1,151 @@
+"""The files of a URL: one, or all that an index or a robots.txt at this URL names on the same host."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from stoppress.files import BYTES_MAX
+from stoppress_cli.checking.checker import named_in
+from stoppress_cli.checking.findings import Findings, shown
+from stoppress_cli.checking.folders import Unreadable
+from stoppress_cli.checking.one_pass import Facts
+from stoppress_cli.checking.reading import CHUNK_BYTES, Source
+from stoppress_cli.checking.values import Place, place_of
+
+USER_AGENT = "Stoppress/1 (sitemap validator)"
+FILES_MAX = 500
+REDIRECTS_MAX = 5
+CONNECT_SECONDS_MAX = 10.0
+READ_SECONDS_MAX = 30.0
+FILE_SECONDS_MAX = 120.0
+RUN_SECONDS_MAX = 1_800.0
+_REDIRECTS = {301, 302, 303, 307, 308}
+_KEPT_HEADERS = {"content-type", "content-encoding", "cache-control"}
+
+
+@dataclass
+class _Fetched:
+    """An answer: its status, headers, where the body is kept, and where it came from in the end."""
+
+    status: int
+    headers: dict[str, str]
+    path: Path
+    url: str
+
+
+class Fetcher:
+    """Fetches files into a folder, from one host, within limits."""
+
+    def __init__(self, folder: Path, findings: Findings, notes: list[str]) -> None:
+        self._folder, self._findings, self._notes = folder, findings, notes
+        self._pool = urllib3.PoolManager(
+            retries=False, timeout=urllib3.Timeout(connect=CONNECT_SECONDS_MAX, read=READ_SECONDS_MAX)
+        )
+        self._deadline = time.monotonic() + RUN_SECONDS_MAX
+        self._seen: set[str] = set()
+        self._host: Place | None = None
+
+    def first(self, url: str) -> Source:
+        """The file at the URL that was asked for. Raises Unreadable."""
+        place = place_of(url)
+        if place is None or urlsplit(url).username is not None:
+            raise Unreadable(f"{url!r} is no http or https URL that can be fetched")
+        self._host = place
+        self._seen.add(url)
+        try:
+            fetched = self._fetch(url)
+        except (HTTPError, OSError, ValueError) as error:
+            raise Unreadable(f"{url} cannot be fetched: {_reason(error)}") from None
+        if fetched.status != 200:
+            raise Unreadable(f"{url} answers {fetched.status}: name a URL that answers 200")
+        return self._source(url, fetched)
+
+    def follow(self, facts: Facts) -> Iterator[Source]:
+        """The files that an index or a robots.txt names, as far as they are on the same host."""
+        for url, line in named_in(facts):
+            place = place_of(url)
+            if url in self._seen or place is None or self._host is None or place.host != self._host.host:
+                continue
+            if len(self._seen) >= FILES_MAX or time.monotonic() > self._deadline:
+                self._notes.append(
+                    f"{FILES_MAX} files or {RUN_SECONDS_MAX / 60:g} minutes are the most: not all were fetched"
+                )
+                return
+            self._seen.add(url)
+            try:
+                fetched = self._fetch(url)
+            except (HTTPError, OSError, ValueError) as error:
+                self._findings.add(facts.name, "not-served", line, f"{shown(url)} cannot be fetched: {_reason(error)}")
+                continue
+            if fetched.status != 200:
+                message = f"{shown(url)} answers {fetched.status}: put it there, or take it out"
+                self._findings.add(facts.name, "not-served", line, message)
+                continue
+            yield self._source(url, fetched)
+
+    def _source(self, url: str, fetched: _Fetched) -> Source:
+        name = urlsplit(url).path.lstrip("/") or "(home page)"
+        if fetched.url != url:
+            message = f"it redirects to {shown(fetched.url)}: name it by the URL where it stands"
+            self._findings.add(name, "redirected", None, message)
+        headers = {key: value for key, value in fetched.headers.items() if key in _KEPT_HEADERS}
+        return Source(name, url, fetched.path, headers)
+
+    def _fetch(self, url: str) -> _Fetched:
+        deadline = min(self._deadline, time.monotonic() + FILE_SECONDS_MAX)
+        for _ in range(REDIRECTS_MAX + 1):
+            answer = self._pool.urlopen(
+                "GET",
+                url,
+                headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            )
+            try:
+                headers = {name.lower(): value for name, value in answer.headers.items()}
+                if answer.status not in _REDIRECTS or "location" not in headers:
+                    return _Fetched(answer.status, headers, self._kept(answer, deadline), url)
+            finally:
+                answer.close()
+            url = self._target(url, headers["location"])
+        raise ValueError(f"more than {REDIRECTS_MAX} redirects")
+
+    def _target(self, url: str, location: str) -> str:
+        target = urljoin(url, location)
+        place, here = place_of(target), place_of(url)
+        if place is None or here is None or place.host != here.host:
+            raise ValueError(f"it redirects to {target[:200]}, on another host; name that URL to check what is there")
+        return target
+
+    def _kept(self, answer: urllib3.BaseHTTPResponse, deadline: float) -> Path:
+        """The body in a file, one byte over the limit at most."""
+        path = self._folder / str(len(self._seen))
+        left = BYTES_MAX + 1
+        with path.open("wb") as file:
+            for chunk in answer.stream(CHUNK_BYTES, decode_content=False):
+                if time.monotonic() > deadline:
+                    raise ValueError(f"it took longer than {FILE_SECONDS_MAX:g} seconds")
+                file.write(chunk[:left])
+                left -= len(chunk)
+                if left <= 0:
+                    break
+        return path
+
+
+@contextmanager
+def fetching(findings: Findings, notes: list[str]) -> Iterator[Fetcher]:
+    """A fetcher whose files are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="stoppress-check-") as folder:
+        yield Fetcher(Path(folder), findings, notes)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).rsplit(">: ", 1)[-1][:300] or type(error).__name__

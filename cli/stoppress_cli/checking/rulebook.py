@@ -1,0 +1,190 @@
+"""Every rule that `stoppress check` claims, by name, with its source; and the rules that no file can show.
+
+The ids are those of the project's collection of rules; several named checks may stand under one id.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning"]
+
+_PROTOCOL = "sitemaps.org/protocol.html"
+_FAQ = "sitemaps.org/faq.html"
+_XSD = "sitemap.xsd, siteindex.xsd"
+_XML = "XML 1.0"
+_DATES = "W3C NOTE-datetime, sitemap.xsd"
+_NEWS = "Google, News sitemaps"
+_NEWS_XSD = "sitemap-news.xsd"
+_IMAGE = "Google, Image sitemaps"
+_VIDEO = "Google, Video sitemaps"
+_RETIRED = "Google Search Central blog, May 2022"
+_LOCALIZED = "Google, Localized versions"
+_LARGE = "Google, Large sitemaps"
+_BUILD = "Google, Build a sitemap"
+_ROBOTS = "sitemaps.org/protocol.html, RFC 9309"
+_HTTP = "RFC 9110"
+_PRACTICE = "engineering"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A named check: error for what the protocol, a schema or an engine demands, warning for advice."""
+
+    name: str
+    id: str
+    severity: Severity
+    text: str
+    source: str
+
+
+def _table(*rows: tuple[str, str, Severity, str, str]) -> dict[str, Rule]:
+    rules = {row[1]: Rule(row[1], row[0], *row[2:]) for row in rows}
+    assert len(rules) == len(rows)
+    return rules
+
+
+RULES = _table(
+    ("R1.1", "not-utf-8", "error", "A sitemap is UTF-8", _PROTOCOL),
+    ("R1.1", "declared-encoding", "error", "A sitemap declares UTF-8", _PROTOCOL),
+    ("R1.1", "namespace", "error", "The namespace is exactly the protocol's", _PROTOCOL),
+    ("R1.1", "root-element", "error", "The root element is urlset or sitemapindex", _PROTOCOL),
+    ("R1.1", "root-prefix", "warning", "The protocol's elements have no prefix", _PROTOCOL),
+    ("R1.1", "unbound-prefix", "error", "A prefix is declared before it is used", _XML),
+    ("R1.2", "not-well-formed", "error", "A sitemap is well-formed XML, every value escaped", _PROTOCOL),
+    ("R1.2", "unescaped", "warning", "Quotation marks, apostrophes and > in a URL are escaped", _PROTOCOL),
+    ("R1.2", "escaped-twice", "error", "A value is escaped once", _PROTOCOL),
+    ("R1.3", "cdata", "warning", "Values are escaped, not put into CDATA sections", "reports of readers that drop CDATA"),
+    ("R1.4", "loc-empty", "error", "Every entry names its URL", _PROTOCOL),
+    ("R1.4", "loc-not-absolute", "error", "A URL is absolute, http or https", _PROTOCOL),
+    ("R1.4", "loc-too-long", "error", "A URL has less than 2,048 characters", _PROTOCOL),
+    ("R1.4", "loc-white-space", "warning", "A URL has no white space around it", "reports of readers that keep it"),
+    ("R1.5", "loc-characters", "error", "A URL is percent-encoded as RFC 3986 wants it", _FAQ),
+    ("R1.5", "loc-host", "error", "A URL's host is a host name, in punycode where it is not ASCII", "RFC 3986, RFC 5890"),
+    ("R1.6", "loc-fragment", "warning", "A URL has no fragment", _BUILD),
+    ("R1.6", "loc-user-information", "error", "A URL has no user name or password", _BUILD),
+    ("R1.6", "loc-session", "warning", "A URL has no session id", _FAQ),
+    ("R1.6", "loc-tracking", "warning", "A URL has no tracking parameters", _BUILD),
+    ("R1.7", "other-host", "error", "All URLs of a sitemap are on the sitemap's host; the port counts", _PROTOCOL),
+    ("R1.7", "other-protocol", "error", "All URLs of a sitemap have the sitemap's protocol", _PROTOCOL),
+    ("R1.7", "default-port", "warning", "A URL does not spell the default port out", _PROTOCOL),
+    ("R1.8", "out-of-scope", "error", "A sitemap lists only what lies below its own directory", _PROTOCOL),
+    ("R1.9", "storage-host", "error", "A sitemap lists the site's URLs, not those of its storage", _PROTOCOL),
+    ("R1.10", "too-many-urls", "error", "A sitemap lists at most 50,000 URLs", _PROTOCOL),
+    ("R1.10", "too-large", "error", "A sitemap has at most 52,428,800 bytes uncompressed", _PROTOCOL),
+    ("R1.11", "child-count", "error", "An entry has one loc, and of the others one at most", _XSD),
+    ("R1.11", "child-order", "error", "In a url stand loc, lastmod, changefreq, priority, then extensions", _XSD),
+    ("R1.11", "unknown-child", "error", "Only what the schemas know stands in a sitemap", _XSD),
+    ("R1.11", "stray-text", "error", "Text stands in loc, lastmod and the like only", _XSD),
+    ("R1.11", "attribute", "error", "Elements have no attributes but those of the schemas", _XSD),
+    ("R1.11", "too-many-sitemaps", "error", "An index lists at most 50,000 sitemaps", _PROTOCOL),
+    ("R1.13", "changefreq-value", "error", "changefreq is one of always … never", _XSD),
+    ("R1.13", "priority-value", "error", "priority is a number from 0.0 to 1.0", _XSD),
+    ("R1.14", "text-line", "error", "A text sitemap has one URL a line and nothing else", _PROTOCOL),
+    ("R1.14", "feed-version", "warning", "A feed used as a sitemap is RSS 2.0 or Atom 1.0", _BUILD),
+    ("R1.14", "feed-link", "error", "Every entry of a feed has a link", _PROTOCOL),
+    ("R1.15", "gzip-damaged", "error", "A compressed sitemap is whole", _FAQ),
+    ("R1.15", "gzip-trailing", "warning", "Nothing follows the gzip stream", "reports of readers that fail on it"),
+    ("R1.15", "zip", "error", "Sitemaps are compressed with gzip, nothing else", _FAQ),
+    ("R1.16", "byte-order-mark", "warning", "A sitemap starts with no byte order mark", "reports of readers that fail on it"),
+    ("R1.16", "leading-bytes", "error", "Nothing stands before the XML declaration", _XML),
+    ("R1.16", "no-declaration", "warning", "A sitemap starts with an XML declaration", _XML),
+    ("R1.16", "document-type", "error", "A sitemap has no document type", "readers refuse it"),
+    ("R1.16", "control-character", "error", "Texts have no control characters", _XML),
+    ("R1.17", "date-form", "error", "A date is YYYY-MM-DD or a time with seconds and zone", _DATES),
+    ("R1.17", "date-precision", "warning", "A date is of a form that note and schema both accept", _DATES),
+    ("R1.17", "date-white-space", "warning", "A date has no white space around it", _DATES),
+    ("R1.17", "date-future", "error", "lastmod is not in the future", _PROTOCOL),
+    ("R2.1", "news-namespace", "error", "The namespace of news is exactly Google's", _NEWS),
+    ("R2.1", "news-prefix", "warning", "The prefix of news is news", _NEWS),
+    ("R2.2", "news-child-count", "error", "Each of name, language, date and title stands once", _NEWS),
+    ("R2.2", "news-twice", "error", "A URL has one news:news", _NEWS),
+    ("R2.2", "news-mixed", "warning", "A news sitemap lists articles only", _NEWS),
+    ("R2.3", "news-order", "warning", "publication, publication_date, title; news:news after lastmod", _NEWS_XSD),
+    ("R2.4", "too-many-news", "error", "A news sitemap has at most 1,000 articles", _NEWS),
+    ("R2.4", "news-duplicate", "error", "An article stands once in all news sitemaps", _NEWS),
+    ("R2.5", "out-of-window", "error", "News was published in the last two days", _NEWS),
+    ("R2.6", "news-only", "warning", "An article of the news stands in the general sitemap too", _NEWS),
+    ("R2.8", "empty", "error", "A sitemap lists one URL at least", _XSD),
+    ("R2.9", "news-name", "error", "news:name is the publication's name without anything in parentheses", _NEWS),
+    ("R2.10", "news-language", "error", "news:language is an ISO 639 code in small letters, zh-cn or zh-tw", _NEWS),
+    ("R2.11", "published-form", "error", "publication_date is a date, or a time with zone", _NEWS),
+    ("R2.11", "published-precision", "warning", "publication_date has seconds and zone", _NEWS),
+    ("R2.11", "published-future", "error", "publication_date is not in the future", _NEWS),
+    ("R2.12", "title-empty", "error", "An article has a title", _NEWS),
+    ("R2.12", "title-markup", "error", "A title is plain text", _NEWS),
+    ("R2.12", "title-white-space", "warning", "A title has single spaces between its words, none around them", _NEWS),
+    ("R2.12", "title-with-name", "warning", "A title leaves the publication's name out", _NEWS),
+    ("R2.13", "news-dead-tag", "warning", "Tags that are gone from the documentation are left out", _NEWS),
+    ("R2.13", "news-unknown-tag", "error", "news:news has only tags that exist", _NEWS_XSD),
+    ("R2.16", "news-home", "error", "The home page is no article", _NEWS),
+    ("R3.1", "image-namespace", "error", "The namespace of images is exactly Google's", _IMAGE),
+    ("R3.1", "image-loc", "error", "An image has one absolute URL", _IMAGE),
+    ("R3.1", "image-unknown-tag", "error", "image:image has only tags that exist", _IMAGE),
+    ("R3.1", "too-many-images", "error", "A page has at most 1,000 images", _IMAGE),
+    ("R3.2", "image-dead-tag", "warning", "Tags retired in 2022 are left out", _RETIRED),
+    ("R4.1", "video-namespace", "error", "The namespace of videos is exactly Google's", _VIDEO),
+    ("R4.1", "video-required", "error", "A video has thumbnail, title, description and content or player", _VIDEO),
+    ("R4.1", "video-url", "error", "A video's URLs are absolute, and not the page's own", _VIDEO),
+    ("R4.1", "video-description", "error", "A description has at most 2,048 characters", _VIDEO),
+    ("R4.1", "video-title", "warning", "A title has at most 100 characters", "sitemap-video.xsd"),
+    ("R4.2", "video-value", "error", "The optional tags of a video have the values that are documented", _VIDEO),
+    ("R4.2", "video-child-count", "error", "Tags of a video stand once, tag at most 32 times", _VIDEO),
+    ("R4.2", "video-unknown-tag", "error", "video:video has only tags that exist", _VIDEO),
+    ("R4.3", "video-dead-tag", "warning", "Tags and attributes retired in 2022 are left out", _RETIRED),
+    ("R5.1", "alternate-namespace", "error", "Alternates are xhtml:link of the namespace of XHTML", _LOCALIZED),
+    ("R5.1", "alternate-attributes", "error", "An alternate has rel, hreflang and an absolute href", _LOCALIZED),
+    ("R5.1", "alternate-twice", "error", "A page has one alternate for each hreflang", _LOCALIZED),
+    ("R5.1", "alternate-without-self", "error", "A page's alternates include itself", _LOCALIZED),
+    ("R5.1", "alternate-not-mutual", "error", "Alternates point to each other", _LOCALIZED),
+    ("R5.2", "hreflang", "error", "hreflang is language, script, territory or x-default", _LOCALIZED),
+    ("R6.1", "index-scope", "error", "An index lists sitemaps of its own site, in its directory or deeper", _LARGE),
+    ("R6.3", "nested-index", "error", "An index lists no index", _LARGE),
+    ("R6.4", "index-outdated", "error", "lastmod in an index is not older than what the sitemap holds", _PROTOCOL),
+    ("R6.4", "generation-time", "warning", "A sitemap holds no time of its making: equal content, equal bytes", _PRACTICE),
+    ("R6.5", "child-missing", "error", "Every sitemap that an index lists is there", _PRACTICE),
+    ("R6.5", "not-in-index", "warning", "Every sitemap is in the index", _PRACTICE),
+    ("R6.6", "duplicate", "warning", "A URL stands once, in one general sitemap", _PRACTICE),
+    ("R8.2", "robots-value", "error", "Sitemap: lines of robots.txt have absolute URLs", _ROBOTS),
+    ("R8.2", "robots-disallowed", "error", "robots.txt does not forbid the sitemaps it names", _ROBOTS),
+    ("R8.7", "unknown-extension", "warning", "Extensions are of those that engines know", "Yandex, errors in sitemaps"),
+    ("R8.7", "news-in-general", "warning", "A general sitemap has no news tags", "Yandex, errors in sitemaps"),
+    ("R9.1", "content-type", "error", "A sitemap is served as what it is", _HTTP),
+    ("R9.2", "compressed-name", "error", "Compressed bytes stand under .gz, plain ones do not", "reports of readers that fail"),
+    ("R9.2", "content-encoding", "error", "A stored sitemap has no Content-Encoding of its own", "reports of readers that fail"),
+    ("R9.3", "cache-control", "warning", "What expires is not cached for more than five minutes", _PRACTICE),
+    ("R9.5", "redirected", "warning", "A sitemap answers at its own URL, without a redirect", _PRACTICE),
+    ("R9.5", "not-served", "error", "Every sitemap that an index lists answers 200", _PRACTICE),
+    ("R11.1", "entities", "error", "A sitemap declares no entities: reading ends there", "XML readers' advisories"),
+    ("R11.1", "hostile", "error", "Elements are not nested, and tags not long, beyond all reason", "XML readers' advisories"),
+)  # fmt: skip
+
+# Rules that neither a file nor a folder of files can show, and why.
+NOT_CHECKABLE = {
+    "R1.12": "whether lastmod is the page's own date shows on the page",
+    "R2.7": "whether a news sitemap keeps its URL shows over time",
+    "R2.14": "how a publication gets into Google News is no matter of a file",
+    "R2.15": "as R2.14",
+    "R4.4": "says that there is no such limit",
+    "R5.3": "says how R2.10 and R5.2 differ",
+    "R6.2": "how many indexes a site may submit shows in Search Console",
+    "R6.7": "advice on sizes; the limits are R1.10",
+    "R7.1": "whether lastmod is true shows on the page",
+    "R7.2": "as R7.1, and between two versions of a file",
+    "R7.3": "says how Bing uses lastmod",
+    "R8.1": "pings are requests",
+    "R8.3": "requests to Search Console",
+    "R8.4": "requests to another interface",
+    "R8.5": "feeds beside the sitemaps",
+    "R8.6": "requests to IndexNow",
+    "R8.8": "requests to Baidu",
+    "R8.9": "requests to Naver and Seznam",
+    "R8.10": "order of requests and writes",
+    "R9.4": "shows over two requests",
+    "R9.6": "how files are written",
+    "R9.7": "settings of the storage; URLs that lead there are R1.9",
+    "R10": "how feeds are read by their pollers",
+    "R11.2": "how URLs are fetched",
+    "R11.3": "webhooks",
+    "R11.4": "webhooks",
+    "R11.5": "webhooks; what comes out is R1.4 to R1.7",
+}

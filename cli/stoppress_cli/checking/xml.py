@@ -1,0 +1,232 @@
+"""XML as a stream of entries: what stands right below the root, one after the other, each a small tree.
+
+Nothing is expanded and nothing loaded: a document that declares entities is not read on. Depth, length of a tag, size of
+an entry and of a text are bounded, so that memory is, whatever is in the file.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pyexpat import ExpatError, ParserCreate, errors
+
+DEPTH_MAX = 32  # a video's tags are five deep
+TAG_BYTES_MAX = 1_048_576  # of one tag, comment or other token
+NODES_MAX = 50_000  # in one entry: 1,000 images have 2,000
+TEXT_CHARACTERS_MAX = 16_384  # kept of one element's text; the rest is counted
+
+XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
+_RAW = re.compile("[\"'>]")
+_SYNTAX = {code: text for text, code in errors.codes.items()}
+_BAD_CHARACTERS = {errors.codes[errors.XML_ERROR_BAD_CHAR_REF]}
+_DECLARATION_MISPLACED = {errors.codes[errors.XML_ERROR_MISPLACED_XML_PI]}
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An element: its namespace ("" is none, None a prefix that was not declared), and what stands in it."""
+
+    namespace: str | None
+    name: str
+    prefix: str
+    line: int
+    attributes: dict[str, str]
+    parts: list[str] = field(default_factory=list)
+    children: list["Node"] = field(default_factory=list)
+    size: int = 0  # characters of its text, kept or not
+    cdata: bool = False
+    raw: bool = False  # has a quotation mark, an apostrophe or a > that is not escaped
+
+    @property
+    def text(self) -> str:
+        """The text right in it, up to TEXT_CHARACTERS_MAX."""
+        return "".join(self.parts)
+
+    @property
+    def tag(self) -> str:
+        """As it is written: prefix and name."""
+        return f"{self.prefix}:{self.name}" if self.prefix else self.name
+
+    def all(self, namespace: str, name: str) -> list["Node"]:
+        """Children of one name."""
+        return [child for child in self.children if child.name == name and child.namespace == namespace]
+
+    def first(self, namespace: str, name: str) -> "Node | None":
+        """The first child of a name."""
+        return next((child for child in self.children if child.name == name and child.namespace == namespace), None)
+
+
+class Broken(Exception):
+    """The document cannot be read on: name of the rule, line, message."""
+
+    def __init__(self, rule: str, line: int, message: str) -> None:
+        super().__init__(message)
+        self.rule, self.line, self.message = rule, line, message
+
+
+Hear = Callable[[str, int, str], None]
+# (namespace or None where the prefix is not declared, prefix, name, line) -> namespace
+Meant = Callable[[str | None, str, str, int], str | None]
+
+
+class Document:
+    """Parses text that comes in pieces; `root` is known as soon as its tag has been read.
+
+    `hear(what, line, text)` is told of "comment", "doctype" and "text" (outside the entries); `meant` says which namespace is
+    meant by the one that was found.
+    """
+
+    def __init__(
+        self, hear: Hear, meant: Meant, first_line: int = 1, entry_depth: Callable[[Node], int] = lambda _root: 2
+    ) -> None:
+        self.root: Node | None = None
+        self.open_entry: Node | None = None  # one that was not closed
+        self._hear, self._meant = hear, meant
+        self._entry_depth_of = entry_depth
+        self._entry_depth = 2
+        self._offset = first_line - 1
+        self._stack: list[Node] = []
+        self._spaces: list[dict[str, str]] = [{"": "", "xml": XML_NAMESPACE}]
+        self._resolved: dict[str, tuple[str | None, str, str]] = {}
+        self._declared_at: list[int] = []
+        self._done: list[Node] = []
+        self._nodes = 0
+        self._in_cdata = False
+        self._piece, self._base, self._fed = b"", 0, 0
+        parser = ParserCreate("utf-8")
+        parser.buffer_text = False
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._characters
+        parser.StartCdataSectionHandler = self._cdata_start
+        parser.EndCdataSectionHandler = self._cdata_end
+        parser.CommentHandler = lambda text: hear("comment", self.line, text[:TEXT_CHARACTERS_MAX])
+        parser.StartDoctypeDeclHandler = lambda *_: hear("doctype", self.line, "")
+        parser.EntityDeclHandler = self._entity
+        parser.SkippedEntityHandler = self._skipped
+        self._parser = parser
+
+    @property
+    def line(self) -> int:
+        """Where the parser is."""
+        return self._parser.CurrentLineNumber + self._offset
+
+    def entries(self, pieces: Iterable[str]) -> Iterator[Node]:
+        """The entries in their order. Raises Broken, after those that were complete."""
+        for piece in pieces:
+            yield from self._fed_with(piece.encode("utf-8", "replace"), last=False)
+        yield from self._fed_with(b"", last=True)
+
+    def _fed_with(self, piece: bytes, *, last: bool) -> Iterator[Node]:
+        self._base, self._piece = self._fed, piece
+        self._fed += len(piece)
+        broken: Broken | None = None
+        try:
+            self._parser.Parse(piece, last)
+            if self._fed - max(0, self._parser.CurrentByteIndex) > TAG_BYTES_MAX + len(piece):
+                broken = Broken("hostile", self.line, f"a tag or comment is longer than {TAG_BYTES_MAX:,} bytes")
+        except ExpatError as error:
+            broken = self._broken(error)
+        except Broken as error:
+            broken = error
+        done, self._done = self._done, []
+        yield from done
+        if broken:
+            raise broken
+
+    def _broken(self, error: ExpatError) -> Broken:
+        what = _SYNTAX.get(error.code, "not well-formed")
+        line = error.lineno + self._offset
+        if error.code in _BAD_CHARACTERS:
+            return Broken("control-character", line, "a number stands for a character that XML forbids: take it out")
+        if error.code in _DECLARATION_MISPLACED:
+            return Broken("leading-bytes", line, "an XML declaration stands in the middle of the file")
+        index = self._parser.ErrorByteIndex - self._base
+        near = self._piece[max(0, index - 20) : index + 20].decode("utf-8", "replace") if index >= 0 else ""
+        at = f" near {near.strip()!r}" if near.strip() else ""
+        if error.code in (
+            errors.codes[errors.XML_ERROR_INVALID_TOKEN],
+            errors.codes[errors.XML_ERROR_UNDEFINED_ENTITY],
+        ):
+            at += "; & is written &amp; and < is written &lt;"
+        if self._stack and error.code in (
+            errors.codes[errors.XML_ERROR_NO_ELEMENTS],
+            errors.codes[errors.XML_ERROR_UNCLOSED_TOKEN],
+        ):
+            at = f": the file ends inside {self._stack[-1].tag}"
+        return Broken("not-well-formed", line, f"{what}{at}")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        depth = len(self._stack) + 1
+        if depth > DEPTH_MAX:
+            raise Broken("hostile", self.line, f"elements are nested more than {DEPTH_MAX} deep")
+        if any(name.startswith("xmlns") for name in attributes):
+            self._declare(attributes, depth)
+        namespace, name, prefix = self._resolved.get(tag) or self._resolve(tag)
+        node = Node(namespace, name, prefix, self.line, attributes)
+        if depth == 1:
+            self.root = node
+            self._entry_depth = self._entry_depth_of(node)
+        elif depth > self._entry_depth:
+            self._nodes += 1
+            if self._nodes > NODES_MAX:
+                raise Broken("hostile", self.line, f"an entry has more than {NODES_MAX:,} elements")
+            self._stack[-1].children.append(node)
+        self._stack.append(node)
+
+    def _end(self, _tag: str) -> None:
+        node = self._stack.pop()
+        if len(self._stack) + 1 == self._entry_depth:
+            self._done.append(node)
+            self._nodes = 0
+        if self._declared_at and self._declared_at[-1] > len(self._stack):
+            self._declared_at.pop()
+            self._spaces.pop()
+            self._resolved = {}
+
+    def _characters(self, text: str) -> None:
+        node = self._stack[-1]
+        if node.size < TEXT_CHARACTERS_MAX:
+            node.parts.append(text[: TEXT_CHARACTERS_MAX - node.size])
+        node.size += len(text)
+        if len(self._stack) < self._entry_depth and not text.isspace():
+            self._hear("text", self.line, text)
+        if self._in_cdata:
+            node.cdata = True
+        elif node.name == "loc" and not node.raw and _RAW.search(text):
+            # An escape comes alone and stands in the bytes as &…;
+            index = self._parser.CurrentByteIndex - self._base
+            node.raw = len(text) > 1 or (index >= 0 and self._piece[index : index + 1] != b"&")
+
+    def _cdata_start(self) -> None:
+        self._in_cdata = True
+        if self._stack:
+            self._stack[-1].cdata = True
+
+    def _cdata_end(self) -> None:
+        self._in_cdata = False
+
+    def _entity(self, *declared: object) -> None:
+        raise Broken("entities", self.line, "the document type declares entities; nothing after it was read")
+
+    def _skipped(self, name: str, _is_parameter: bool) -> None:
+        raise Broken("not-well-formed", self.line, f"the entity &{name[:40]}; is not declared: write the character")
+
+    def _declare(self, attributes: dict[str, str], depth: int) -> None:
+        spaces = dict(self._spaces[-1])
+        for name, value in attributes.items():
+            if name == "xmlns":
+                spaces[""] = value
+            elif name.startswith("xmlns:"):
+                spaces[name[6:]] = value
+        self._spaces.append(spaces)
+        self._declared_at.append(depth)
+        self._resolved = {}
+
+    def _resolve(self, tag: str) -> tuple[str | None, str, str]:
+        prefix, colon, name = tag.partition(":")
+        if not colon:
+            prefix, name = "", tag
+        resolved = (self._meant(self._spaces[-1].get(prefix), prefix, name, self.line), name, prefix)
+        if len(self._resolved) < NODES_MAX:
+            self._resolved[tag] = resolved
+        return resolved

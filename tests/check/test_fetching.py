@@ -1,0 +1,178 @@
+"""`stoppress check URL`: what is fetched, from where, within which limits, and which headers count."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from stoppress_cli.checking import checker, fetching
+from stoppress_cli.checking.findings import Findings
+from stoppress_cli.checking.folders import Unreadable
+from tests.check.planted import BASE, FETCHED, INDEX, NEWS, NOW, OLD, PAGES, ROBOTS, SHARD, good
+
+AT = datetime.fromisoformat(NOW)
+Answers = dict[str, tuple[int, dict[str, str], bytes]]
+
+
+@contextmanager
+def serving(answers: Answers) -> Iterator[tuple[str, list[str]]]:
+    """A web server on loopback that answers by path; its URL, and the paths that were asked for."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            status, headers, body = answers.get(self.path, (404, {}, b"not here"))
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def site(origin: str) -> Answers:
+    """The good site, as if it stood at this origin."""
+    answers: Answers = {}
+    for name, body in good().files.items():
+        kind = "text/plain" if name.endswith(".txt") else "application/gzip" if name == OLD else "application/xml"
+        headers = {"Content-Type": kind, "Cache-Control": "public, max-age=60"}
+        answers[f"/{name}"] = (200, headers, body.replace(BASE.encode(), origin.encode()))
+    del answers[f"/{OLD}"]
+    index = answers[f"/{INDEX}"]
+    lines = [line for line in index[2].splitlines(keepends=True) if OLD.encode() not in line]
+    answers[f"/{INDEX}"] = (index[0], index[1], b"".join(lines))
+    return answers
+
+
+def findings(url: str) -> list[tuple[str, str, int | None]]:
+    found = Findings(each_max=20)
+    with fetching.fetching(found, []) as fetcher:
+        checker.check([fetcher.first(url)], found, AT, is_all=False, follow=fetcher.follow)
+    return [(finding.rule.name, finding.file, finding.line) for finding in found]
+
+
+def test_what_an_index_names_is_fetched_and_a_good_site_has_no_findings() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, asked):
+        answers.update(site(origin))
+
+        assert findings(origin + INDEX) == []
+        assert asked == [f"/{INDEX}", f"/{SHARD}", "/sitemap-media.xml", f"/{NEWS}"]
+
+
+def test_what_a_robots_txt_names_is_fetched_and_what_that_names() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, asked):
+        answers.update(site(origin))
+
+        assert findings(origin + ROBOTS) == []
+        assert set(asked) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
+
+
+def test_the_headers_that_were_sent_count() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, _):
+        answers.update(site(origin))
+        answers[f"/{NEWS}"] = (200, {"Content-Type": "text/html"}, answers[f"/{NEWS}"][2])
+
+        assert {(name, file) for name, file, _ in findings(origin + INDEX)} == {
+            ("content-type", NEWS),
+            ("cache-control", NEWS),
+        }
+
+
+def test_a_sitemap_that_is_not_there_is_a_finding_in_its_index() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, _):
+        answers.update(site(origin))
+        del answers[f"/{SHARD}"]
+
+        assert findings(origin + INDEX) == [("not-served", INDEX, 3)]
+
+
+def test_a_redirect_on_the_same_host_is_followed_and_told_of() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, _):
+        answers.update(site(origin))
+        answers["/moved.xml"] = answers[f"/{SHARD}"]
+        answers[f"/{SHARD}"] = (301, {"Location": "/moved.xml"}, b"")
+
+        assert findings(origin + INDEX) == [("redirected", SHARD, None)]
+
+
+def test_rules_that_are_claimed_for_fetched_files_are_those_planted_here() -> None:
+    assert {"redirected", "not-served"} == FETCHED
+
+
+@pytest.mark.parametrize(
+    "location", ["http://169.254.169.254/latest/", "http://localhost.example.net/", "file:///etc/passwd", "//[::1"]
+)
+def test_a_redirect_to_another_place_is_not_followed(location: str) -> None:
+    with serving({"/sitemap.xml": (302, {"Location": location}, b"")}) as (origin, asked):
+        with pytest.raises(Unreadable, match=r"another host|cannot be fetched"):
+            findings(origin + "sitemap.xml")
+        assert asked == ["/sitemap.xml"]
+
+
+def test_sitemaps_of_another_host_are_not_fetched() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, _), serving({}) as (elsewhere, asked):
+        answers.update(site(origin))
+        status, headers, body = answers[f"/{INDEX}"]
+        answers[f"/{INDEX}"] = (
+            status,
+            headers,
+            body.replace(f"{origin}{SHARD}".encode(), f"{elsewhere}x.xml".encode()),
+        )
+
+        assert ("index-scope", INDEX, 3) in findings(origin + INDEX)
+        assert asked == []
+
+
+def test_redirects_end_somewhere() -> None:
+    with serving({"/a": (302, {"Location": "/a"}, b"")}) as (origin, asked):
+        with pytest.raises(Unreadable, match="more than 5 redirects"):
+            findings(origin + "a")
+        assert len(asked) == 6
+
+
+def test_the_number_of_files_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "FILES_MAX", 2)
+    answers: Answers = {}
+    with serving(answers) as (origin, asked):
+        answers.update(site(origin))
+        findings(origin + INDEX)
+
+        assert asked == [f"/{INDEX}", f"/{SHARD}"]
+
+
+def test_a_body_without_end_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "BYTES_MAX", 100_000)
+    with serving({"/sitemap.xml": (200, {}, b" " * 5_000_000)}) as (origin, _):
+        found = Findings(each_max=20)
+        with fetching.fetching(found, []) as fetcher:
+            source = fetcher.first(origin + "sitemap.xml")
+
+            assert source.path.stat().st_size == 100_001
+
+
+def test_a_url_that_answers_404_cannot_be_checked() -> None:
+    with serving({}) as (origin, _), pytest.raises(Unreadable, match="answers 404"):
+        findings(origin + "sitemap.xml")

@@ -79,7 +79,7 @@ class Ledger:
             else:
                 self.general.pop((entry.file, entry.url), None)
             if entry.place:
-                self.series["news"] = self.series["news"].give_back([entry.place])
+                self.series[entry.place.series] = self.series[entry.place.series].give_back([entry.place])
         for changed in (article, *decision.displaced):
             self.articles[changed.name] = replace(changed, rev=1)
         for claim in decision.claims:
@@ -109,7 +109,8 @@ class Ledger:
         claims = {url: claim for url in urls_of(event, own) if (claim := self.claims.get(url))}
         owners = {claim.owner: self.articles[claim.owner] for claim in claims.values() if claim.owner in self.articles}
         news = next((entry for (_, url, _), entry in self.news.items() if own and own.url == url), None)
-        return Known(own, claims, owners, news)
+        general = next((entry for (_, url), entry in self.general.items() if own and own.url == url), None)
+        return Known(own, claims, owners, general, news)
 
     def _place(self, want: Want | None) -> Place | None:
         if want is None:
@@ -120,7 +121,7 @@ class Ledger:
 
     def _check(self, now: datetime) -> None:
         """What holds after every event: a page stands once, each listed article has its page, and nobody else has one."""
-        listed = {article.url: article for article in self.articles.values() if article.state == "listed"}
+        listed = {article.url: article for article in self.articles.values() if article.has_entries}
         assert sorted(url for _, url in self.general) == sorted(url for url in listed if url)
         for file, url in self.general:
             article = listed[url]

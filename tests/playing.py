@@ -40,15 +40,18 @@ class Played:
         folder = self.out / save
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
-    def findings(self, moved: Sequence[str] = ()) -> list[str]:
-        """Every rule that a save breaks, alone or against the save before it. `moved` may change their file or date."""
+    def findings(self, moved: Sequence[str] = (), asked: Sequence[str] = ()) -> list[str]:
+        """Every rule that a save breaks, alone or against the save before it. `moved` may change their file or date.
+
+        `asked` are tags that the site wants although nobody reads them.
+        """
         found = []
         before: dict[str, Path] = {}
         for save, at in self.saves.items():
             meta = json.loads((self.out / f"{save}.meta.json").read_text())
             for folder in sorted(path for path in (self.out / save).iterdir() if path.is_dir()):
                 broken = sitemap_rules.findings(
-                    folder, now=at, meta=meta, schemas=SCHEMAS if SCHEMAS.is_dir() else None
+                    folder, now=at, meta=meta, schemas=SCHEMAS if SCHEMAS.is_dir() else None, asked=asked
                 )
                 if folder.name in before:
                     broken += sitemap_rules.changes(before[folder.name], folder, moved=moved)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stoppress.alternates import Alternate
 from stoppress.article import ArticleEvent, from_message, to_message
 from stoppress.contract import BadArticle, UnknownType, read_bus_event, read_delivery
 from tests.ledger import HOST, MORNING, SITE, page
@@ -52,6 +53,8 @@ def test_the_whole_contract_is_understood() -> None:
         keywords=("flood", "harbour"),
         access="subscription",
         previous_urls=(page("old-flood"),),
+        images=("https://img.example.com/1.jpg",),
+        alternates=(Alternate("fr", page("fr/inondation")),),
     )
     assert from_message(to_message(event)) == event
 
@@ -83,6 +86,59 @@ def test_urls_of_the_host_are_listed_under_the_scheme_of_the_site() -> None:
     event = read(url="http://www.example.com:80/flood?utm_source=x#top", canonical_url="/flood")
 
     assert (event.url, event.canonical_url) == (page("flood"), page("flood"))
+
+
+@pytest.mark.parametrize(
+    ("said", "flags", "type_", "dropped"),
+    [
+        ({"flags": "noindex"}, ("noindex",), None, ()),
+        ({"flags": " paid, and long "}, ("paid, and long",), None, ()),
+        ({"flags": ["paid", "<b>paid</b>", " ", "live"]}, ("paid", "live"), None, ()),
+        ({"flags": {"paid": True, "live": False, "free": None}}, ("paid",), None, ()),
+        ({"flags": None, "type": None}, (), None, ()),
+        ({"flags": "", "type": " "}, (), None, ()),
+        ({"type": " <i>Opinion</i> "}, (), "Opinion", ()),
+        ({"flags": [1]}, (), None, ("flags[0]: 1 is no text: give it in quotation marks",)),
+        ({"flags": ["paid", ["x"], "live"]}, ("paid", "live"), None, ("flags[1]: a list is no text",)),
+        ({"flags": 5}, (), None, ("flags: 5 is no text",)),
+        ({"flags": True}, (), None, ("flags: True is no text",)),
+        (
+            {"flags": {"paid": "yes", "live": True}},
+            ("live",),
+            None,
+            ("flags['paid']: 'yes' is neither true nor false",),
+        ),
+        (
+            {"flags": [f"f{number}" for number in range(102)]},
+            tuple(f"f{number}" for number in range(100)),
+            None,
+            ("flags: an article takes 100; the last 2 were left out",),
+        ),
+        ({"type": 5}, (), None, ("type: 5 is no text",)),
+        ({"type": ["Opinion"]}, (), "Opinion", ()),
+        (
+            {"type": [7, "Opinion", "Analysis"]},
+            (),
+            "Opinion",
+            ("type[0]: 7 is no text", "type: an article takes 1; the last 1 were left out"),
+        ),
+        ({"type": {"name": "Opinion"}}, (), None, ("type: an object is no text",)),
+    ],
+)
+def test_a_flag_or_a_type_of_another_form_keeps_no_article_out(
+    said: dict[str, Any], flags: tuple[str, ...], type_: str | None, dropped: tuple[str, ...]
+) -> None:
+    event = read(**said)
+
+    assert (event.flags, event.type, len(event.dropped)) == (flags, type_, len(dropped)), event.dropped
+    assert all(reason.startswith(words) for reason, words in zip(event.dropped, dropped, strict=True)), event.dropped
+    assert from_message(to_message(event)) == event
+
+
+def test_what_is_left_out_of_flags_and_images_is_told_together() -> None:
+    dropped = read(flags=[1, 2], images=["javascript:1"]).dropped
+
+    assert [reason.partition(":")[0] for reason in dropped] == ["images[0]", "flags[0]", "flags[1]"]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +188,7 @@ def test_titles_come_out_as_plain_text(title: str, plain: str) -> None:
         ({"version": True}, "version: give an instant"),
         ({"version": "rev-9"}, "version: 'rev-9' is not an ISO 8601 instant"),
         ({"language": "English"}, "language: 'English' is no language code: give one such as en, fr or zh-tw"),
+        ({"language": "jp-JP"}, "language: 'jp-JP' is no language code: give one such as en, fr or zh-tw"),
         ({"access": "vip"}, "access: give one of these: 'public', 'registration', 'subscription' or 'protected'"),
         ({"keywords": 7}, "keywords: give a list, in square brackets"),
         ({"noindex": "perhaps"}, "noindex: give true or false, without quotation marks"),

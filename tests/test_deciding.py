@@ -427,18 +427,85 @@ def test_an_article_that_stops_being_news_leaves_the_news_at_once() -> None:
     assert ledger.series["news"].files[0].entries == 0
 
 
-def test_the_rules_of_a_site_keep_articles_out_and_say_which() -> None:
+def test_the_rules_of_a_site_hide_articles_and_say_which() -> None:
     rules = [{"path": "/sponsored/*"}, {"exclude": "news", "section": "horoscope"}]
     site = Site.model_validate(SITE.model_dump() | {"rules": rules})
     ledger = Ledger(site)
 
     decision = ledger.hear(publish("1", "sponsored/shoes"))
     assert decision.article
+    assert (decision.outcome, decision.article.state) == ("excluded", "hidden")
     assert decision.article.reason == 'rule 1 of the site: {"exclude":"all","path":"/sponsored/*"}'
     decision = ledger.hear(publish("2", "stars", section="horoscope"))
     assert decision.article
+    assert (decision.outcome, decision.article.state) == ("listed", "listed")
     assert decision.article.news_reason.startswith("rule 2 of the site")
-    assert set(ledger.pages) == {page("stars")}
+    # Their entries are there: another rule may let them in without anybody telling of them again.
+    assert set(ledger.pages) == {page("sponsored/shoes"), page("stars")}
+    assert set(ledger.news_at(MORNING)) == {page("sponsored/shoes"), page("stars")}
+
+
+def test_an_article_hidden_by_a_rule_is_removed_and_moved_as_any_other() -> None:
+    ledger = Ledger(Site.model_validate(SITE.model_dump() | {"rules": [{"path": "/sponsored/*"}]}))
+    ledger.hear(publish("1", "sponsored/shoes"))
+    ledger.hear(publish("1", "shoes", timestamp=MORNING + MINUTE))
+    assert (set(ledger.pages), set(ledger.news_at(MORNING))) == ({page("shoes")}, {page("shoes")})
+    ledger.hear(publish("1", "sponsored/boots", timestamp=MORNING + 2 * MINUTE))
+    ledger.hear(remove("1", timestamp=MORNING + 3 * MINUTE))
+
+    assert (ledger.pages, ledger.news_at(MORNING)) == ({}, {})
+    assert ledger.series["news"].files[0].entries == 0
+
+
+def test_an_article_of_an_edition_is_in_the_editions_news_sitemap() -> None:
+    site = Site.model_validate(SITE.model_dump() | {"editions": [{"prefix": "/fr/", "news": "fr"}]})
+    ledger = Ledger(site)
+    ledger.hear(publish("1", "fr/inondation"))
+    ledger.hear(publish("2", "flood"))
+    files = {url: file for file, url, _ in ledger.news}
+    assert files == {page("fr/inondation"): "sitemap-news-fr.xml", page("flood"): "sitemap-news.xml"}
+
+    ledger.hear(publish("1", "inondation", timestamp=MORNING + MINUTE))
+    assert {url: file for file, url, _ in ledger.news}[page("inondation")] == "sitemap-news.xml"
+    assert ledger.series["news-fr"].files[0].entries == 0
+
+
+def test_a_page_that_is_no_article_has_no_news_and_a_file_of_its_kind() -> None:
+    ledger = Ledger()
+    decision = ledger.hear(publish("about", "about", page=True, title=""))
+
+    assert ledger.pages == {page("about"): "sitemap-pages.xml"}
+    assert not ledger.news
+    assert decision.article
+    assert decision.article.news_reason == "a page, not an article"
+
+
+def test_a_shard_of_a_section_is_named_after_it() -> None:
+    site = Site.model_validate(SITE.model_dump() | {"shards": {"by": "month", "per_section": True}})
+    ledger = Ledger(site)
+    for number, section in enumerate(["Économie & Bourse", "", "3D", "news"]):
+        ledger.hear(publish(str(number), str(number), section=section))
+
+    assert [ledger.pages[page(str(number))] for number in range(4)] == [
+        "sitemap-2026-11-economie-bourse.xml",
+        "sitemap-2026-11.xml",
+        "sitemap-2026-11.xml",
+        "sitemap-2026-11-news.xml",
+    ]
+
+
+def test_a_late_event_that_dates_an_article_leaves_its_images_and_its_section_alone() -> None:
+    ledger = Ledger()
+    later = MORNING + 5 * MINUTE
+    ledger.hear(
+        publish(timestamp=later, published_at=later, images=("https://img.example.com/1.jpg",), section="local")
+    )
+    ledger.hear(publish(), now=later)
+
+    [entry] = ledger.general.values()
+    assert (entry.images, entry.traits.section) == (("https://img.example.com/1.jpg",), "local")
+    [news] = ledger.news.values()
+    assert (news.published, news.traits.section) == (MORNING, "local")
 
 
 def test_an_expired_entry_is_left_to_the_clock_and_its_place_is_not_given_back_twice() -> None:

@@ -1,6 +1,8 @@
 """The exact bytes of the files, and what holds for any text in them."""
 
 import random
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 
 from stoppress import files
+from stoppress.alternates import Alternate
 from stoppress.files import (
     NEWS_FILE,
     FileTooLarge,
@@ -26,8 +29,9 @@ from stoppress.files import (
     render_general,
     render_index,
     render_news,
+    shard_series,
 )
-from stoppress.site import Site
+from stoppress.site import Shards, Site
 from stoppress.text import clean
 from tests.ledger import MORNING, SITE, page
 
@@ -66,7 +70,7 @@ AT = MORNING + 2 * HOUR
         ("emptied-shard", render_general([], SITE)),
         ("news", render_news(FRESH, SITE, AT)),
         ("empty-window", render_news(FRESH, SITE, AT + 48 * HOUR)),
-        ("index", render_index(MARKS, SITE)),
+        ("index", render_index(MARKS, SITE)[0]),
     ],
 )
 def test_the_bytes_are_those_of_the_golden_file(name: str, rendered: Rendered) -> None:
@@ -76,7 +80,7 @@ def test_the_bytes_are_those_of_the_golden_file(name: str, rendered: Rendered) -
 def test_what_is_counted_is_what_is_listed() -> None:
     assert (render_general(GENERAL, SITE).urls, render_general([], SITE).urls) == (4, 0)
     assert (render_news(FRESH, SITE, AT).urls, render_news([], SITE, AT).urls) == (4, 0)
-    assert render_index(MARKS, SITE).urls == 4
+    assert render_index(MARKS, SITE)[0].urls == 4
 
 
 def test_the_newest_instant_in_a_file_is_known() -> None:
@@ -94,7 +98,7 @@ def test_the_order_in_which_entries_come_makes_no_difference(seed: int) -> None:
 
     assert render_general(general, SITE) == render_general(GENERAL, SITE)
     assert render_news(news, SITE, AT) == render_news(FRESH, SITE, AT)
-    assert render_index(marks, SITE) == render_index(MARKS, SITE)
+    assert render_index(marks, SITE)[0] == render_index(MARKS, SITE)[0]
 
 
 def test_news_stand_newest_first_and_by_url_within_a_second() -> None:
@@ -116,7 +120,7 @@ def test_the_clock_changes_nothing_while_nothing_expires() -> None:
 
 def test_the_index_lists_an_empty_window_but_no_emptied_shard() -> None:
     empty = [Mark(NEWS_FILE, MORNING, 0, 150, "n"), Mark("sitemap-2026-11.xml", MORNING, 0, 150, "b")]
-    body = render_index([*empty, Mark("sitemap-news-2.xml", MORNING, 0, 150, "n2")], SITE).body.decode()
+    body = render_index([*empty, Mark("sitemap-news-2.xml", MORNING, 0, 150, "n2")], SITE)[0].body.decode()
 
     assert "sitemap-news.xml" in body
     assert "sitemap-2026-11.xml" not in body
@@ -124,12 +128,12 @@ def test_the_index_lists_an_empty_window_but_no_emptied_shard() -> None:
 
 
 def test_the_index_of_a_new_site_is_well_formed() -> None:
-    assert _root(render_index([], SITE)).tag == f"{SITEMAP}sitemapindex"
+    assert _root(render_index([], SITE)[0]).tag == f"{SITEMAP}sitemapindex"
 
 
 def test_the_index_says_a_second_that_is_not_before_what_stands_in_the_file() -> None:
     """Microseconds order changes inside; a file shows whole seconds, in the index as in its children (R6.4)."""
-    root = _root(render_index([Mark("sitemap-2026-11.xml", MORNING + timedelta(microseconds=7), 1, 1, "")], SITE))
+    root = _root(render_index([Mark("sitemap-2026-11.xml", MORNING + timedelta(microseconds=7), 1, 1, "")], SITE)[0])
     assert root.findtext(f".//{SITEMAP}lastmod") == "2026-11-20T08:00:00Z"
 
 
@@ -142,7 +146,7 @@ def test_a_sites_scheme_publication_and_language_stand_in_its_files() -> None:
     assert its_page.replace("https:", "http:", 1).encode() in render_general([GeneralEntry(its_page)], site).body
     assert "<news:name>Beispiel &amp; Söhne</news:name><news:language>de</news:language>" in body
     assert b"<loc>http://news.example.org/</loc>" in render_general([], site).body
-    assert b"<loc>http://news.example.org/sitemap-news.xml</loc>" in render_index(MARKS, site).body
+    assert b"<loc>http://news.example.org/sitemap-news.xml</loc>" in render_index(MARKS, site)[0].body
 
 
 @pytest.mark.parametrize(
@@ -161,7 +165,21 @@ def test_files_of_a_series_are_numbered_from_the_second_on(series: str, number: 
 def test_no_two_files_of_any_series_share_a_name() -> None:
     """Nor when a site goes from one period to another: its old shards stay."""
     series = ["2026", *(f"2026-{month:02}" for month in range(1, 13)), "2026-11-02", "2026-11-20", "news"]
-    names = [file_name(name, number) for name in series for number in range(1, 40)]
+    named = Site(host=SITE.host, publication="Example News", shards=Shards(per_section=True))
+    sections = [
+        "Formula",
+        "Formula 2",
+        "Formula 10",
+        "Formula 010",
+        "Formula 1-00",
+        "Café",
+        "2026",
+        "Ω",
+        "x" * 50,
+        f"{'x' * 39} 2",
+    ]
+    series += sorted({shard_series(named, MORNING, section) for section in sections})
+    names = [file_name(name, number) for name in dict.fromkeys(series) for number in range(1, 140)]
     assert len(set(names)) == len(names)
 
 
@@ -184,13 +202,13 @@ def test_entries_are_limited_at_the_number_itself(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(files, "NEWS_ENTRIES_MAX", 4)
     render_general(GENERAL, SITE)
     render_news(FRESH[:4], SITE, AT)
-    render_index(MARKS, SITE)
+    render_index(MARKS, SITE)[0]
     with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
         render_general([*GENERAL, GeneralEntry(page("z"))], SITE)
     with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
         render_news(FRESH, SITE, MORNING)
     with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
-        render_index([*MARKS, Mark("sitemap-2026-08.xml", MORNING, 1, 1, "")], SITE)
+        render_index([*MARKS, Mark("sitemap-2026-08.xml", MORNING, 1, 1, "")], SITE)[0]
 
 
 def test_bytes_are_those_of_utf_8_not_characters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,3 +294,60 @@ def test_a_line_takes_what_was_counted_for_it(news: NewsEntry, general: GeneralE
 
 def _root(rendered: Rendered) -> Any:
     return etree.fromstring(rendered.body)
+
+
+@pytest.mark.parametrize(
+    ("language", "own"), [("fr", "fr"), ("zh-tw", "zh-Hant"), ("zh-cn", "zh-Hans"), ("haw", None), ("en", None)]
+)
+def test_a_page_names_itself_among_its_alternates_or_names_none(language: str, own: str | None) -> None:
+    entry = GeneralEntry(page("a"), alternates=(Alternate("en", page("b")),), language=language)
+    body = render_general([entry], SITE).body.decode()
+    links = dict(re.findall(r'hreflang="([^"]+)" href="([^"]+)"', body))
+
+    assert links == ({"en": page("b"), own: page("a")} if own else {})
+    assert ("xmlns:xhtml" in body) is bool(own)
+
+
+def test_a_page_that_is_only_the_default_is_named_by_its_language_too() -> None:
+    alternates = (Alternate("x-default", page("a")), Alternate("fr", page("b")))
+    line = general_line(GeneralEntry(page("a"), alternates=alternates), SITE)
+
+    assert re.findall(r'hreflang="([^"]+)"', line) == ["en", "fr", "x-default"]
+
+
+def links(entries: list[GeneralEntry], path: str) -> dict[str, str]:
+    """The hreflang links of a page as a shard of the entries has them."""
+    body = render_general(entries, SITE).body.decode()
+    [line] = [line for line in body.splitlines() if f"<loc>{page(path)}</loc>" in line]
+    return dict(re.findall(r'hreflang="([^"]+)" href="([^"]+)"', line))
+
+
+def test_alternates_are_mutual_within_a_shard_whoever_was_heard_first() -> None:
+    english, french = GeneralEntry(page("flood")), GeneralEntry(page("crue"), language="fr")
+    naming = replace(french, alternates=(Alternate("en", page("flood")),))
+    both = {"en": page("flood"), "fr": page("crue")}
+
+    assert links([english, naming], "flood") == links([naming, english], "flood") == both
+    assert links([english, naming], "crue") == both
+    assert links([english, french], "flood") == {}
+    assert links([naming], "crue") == both  # the other page is in another shard, or another's
+
+
+def test_what_a_page_says_of_its_alternates_outweighs_what_they_say_of_it() -> None:
+    english = GeneralEntry(page("flood"), alternates=(Alternate("fr", page("a")),))
+    other = GeneralEntry(page("b"), alternates=(Alternate("en", page("flood")),), language="fr")
+
+    assert links([english, other], "flood") == {"en": page("flood"), "fr": page("a")}
+
+
+def test_pages_of_one_language_and_two_regions_keep_the_codes_they_give_themselves() -> None:
+    british = (Alternate("en-GB", page("gb")), Alternate("en-US", page("us")))
+    entries = [GeneralEntry(page("gb"), alternates=british), GeneralEntry(page("us"), alternates=british)]
+
+    assert links(entries, "gb") == links(entries, "us") == {"en-GB": page("gb"), "en-US": page("us")}
+
+
+def test_one_page_in_two_languages_is_named_by_both() -> None:
+    both = (Alternate("en", page("a")), Alternate("en-GB", page("a")), Alternate("fr", page("b")))
+
+    assert links([GeneralEntry(page("a"), alternates=both)], "a").keys() == {"en", "en-GB", "fr"}

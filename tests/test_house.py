@@ -17,7 +17,7 @@ from stoppress_cli import template
 ROOT = Path(__file__).parents[1]
 STACK = template.load(ROOT / "template.yaml")
 HANDLERS = sorted((ROOT / "functions").glob("*/app.py"))
-MODULES = sorted((ROOT / "shared/stoppress").glob("*.py"))
+MODULES = sorted((ROOT / "shared/stoppress").rglob("*.py"))
 HANDLER_LINES_MAX = 60
 # The runtime brings them, and in the layer they would be most of it.
 IN_THE_RUNTIME = {"boto3", "botocore"}

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stoppress import places
-from stoppress.files import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX
+from stoppress.files import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.places import Place, Series, Used, Want, entries_max_of
+from stoppress.site import PAGES_MAX
 
 ROOM_BYTES = BYTES_MAX - FRAME_BYTES_MAX
 MONTH = "2026-11"
@@ -164,3 +165,10 @@ def _counts_are_true(series: Series, handed_out: list[Place]) -> None:
     for number, used in enumerate(series.files, 1):
         there = [place for place in handed_out if place.number == number]
         assert used == Used(len(there), sum(place.size_bytes for place in there))
+
+
+def test_pages_of_events_leave_room_for_those_of_the_configuration() -> None:
+    assert entries_max_of("pages", 50_000) + PAGES_MAX == URLS_MAX
+    assert entries_max_of("pages", 10) == 10
+    assert entries_max_of("2026-11", 50_000) == 50_000
+    assert entries_max_of("news-fr", 50_000) == 1_000

@@ -16,7 +16,7 @@ from stoppress.instants import exact
 from stoppress.places import Place
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import file_pk, general_item, news_item, read_mark
-from stoppress.rewriting import hand_over, rewrite, rewrite_all
+from stoppress.rewriting import BrokenFile, hand_over, rewrite, rewrite_all
 from stoppress.site import Site
 from stoppress.table import Conflict
 from tests import doors
@@ -83,11 +83,27 @@ def test_a_file_is_written_announced_and_marked(behind: Doors) -> None:
 def test_a_file_says_what_it_is_and_how_long_it_may_be_kept(behind: Doors, file: str, age: int) -> None:
     put_page("a")
     table.put_if(news_item(HOST, Place("news", 2, 400), NewsEntry(page("a"), "A", MORNING)))
-    rewrite(Rewrite(HOST, file), NOON)
+    rewrite_all([Rewrite(HOST, SHARD), Rewrite(HOST, file)], NOON)
     answer = client("s3").get_object(Bucket=doors.BUCKET, Key=f"{HOST}/{file}")
     assert answer["ContentType"] == "application/xml; charset=utf-8"
     assert answer["CacheControl"] == f"public, max-age={age}"
     assert "ContentEncoding" not in answer
+
+
+def test_a_file_that_would_break_the_protocol_is_not_written_and_the_last_good_one_stands(behind: Doors) -> None:
+    put_page("a")
+    shard()
+    before = behind.file(SHARD).body
+
+    item = general_item(HOST, SHARD, GeneralEntry(page("b"), MORNING)) | {"loc": "https://www.example.org/b"}
+    table.put_if(item)
+    with pytest.raises(
+        BrokenFile, match=r"sitemap-2026-11.xml would break the protocol, and is not written: line 4: R1\.7"
+    ):
+        shard()
+
+    assert behind.file(SHARD).body == before
+    assert mark() == read_mark(behind.items(f"file#{HOST}/{INDEX}")[0])
 
 
 def test_equal_bytes_are_not_put_again_nor_announced(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +354,7 @@ def test_the_index_follows_the_marks_and_never_records_itself(behind: Doors) -> 
     assert [result.outcome for result in results] == ["written"] * 3
     assert [item["sk"] for item in behind.items(f"file#{HOST}/{INDEX}")] == [SHARD, NEWS]
     marks = [found for name in (SHARD, NEWS) if (found := mark(name))]
-    assert behind.file(INDEX).body == render_index(marks, SITE).body
+    assert behind.file(INDEX).body == render_index(marks, SITE)[0].body
     assert rewrite(Rewrite(HOST, INDEX), NOON + HOUR).outcome == "unchanged"
     assert announced(behind)[-1] == (INDEX, 2)
     assert len(behind.announced) == 3

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, strategies as st
 
+from stoppress.formats import robots_txt
 from stoppress.site import BadConfiguration, Feed, Shards, Site, Source, read_site
 
 LEAST = {"host": "www.example.com", "publication": "Example News"}
@@ -14,6 +15,10 @@ LEAST = {"host": "www.example.com", "publication": "Example News"}
 
 def site(**said: Any) -> Site:
     return read_site(json.dumps(LEAST | said), 7)
+
+
+def at(path: str) -> str:
+    return f"https://www.example.com{path}"
 
 
 def refusal(**said: Any) -> str:
@@ -88,6 +93,7 @@ def test_a_publication_loses_its_parentheses() -> None:
         ({"host": 7}, "host: give it as a text, in quotation marks"),
         ({"publication": ""}, "publication: give the name of the publication as news.google.com shows it"),
         ({"publication": "(beta)"}, "publication: give the name"),
+        ({"language": "jp"}, "language: give a language code such as en, fr, zh-tw"),
         ({"language": "english"}, "language: give a language code such as en, fr, zh-tw"),
         ({"timezone": "Paris"}, "timezone: give a name of the IANA time zone database, such as Europe/Paris"),
         ({"timezone": ""}, "timezone: give a name"),
@@ -128,13 +134,81 @@ def test_a_publication_loses_its_parentheses() -> None:
         ({"shards": {"by": "week"}}, "shards.by: give one of these: 'day', 'month' or 'year'"),
         ({"shards": {"size": 0}}, "shards.size: give a number that is 1 or more"),
         ({"shards": {"size": 50_001}}, "shards.size: give a number that is 50000 or less"),
-        ({"rules": [{"exclude": "some"}]}, "rules.0.exclude: give one of these: 'all' or 'news'"),
+        ({"rules": [{"exclude": "some"}]}, "rules.0.exclude: give one of these: 'all', 'general' or 'news'"),
+        ({"rules": [{"exclude": "all", "include": "news", "path": "/a"}]}, "rules.0: say either exclude or include"),
+        ({"rules": [{"include": "all"}]}, "rules.0: give a path, a section, a keyword, a type or a flag"),
+        ({"editions": [{"prefix": "fr"}]}, "editions.0.prefix: is not of the form"),
+        ({"editions": [{"prefix": "/a/"}, {"prefix": "/a/"}]}, "editions: '/a/' is said of two editions"),
+        ({"editions": [{"prefix": "/a"}, {"prefix": "/a/"}]}, "editions: '/a/' is said of two editions"),
+        ({"editions": [{"prefix": "/a/", "news": "2"}]}, "editions.0.news: is not of the form"),
+        ({"sections": {"sport": {"language": "gibberish"}}}, "sections.sport.language: give a language code"),
+        (
+            {"pages": ["https://www.example.org/about"]},
+            "the document: pages: https://www.example.org/about is of another host",
+        ),
+        ({"pages": [{"url": "/a", "priority": 2}]}, "pages.0.priority: give a number from 0.0 to 1.0"),
+        ({"write": ["genres"]}, "write.0: give one of these: 'keywords', 'changefreq' or 'priority'"),
+        ({"robots": "User-agent: *\nDisallow: /\u0000"}, "robots: line 2 has a control character in it"),
+        (
+            {"robots": "User-agent: *\nSitemap: a b"},
+            "robots: line 2: after `Sitemap:` give one URL, such as https://www.example.com/sitemap-video.xml, or take",
+        ),
+        ({"robots": "Sitemap:"}, "robots: line 1: after `Sitemap:` give one URL"),
+        ({"robots": "\r\n site-map : # none"}, "robots: line 2: after `Sitemap:` give one URL"),
+        ({"robots": "Sitemap: javascript:1"}, "robots: line 1: 'javascript:1' is not an absolute http or https URL"),
+        ({"robots": "Sitemap: https://[broken/"}, "robots: line 1: "),
+        ({"robots": f"Sitemap: /{'x' * 2_030}"}, "robots: line 1: "),
+        ({"host": "?", "robots": "Sitemap:"}, "host: give a bare host name"),
+        ({"outputs": {"hub": "hub.example.com"}}, "outputs.hub: is not of the form"),
         ({"republish": "always"}, "republish: give one of these: 'keep-date' or 'new-date'"),
         ({"publicaton": "Example"}, "publicaton: is not known here: correct its name, or take it out"),
     ],
 )
 def test_each_key_that_is_wrong_is_named_with_what_to_do(said: dict[str, Any], words: str) -> None:
     assert refusal(**said).startswith(words)
+
+
+@pytest.mark.parametrize("prefix", ["/fr", "/fr/"])
+def test_an_edition_is_the_pages_below_its_prefix_and_no_page_that_begins_with_the_same_letters(prefix: str) -> None:
+    french = site(editions=[{"prefix": prefix}])
+
+    taken = [
+        path for path in ("/fr", "/fr/", "/fr/x", "/france", "/fr-ca/x", "/", "/x/fr/") if french.edition_of(at(path))
+    ]
+    assert taken == ["/fr", "/fr/", "/fr/x"]
+
+
+def test_of_several_editions_the_one_with_the_longest_prefix_speaks() -> None:
+    nested = site(editions=[{"prefix": "/"}, {"prefix": "/fr"}, {"prefix": "/fr/sport/"}])
+    found = {
+        path: edition.prefix
+        for path in ("/a", "/fr/a", "/fr/sport", "/fr/sports")
+        if (edition := nested.edition_of(at(path)))
+    }
+
+    assert found == {"/a": "/", "/fr/a": "/fr", "/fr/sport": "/fr/sport/", "/fr/sports": "/fr"}
+
+
+ROBOTS_LINE = st.sampled_from(
+    ["User-agent: *", "Disallow: /a", "", "Sitemap: /a.xml", "Sitemap: a.xml # ours", "sitemap: https://x.example/a.xml",
+     "Sitemap:", "Sitemap: a b", "Sitemap: http://[x/", "Sitemap: ftp://x/", "Sitemap: //", "Sitemap: https:///a"]
+)  # fmt: skip
+
+
+@given(st.lists(ROBOTS_LINE | st.text(max_size=20).map("Sitemap: {}".format), max_size=4).map("\n".join))
+def test_rules_of_a_robots_txt_that_are_taken_can_be_written(rules: str) -> None:
+    try:
+        accepted = site(robots=rules)
+    except BadConfiguration:
+        return
+    assert robots_txt(accepted, ["sitemap.xml"], rules).startswith(b"Sitemap: https://www.example.com/sitemap.xml\n")
+
+
+@pytest.mark.parametrize(
+    "rules", ["Sitemap: /a.xml", "Sitemap: a.xml # ours", "# Sitemap:", "Disallow: /sitemap: x", ""]
+)
+def test_rules_of_a_robots_txt_may_name_sitemaps(rules: str) -> None:
+    assert site(robots=rules).robots == rules
 
 
 def test_all_that_is_wrong_is_said_at_once_a_line_each() -> None:

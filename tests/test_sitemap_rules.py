@@ -1,5 +1,6 @@
 """The judge is judged: it finds nothing in files that are right, and each planted fault under its rule."""
 
+import gzip
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,6 +76,58 @@ def odd_but_right() -> Files:
     return good() | {
         NEWS_FILE: urlset(url(loc, "2026-11-20", more=news(title)), spaces=f"{SITEMAP} {NEWS}"),
         SHARD: urlset(url(loc, "2026-11-20")),
+    }
+
+
+ORAGE = "https://www.example.com/fr/orage"
+STORM = "https://www.example.com/2026/11/20/storm"
+MEDIA = (
+    'xmlns:xhtml="http://www.w3.org/1999/xhtml" xmlns:image="http://www.google.com/schemas/sitemap-image/1.1" '
+    'xmlns:video="http://www.google.com/schemas/sitemap-video/1.1"'
+)
+VERSIONS = f'<xhtml:link rel="alternate" hreflang="en" href="{STORM}"/><xhtml:link rel="alternate" hreflang="fr" href="{ORAGE}"/>'
+IMAGE = "<image:image><image:loc>https://img.example.com/1.jpg?w=1&amp;h=2</image:loc></image:image>"
+VIDEO = (
+    "<video:video><video:thumbnail_loc>https://img.example.com/v.jpg</video:thumbnail_loc><video:title>The storm</video:title>"
+    "<video:description>Wind over the harbour</video:description>"
+    "<video:content_loc>https://img.example.com/v.mp4</video:content_loc><video:duration>28800</video:duration>"
+    "<video:rating>4.5</video:rating><video:publication_date>2026-11-20</video:publication_date><video:tag>wind</video:tag>"
+    '<video:restriction relationship="allow">GB IE</video:restriction>'
+    f'<video:uploader info="https://{HOST}/crew">The crew</video:uploader>'
+    '<video:platform relationship="deny">tv</video:platform><video:live>no</video:live></video:video>'
+)
+ATOM, EDITION = "sitemap-news.atom", "sitemap-news-fr.xml"
+TEXT, PACKED, ROBOTS = "sitemap-2026-11.txt", "sitemap-2026-11.xml.gz", "robots.txt"
+
+
+def atom(*locs: str) -> bytes:
+    entries = "".join(
+        f'<entry><id>{loc}</id><title>Flood</title><link rel="alternate" href="{loc}"/>'
+        "<updated>2026-11-20T08:00:00Z</updated></entry>\n"
+        for loc in locs
+    )
+    return (
+        f'{DECLARATION}<feed xmlns="http://www.w3.org/2005/Atom"><id>https://{HOST}/{ATOM}</id><title>Example News</title>'
+        f"<updated>2026-11-20T08:00:00Z</updated>\n{entries}</feed>\n"
+    ).encode()
+
+
+def every_form() -> Files:
+    """Images, videos, versions, an edition's news, and each other form of a file."""
+    orage = url(ORAGE, more=VERSIONS)
+    shard = urlset(
+        url(HARBOUR), url(FLOOD), url(STORM, more=VERSIONS + IMAGE + VIDEO), orage, spaces=f"{SITEMAP} {MEDIA}"
+    )
+    lines = [f"Sitemap: https://{HOST}/{name}\n" for name in (INDEX, NEWS_FILE, EDITION)]
+    return good() | {
+        INDEX: index(PACKED, NEWS_FILE, EDITION),
+        EDITION: urlset(url(ORAGE, more=news("L&apos;orage")), spaces=f"{SITEMAP} {NEWS}"),
+        SHARD: shard,
+        PACKED: gzip.compress(shard),
+        TEXT: "".join(f"{loc}\n" for loc in (FLOOD, HARBOUR, STORM, ORAGE)).encode(),
+        ATOM: atom(FLOOD),
+        "sitemap-news-fr.atom": atom(ORAGE),
+        ROBOTS: ("".join(lines) + "\nUser-agent: *\nDisallow: /search\n").encode(),
     }
 
 
@@ -259,13 +312,98 @@ FAULTS: list[tuple[str, str, Fault]] = [
 ]
 
 
-@pytest.mark.parametrize("files", [good, empty_window, emptied_shard, odd_but_right], ids=lambda files: files.__name__)
+def unpack(fault: Fault) -> Fault:
+    """A fault of the shard, in its gzip too."""
+
+    def plant(files: Files) -> None:
+        fault(files)
+        files[PACKED] = gzip.compress(files[SHARD])
+
+    return plant
+
+
+def shard(old: str, new: str) -> Fault:
+    return unpack(swap(SHARD, old, new))
+
+
+FORM_FAULTS: list[tuple[str, str, Fault]] = [
+    ("R3.1", "an image without a URL", shard(IMAGE, "<image:image/>")),
+    ("R3.1", "a relative image", shard("https://img.example.com/1.jpg", "/1.jpg")),
+    ("R3.1", "the page as its own image", shard("https://img.example.com/1.jpg?w=1&amp;h=2", STORM)),
+    ("R3.1", "1,001 images", shard(IMAGE, IMAGE * 1_001)),
+    ("R3.2", "a caption", shard("</image:loc>", "</image:loc><image:caption>A wave</image:caption>")),
+    ("R4.1", "no thumbnail", shard("<video:thumbnail_loc>https://img.example.com/v.jpg</video:thumbnail_loc>", "")),
+    (
+        "R4.1",
+        "neither file nor player",
+        shard("<video:content_loc>https://img.example.com/v.mp4</video:content_loc>", ""),
+    ),
+    ("R4.1", "the page as its own file", shard("https://img.example.com/v.mp4", STORM)),
+    ("R4.1", "a title of 101 characters", shard("The storm", "s" * 101)),
+    ("R4.1", "a description of 2,049 characters", shard("Wind over the harbour", "w" * 2_049)),
+    ("R4.2", "28,801 seconds", shard("28800", "28801")),
+    ("R4.2", "no time at all", shard("28800", "0")),
+    ("R4.2", "a rating over five", shard(">4.5<", ">5.1<")),
+    ("R4.2", "a date in words", shard("<video:publication_date>2026-11-20", "<video:publication_date>20 November")),
+    ("R4.2", "33 tags", shard("<video:tag>wind</video:tag>", "<video:tag>wind</video:tag>" * 33)),
+    ("R4.2", "two durations", shard("<video:rating>4.5</video:rating>", "<video:duration>1</video:duration>")),
+    ("R4.2", "another order", shard("<video:live>no</video:live>", "<video:view_count>3</video:view_count>")),
+    ("R4.2", "countries in words", shard("GB IE", "Ireland")),
+    ("R4.2", "neither allowed nor denied", shard('relationship="allow"', 'relationship="only"')),
+    ("R4.2", "an uploader elsewhere", shard(f'info="https://{HOST}/crew"', 'info="https://example.org/crew"')),
+    ("R4.3", "a category", shard("<video:live>", "<video:category>News</video:category><video:live>")),
+    ("R4.3", "a player that may be embedded", shard("<video:content_loc>", '<video:content_loc allow_embed="yes">')),
+    ("R5.1", "a version without a language", shard('hreflang="fr" ', "")),
+    ("R5.1", "a relative version", shard(f'href="{ORAGE}"', 'href="/fr/orage"')),
+    ("R5.1", "not among its own versions", shard(f'href="{STORM}"', 'href="https://www.example.com/storm"')),
+    ("R5.1", "a language twice", shard('hreflang="fr"', 'hreflang="en"')),
+    ("R5.1", "a version that does not answer", shard(url(ORAGE, more=VERSIONS), url(ORAGE))),
+    ("R5.2", "a language with an underscore", shard('hreflang="fr"', 'hreflang="fr_FR"')),
+    ("R9.2", "no gzip", put(PACKED, every_form()[SHARD])),
+    ("R9.2", "a gzip that is cut off", put(PACKED, every_form()[PACKED][:-9])),
+    ("R1.15", "a gzip of yesterday", put(PACKED, gzip.compress(good()[SHARD]))),
+    ("R1.15", "a gzip of a file that is gone", drop(SHARD)),
+    ("R6.5", "a gzip that is not there", drop(PACKED)),
+    ("R6.5", "a file listed twice", put(INDEX, index(PACKED, SHARD, NEWS_FILE, EDITION))),
+    ("R6.5", "a file in two indexes", put("sitemap-index-2.xml", index(SHARD))),
+    ("R6.3", "an index in a further index", put("sitemap-index-2.xml", index(INDEX))),
+    ("R1.14", "a text that lists less", swap(TEXT, f"{FLOOD}\n", "")),
+    ("R1.14", "a text without an end", swap(TEXT, f"{ORAGE}\n", ORAGE)),
+    ("R1.14", "a text that is not UTF-8", put(TEXT, b"\xff\n")),
+    ("R1.14", "a file of another kind", put("sitemap-2026-11.json", b"[]")),
+    ("R1.5", "a space in a text", swap(TEXT, FLOOD, "https://www.example.com/a b")),
+    ("R1.14", "a byte order mark in a text", swap(TEXT, FLOOD, f"\ufeff{FLOOD}")),
+    ("R8.5", "a feed that is cut off", put(ATOM, atom(FLOOD)[:-5])),
+    ("R8.5", "another root element", swap(ATOM, "feed", "rss")),
+    ("R8.5", "no id", swap(ATOM, f"<entry><id>{FLOOD}</id>", "<entry>")),
+    (
+        "R8.5",
+        "a date of mail",
+        swap(ATOM, "2026-11-20T08:00:00Z</updated></entry>", "Fri, 20 Nov 2026</updated></entry>"),
+    ),
+    ("R8.5", "an article twice", put(ATOM, atom(FLOOD, FLOOD))),
+    ("R8.5", "an article that is not in the news", put(ATOM, atom(FLOOD, HARBOUR))),
+    ("R8.5", "an article missing", put("sitemap-news-fr.atom", atom())),
+    ("R8.2", "a relative sitemap", swap(ROBOTS, f"https://{HOST}/{INDEX}", f"/{INDEX}")),
+    ("R8.2", "a sitemap that is not there", swap(ROBOTS, EDITION, "sitemap-news-de.xml")),
+    ("R8.2", "a sitemap twice", swap(ROBOTS, EDITION, INDEX)),
+    ("R8.2", "an edition that is not named", swap(ROBOTS, f"Sitemap: https://{HOST}/{EDITION}\n", "")),
+    ("R8.2", "a further index that is not named", put("sitemap-index-2.xml", index(SHARD))),
+    ("R8.2", "more than crawlers read", swap(ROBOTS, "Disallow: /search", f"Disallow: /{'x' * 512_000}")),
+    ("R8.2", "robots.txt that is not UTF-8", put(ROBOTS, b"\xff\n")),
+    ("R2.4", "a URL in the news of two editions", put(EDITION, good()[NEWS_FILE])),
+]
+
+GOOD = [good, empty_window, emptied_shard, odd_but_right, every_form]
+
+
+@pytest.mark.parametrize("files", GOOD, ids=lambda files: files.__name__)
 def test_files_that_keep_the_rules_have_no_findings(files: Callable[[], Files], tmp_path: Path) -> None:
     assert findings(save(tmp_path, files()), now=NOW) == []
 
 
 @needs_shared
-@pytest.mark.parametrize("files", [good, empty_window, emptied_shard, odd_but_right], ids=lambda files: files.__name__)
+@pytest.mark.parametrize("files", GOOD, ids=lambda files: files.__name__)
 def test_files_that_keep_the_rules_are_valid_by_the_official_schemas(
     files: Callable[[], Files], tmp_path: Path
 ) -> None:
@@ -290,6 +428,44 @@ def test_a_planted_fault_is_found_under_its_rule(rule: str, fault: Fault, tmp_pa
     assert rule in {finding.rule for finding in findings(save(tmp_path, files), now=NOW)}
 
 
+@pytest.mark.parametrize(
+    ("rule", "fault"), [(r, f) for r, _, f in FORM_FAULTS], ids=[f"{r} {name}" for r, name, _ in FORM_FAULTS]
+)
+def test_a_fault_in_tags_of_extensions_or_in_another_form_is_found(rule: str, fault: Fault, tmp_path: Path) -> None:
+    files = every_form()
+    fault(files)
+
+    assert rule in {finding.rule for finding in findings(save(tmp_path, files), now=NOW)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "tag", "text"),
+    [
+        (None, "changefreq", "daily"),
+        (None, "priority", "0.8"),
+        ("R1.13", "changefreq", "often"),
+        ("R1.13", "priority", "1.1"),
+    ],
+)
+def test_tags_that_nobody_reads_are_taken_where_they_are_asked_for(
+    rule: str | None, tag: str, text: str, tmp_path: Path
+) -> None:
+    files = good()
+    swap(SHARD, HARBOUR_DATE, f"{HARBOUR_DATE}<{tag}>{text}</{tag}>")(files)
+    found = {finding.rule for finding in findings(save(tmp_path, files), now=NOW, asked=[tag])}
+
+    assert found == ({rule} if rule else set())
+
+
+def test_keywords_of_the_news_are_taken_where_they_are_asked_for_and_stand_last(tmp_path: Path) -> None:
+    keywords = "<news:keywords>flood</news:keywords>"
+    files = good()
+    swap(NEWS_FILE, TITLE, TITLE + keywords)(files)
+    assert findings(save(tmp_path, files), now=NOW, asked=["keywords"]) == []
+    swap(NEWS_FILE, TITLE + keywords, keywords + TITLE)(files)
+    assert [finding.rule for finding in findings(save(tmp_path, files), now=NOW, asked=["keywords"])] == ["R2.3"]
+
+
 SERVED = {"ContentType": "application/xml", "CacheControl": "public, max-age=60"}
 
 
@@ -312,6 +488,29 @@ def test_a_header_that_harms_is_found(rule: str | None, headers: dict[str, str],
     assert {finding.rule for finding in findings(save(tmp_path, good()), now=NOW, meta=meta)} == (
         {rule} if rule else set()
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "headers"),
+    [
+        (PACKED, SERVED),
+        (PACKED, SERVED | {"ContentType": "application/gzip", "ContentEncoding": "gzip"}),
+        (TEXT, SERVED),
+        (ATOM, SERVED),
+        (ATOM, {"ContentType": "application/atom+xml", "CacheControl": "public, max-age=301"}),
+        (ROBOTS, {"ContentType": "text/plain; charset=utf-8", "CacheControl": "public"}),
+    ],
+)
+def test_a_header_of_another_form_that_harms_is_found(name: str, headers: dict[str, str], tmp_path: Path) -> None:
+    kinds = {"gz": "application/gzip", "txt": "text/plain; charset=utf-8", "atom": "application/atom+xml"}
+    meta = {
+        f"{HOST}/{file}": SERVED | {"ContentType": kinds.get(file.rpartition(".")[2], "application/xml")}
+        for file in every_form()
+    }
+    folder = save(tmp_path, every_form())
+
+    assert findings(folder, now=NOW, meta=meta) == []
+    assert {finding.file for finding in findings(folder, now=NOW, meta=meta | {f"{HOST}/{name}": headers})} == {name}
 
 
 NEXT = "https://www.example.com/2026/11/20/storm"

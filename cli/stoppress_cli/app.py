@@ -1,4 +1,4 @@
-"""The command line: `stoppress play`, `up`, `demo`, `check`. What a command needs is imported when it runs."""
+"""The command line: `stoppress play`, `up`, `demo`, `explain`, `robots`, `check`. What a command needs is imported when it runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -77,6 +77,45 @@ def demo(
     from stoppress_cli.commands import run_demo
 
     raise typer.Exit(run_demo(once, host, port, log, template))
+
+
+_Stack = Annotated[
+    str | None,
+    typer.Option("--stack", help="Name of a deployed stack; else the one on this machine.", show_default=False),
+]
+_Endpoint = Annotated[str, typer.Option("--local", help="Where `stoppress up` or the demo serves.")]
+
+
+@app.command()
+def explain(
+    url: Annotated[str, typer.Argument(help="The page, as readers see its URL.")],
+    site: Annotated[
+        str | None, typer.Option("--site", help="Host of the site to look in, if not the URL's.", show_default=False)
+    ] = None,
+    stack: _Stack = None,
+    local: _Endpoint = "http://127.0.0.1:8000",
+    template: _Template = None,
+) -> None:
+    """Tell a page's whole story: where it is listed, which event or rule decided that, and when.
+
+    Exit code 0: it is listed; 1: it is not; 2: nobody could be asked.
+    """
+    from stoppress_cli.commands import explain_page
+
+    raise typer.Exit(explain_page(url, site, stack, local, template))
+
+
+@app.command()
+def robots(
+    host: Annotated[str, typer.Argument(help="Host of the site.")],
+    stack: _Stack = None,
+    local: _Endpoint = "http://127.0.0.1:8000",
+    template: _Template = None,
+) -> None:
+    """Print the `Sitemap:` lines for a site's robots.txt."""
+    from stoppress_cli.commands import print_robots
+
+    raise typer.Exit(print_robots(host, stack, local, template))
 
 
 @app.command()

@@ -86,6 +86,13 @@ class Guard:
                     (part["TableName"], kind, part) for one in params["TransactItems"] for kind, part in one.items()
                 ]
                 return [self._part(*part) for part in parts]
+            case "BatchWriteItem":
+                return [
+                    self._ask(
+                        operation, table, [part.get("Key") or part["Item"] for one in asked for part in one.values()]
+                    )
+                    for table, asked in params["RequestItems"].items()
+                ]
             case "Query":
                 return [self._ask(operation, params["TableName"], self._queried(params))]
         return [Ask(f"dynamodb:{operation}", "*")]

@@ -2,11 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
 from rich.console import Console
 
 from stoppress_cli import player as playing
@@ -14,6 +15,8 @@ from stoppress_cli.scenario import Line, ScenarioError, read
 from stoppress_cli.sources import EndlessLoopError
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import TemplateError
+
+T = TypeVar("T")
 
 WELL, DIFFERENT, UNREADABLE = 0, 1, 2
 
@@ -156,3 +159,44 @@ def run_demo(once: bool, host: str, port: int, log: Path | None, template: Path 
     from stoppress_cli.demo import demonstrate
 
     return demonstrate(once, host, port, log, template)
+
+
+def explain_page(url: str, site: str | None, stack: str | None, endpoint: str, template: Path | None) -> int:
+    """Prints a page's story. Returns the exit code."""
+    from stoppress_cli import explaining
+
+    facts = _asked(lambda: explaining.gather(url, site), stack, endpoint, template)
+    if facts is None:
+        return UNREADABLE
+    for line in explaining.explain(facts, datetime.now(UTC)):
+        console.print(line, markup=False)
+    return WELL if facts.standing else DIFFERENT
+
+
+def print_robots(host: str, stack: str | None, endpoint: str, template: Path | None) -> int:
+    """Prints the lines of a site's robots.txt. Returns the exit code."""
+    from stoppress_cli import explaining
+
+    lines = _asked(lambda: explaining.robots(host), stack, endpoint, template)
+    for line in lines or []:
+        console.print(line, markup=False)
+    return WELL if lines else UNREADABLE
+
+
+def _asked(question: Callable[[], T], stack: str | None, endpoint: str, template: Path | None) -> T | None:
+    """What a stack answers; None, and the reason printed, where it cannot be asked."""
+    from stoppress.site import BadConfiguration
+    from stoppress.sites import UnknownSite
+    from stoppress_cli.operating import NoStack, looked_at
+
+    try:
+        with looked_at(stack, endpoint, find_template(template)):
+            return question()
+    except EndpointConnectionError:
+        errors.print(
+            f"stoppress: nobody answers at {endpoint}; start `stoppress up`, or name a deployed stack with --stack",
+            markup=False,
+        )
+    except (ValueError, UnknownSite, BadConfiguration, NoStack, ClientError, BotoCoreError) as error:
+        errors.print(f"stoppress: {error}", markup=False)
+    return None

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 from stoppress_cli.stack import Stack
 
 INDEX = "sitemap.xml"
+MORE_INDEXES_PREFIX = "sitemap-index-"
 NEWS_PREFIX = "sitemap-news"
 _SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 _NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
@@ -68,13 +69,15 @@ def read(stack: Stack, host: str | None = None) -> Iterator[File]:
 def listed(files: list[File]) -> Listed:
     """What the files of one site list: news where there is news:news, URLs in the general shards of the index.
 
+    A file that the index has by its gzip is read from the XML beside it; other forms (.txt, .atom, robots.txt) count as files.
     The home page that stands in an emptied file is no article: in a news file it has no news:news, and an
     emptied shard is not in the index. Raises ValueError for a file that is not XML.
     """
     found = Listed(files=sorted(file.name for file in files))
     roots = {file.name: _root(file) for file in files if file.name.endswith(".xml")}
     if (index := roots.get(INDEX)) is not None:
-        locations = [str(loc.text).strip() for loc in index.iter(f"{_SITEMAP}loc")]
+        indexes = [index, *(root for name, root in roots.items() if name.startswith(MORE_INDEXES_PREFIX))]
+        locations = [str(loc.text).strip() for one in indexes for loc in one.iter(f"{_SITEMAP}loc")]
         found.index = [location.rsplit("/", 1)[-1] for location in locations]
     for name, root in roots.items():
         if name.startswith(NEWS_PREFIX):
@@ -99,7 +102,7 @@ def _add(found: Listed, name: str, url: ET.Element) -> None:
             found.news.append(loc)
             found.news_files[name] += 1
             found.titles[loc] = news.findtext(f"{_NEWS}title") or ""
-    elif name in found.index:
+    elif name in found.index or f"{name}.gz" in found.index:
         found.urls.append(loc)
         found.lastmod[loc] = url.findtext(f"{_SITEMAP}lastmod")
         found.found_in[loc] = name

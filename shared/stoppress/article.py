@@ -2,15 +2,18 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from stoppress.alternates import Alternate
 from stoppress.instants import exact
-from stoppress.site import FEED_SOURCE, explain
+from stoppress.media import Video, video_json
+from stoppress.rules import Traits
+from stoppress.site import FEED_SOURCE, ChangeFreq, explain
 
 # Who is believed when two sources speak of one page: a CMS knows better than the feed that it fills.
 FEED_RANK, CMS_RANK = 1, 2
@@ -47,6 +50,17 @@ class ArticleEvent:
     news: bool = True
     canonical_url: str | None = None
     previous_urls: tuple[str, ...] = ()
+    # A page that is no article: it has no news entry, and a file of its own kind.
+    page: bool = False
+    type: str | None = None
+    flags: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    videos: tuple[Video, ...] = ()
+    alternates: tuple[Alternate, ...] = ()
+    changefreq: ChangeFreq | None = None
+    priority: str | None = None
+    # What of the article was left out when it was read, each with its reason.
+    dropped: tuple[str, ...] = ()
     # Set on an event that was held and whose hour has come: the hour, which names its due record.
     release: datetime | None = None
 
@@ -54,6 +68,11 @@ class ArticleEvent:
     def name(self) -> str:
         """Source and id, which name the article within its site."""
         return f"{self.source}#{self.id}"
+
+    @property
+    def traits(self) -> Traits:
+        """What rules can ask of it."""
+        return Traits(self.section, self.keywords, self.type, self.flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +125,12 @@ def rank_of(source: str) -> int:
     return FEED_RANK if source == FEED_SOURCE else CMS_RANK
 
 
-def to_message(event: ArticleEvent) -> str:
-    """The event as it travels on the articles queue: JSON in ASCII (SQS refuses some characters), absent things left out."""
-    return json.dumps(_plain(event), separators=(",", ":"))
+def to_message(event: ArticleEvent, *, in_ascii: bool = True) -> str:
+    """The event as it travels on the articles queue: JSON in ASCII (SQS refuses some characters), absent things left out.
+
+    Not in ASCII it is as it waits in the table, whose items are small: there a letter takes two bytes, not six.
+    """
+    return json.dumps(_plain(event), separators=(",", ":"), ensure_ascii=in_ascii)
 
 
 def from_message(text: str) -> ArticleEvent:
@@ -137,6 +159,8 @@ def _messages() -> TypeAdapter[ArticleEvent]:
 def _plain(event: ArticleEvent) -> dict[str, Any]:
     """The event's fields as JSON has them, without those at their defaults."""
     said = {field.name: getattr(event, field.name) for field in fields(event)}
+    said["videos"] = tuple(video_json(video) for video in event.videos)
+    said["alternates"] = tuple(asdict(alternate) for alternate in event.alternates)
     defaults = {field.name: field.default for field in fields(event)}
     return {
         name: exact(value) if isinstance(value, datetime) else value

@@ -8,10 +8,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from stoppress.aws import client
-from stoppress.files import INDEX_FILE, is_news
+from stoppress.files import is_shard
+from stoppress.formats import content_type
 from stoppress.instants import exact, parse
 
-CONTENT_TYPE = "application/xml; charset=utf-8"
 # What must be fresh is fetched every minute (R9.3); a shard that somebody edits is late by five at most.
 CACHE_FRESH = "public, max-age=60"
 CACHE_SHARD = "public, max-age=300"
@@ -57,8 +57,8 @@ def write(
             Bucket=_bucket(),
             Key=f"{site}/{file}",
             Body=body,
-            ContentType=CONTENT_TYPE,
-            CacheControl=CACHE_FRESH if file == INDEX_FILE or is_news(file) else CACHE_SHARD,
+            ContentType=content_type(file),
+            CacheControl=CACHE_SHARD if is_shard(file) else CACHE_FRESH,
             Metadata={"changed": exact(changed), "config-version": str(config_version)},
             **condition,
         )

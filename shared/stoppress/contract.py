@@ -1,5 +1,7 @@
 """Our own contract: what a newsroom posts or puts on the bus, read into an article event.
 
+Events of type `page.*` tell the same of pages that are no articles, and need no title.
+
     {"type": "article.published", "timestamp": "2026-11-20T08:00:00Z", "data": {"id": "1042", "url": …, "title": …}}
 
 Publishing needs id, url and title; a removal needs the id alone, and nothing else of it is looked at but its order.
@@ -7,25 +9,35 @@ Publishing needs id, url and title; a removal needs the id alone, and nothing el
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 from urllib.parse import urljoin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from stoppress.alternates import read_alternates
 from stoppress.article import ID_BYTES_MAX, ArticleEvent
 from stoppress.deciding import CLOCK_SKEW_MAX, PREVIOUS_URLS_MAX
 from stoppress.instants import parse
 from stoppress.languages import language_code
-from stoppress.site import Site, explain
+from stoppress.media import items_of, read_images, read_videos
+from stoppress.media_tags import fit
+from stoppress.media_values import shown
+from stoppress.site import ChangeFreq, Site, explain, priority_text
 from stoppress.text import clean, publication_name
 from stoppress.urls import canonical, on_site
 
-PUBLISHES = ("article.published", "article.updated")
-REMOVES = ("article.unpublished", "article.deleted")
+PUBLISHES = ("article.published", "article.updated", "page.published", "page.updated")
+REMOVES = ("article.unpublished", "article.deleted", "page.unpublished", "page.deleted")
+UPDATES = ("article.updated", "page.updated")
+PAGE = "page."
 
 KEYWORDS_MAX = 100
+FLAGS_MAX = 100
+# What images, videos and alternates take of one page's item; a message of a queue holds 1 MiB, a table's item 400 KB.
+MEDIA_BYTES_MAX = 100_000
 # Enough to see a misspelt name; an answer is not the place for a whole document.
 UNKNOWN_FIELDS_SHOWN = 20
+DROPPED_SHOWN = 20
 # Larger than any revision counter, smaller than what DynamoDB's numbers lose digits at.
 VERSION_MAX = 2**63 - 1
 
@@ -87,6 +99,10 @@ def _plain_or_none(value: object) -> object:
     return (clean(value) or None) if isinstance(value, str) else value
 
 
+def _plain_or_empty(value: object) -> object:
+    return clean(value) if isinstance(value, str) else value or ""
+
+
 def _publication(value: object) -> object:
     return (publication_name(value) or None) if isinstance(value, str) else value
 
@@ -105,6 +121,50 @@ def _keywords(value: object) -> object:
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         return () if words is None else words
     return tuple(dict.fromkeys(plain for word in words[:KEYWORDS_MAX] if (plain := clean(word, 200))))
+
+
+def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
+    """A list of texts or a single one, an object gives the names that are true in it; and what was left out."""
+    if not isinstance(value, dict):
+        return _names("flags", value, FLAGS_MAX)
+    flags, reasons = _names("flags", [name for name, there in value.items() if there is True], FLAGS_MAX)
+    unclear = {name: there for name, there in value.items() if there is not None and not isinstance(there, bool)}
+    return flags, reasons + [
+        f"flags[{shown(name)}]: {shown(there)} is neither true nor false" for name, there in unclear.items()
+    ]
+
+
+def _type(value: object) -> tuple[str | None, list[str]]:
+    """The first text, and what was left out."""
+    texts, reasons = _names("type", value, 1)
+    return next(iter(texts), None), reasons
+
+
+def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[str]]:
+    """The texts of a list or a single one, each once, and what was left out."""
+    reasons: list[str] = []
+    names: dict[str, None] = {}
+    for place, item in items_of(field, value, reasons):
+        if not isinstance(item, str):
+            reasons.append(f"{place}: {shown(item)} is no text: give it in quotation marks")
+        elif plain := clean(item, 200):
+            names[plain] = None
+    if len(names) > most:
+        reasons.append(f"{field}: an article takes {most}; the last {len(names) - most:,} were left out")
+    return tuple(names)[:most], reasons
+
+
+def _hint(value: object) -> object:
+    """A changefreq; what is none is no reason to refuse an article, since search engines ignore it."""
+    text = value.strip().lower() if isinstance(value, str) else None
+    return text if text in get_args(ChangeFreq) else None
+
+
+def _priority(value: object) -> object:
+    try:
+        return priority_text(value)
+    except ValueError:
+        return None
 
 
 def _texts(value: object) -> object:
@@ -138,10 +198,22 @@ class _Publication(_Removal):
     news: bool | None = True
     canonical_url: str | None = None
     previous_urls: Annotated[tuple[str, ...], BeforeValidator(_texts)] = ()
-    # Understood by the contract, not yet by the files.
+    changefreq: Annotated[ChangeFreq | None, BeforeValidator(_hint)] = None
+    priority: Annotated[str | None, BeforeValidator(_priority)] = None
+    # A broken image keeps no article out: what is wrong in these is dropped, each with its reason.
+    type: Any = None
+    flags: Any = None
     images: Any = None
     videos: Any = None
     alternates: Any = None
+
+
+# What a reader of its own takes out of a publication, and drops what it cannot use.
+_DROPPED_FROM = ("type", "flags", "images", "videos", "alternates")
+
+
+class _PagePublication(_Publication):
+    title: Annotated[str, BeforeValidator(_plain_or_empty)] = ""
 
 
 def read_delivery(document: object, site: Site, source: str, now: datetime) -> tuple[ArticleEvent, list[str]]:
@@ -183,11 +255,11 @@ def _read(
     if not isinstance(data, dict):
         raise BadArticle('data: give the object that holds the article: {"id": …, "url": …, "title": …}')
     try:
-        said = (_Publication if kind in PUBLISHES else _Removal).model_validate(data)
+        said = _model(kind).model_validate(data)
     except ValidationError as error:
         raise BadArticle(explain(error)) from None
-    values = said.model_dump(exclude={"images", "videos", "alternates", *(said.model_extra or {})}, exclude_none=True)
-    if kind == "article.updated" and timestamp:
+    values = said.model_dump(exclude={*_DROPPED_FROM, *(said.model_extra or {})}, exclude_none=True)
+    if kind in UPDATES and timestamp:
         values.setdefault("updated_at", timestamp)  # what was updated has changed, and this is when
     if "updated_at" in values and values["updated_at"] > now + CLOCK_SKEW_MAX:
         values["updated_at"] = now  # a date of next year would make every later change look old
@@ -196,9 +268,41 @@ def _read(
     if isinstance(said, _Publication):
         action = "publish"
         values |= _urls(said, site)
+        values |= _usable(said, values["url"])
+        values["page"] = kind.startswith(PAGE)
     unknown = sorted(said.model_extra or {}) if action == "publish" else []
     named = [clean(name, 80) for name in unknown[:UNKNOWN_FIELDS_SHOWN]]
     return ArticleEvent(site=site.host, source=source, action=action, **values), named
+
+
+def _model(kind: str) -> type[_Removal]:
+    if kind in REMOVES:
+        return _Removal
+    return _PagePublication if kind.startswith(PAGE) else _Publication
+
+
+def _usable(said: _Publication, url: str) -> dict[str, Any]:
+    """Type, flags, images, videos and alternates, as many as fit, and what was dropped of them."""
+    type_, bad_types = _type(said.type)
+    flags, bad_flags = _flags(said.flags)
+    images, bad_images = read_images(said.images, url)
+    videos, bad_videos = read_videos(said.videos, url, url)
+    alternates, bad_alternates = read_alternates(said.alternates, url)
+    images, videos, alternates, too_much = fit(images, videos, alternates, MEDIA_BYTES_MAX)
+    dropped = [
+        clean(reason) for reason in (*bad_images, *bad_videos, *bad_alternates, *too_much, *bad_types, *bad_flags)
+    ]
+    told = dropped[:DROPPED_SHOWN] + (
+        [f"and {len(dropped) - DROPPED_SHOWN} more"] if len(dropped) > DROPPED_SHOWN else []
+    )
+    return {
+        "type": type_,
+        "flags": flags,
+        "images": images,
+        "videos": videos,
+        "alternates": alternates,
+        "dropped": tuple(told),
+    }
 
 
 def _urls(said: _Publication, site: Site) -> dict[str, Any]:

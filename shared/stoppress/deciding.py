@@ -6,24 +6,25 @@ URL is taken out only while its claim is the article's: so events may come late,
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import Literal
 from urllib.parse import urlsplit
 
 from stoppress.article import CMS_RANK, FEED_RANK, ArticleEvent, digest_of, order_of, rank_of
 from stoppress.files import (
-    NEWS_SERIES,
     NEWS_WINDOW,
+    PAGES_SERIES,
     GeneralEntry,
     NewsEntry,
     general_line,
     line_bytes,
     news_line,
-    period_of,
+    news_series,
+    shard_series,
 )
 from stoppress.instants import exact, whole
 from stoppress.places import Want
-from stoppress.site import Rule, Site
+from stoppress.rules import against
+from stoppress.site import Site
 from stoppress.state import Article, Claim, Decision, EntryKey, Known
 from stoppress.urls import host_of
 
@@ -71,7 +72,7 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
             article.order.sequence,
             article.digest,
         )
-        settled = article.state in ("listed", "removed") or (article.release_at and article.release_at > now)
+        settled = article.has_entries or article.state == "removed" or (article.release_at and article.release_at > now)
         if same and settled:
             return SAID_BEFORE
     current = article or Article(
@@ -90,7 +91,10 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
 
 
 def excluded_because(event: ArticleEvent, site: Site) -> str:
-    """Why an article is in no sitemap of the site at all; empty where nothing speaks against it."""
+    """Why an article can be in no sitemap of any site; empty where nothing speaks against it.
+
+    The site's own rules are another matter: they hold when a file is rendered.
+    """
     assert event.url
     if host_of(event.url) != site.host:
         return f"foreign host: {host_of(event.url)} is not {site.host}"
@@ -100,7 +104,7 @@ def excluded_because(event: ArticleEvent, site: Site) -> str:
         return "protected: the page asks for a password"
     if event.canonical_url and event.canonical_url != event.url:
         return f"canonical elsewhere: {event.canonical_url}"
-    return _rule_against(event, site.rules, "all")
+    return ""
 
 
 def is_late(event: ArticleEvent, article: Article) -> bool:
@@ -125,9 +129,9 @@ def _first_dated(event: ArticleEvent, known: Known, site: Site, now: datetime) -
         return None
     after = replace(article, first_published=whole(min(said, now)), dated_by=rank_of(event.source), dated_order=order)
     decision = Decision(outcome="late", reason="older than what is known, but the first to be dated", article=after)
-    if article.state != "listed" or not article.url:
+    if not article.has_entries or not article.url or not known.general:
         return decision
-    decision = replace(decision, general=GeneralEntry(article.url, after.lastmod))
+    decision = replace(decision, general=replace(known.general, lastmod=after.lastmod))
     if not known.news or not article.news or not article.is_in_news(now):
         return replace(decision, article=replace(after, news=None))  # its entry is the roller's, and so is its place
     news = replace(known.news, published=after.first_published or now, lastmod=after.lastmod)
@@ -139,23 +143,16 @@ def _first_dated(event: ArticleEvent, known: Known, site: Site, now: datetime) -
     return replace(decision, article=expired, out=(gone,))
 
 
-def _rule_against(event: ArticleEvent, rules: tuple[Rule, ...], scope: str) -> str:
-    for number, rule in enumerate(rules, 1):
-        met = [
-            fnmatchcase(urlsplit(event.url or "").path, rule.path) if rule.path is not None else None,
-            event.section == rule.section if rule.section is not None else None,
-            rule.keyword in event.keywords if rule.keyword is not None else None,
-        ]
-        if rule.exclude == scope and False not in met:
-            return f"rule {number} of the site: {rule.model_dump_json(exclude_none=True)}"
-    return ""
-
-
 def _removed(current: Article, known: Known, now: datetime) -> Decision:
     claim = known.claims.get(current.url or "")
     mine = claim is not None and claim.live and claim.owner == current.name
     after = replace(
-        current, state="removed", reason="removed by its source", news_reason="", news=None, release_at=None
+        current,
+        state="removed",
+        reason="removed by its source",
+        news_reason="",
+        news=None,
+        release_at=None,
     )
     return Decision(
         outcome="removed",
@@ -167,7 +164,7 @@ def _removed(current: Article, known: Known, now: datetime) -> Decision:
 
 def _entries(article: Article, now: datetime, *, keeps: bool = False) -> list[EntryKey]:
     """The entries that an article has in files; with `keeps`, its place in the news is not to be given back."""
-    if article.state != "listed" or not article.url or not article.shard:
+    if not article.has_entries or not article.url or not article.shard:
         return []
     entries = [EntryKey(article.shard.file, article.url)]
     if article.news and article.is_in_news(now):
@@ -211,7 +208,7 @@ class _Publication:
             return self._with_claim(
                 replace(dated, state="held", reason=f"to be published at {exact(dated.release_at)}")
             )
-        if same_content and self.current.state == "listed" and self.claim and self.claim.owner == self.current.name:
+        if same_content and self.current.has_entries and self.claim and self.claim.owner == self.current.name:
             return Decision(outcome="duplicate", reason="a newer version of the same", article=self.current)
         return self._listed(dated)
 
@@ -269,12 +266,33 @@ class _Publication:
     # ── what is written ──
 
     def _listed(self, dated: Article) -> Decision:
-        general = GeneralEntry(self.url, dated.lastmod)
+        event = self.event
+        general = GeneralEntry(
+            self.url,
+            dated.lastmod,
+            event.traits,
+            event.images,
+            event.videos,
+            event.alternates,
+            event.language,
+            event.changefreq,
+            event.priority,
+        )
         news, news_reason = self._news_entry(dated)
+        hidden = against(self.site.rules, "general", self.url, event.traits)
+        out_of_news = news_reason or against(self.site.rules, "news", self.url, event.traits)
         want_shard = self._want_shard(dated, line_bytes(general_line(general, self.site)))
-        keeper = self._news_keeper(news) if news else None
+        series = news_series(self.site, self.url)
+        keeper = self._news_keeper(news, series) if news else None
         kept = keeper.news if keeper else None
-        after = replace(dated, state="listed", reason="", news_reason=news_reason, news=kept)
+        after = replace(
+            dated,
+            state="hidden" if hidden and out_of_news else "listed",
+            reason=hidden,
+            news_reason=out_of_news,
+            dropped=event.dropped,
+            news=kept,
+        )
         decision = self._with_claim(after, keeper)
         assert decision.article
         staying = {(entry.file, entry.url, entry.published) for entry in _entries(decision.article, self.now)}
@@ -283,28 +301,43 @@ class _Publication:
             general=general,
             news=news,
             want_shard=want_shard,
-            want_news=None if kept or not news else Want(NEWS_SERIES, line_bytes(news_line(news, self.site))),
+            want_news=None if kept or not news else Want(series, line_bytes(news_line(news, self.site))),
             out=tuple(entry for entry in decision.out if (entry.file, entry.url, entry.published) not in staying),
         )
 
     def _want_shard(self, dated: Article, size_bytes: int) -> Want | None:
         shard = dated.shard
         if shard is None:
-            return Want(period_of(dated.first_published or dated.heard_at, self.site.shards.by), size_bytes)
+            return Want(self._series(dated), size_bytes)
         return Want(shard.series, size_bytes, held=shard) if size_bytes > shard.size_bytes else None
 
-    def _news_keeper(self, news: NewsEntry) -> Article | None:
+    def _series(self, dated: Article) -> str:
+        """The series of shards that a page begins its life in."""
+        if self.event.page:
+            return PAGES_SERIES
+        return shard_series(self.site, dated.first_published or dated.heard_at, self.event.section)
+
+    def _news_keeper(self, news: NewsEntry, series: str) -> Article | None:
         """Whose place in the news the entry takes: the one's whose entry it replaces, else its own, else the previous owner's.
 
         Any other place is given back with an entry that is taken out, and so only if that was there.
         """
         owners = [self.current, self._previous_owner()]
-        there = [one for one in owners if one and one.state == "listed" and one.is_in_news(self.now)]
+        there = [
+            one
+            for one in owners
+            if one and one.news and one.has_entries and one.is_in_news(self.now) and one.news.series == series
+        ]
         replaced = [one for one in there if (one.url, one.first_published) == (news.loc, news.published)]
         return next(iter(replaced + there), None)
 
     def _news_entry(self, dated: Article) -> tuple[NewsEntry | None, str]:
         event, first = self.event, dated.first_published
+        if event.page:
+            return None, "a page, not an article"
+        home = urlsplit(self.url)
+        if home.path == "/" and not home.query:
+            return None, "the home page is no article"
         if not event.news:
             return None, "its source keeps it out of the news sitemap"
         if first is None:
@@ -313,10 +346,8 @@ class _Publication:
             return None, EXPIRED
         if not event.title:
             return None, "no title"
-        rule = _rule_against(event, self.site.rules, "news")
-        if rule:
-            return None, rule
-        return NewsEntry(self.url, event.title, first, dated.lastmod, event.publication, event.language), ""
+        entry = NewsEntry(self.url, event.title, first, dated.lastmod, event.publication, event.language, event.traits)
+        return entry, ""
 
     def _with_claim(self, after: Article, news_keeper: Article | None = None) -> Decision:
         """The article takes its URL; what it and the previous owner had in files goes out.
@@ -325,7 +356,7 @@ class _Publication:
         """
         after = replace(
             after,
-            news=after.news if after.state == "listed" else None,
+            news=after.news if after.has_entries else None,
             release_at=after.release_at if after.state == "held" else None,
         )
         out = _entries(self.current, self.now, keeps=news_keeper is self.current)
@@ -343,7 +374,7 @@ class _Publication:
             if url and url != self.url and all(claim.url != url for claim in claims):
                 self._leave(url, claims, displaced, out)
         return Decision(
-            outcome=after.state,
+            outcome="excluded" if after.state == "hidden" else after.state,
             reason=after.reason,
             article=after,
             claims=tuple(claims),

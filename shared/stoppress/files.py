@@ -4,17 +4,33 @@ A file is a pure function of its entries, the site's configuration and, for the 
 One `<url>` a line, sorted, no generation time, no comment: equal entries give equal bytes.
 """
 
+import re
+import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
-from xml.sax.saxutils import escape
 
+from stoppress.alternates import DEFAULT, Alternate, hreflang_of
 from stoppress.instants import iso
-from stoppress.site import Site
+from stoppress.media import Video
+from stoppress.media_tags import (
+    IMAGE_NAMESPACE,
+    VIDEO_NAMESPACE,
+    XHTML_NAMESPACE,
+    alternate_tags,
+    image_tags,
+    video_tags,
+)
+from stoppress.rules import NO_TRAITS, Traits, against
+from stoppress.site import ChangeFreq, Site
+from stoppress.text import escaped
+from stoppress.urls import host_of
 
 # sitemaps.org: at most 50,000 URLs and 50 MiB uncompressed in a file (R1.10), 50,000 sitemaps in an index (R1.11).
 URLS_MAX = 50_000
+INDEX_ENTRIES_MAX = 50_000
 BYTES_MAX = 52_428_800
 # Google: at most 1,000 news:news in a sitemap (R2.4), only articles of the last two days (R2.5).
 NEWS_ENTRIES_MAX = 1_000
@@ -23,18 +39,23 @@ NEWS_WINDOW = timedelta(hours=48)
 INDEX_FILE = "sitemap.xml"
 NEWS_SERIES = "news"
 NEWS_FILE = "sitemap-news.xml"
+PAGES_SERIES = "pages"
+PAGES_FILE = "sitemap-pages.xml"
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 _NEWS = "http://www.google.com/schemas/sitemap-news/0.9"
+# What a file declares if one of its lines uses it.
+_EXTENSIONS = {"xhtml": XHTML_NAMESPACE, "image": IMAGE_NAMESPACE, "video": VIDEO_NAMESPACE}
 # More than declaration, root element and name spaces take, and a byte for each page whose scheme becomes https, so that
 # counted lines never add up to a file over the limit.
 FRAME_BYTES_MAX = 65_536
 
+# Of a section's name in a file's: names stay short enough to be read.
+CATEGORY_CHARACTERS_MAX = 40
+
 # The first number that could be read as a day or a month.
 _DAY_LIKE = 10
-
-_QUOTES = {'"': "&quot;", "'": "&apos;"}
 
 
 class FileTooLarge(ValueError):
@@ -43,15 +64,22 @@ class FileTooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GeneralEntry:
-    """One page in a shard."""
+    """One page in a shard. `language` is that of the page where it is not its section's, edition's or site's."""
 
     loc: str
     lastmod: datetime | None = None
+    traits: Traits = NO_TRAITS
+    images: tuple[str, ...] = ()
+    videos: tuple[Video, ...] = ()
+    alternates: tuple[Alternate, ...] = ()
+    language: str | None = None
+    changefreq: ChangeFreq | None = None
+    priority: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewsEntry:
-    """One article in the news sitemap. Without publication or language of its own it has the site's."""
+    """One article in the news sitemap. Without publication or language of its own it has its section's, edition's or site's."""
 
     loc: str
     title: str
@@ -59,6 +87,7 @@ class NewsEntry:
     lastmod: datetime | None = None
     publication: str | None = None
     language: str | None = None
+    traits: Traits = NO_TRAITS
 
     @property
     def expires_at(self) -> datetime:
@@ -75,15 +104,24 @@ class Mark:
     urls: int
     size_bytes: int
     digest: str
+    # The names of the other forms that were written with it.
+    also: tuple[str, ...] = ()
+
+    @property
+    def served(self) -> str:
+        """The name under which the index has it."""
+        packed = f"{self.file}.gz"
+        return packed if packed in self.also else self.file
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A file's bytes, how many pages it lists, and the newest instant that stands in it."""
+    """A file's bytes, how many pages it lists, the newest instant that stands in it, and the pages of a shard."""
 
     body: bytes
     urls: int
     newest: datetime | None
+    locs: tuple[str, ...] = ()
 
 
 def file_name(series: str, number: int) -> str:
@@ -101,17 +139,103 @@ def period_of(instant: datetime, by: Literal["day", "month", "year"]) -> str:
     return instant.date().isoformat()[: {"day": 10, "month": 7, "year": 4}[by]]
 
 
+def shard_series(site: Site, instant: datetime, section: str | None) -> str:
+    """The series of shards for a page first published at an instant: its period, and its section where the site says so."""
+    period = period_of(instant, site.shards.by)
+    plain = unicodedata.normalize("NFKD", section or "").encode("ascii", "ignore").decode().lower()
+    category = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:CATEGORY_CHARACTERS_MAX]
+    # Nothing that could be a shard's number: it begins with a letter, and `formula-2` would be the second file of `formula`.
+    category = re.sub(r"-(?=[0-9-]*$)", "", category)
+    return f"{period}-{category}" if site.shards.per_section and category[:1].isalpha() else period
+
+
 def is_news(file: str) -> bool:
     """Whether a file is a news sitemap."""
     return file == NEWS_FILE or file.startswith("sitemap-news-")
 
 
+def is_shard(file: str) -> bool:
+    """Whether a file is a shard, in whatever form: its name begins with a year, or with `pages`."""
+    return re.match(r"sitemap-(?:[0-9]{4}|pages)\b", file) is not None
+
+
+def is_pages(file: str) -> bool:
+    """Whether a file lists pages that are not articles."""
+    return file == PAGES_FILE
+
+
+def series_of(file: str) -> str:
+    """The series that a news sitemap belongs to: `news`, or `news-fr` of an edition."""
+    return re.sub(r"-[0-9]+$", "", file.removeprefix("sitemap-").removesuffix(".xml"))
+
+
+def is_news_series(series: str) -> bool:
+    """Whether a series is one of news sitemaps: the site's, or an edition's."""
+    return series == NEWS_SERIES or series.startswith(f"{NEWS_SERIES}-")
+
+
+def news_series(site: Site, url: str) -> str:
+    """The series of news sitemaps that a page's article goes into."""
+    edition = site.edition_of(url)
+    return f"{NEWS_SERIES}-{edition.news}" if edition and edition.news else NEWS_SERIES
+
+
+def permanent_files(site: Site) -> list[str]:
+    """The files that stand whether or not they list anything, but for the index: search engines were told their names."""
+    editions = [file_name(f"{NEWS_SERIES}-{edition.news}", 1) for edition in site.editions if edition.news]
+    return [NEWS_FILE, *editions, *([PAGES_FILE] if site.pages else [])]
+
+
 def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
-    """A shard; an emptied one lists the home page (R2.8, the schema wants at least one URL). Raises FileTooLarge."""
+    """A shard of the pages that the site's rules let in; where none is left, the home page (R2.8). Raises FileTooLarge.
+
+    A page of the site's configuration is in the file of those, and nowhere else.
+    """
+    return _general(
+        [
+            entry
+            for entry in entries
+            if entry.loc not in site.pages_by_url and not against(site.rules, "general", entry.loc, entry.traits)
+        ],
+        site,
+    )
+
+
+def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
+    """The pages that are not articles: those of the configuration, and those that events told of. Raises FileTooLarge."""
+    told = {entry.loc: entry for entry in entries}
+    listed = {
+        url: replace(told.get(url, GeneralEntry(url)), changefreq=page.changefreq or None, priority=page.priority)
+        for url, page in site.pages_by_url.items()
+    }
+    others = [
+        entry
+        for entry in told.values()
+        if entry.loc not in listed and not against(site.rules, "general", entry.loc, entry.traits)
+    ]
+    return _general([*listed.values(), *others], site)
+
+
+def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     listed = sorted(entries, key=lambda entry: entry.loc)
-    lines = [general_line(entry, site) for entry in listed or [GeneralEntry(site.home)]]
-    body = _frame("urlset", {"xmlns": _SITEMAP}, lines)
-    return _checked(Rendered(body, len(listed), _newest(entry.lastmod for entry in listed)), URLS_MAX)
+    backlinks = _backlinks(listed, site)
+    lines = [general_line(entry, site, backlinks.get(entry.loc, ())) for entry in listed or [GeneralEntry(site.home)]]
+    # What is text is escaped, so that a tag is a tag.
+    used = (prefix for prefix in _EXTENSIONS if any(f"<{prefix}:" in line for line in lines))
+    extensions = {f"xmlns:{prefix}": _EXTENSIONS[prefix] for prefix in used}
+    body = _frame("urlset", {"xmlns": _SITEMAP} | extensions, lines)
+    locs = tuple(entry.loc for entry in listed)
+    return _checked(Rendered(body, len(listed), _newest(entry.lastmod for entry in listed), locs), URLS_MAX)
+
+
+def in_window(entries: Iterable[NewsEntry], site: Site, now: datetime) -> list[NewsEntry]:
+    """The articles of the window at `now` that the site's rules let in, newest first."""
+    current = [
+        entry
+        for entry in entries
+        if entry.expires_at > now and not against(site.rules, "news", entry.loc, entry.traits)
+    ]
+    return sorted(sorted(current, key=lambda entry: entry.loc), key=lambda entry: entry.published, reverse=True)
 
 
 def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rendered:
@@ -119,40 +243,126 @@ def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rend
 
     Raises FileTooLarge.
     """
-    current = [entry for entry in entries if entry.expires_at > now]
-    listed = sorted(sorted(current, key=lambda entry: entry.loc), key=lambda entry: entry.published, reverse=True)
+    listed = in_window(entries, site, now)
     if not listed:
-        return Rendered(render_general([], site).body, 0, None)
+        return Rendered(_general([], site).body, 0, None)
     body = _frame("urlset", {"xmlns": _SITEMAP, "xmlns:news": _NEWS}, [news_line(entry, site) for entry in listed])
     newest = _newest(instant for entry in listed for instant in (entry.lastmod, entry.published))
     return _checked(Rendered(body, len(listed), newest), NEWS_ENTRIES_MAX)
 
 
-def render_index(marks: Iterable[Mark], site: Site) -> Rendered:
-    """The index: every file that lists a page, and the news sitemap always. Raises FileTooLarge."""
-    listed = sorted((mark for mark in marks if mark.urls or mark.file == NEWS_FILE), key=lambda mark: mark.file)
+def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
+    """The index of every file that lists a page, and of the permanent ones always; further ones where one cannot hold all.
+
+    Raises FileTooLarge.
+    """
+    permanent = permanent_files(site)
+    listed = sorted((mark for mark in marks if mark.urls or mark.file in permanent), key=lambda mark: mark.file)
+    parts = [listed[start : start + INDEX_ENTRIES_MAX] for start in range(0, len(listed), INDEX_ENTRIES_MAX)] or [[]]
+    return [_index(part, site) for part in parts]
+
+
+def _index(marks: list[Mark], site: Site) -> Rendered:
     lines = [
-        f"<sitemap><loc>{_xml(f'{site.origin}/{mark.file}')}</loc><lastmod>{iso(mark.changed)}</lastmod></sitemap>"
-        for mark in listed
+        f"<sitemap><loc>{escaped(f'{site.origin}/{mark.served}')}</loc><lastmod>{iso(mark.changed)}</lastmod></sitemap>"
+        for mark in marks
     ]
     body = _frame("sitemapindex", {"xmlns": _SITEMAP}, lines)
-    return _checked(Rendered(body, len(listed), _newest(mark.changed for mark in listed)), URLS_MAX)
+    return _checked(Rendered(body, len(marks), _newest(mark.changed for mark in marks)), URLS_MAX)
 
 
-def general_line(entry: GeneralEntry, site: Site) -> str:
-    """The `<url>` of a page in a shard."""
-    return f"<url><loc>{_xml(_under_scheme(entry.loc, site))}</loc>{_lastmod(entry.lastmod)}</url>"
+def general_line(entry: GeneralEntry, site: Site, backlinks: Iterable[Alternate] = ()) -> str:
+    """The `<url>` of a page in a shard; `backlinks` are the pages of the shard that name it as their alternate."""
+    hints = "".join(
+        f"<{name}>{value}</{name}>"
+        for name, value in (("changefreq", entry.changefreq), ("priority", entry.priority))
+        if value and name in site.write
+    )
+    return (
+        f"<url><loc>{escaped(under_scheme(entry.loc, site))}</loc>{_lastmod(entry.lastmod)}{hints}"
+        f"{alternate_tags(_alternates(entry, site, backlinks))}{image_tags(_ours(url, site) for url in entry.images)}"
+        f"{video_tags(_our_video(video, site) for video in entry.videos)}</url>"
+    )
+
+
+def _backlinks(entries: Iterable[GeneralEntry], site: Site) -> dict[str, list[Alternate]]:
+    """Who names a page of the shard as an alternate without being named by it: links count where they are mutual (R5.1)."""
+    found: dict[str, list[Alternate]] = defaultdict(list)
+    for entry in entries:
+        own = _own_code(entry, site) if entry.alternates else None
+        for alternate in entry.alternates:
+            if own and alternate.href != entry.loc:
+                found[alternate.href].append(Alternate(own, entry.loc))
+    return found
+
+
+def _own_code(entry: GeneralEntry, site: Site) -> str | None:
+    """The code under which a page names itself, else that of its language."""
+    said = (one.hreflang for one in entry.alternates if one.href == entry.loc and one.hreflang != DEFAULT)
+    return next(said, None) or hreflang_of(language_of(entry, site))
+
+
+def _alternates(entry: GeneralEntry, site: Site, backlinks: Iterable[Alternate]) -> list[Alternate]:
+    """The alternates of a page with itself among them (R5.1), the default last; what it says itself outweighs the others.
+
+    None where it cannot be named itself: hreflang has no code for its language, or another page has that language.
+    """
+    known = {alternate.hreflang: alternate.href for alternate in entry.alternates}
+    for alternate in backlinks:
+        if alternate.href not in known.values():
+            known.setdefault(alternate.hreflang, alternate.href)
+    if not known:
+        return []
+    if entry.loc not in (href for name, href in known.items() if name != DEFAULT):
+        own = _own_code(entry, site)
+        if own is None or known.setdefault(own, entry.loc) != entry.loc:
+            return []
+    return [
+        Alternate(name, _ours(known[name], site)) for name in sorted(known, key=lambda name: (name == DEFAULT, name))
+    ]
+
+
+def _ours(url: str, site: Site) -> str:
+    """A URL of any host, under the site's scheme where it is the site's."""
+    return under_scheme(url, site) if site.scheme == "http" and host_of(url) == site.host else url
+
+
+def _our_video(video: Video, site: Site) -> Video:
+    if site.scheme == "https":
+        return video
+    return replace(
+        video,
+        thumbnail_loc=_ours(video.thumbnail_loc, site),
+        content_loc=video.content_loc and _ours(video.content_loc, site),
+        player_loc=video.player_loc and _ours(video.player_loc, site),
+    )
 
 
 def news_line(entry: NewsEntry, site: Site) -> str:
     """The `<url>` of an article in the news sitemap, its elements in the schema's order (R2.3)."""
+    keywords = ", ".join(entry.traits.keywords) if "keywords" in site.write else ""
     return (
-        f"<url><loc>{_xml(_under_scheme(entry.loc, site))}</loc>{_lastmod(entry.lastmod)}<news:news>"
-        f"<news:publication><news:name>{_xml(entry.publication or site.publication)}</news:name>"
-        f"<news:language>{_xml(entry.language or site.language)}</news:language></news:publication>"
+        f"<url><loc>{escaped(under_scheme(entry.loc, site))}</loc>{_lastmod(entry.lastmod)}<news:news>"
+        f"<news:publication><news:name>{escaped(publication_of(entry, site))}</news:name>"
+        f"<news:language>{escaped(language_of(entry, site))}</news:language></news:publication>"
         f"<news:publication_date>{iso(entry.published)}</news:publication_date>"
-        f"<news:title>{_xml(entry.title)}</news:title></news:news></url>"
+        f"<news:title>{escaped(entry.title)}</news:title>"
+        f"{f'<news:keywords>{escaped(keywords)}</news:keywords>' if keywords else ''}</news:news></url>"
     )
+
+
+def publication_of(entry: NewsEntry, site: Site) -> str:
+    """The publication that an article is of: its own, its section's, its edition's, or the site's."""
+    return entry.publication or _first(voice.publication for voice in site.voices(entry.loc, entry.traits.section))
+
+
+def language_of(entry: NewsEntry | GeneralEntry, site: Site) -> str:
+    """The language that an article is in: its own, its section's, its edition's, or the site's."""
+    return entry.language or _first(voice.language for voice in site.voices(entry.loc, entry.traits.section))
+
+
+def _first(said: Iterable[str | None]) -> str:
+    return next(one for one in said if one)
 
 
 def line_bytes(line: str) -> int:
@@ -160,13 +370,9 @@ def line_bytes(line: str) -> int:
     return len(line.encode()) + 1
 
 
-def _under_scheme(loc: str, site: Site) -> str:
+def under_scheme(loc: str, site: Site) -> str:
     """A page's URL as the site has it. Inside, pages are known under https, so that a site can change over."""
     return loc if site.scheme == "https" else loc.replace("https:", "http:", 1)
-
-
-def _xml(text: str) -> str:
-    return escape(text, _QUOTES)
 
 
 def _lastmod(instant: datetime | None) -> str:

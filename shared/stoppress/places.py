@@ -7,7 +7,16 @@ A shard's place is for life, so what was once full stays closed; a news place is
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from stoppress.files import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, NEWS_SERIES, file_name
+from stoppress.files import (
+    BYTES_MAX,
+    FRAME_BYTES_MAX,
+    NEWS_ENTRIES_MAX,
+    PAGES_SERIES,
+    URLS_MAX,
+    file_name,
+    is_news_series,
+)
+from stoppress.site import PAGES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,7 @@ class Series:
             grown = self._grown(want.held, want.size_bytes)
             if grown:
                 return grown, replace(want.held, size_bytes=want.size_bytes)
-        reusable = range(len(self.files)) if self.name == NEWS_SERIES else range(len(self.files))[-1:]
+        reusable = range(len(self.files)) if is_news_series(self.name) else range(len(self.files))[-1:]
         for index in (*reusable, len(self.files)):
             used = self.files[index] if index < len(self.files) else Used()
             more = used.with_room_for(want.size_bytes)
@@ -102,5 +111,7 @@ class Series:
 
 
 def entries_max_of(series: str, shard_size: int) -> int:
-    """How many entries one file of a series may hold."""
-    return NEWS_ENTRIES_MAX if series == NEWS_SERIES else shard_size
+    """How many entries one file of a series may hold. The pages of the configuration come on top of those of events."""
+    if series == PAGES_SERIES:
+        return min(shard_size, URLS_MAX - PAGES_MAX)
+    return NEWS_ENTRIES_MAX if is_news_series(series) else shard_size

@@ -13,11 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from stoppress import sites, table
 from stoppress.article import ArticleEvent, from_message, to_message
 from stoppress.contract import BadArticle, UnknownType, read_bus_event
 from stoppress.deciding import decide, is_late, urls_of
-from stoppress.files import NEWS_SERIES
+from stoppress.files import is_news_series
 from stoppress.places import Place, Series, Want, entries_max_of
 from stoppress.records import (
     Item,
@@ -33,9 +35,11 @@ from stoppress.records import (
     quarantine_item,
     read_article,
     read_claim,
+    read_general,
     read_news,
     read_series,
     series_item,
+    story_item,
 )
 from stoppress.site import Site
 from stoppress.state import Article, Decision, EntryKey, Known
@@ -119,7 +123,19 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
                 outcomes[work.message.id] = Outcome("failed", str(lost), work.event, lost)
         _step_aside(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
+    _tell(outcomes.values(), now)
     return outcomes
+
+
+def _tell(outcomes: Iterable[Outcome], now: datetime) -> None:
+    """Keep what became of each page's events, for who asks why it is in or out. Repetitions are no news."""
+    told = {}
+    for one in outcomes:
+        if one.event and one.outcome not in ("duplicate", "failed") and (url := one.about.get("url")):
+            item = story_item(one.event, url, one.outcome, one.reason, now)
+            told[item["pk"], item["sk"]] = item
+    with suppress(ClientError, BotoCoreError, TimeoutError):  # the log has it too, and the event itself is recorded
+        table.put_many(list(told.values()))
 
 
 def _step_aside(conflicts: int) -> None:
@@ -252,13 +268,9 @@ def _known(works: Sequence[_Work]) -> list[Known]:
         {url: read_claim(item) for url in touched if (item := items.get(claim_key(work.site.host, url)))}
         for work, touched in zip(works, urls, strict=True)
     ]
-    news_keys = [
-        entry_key(own.site, EntryKey(own.news.file, own.url, own.first_published))
-        if own and own.news and own.url and is_late(work.event, own)
-        else None
-        for work, own in zip(works, articles, strict=True)
-    ]
-    look_up(key for key in news_keys if key)
+    late = [own if own and is_late(work.event, own) else None for work, own in zip(works, articles, strict=True)]
+    entry_keys = [_entry_keys(own) for own in late]
+    look_up(key for keys in entry_keys for key in keys if key)
     owners = [
         {claim.owner for claim in claimed.values() if claim.live and claim.owner != work.event.name}
         for work, claimed in zip(works, claims, strict=True)
@@ -269,10 +281,22 @@ def _known(works: Sequence[_Work]) -> list[Known]:
             own,
             claimed,
             {name: owner for name in names if (owner := article(work.site.host, name))},
-            read_news(items[key]) if key in items else None,
+            read_general(items[general]) if general in items else None,
+            read_news(items[news]) if news in items else None,
         )
-        for work, own, claimed, names, key in zip(works, articles, claims, owners, news_keys, strict=True)
+        for work, own, claimed, names, (general, news) in zip(works, articles, claims, owners, entry_keys, strict=True)
     ]
+
+
+def _entry_keys(article: Article | None) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
+    """Keys of an article's entries in its shard and in the news, as far as it has any."""
+    if not article or not article.url:
+        return None, None
+    shard, news = article.shard if article.has_entries else None, article.news
+    return (
+        entry_key(article.site, EntryKey(shard.file, article.url)) if shard else None,
+        entry_key(article.site, EntryKey(news.file, article.url, article.first_published)) if news else None,
+    )
 
 
 # ── places ──
@@ -326,16 +350,18 @@ def _reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> li
 
 def give_back(host: str, places: Sequence[Place]) -> None:
     """Let places in the news sitemaps be handed out again. What is lost of this makes the count too high, never too low."""
-    for _ in range(ATTEMPTS_MAX):
-        if not places or _keep_series(host, _series(host, NEWS_SERIES).give_back(places)):
-            return
+    for name in sorted({place.series for place in places}):
+        for _ in range(ATTEMPTS_MAX):
+            left = [place for place in places if place.series == name]
+            if _keep_series(host, _series(host, name).give_back(left)):
+                break
 
 
 def _give_back(free: dict[str, list[Place]], works: Sequence[_Work]) -> None:
     """Give back the news places that entries left, and those that works did not come to use."""
     for host, left in free.items():
         unused = [place for work in works if work.site.host == host for place in work.spare]
-        give_back(host, [place for place in left + unused if place.series == NEWS_SERIES])
+        give_back(host, [place for place in left + unused if is_news_series(place.series)])
 
 
 def _series(host: str, name: str) -> Series:
@@ -374,7 +400,7 @@ def _write(work: _Work, decision: Decision) -> None:
         puts.append(Put(news_item(host, article.news, decision.news), guarded=False))
     if decision.held:
         event = replace(work.event, release=decision.held)
-        held = due_item(host, decision.held, event.name, to_message(event), queue="articles")
+        held = due_item(host, decision.held, event.name, to_message(event, in_ascii=False), queue="articles")
         puts.append(Put(held, guarded=False))
     sure = work.conflicts < CONFLICTS_UNTIL_UNSURE
     deletes = [Delete(*entry_key(host, entry), must_exist=sure and entry.place is not None) for entry in decision.out]

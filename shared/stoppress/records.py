@@ -1,17 +1,20 @@
 """How things are kept in the table: the keys and attributes of each kind of item, written and read back.
 
 Keys are those of one table (see the README): `article#<site>#<source>#<id>`, `url#<site>#<hash>`, `file#<site>/<file>`,
-`places#<site>`, `due#<site>`, `quarantine#<site>`, `feed#<site>#<hash>`. What is absent is left out of the item.
+`places#<site>`, `due#<site>`, `quarantine#<site>`, `story#<site>#<hash>`, `feed#<site>#<hash>`. What is absent is left out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from stoppress.article import Order
+from stoppress.alternates import Alternate
+from stoppress.article import ArticleEvent, Order
 from stoppress.files import INDEX_FILE, GeneralEntry, Mark, NewsEntry, file_name
 from stoppress.instants import epoch_seconds, exact, iso, parse
+from stoppress.media import video_json, video_of
 from stoppress.places import Place, Series, Used
+from stoppress.rules import Traits
 from stoppress.state import Article, Claim, EntryKey
 from stoppress.urls import key_of
 
@@ -21,6 +24,8 @@ Item: TypeAlias = dict[str, Any]
 QUARANTINE_KEPT = timedelta(days=30)
 # The net under roll_window: an expired entry that nothing took out goes by itself.
 EXPIRED_KEPT = timedelta(days=1)
+# How long somebody may ask what became of a page's events.
+STORY_KEPT = timedelta(days=90)
 # The longest text that quarantine keeps of what came: an item takes 400 KB at the most, and a reader a screen.
 QUARANTINED_CHARACTERS_MAX = 50_000
 
@@ -84,6 +89,7 @@ def article_item(article: Article) -> Item:
             "release_at": article.release_at and exact(article.release_at),
             "reason": article.reason or None,
             "news_reason": article.news_reason or None,
+            "dropped": list(article.dropped) or None,
         }
     )
 
@@ -110,6 +116,7 @@ def read_article(item: Mapping[str, Any]) -> Article:
         release_at=_instant(item, "release_at"),
         reason=item.get("reason", ""),
         news_reason=item.get("news_reason", ""),
+        dropped=tuple(item.get("dropped", ())),
         rev=int(item["rev"]),
     )
 
@@ -129,12 +136,57 @@ def read_claim(item: Mapping[str, Any]) -> Claim:
 def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
     """The item of a page in a shard."""
     pk, sk = entry_key(site, EntryKey(file, entry.loc))
-    return _present({"pk": pk, "sk": sk, "loc": entry.loc, "lastmod": entry.lastmod and iso(entry.lastmod)})
+    return _present(
+        {
+            "pk": pk,
+            "sk": sk,
+            "loc": entry.loc,
+            "lastmod": entry.lastmod and iso(entry.lastmod),
+            **_traits_item(entry.traits),
+            "images": list(entry.images) or None,
+            "videos": [video_json(video) for video in entry.videos] or None,
+            "alternates": _alternates_item(entry.alternates),
+            "language": entry.language,
+            "changefreq": entry.changefreq,
+            "priority": entry.priority,
+        }
+    )
 
 
 def read_general(item: Mapping[str, Any]) -> GeneralEntry:
     """Read a page's item."""
-    return GeneralEntry(item["loc"], _instant(item, "lastmod"))
+    return GeneralEntry(
+        item["loc"],
+        _instant(item, "lastmod"),
+        _read_traits(item),
+        tuple(item.get("images", ())),
+        tuple(video_of(video) for video in item.get("videos", ())),
+        _read_alternates(item.get("alternates")),
+        item.get("language"),
+        item.get("changefreq"),
+        item.get("priority"),
+    )
+
+
+def _alternates_item(alternates: Iterable[Alternate]) -> list[list[str]] | None:
+    return [[alternate.hreflang, alternate.href] for alternate in alternates] or None
+
+
+def _read_alternates(item: Iterable[Sequence[str]] | None) -> tuple[Alternate, ...]:
+    return tuple(Alternate(*alternate) for alternate in item or ())
+
+
+def _traits_item(traits: Traits) -> Item:
+    return {
+        "section": traits.section,
+        "keywords": list(traits.keywords) or None,
+        "type": traits.type,
+        "flags": list(traits.flags) or None,
+    }
+
+
+def _read_traits(item: Mapping[str, Any]) -> Traits:
+    return Traits(item.get("section"), tuple(item.get("keywords", ())), item.get("type"), tuple(item.get("flags", ())))
 
 
 def news_item(site: str, place: Place, entry: NewsEntry) -> Item:
@@ -150,6 +202,7 @@ def news_item(site: str, place: Place, entry: NewsEntry) -> Item:
             "lastmod": entry.lastmod and iso(entry.lastmod),
             "publication": entry.publication,
             "language": entry.language,
+            **_traits_item(entry.traits),
             "place": _place_item(place),
             "ttl": epoch_seconds(entry.expires_at + EXPIRED_KEPT),
         }
@@ -165,6 +218,7 @@ def read_news(item: Mapping[str, Any]) -> NewsEntry:
         _instant(item, "lastmod"),
         item.get("publication"),
         item.get("language"),
+        _read_traits(item),
     )
 
 
@@ -184,12 +238,20 @@ def mark_item(site: str, mark: Mark) -> Item:
         "urls": mark.urls,
         "size_bytes": mark.size_bytes,
         "digest": mark.digest,
+        **({"also": list(mark.also)} if mark.also else {}),
     }
 
 
 def read_mark(item: Mapping[str, Any]) -> Mark:
     """Read a file's commit mark."""
-    return Mark(item["sk"], parse(item["changed"]), int(item["urls"]), int(item["size_bytes"]), item["digest"])
+    return Mark(
+        item["sk"],
+        parse(item["changed"]),
+        int(item["urls"]),
+        int(item["size_bytes"]),
+        item["digest"],
+        tuple(item.get("also", ())),
+    )
 
 
 def series_item(site: str, series: Series) -> Item:
@@ -224,6 +286,23 @@ def quarantine_item(site: str, identity: str, reason: str, event: str, now: date
         "event": event[:QUARANTINED_CHARACTERS_MAX].encode(errors="replace").decode(),
         "ttl": epoch_seconds(now + QUARANTINE_KEPT),
     }
+
+
+def story_item(event: ArticleEvent, url: str, outcome: str, reason: str, now: datetime) -> Item:
+    """A line of a page's story: what was said of it, and what became of that."""
+    return _present(
+        {
+            "pk": f"story#{event.site}#{key_of(url)}",
+            # An event that is delivered again tells nothing new.
+            "sk": f"{exact(event.timestamp)}#{event.name}#{outcome}",
+            "url": url,
+            "action": event.action,
+            "heard_at": exact(now),
+            "outcome": outcome,
+            "reason": reason or None,
+            "ttl": epoch_seconds(now + STORY_KEPT),
+        }
+    )
 
 
 def _order_item(order: Order) -> list[Any]:

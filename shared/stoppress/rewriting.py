@@ -6,17 +6,54 @@ the one that was read: who read the partition earlier loses, and starts again.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from stoppress import bucket, queues, sites, table
 from stoppress.bucket import Overtaken, StoredFile
-from stoppress.files import INDEX_FILE, NEWS_FILE, Mark, Rendered, is_news, render_general, render_index, render_news
+from stoppress.checking.checker import check
+from stoppress.checking.findings import Findings
+from stoppress.checking.reading import InMemory, Source
+from stoppress.files import (
+    INDEX_FILE,
+    Mark,
+    NewsEntry,
+    Rendered,
+    in_window,
+    is_news,
+    is_pages,
+    permanent_files,
+    render_general,
+    render_index,
+    render_news,
+    render_pages,
+    series_of,
+)
+from stoppress.formats import (
+    ROBOTS_FILE,
+    atom_feed,
+    atom_name,
+    compressed,
+    index_part_name,
+    named_in_robots,
+    robots_txt,
+    text_sitemap,
+)
 from stoppress.instants import exact
 from stoppress.queues import Rewrite
-from stoppress.records import due_item, due_sk, file_pk, mark_item, read_general, read_mark, read_news
+from stoppress.records import (
+    due_item,
+    due_sk,
+    file_pk,
+    mark_item,
+    read_general,
+    read_mark,
+    read_news,
+    read_series,
+    series_files,
+)
 from stoppress.site import Site
 
 # Each attempt lost is a newer file that somebody else put; after these the rewrites queue takes over.
@@ -27,6 +64,33 @@ EMPTIED_KEPT = timedelta(days=1)
 RETRY_DELAY_SECONDS = 5
 
 REWRITTEN = "sitemap rewritten"
+
+# What the words of one entry can break harms that entry: it is no reason to hold back the file of all the others.
+SPARED = frozenset(
+    {
+        "alternate-not-mutual",
+        "escaped-twice",
+        "hreflang",
+        "news-home",
+        "news-language",
+        "news-name",
+        "title-empty",
+        "title-markup",
+        "video-description",
+        "video-url",
+        "video-value",
+    }
+)
+
+# They stand in no index, and so need no mark.
+UNMARKED = (INDEX_FILE, ROBOTS_FILE)
+
+# The other files that are published with a file, by their names: its gzip, its text, the feed of a news sitemap.
+Forms = Callable[[], dict[str, bytes]]
+
+
+class BrokenFile(ValueError):
+    """A file would break a rule of the protocol. Nothing is written; the last good file stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +133,20 @@ def hand_over(result: Result) -> Exception | None:
 
 
 def rewrite(work: Rewrite, now: datetime) -> Result:
-    """Bring one file up to date. Raises UnknownSite, FileTooLarge, Overtaken, and what the doors raise.
+    """Bring one file up to date. Raises UnknownSite, FileTooLarge, BrokenFile, Overtaken, and what the doors raise.
 
     The file, then its announcement, then its commit mark in the index's partition: whatever a crash leaves out, the next
     rewrite finds missing by the mark.
     """
     site = sites.load_usable(work.site, at_least=work.config_version)
     for _ in range(ATTEMPTS_MAX):
-        mark = _mark(site, work.file)
+        mark = _mark(site, work)
         stored = bucket.read(site.host, work.file)
         if stored and stored.config_version > site.version:
             site = sites.load_usable(work.site, at_least=stored.config_version)
-        rendered = _render(site, work.file, now)
+        rendered, forms = _render(site, work.file, now)
         try:
-            outcome = _commit(site, work.file, mark, stored, rendered, max(now, work.release or now))
+            outcome = _commit(site, work.file, mark, stored, rendered, forms, max(now, work.release or now))
         except Overtaken:
             continue
         if work.release:
@@ -91,34 +155,94 @@ def rewrite(work: Rewrite, now: datetime) -> Result:
     raise Overtaken(f"{work.site}/{work.file} was written by others, {ATTEMPTS_MAX} attempts long")
 
 
-def _render(site: Site, file: str, now: datetime) -> Rendered:
+def _render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
+    if file == ROBOTS_FILE:
+        body = robots_txt(site, named_in_robots(site), site.robots) if site.robots is not None else b""
+        return Rendered(body, len(body), None), dict
     items = table.query(file_pk(site.host, file))
     if file == INDEX_FILE:
-        return render_index(map(read_mark, items), site)
+        parts = render_index((mark for mark in map(read_mark, items) if mark.file != INDEX_FILE), site)
+        more = {index_part_name(number): part.body for number, part in enumerate(parts[1:], 2)}
+        return parts[0], lambda: more | _packed(site, {file: parts[0].body} | more)
     if is_news(file):
-        return render_news(map(read_news, items), site, now)
-    return render_general(map(read_general, items), site)
+        news = [read_news(item) for item in items]
+        rendered = render_news(news, site, now)
+        return rendered, lambda: _packed(site, {file: rendered.body}) | _feed(site, file, news, now)
+    entries = [read_general(item) for item in items]
+    rendered = (render_pages if is_pages(file) else render_general)(entries, site)
+    return rendered, lambda: _packed(site, {file: rendered.body}) | _text(site, file, rendered)
+
+
+def _packed(site: Site, bodies: dict[str, bytes]) -> dict[str, bytes]:
+    return {f"{name}.gz": compressed(body) for name, body in bodies.items()} if site.outputs.gzip else {}
+
+
+def _text(site: Site, file: str, rendered: Rendered) -> dict[str, bytes]:
+    return {f"{file.removesuffix('.xml')}.txt": text_sitemap(rendered.locs, site)} if site.outputs.text else {}
+
+
+def _feed(site: Site, file: str, news: list[NewsEntry], now: datetime) -> dict[str, bytes]:
+    """The feed of a series of news sitemaps, from all its files."""
+    if not site.outputs.atom:
+        return {}
+    name = series_of(file)
+    series = read_series(name, table.get(f"places#{site.host}", name))
+    others = [table.query(file_pk(site.host, other)) for other in series_files(series) if other != file]
+    entries = in_window([*news, *(read_news(item) for items in others for item in items)], site, now)
+    return {atom_name(name): atom_feed(entries, site, file=atom_name(name), hub=site.outputs.hub)}
 
 
 def _commit(
-    site: Site, file: str, mark: Mark | None, stored: StoredFile | None, rendered: Rendered, now: datetime
+    site: Site,
+    file: str,
+    mark: Mark | None,
+    stored: StoredFile | None,
+    rendered: Rendered,
+    forms: Forms,
+    now: datetime,
 ) -> str:
-    stays = bool(rendered.urls) or file in (NEWS_FILE, INDEX_FILE)
-    if not stays and (stored is None or _is_over(stored, rendered, now)):
+    stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
+    if not stays and (stored is None or file == ROBOTS_FILE or _is_over(stored, rendered, now)):
         return _retire(site, file, mark, stored)
     changed, written = stored.changed if stored else now, False
     if stored is None or stored.body != rendered.body:
         changed, written = _changed(stored, rendered, now), True
+        _hold_to_the_rules(site, file, rendered, changed)
         bucket.write(site.host, file, rendered.body, replaces=stored, changed=changed, config_version=site.version)
-    digest = hashlib.sha256(rendered.body).hexdigest()[:32]
-    if written or (file != INDEX_FILE and (mark is None or mark.digest != digest)):
+    # An empty file that the configuration does not name any more has to be told of once, so that it goes after its day.
+    # A feed names the publication even when it has no entry.
+    named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
+    wanted = f"{site.outputs.model_dump_json()}{named}{'' if stays else ' leaving'}"
+    digest = hashlib.sha256(rendered.body + wanted.encode()).hexdigest()[:32]
+    settled = mark is not None and mark.digest == digest
+    told = written or (file not in UNMARKED and not settled)
+    # The index never records itself, so that its other forms are looked at whenever it has any.
+    if file == INDEX_FILE and mark is None and forms():
+        mark = _mark_of(site, file)
+    also = _write_forms(site, forms(), mark, changed) if told or file == INDEX_FILE else ()
+    if told:
         detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(changed)}
         queues.announce(REWRITTEN, detail)
-        if not stays:
-            _have_retired(site, file, changed)
-        if file != INDEX_FILE:  # the index never records itself
-            _put_mark(site, Mark(file, changed, rendered.urls, len(rendered.body), digest))
+    if told and not stays:
+        _have_retired(site, file, changed)
+    now_known = Mark(file, changed, rendered.urls, len(rendered.body), digest, also)
+    if told and file not in UNMARKED:
+        _put_mark(site, now_known)
+    elif file == INDEX_FILE and also != (mark.also if mark else ()):
+        table.put_if(mark_item(site.host, now_known))
     return "written" if written else "unchanged"
+
+
+def _hold_to_the_rules(site: Site, file: str, rendered: Rendered, changed: datetime) -> None:
+    """What `stoppress check` asks of anybody's files, asked of ours before anybody can read them. Raises BrokenFile."""
+    if file == ROBOTS_FILE:
+        return
+    findings = Findings(each_max=1, severities=frozenset({"error"}))
+    source = Source(file, f"{site.origin}/{file}", InMemory(file, rendered.body))
+    check([source], findings, changed, is_all=False)
+    if broken := [found for found in findings if found.rule.name not in SPARED]:
+        said = "; ".join(f"line {found.line}: {found.rule.id} {found.message}" for found in broken)
+        raise BrokenFile(f"{file} would break the protocol, and is not written: {said}")
 
 
 def _changed(stored: StoredFile | None, rendered: Rendered, now: datetime) -> datetime:
@@ -127,11 +251,39 @@ def _changed(stored: StoredFile | None, rendered: Rendered, now: datetime) -> da
     return max(now, after_last, rendered.newest or now)
 
 
+def _write_forms(site: Site, forms: dict[str, bytes], mark: Mark | None, changed: datetime) -> tuple[str, ...]:
+    """Write a file's other forms, and take away those that the site does not want any more. Raises Overtaken.
+
+    They go by the instant of the file itself: what is newer is somebody else's, who has written the file since.
+    """
+    for name, body in forms.items():
+        stored = bucket.read(site.host, name)
+        # The feed of several news sitemaps is read anew from all of them: it goes by none of their instants.
+        shared = name.endswith(".atom")
+        if stored is None or (stored.body != body and (shared or stored.changed <= changed)):
+            at = max(changed, stored.changed) if stored else changed
+            bucket.write(site.host, name, body, replaces=stored, changed=at, config_version=site.version)
+    _take_away(site, set(mark.also if mark else ()) - forms.keys())
+    return tuple(sorted(forms))
+
+
+def _take_away(site: Site, names: Iterable[str]) -> None:
+    for name in names:
+        if stored := bucket.read(site.host, name):
+            bucket.delete(site.host, name, stored)
+
+
 # ── commit marks ──
 
 
-def _mark(site: Site, file: str) -> Mark | None:
-    item = table.get(file_pk(site.host, INDEX_FILE), file) if file != INDEX_FILE else None
+def _mark(site: Site, work: Rewrite) -> Mark | None:
+    """What is known of a file; of the index, that it has other forms, where it has or had them by another configuration."""
+    unasked = work.file == INDEX_FILE and not (site.outputs.gzip or work.config_version)
+    return None if unasked or work.file == ROBOTS_FILE else _mark_of(site, work.file)
+
+
+def _mark_of(site: Site, file: str) -> Mark | None:
+    item = table.get(file_pk(site.host, INDEX_FILE), file)
     return read_mark(item) if item else None
 
 
@@ -140,7 +292,8 @@ def _put_mark(site: Site, mark: Mark) -> None:
     with suppress(table.Conflict):  # the mark says this already, or something newer
         table.put_if(
             item,
-            "attribute_not_exists(pk) OR (digest <> :digest AND changed < :changed)",
+            # Of two at one instant the later one has other forms, by another configuration.
+            "attribute_not_exists(pk) OR (digest <> :digest AND changed <= :changed)",
             {":digest": item["digest"], ":changed": item["changed"]},
         )
 
@@ -170,6 +323,17 @@ def _retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None)
     if stored:
         bucket.delete(site.host, file, stored)
     if mark:
+        _take_away(site, set(mark.also) - _others_forms(site, file))
         with suppress(table.Conflict):  # the file has been filled again meanwhile, and its mark is newer
             table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})
     return "retired"
+
+
+def _others_forms(site: Site, file: str) -> set[str]:
+    """The feed of a news sitemap that is not the last of its series: it is the others' as well."""
+    if not is_news(file):
+        return set()
+    name = series_of(file)
+    series = read_series(name, table.get(f"places#{site.host}", name))
+    others = (other for other in series_files(series) if other != file)
+    return {atom_name(name)} if any(table.get(file_pk(site.host, INDEX_FILE), other) for other in others) else set()

@@ -11,13 +11,14 @@ from datetime import datetime
 
 from stoppress import queues, table
 from stoppress.article import from_message
-from stoppress.files import INDEX_FILE, NEWS_FILE, NEWS_SERIES, NEWS_WINDOW
+from stoppress.files import INDEX_FILE, NEWS_SERIES, NEWS_WINDOW, permanent_files
+from stoppress.formats import ROBOTS_FILE
 from stoppress.instants import exact, iso, parse
 from stoppress.places import Place
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.recording import give_back
 from stoppress.records import file_pk, read_news_place, read_series, series_files
-from stoppress.site import Site
+from stoppress.site import Site, read_site
 from stoppress.sites import CACHE_AGE_MAX
 
 # A configuration may be kept for a minute by whoever read it just before it changed; half a minute more for the clocks.
@@ -64,10 +65,11 @@ def _send_due(site: Site, now: datetime) -> Counter[str]:
 
 def _expire_news(site: Site, now: datetime) -> Counter[str]:
     """Take expired entries out: their sort keys begin with their publication. It is their removal that wakes the file."""
-    series = read_series(NEWS_SERIES, table.get(f"places#{site.host}", NEWS_SERIES))
+    # Of editions too, and of those that the configuration does not name any more.
+    series = (read_series(item["sk"], item) for item in table.query(f"places#{site.host}", prefix=NEWS_SERIES))
     expired: list[Place] = []
     try:
-        for file in series_files(series):
+        for file in [file for one in series for file in series_files(one)]:
             for item in table.query(file_pk(site.host, file), below=iso(now - NEWS_WINDOW) + "~"):
                 removed = table.delete(item["pk"], item["sk"])
                 if removed:
@@ -92,7 +94,10 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     series = (read_series(item["sk"], item) for item in table.query(f"places#{site.host}") if "files" in item)
     marks = table.query(file_pk(site.host, INDEX_FILE))
     handed_out = (file for one in series for file in series_files(one))
-    files = dict.fromkeys([NEWS_FILE, *(item["sk"] for item in marks), *handed_out, INDEX_FILE])
+    before = read_site(applied["document"], 0) if applied else site
+    robots = [ROBOTS_FILE] if site.robots is not None or before.robots is not None else []
+    marked = (item["sk"] for item in marks if item["sk"] != INDEX_FILE)
+    files = dict.fromkeys([*permanent_files(site), *marked, *handed_out, *robots, INDEX_FILE])
     queues.send_rewrites([Rewrite(site.host, file, site.version) for file in files])
     said = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
     key = {"pk": f"places#{site.host}", "sk": "configuration"}

@@ -3,24 +3,75 @@
 import json
 import re
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urljoin, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from stoppress.languages import language_code
 from stoppress.text import publication_name
+from stoppress.urls import canonical, host_of, on_site
 
 # All feeds of a site together are one source, and this is its name.
 FEED_SOURCE = "feed"
 
 HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 SOURCE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+# A parameter holds 8 KB at the most; more pages than that come as events of type page.published.
+PAGES_MAX = 1_000
+# RFC 9309, 2.5: crawlers read at least 500 KiB of a robots.txt; a parameter holds far less.
+ROBOTS_CHARACTERS_MAX = 8_000
+
+# RFC 9309, 2.2.4: a record of its own, of no group. What stands after # is a comment.
+SITEMAP_LINE = re.compile(r"\s*site-?map\s*:([^#]*)", re.IGNORECASE)
+
+# sitemaps.org: the values of changefreq.
+ChangeFreq: TypeAlias = Literal["always", "hourly", "daily", "weekly", "monthly", "yearly", "never"]
 
 
 class BadConfiguration(ValueError):
     """A site's configuration that cannot be used; the text says which key and why, a line for each."""
+
+
+def priority_text(value: object) -> str | None:
+    """A priority from 0.0 to 1.0 as files show it; None where there is none. Raises ValueError."""
+    if value is None:
+        return None
+    if (
+        isinstance(value, int | float | str)
+        and not isinstance(value, bool)
+        and re.fullmatch(r"0(\.\d+)?|1(\.0+)?", str(value))
+    ):
+        return f"{float(value):.1f}"
+    raise ValueError("give a number from 0.0 to 1.0")
+
+
+def _publication(name: str | None) -> str | None:
+    if name is None:
+        return None
+    plain = publication_name(name)
+    if not plain:
+        raise ValueError("give the name of the publication as news.google.com shows it")
+    return plain
+
+
+def _language(language: str | None) -> str | None:
+    code = language_code(language) if language is not None else None
+    if language is not None and code is None:
+        raise ValueError("give a language code such as en, fr, zh-tw")
+    return code
 
 
 class _Part(BaseModel):
@@ -50,24 +101,111 @@ class Shards(_Part):
     by: Literal["day", "month", "year"] = "month"
     # 50,000 is the protocol's own bound (R1.10).
     size: int = Field(default=2_000, ge=1, le=50_000)
+    per_section: bool = False
+
+
+Target: TypeAlias = Literal["all", "general", "news"]
 
 
 class Rule(_Part):
-    """Articles that stay out: of everything, or of the news sitemap only. All the conditions given must hold."""
+    """What of the site's pages is kept out of the sitemaps, or in them: all the conditions given must hold.
 
-    exclude: Literal["all", "news"] = "all"
+    Of several rules the first one whose conditions hold decides, for each sitemap it speaks of.
+    """
+
+    exclude: Target | None = None
+    include: Target | None = None
     path: str | None = Field(default=None, description="pattern of the URL's path, * for any characters")
     section: str | None = None
     keyword: str | None = None
+    type: str | None = None
+    flag: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _excluding_unless_said(cls, said: Any) -> Any:
+        return (
+            {"exclude": "all", **said} if isinstance(said, dict) and not {"exclude", "include"} & said.keys() else said
+        )
 
     @model_validator(mode="after")
-    def _some_condition(self) -> "Rule":
-        if self.path is None and self.section is None and self.keyword is None:
-            raise ValueError("give a path, a section or a keyword: without one the rule would keep every article out")
+    def _one_verdict_and_some_condition(self) -> "Rule":
+        if (self.exclude is None) == (self.include is None):
+            raise ValueError("say either exclude or include, not both")
+        if not self.conditions:
+            raise ValueError(
+                "give a path, a section, a keyword, a type or a flag: without one the rule would be of every page"
+            )
         return self
+
+    @property
+    def target(self) -> Target:
+        """The sitemaps it speaks of."""
+        target = self.exclude or self.include
+        assert target
+        return target
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """What must hold of a page."""
+        said = {name: getattr(self, name) for name in ("path", "section", "keyword", "type", "flag")}
+        return {name: value for name, value in said.items() if value is not None}
+
+
+class Voice(_Part):
+    """The publication and language that a section or an edition has of its own."""
+
+    publication: Annotated[str | None, AfterValidator(_publication)] = None
+    language: Annotated[str | None, AfterValidator(_language)] = None
+
+
+class Edition(Voice):
+    """A part of the site below a path, with a voice of its own and, if it says so, a news sitemap of its own."""
+
+    prefix: str = Field(pattern=r"^/[^\s?#]*$", max_length=200)
+    # The part of a file's name: sitemap-news-fr.xml.
+    news: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9]{0,19}$")
+
+    @property
+    def below(self) -> str:
+        """The prefix in whole segments: `/fr` is of `/fr` and `/fr/a`, and not of `/france`."""
+        return f"{self.prefix.rstrip('/')}/"
+
+
+class Page(_Part):
+    """A page that is not an article: a home page, a section front, a static page. A text is its URL or its path."""
+
+    url: str = Field(min_length=1, max_length=2_000)
+    changefreq: ChangeFreq | None = None
+    priority: Annotated[str | None, BeforeValidator(priority_text)] = None
+
+
+class Outputs(_Part):
+    """The other forms in which the sitemaps are published beside the plain XML."""
+
+    gzip: bool = False
+    text: bool = False
+    atom: bool = False
+    hub: str | None = Field(default=None, pattern=r"^https?://\S+$", max_length=2_000)
+
+
+def _one_url(words: list[str], host: str, number: int) -> None:
+    """Raises ValueError where a `Sitemap:` line of a robots.txt has no URL, or several."""
+    home = f"https://{host}/"
+    if len(words) != 1:
+        wanted = f"give one URL, such as {home}sitemap-video.xml, or take the line out"
+        raise ValueError(f"line {number}: after `Sitemap:` {wanted}")
+    try:
+        canonical(urljoin(home, words[0]))
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}; give the URL of a sitemap, or take the line out") from None
 
 
 def _feed(value: object) -> object:
+    return {"url": value} if isinstance(value, str) else value
+
+
+def _page(value: object) -> object:
     return {"url": value} if isinstance(value, str) else value
 
 
@@ -75,14 +213,22 @@ class Site(_Part):
     """A site: one host with its publication, feeds, sources and rules."""
 
     host: str
-    publication: str
-    language: str = "en"
+    publication: Annotated[str, AfterValidator(_publication)]
+    language: Annotated[str, AfterValidator(_language)] = "en"
     timezone: str = "UTC"
     scheme: Literal["https", "http"] = "https"
     feeds: tuple[Annotated[Feed, BeforeValidator(_feed)], ...] = ()
     sources: dict[str, Source] = {}
     shards: Shards = Shards()
     rules: tuple[Rule, ...] = ()
+    sections: dict[str, Voice] = {}
+    editions: tuple[Edition, ...] = ()
+    pages: tuple[Annotated[Page, BeforeValidator(_page)], ...] = Field(default=(), max_length=PAGES_MAX)
+    # What search engines ignore, and what the news schema has but nobody documents any more, only where it is asked for.
+    write: tuple[Literal["keywords", "changefreq", "priority"], ...] = ()
+    outputs: Outputs = Outputs()
+    # The rules of a robots.txt that is kept for the site; without them it has its own.
+    robots: str | None = Field(default=None, max_length=ROBOTS_CHARACTERS_MAX)
     republish: Literal["keep-date", "new-date"] = "keep-date"
     # The version of the parameter this was read from; files carry it.
     version: int = Field(default=0, exclude=True)
@@ -93,22 +239,6 @@ class Site(_Part):
         if not HOST.fullmatch(host):
             raise ValueError("give a bare host name in small letters, such as www.example.com")
         return host
-
-    @field_validator("publication")
-    @classmethod
-    def _plain_publication(cls, name: str) -> str:
-        plain = publication_name(name)
-        if not plain:
-            raise ValueError("give the name of the publication as news.google.com shows it")
-        return plain
-
-    @field_validator("language")
-    @classmethod
-    def _known_language(cls, language: str) -> str:
-        code = language_code(language)
-        if code is None:
-            raise ValueError("give a language code such as en, fr, zh-tw")
-        return code
 
     @field_validator("timezone")
     @classmethod
@@ -128,6 +258,57 @@ class Site(_Part):
             if not SOURCE.fullmatch(name):
                 raise ValueError(f"{name[:80]!r}: a source's name is small letters, digits, dots, dashes, underscores")
         return sources
+
+    @field_validator("robots")
+    @classmethod
+    def _lines_of_text(cls, rules: str | None, info: ValidationInfo) -> str | None:
+        for number, line in enumerate((rules or "").replace("\r\n", "\n").split("\n"), 1):
+            if not line.replace("\t", " ").isprintable():
+                raise ValueError(f"line {number} has a control character in it: take it out")
+            if "host" in info.data and (sitemap := SITEMAP_LINE.match(line)):
+                _one_url(sitemap[1].split(), info.data["host"], number)
+        return rules
+
+    @field_validator("editions")
+    @classmethod
+    def _told_apart(cls, editions: tuple[Edition, ...]) -> tuple[Edition, ...]:
+        names = [edition.news for edition in editions if edition.news]
+        prefixes = [edition.below for edition in editions]
+        for said in (names, prefixes):
+            if twice := next((one for one in said if said.count(one) > 1), None):
+                raise ValueError(f"{twice!r} is said of two editions: give each its own")
+        return editions
+
+    @model_validator(mode="after")
+    def _pages_of_this_site(self) -> "Site":
+        if foreign := next((url for url in self.pages_by_url if host_of(url) != self.host), None):
+            raise ValueError(
+                f"pages: {foreign} is of another host; give the path of a page of {self.host}, such as /about"
+            )
+        return self
+
+    @cached_property
+    def pages_by_url(self) -> dict[str, Page]:
+        """The pages of the configuration by their canonical URL. Raises ValueError."""
+        home = f"https://{self.host}/"
+        return {on_site(canonical(urljoin(home, page.url)), self.host): page for page in self.pages}
+
+    def edition_of(self, url: str) -> Edition | None:
+        """The edition that a page belongs to: of several prefixes the longest."""
+        if not self.editions:
+            return None
+        path = f"{urlsplit(url).path}/"
+        fitting = (edition for edition in self.editions if path.startswith(edition.below))
+        return max(fitting, key=lambda edition: len(edition.below), default=None)
+
+    def voices(self, url: str, section: str | None) -> list[Voice]:
+        """What speaks for a page, the nearest first: its section, its edition, the site."""
+        nearest = [self.sections.get(section) if section else None, self.edition_of(url), self._voice]
+        return [voice for voice in nearest if voice]
+
+    @cached_property
+    def _voice(self) -> Voice:
+        return Voice(publication=self.publication, language=self.language)
 
     @cached_property
     def zone(self) -> ZoneInfo:

@@ -9,7 +9,8 @@ from stoppress.article import Order, rank_of
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry
 from stoppress.places import Place, Want
 
-State: TypeAlias = Literal["listed", "held", "excluded", "displaced", "removed"]
+# hidden: a rule of the site keeps it out of the files; its entries are there, so that a changed rule can let it in.
+State: TypeAlias = Literal["listed", "hidden", "held", "excluded", "displaced", "removed"]
 Outcome: TypeAlias = Literal["listed", "held", "excluded", "displaced", "removed", "duplicate", "late"]
 
 
@@ -19,7 +20,7 @@ class Article:
 
     `shard` is its place for life, whether or not it is listed now; `news` is its place while it is in the news sitemap.
     `changed_at` is the change that its source reported last; `dated_order` the place of the event that dated it.
-    `reason` says why it is in no file, `news_reason` why it is not in the news sitemap.
+    `reason` says why it is in no file, `news_reason` why it is not in the news sitemap, `dropped` what of it is in none.
     """
 
     site: str
@@ -38,12 +39,18 @@ class Article:
     release_at: datetime | None = None
     reason: str = ""
     news_reason: str = ""
+    dropped: tuple[str, ...] = ()
     rev: int | None = None
 
     @property
     def rank(self) -> int:
         """How far its source is believed."""
         return rank_of(self.name.partition("#")[0])
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether it has an entry in a shard."""
+        return self.state in ("listed", "hidden")
 
     @property
     def lastmod(self) -> datetime | None:
@@ -76,12 +83,13 @@ class Claim:
 class Known:
     """What the table holds of an event's article, of the URLs it touches and of the articles that own them.
 
-    `news` is the article's news entry; only a late event needs it (see `is_late`).
+    `general` and `news` are the article's entries; only a late event needs them (see `is_late`).
     """
 
     article: Article | None = None
     claims: Mapping[str, Claim] = field(default_factory=dict)
     owners: Mapping[str, Article] = field(default_factory=dict)
+    general: GeneralEntry | None = None
     news: NewsEntry | None = None
 
 

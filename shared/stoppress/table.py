@@ -6,7 +6,7 @@ and the whole decision is taken again.
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ from stoppress.records import Item
 
 # DynamoDB: at most 100 keys in a BatchGetItem. (A transaction takes 100 items too; ours has less than half of that.)
 BATCH_KEYS_MAX = 100
+# DynamoDB: at most 25 items in a BatchWriteItem.
+BATCH_ITEMS_MAX = 25
 
 # Botocore does not repeat what DynamoDB leaves unprocessed.
 _UNPROCESSED_ATTEMPTS_MAX = 6
@@ -75,11 +77,16 @@ def get_many(keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Item]:
     raise TimeoutError(f"DynamoDB left {len(wanted)} keys unread, {_UNPROCESSED_ATTEMPTS_MAX} attempts long")
 
 
-def query(pk: str, *, below: str | None = None) -> Iterator[Item]:
-    """All items of a partition as they are now, in the order of their sort keys; `below`: only those before it."""
+def query(pk: str, *, below: str | None = None, prefix: str | None = None) -> Iterator[Item]:
+    """All items of a partition as they are now, in the order of their sort keys.
+
+    `below`: only those before it; `prefix`: only those that begin with it.
+    """
     condition, values = "pk = :pk", {":pk": _serialize(pk)}
     if below is not None:
         condition, values = f"{condition} AND sk < :below", values | {":below": _serialize(below)}
+    if prefix is not None:
+        condition, values = f"{condition} AND begins_with(sk, :prefix)", values | {":prefix": _serialize(prefix)}
     pages = (
         _table()
         .get_paginator("query")
@@ -93,6 +100,22 @@ def query(pk: str, *, below: str | None = None) -> Iterator[Item]:
 def put(item: Item, expected_rev: int | None) -> None:
     """Write an item that was read at `expected_rev` (None: was absent). Raises Conflict."""
     put_if(*_guarded(Put(item, expected_rev)))
+
+
+def put_many(items: Sequence[Item]) -> None:
+    """Write items whatever was there, in no order. Raises TimeoutError where DynamoDB leaves some unwritten."""
+    rest = [{"PutRequest": {"Item": _write(item)}} for item in items]
+    for attempt in range(_UNPROCESSED_ATTEMPTS_MAX):
+        if not rest:
+            return
+        left: list[Any] = []
+        for start in range(0, len(rest), BATCH_ITEMS_MAX):
+            answer = _table().batch_write_item(RequestItems={_name(): rest[start : start + BATCH_ITEMS_MAX]})
+            left += answer.get("UnprocessedItems", {}).get(_name(), [])
+        rest = left
+        if rest:
+            time.sleep(0.05 * 2**attempt)
+    raise TimeoutError(f"DynamoDB left {len(rest)} items unwritten, {_UNPROCESSED_ATTEMPTS_MAX} attempts long")
 
 
 def put_if(item: Item, condition: str | None = None, values: dict[str, Any] | None = None) -> None:

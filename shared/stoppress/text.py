@@ -3,6 +3,7 @@
 import html
 import re
 import unicodedata
+from xml.sax.saxutils import escape
 
 # No rule bounds news:title (Google may shorten it, R2.12); the bound keeps an entry far below a table item's 400 KB.
 TITLE_CHARACTERS_MAX = 1_000
@@ -21,6 +22,9 @@ _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 # A tag starts with a letter, a slash or an exclamation mark: "a < b" and "I <3 you" are text.
 _TAG = re.compile(r"<!--.*?-->|<!\[CDATA\[|<[/!?]?[A-Za-z][^<>]*>", re.DOTALL)
 _CDATA_END = re.compile(r"\]\]>")
+_IN_PARENTHESES = re.compile(r"\([^()]*\)")
+_PARENTHESIS = re.compile("[()]")
+_QUOTES = {'"': "&quot;", "'": "&apos;"}
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
 
 
@@ -39,6 +43,14 @@ def clean(text: str, limit: int = TITLE_CHARACTERS_MAX) -> str:
     return unicodedata.normalize("NFC", " ".join(legal.split()))[:limit].rstrip()
 
 
+def escaped(text: str) -> str:
+    """A text as it stands in an element or an attribute of an XML file (R1.2)."""
+    return escape(text, _QUOTES)
+
+
 def publication_name(text: str) -> str:
-    """A publication's name as news:name wants it: without anything in parentheses (R2.9)."""
-    return clean(re.sub(r"\([^()]*\)", "", text[: NAME_CHARACTERS_MAX * MARKUP_FACTOR]), NAME_CHARACTERS_MAX)
+    """A publication's name as news:name wants it: without anything in parentheses, and without a parenthesis (R2.9)."""
+    name, before = clean(text, NAME_CHARACTERS_MAX * MARKUP_FACTOR), ""
+    while name != before:  # from the inside out
+        name, before = _IN_PARENTHESES.sub("", name), name
+    return clean(_PARENTHESIS.sub(" ", name), NAME_CHARACTERS_MAX)

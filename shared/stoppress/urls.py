@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 import idna
 
@@ -24,12 +24,12 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
-def canonical(url: str, scheme: str | None = None) -> str:
+def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) -> str:
     """The one spelling of a page's URL, under `scheme` where that is given.
 
     Absolute http(s), host in small letters and punycode, no default port, no fragment, no tracking parameters,
-    percent-encoded UTF-8 where a character is not allowed, existing escapes kept as they are.
-    Raises ValueError, with what to change.
+    percent-encoded UTF-8 where a character is not allowed, existing escapes kept as they are. With `keep_query` every
+    parameter stays: that of a file may be signed. Raises ValueError, with what to change.
     """
     shown = repr(url[:120])
     if _CONTROL.search(url.strip()):
@@ -53,7 +53,7 @@ def canonical(url: str, scheme: str | None = None) -> str:
         query = "&".join(
             _encode(pair, _QUERY_SAFE)
             for pair in parts.query.split("&")
-            if pair and not _TRACKING.fullmatch(pair.split("=", 1)[0])
+            if keep_query or (pair and not _TRACKING.fullmatch(pair.split("=", 1)[0]))
         )
     except UnicodeEncodeError:
         raise ValueError(f"{shown} has half a character in it (a lone surrogate)") from None
@@ -61,6 +61,25 @@ def canonical(url: str, scheme: str | None = None) -> str:
     if len(result) > LOC_CHARACTERS_MAX:
         raise ValueError(f"{shown}… is {len(result)} characters long; a sitemap takes at most {LOC_CHARACTERS_MAX}")
     return result
+
+
+def linked(url: str, base: str, *, keep_query: bool = False) -> str:
+    """The one spelling of a URL that the page `base` names, relative or not; on the page's host it has the page's scheme.
+
+    Raises ValueError, with what to change.
+    """
+    named = url.strip()
+    if not named:
+        raise ValueError("is empty: give a URL")
+    if not _CONTROL.search(named):  # urljoin would drop a line break without a word, and `canonical` says it
+        try:
+            named = urljoin(base, named)
+        except ValueError as error:
+            raise ValueError(f"{url[:120]!r} is not a URL: {error}") from None
+    spelling = canonical(named, keep_query=keep_query)
+    if host_of(spelling) != host_of(base):
+        return spelling
+    return canonical(spelling, urlsplit(base).scheme, keep_query=keep_query)
 
 
 def on_site(url: str, host: str) -> str:

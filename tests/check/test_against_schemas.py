@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from lxml import etree
 
-from stoppress_cli.checking import checker
-from stoppress_cli.checking.findings import Findings
-from stoppress_cli.checking.reading import Source
+from stoppress.checking import checker
+from stoppress.checking.findings import Findings
+from stoppress.checking.reading import Source
 from tests.beside import SHARED, needs_shared
 from tests.check.planted import BASE, INDEX, MEDIA, NEWS, SHARD, good
 from tests.check.test_planted import AT

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from stoppress.checking import checker
+from stoppress.checking.findings import Finding, Findings
+from stoppress.checking.reading import Source
+from stoppress.checking.rulebook import RULES
+from stoppress.checking.values import check_plain_text, is_spaced
 from stoppress.files import GeneralEntry, NewsEntry, render_general, render_news
 from stoppress.text import clean
-from stoppress_cli.checking import checker
-from stoppress_cli.checking.findings import Finding, Findings
 from stoppress_cli.checking.folders import collect
-from stoppress_cli.checking.reading import Source
-from stoppress_cli.checking.rulebook import RULES
-from stoppress_cli.checking.values import check_plain_text, is_spaced
 from tests.check.planted import (
     ARTICLE,
     BASE,

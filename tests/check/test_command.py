@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from stoppress.checking import rulebook
 from stoppress_cli.app import app
-from stoppress_cli.checking import rulebook
 from tests.check.planted import BASE, HARBOUR, HOST, NOW, SHARD, both, good, loc, swap, url, urlset
 from tests.check.test_planted import save
 
@@ -147,7 +147,7 @@ def test_files_that_are_no_sitemaps_are_left_alone(tmp_path: Path) -> None:
 def test_the_rules_need_neither_typer_nor_rich_nor_moto() -> None:
     program = (
         "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'moto', 'boto3', 'urllib3', 'lxml']));"
-        "import stoppress_cli.checking.checker, stoppress_cli.checking.folders"
+        "import stoppress.checking.checker, stoppress_cli.checking.folders"
     )
     paths = [str(Path(module.__file__ or "").parents[2]) for module in [rulebook]]
     root = Path(__file__).parents[2]

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stoppress_cli.checking import checker, fetching
-from stoppress_cli.checking.findings import Findings
+from stoppress.checking import checker
+from stoppress.checking.findings import Findings
+from stoppress_cli.checking import fetching
 from stoppress_cli.checking.folders import Unreadable
 from tests.check.planted import BASE, FETCHED, INDEX, NEWS, NOW, OLD, PAGES, ROBOTS, SHARD, good
 
@@ -170,6 +172,7 @@ def test_a_body_without_end_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch
         with fetching.fetching(found, []) as fetcher:
             source = fetcher.first(origin + "sitemap.xml")
 
+            assert isinstance(source.path, Path)
             assert source.path.stat().st_size == 100_001
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stoppress_cli.checking import checker
-from stoppress_cli.checking.findings import Finding, Findings
+from stoppress.checking import checker
+from stoppress.checking.findings import Finding, Findings
+from stoppress.checking.rulebook import NOT_CHECKABLE, RULES
 from stoppress_cli.checking.folders import collect
-from stoppress_cli.checking.rulebook import NOT_CHECKABLE, RULES
 from tests.check import planted
 from tests.check.planted import (
     BASE,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from stoppress_cli.checking import checker
+from stoppress.checking import checker
+from stoppress.checking.findings import Finding, Findings
+from stoppress.checking.rulebook import Severity
 from stoppress_cli.checking.fetching import fetching
-from stoppress_cli.checking.findings import Finding, Findings
 from stoppress_cli.checking.folders import Unreadable, collect
-from stoppress_cli.checking.rulebook import Severity
 
 CLEAN, FOUND, UNREADABLE = 0, 1, 2
 

@@ -11,13 +11,13 @@ from urllib.parse import urljoin, urlsplit
 import urllib3
 from urllib3.exceptions import HTTPError
 
+from stoppress.checking.checker import named_in
+from stoppress.checking.findings import Findings, shown
+from stoppress.checking.one_pass import Facts
+from stoppress.checking.reading import CHUNK_BYTES, Source
+from stoppress.checking.values import Place, place_of
 from stoppress.files import BYTES_MAX
-from stoppress_cli.checking.checker import named_in
-from stoppress_cli.checking.findings import Findings, shown
 from stoppress_cli.checking.folders import Unreadable
-from stoppress_cli.checking.one_pass import Facts
-from stoppress_cli.checking.reading import CHUNK_BYTES, Source
-from stoppress_cli.checking.values import Place, place_of
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"
 FILES_MAX = 500

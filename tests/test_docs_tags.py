@@ -1,0 +1,181 @@
+"""The table of tags and rules says what the code writes: each example is rendered here, and no tag is missing there."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.contract import read_delivery
+from stoppress.files import Mark, render_general, render_index, render_news
+from stoppress.formats import atom_feed, atom_name, named_in_robots, robots_txt, text_sitemap
+from stoppress.rules import Traits, against
+from stoppress.site import Outputs, Rule, Site, Source, Voice
+from tests.ledger import HOST, MORNING, Ledger, page
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "tags.md"
+HOUR = timedelta(hours=1)
+SITE = Site(
+    host=HOST,
+    publication="Example News",
+    sources={"cms": Source(secret="cms")},
+    sections={"sport": Voice(publication="Example Sport & Leisure")},
+    write=("keywords", "changefreq", "priority"),
+    outputs=Outputs(gzip=True, text=True, atom=True, hub="https://hub.example.net/"),
+    robots="User-agent: *\nDisallow: /search\n",
+)
+FLOOD = {
+    "id": "flood",
+    "url": page("flood?id=1&page=2&utm_source=feed"),
+    "title": 'Fish &amp; "chips": it\'s cheap',
+    "published_at": "2026-11-20T08:00:00Z",
+    "updated_at": "2026-11-20T10:00:00+01:00",
+    "keywords": ["flood", "harbour"],
+    "changefreq": "hourly",
+    "priority": 0.9,
+    "images": ["https://img.example.com/1.jpg?w=1&h=2"],
+    "alternates": {"fr-BE": "/fr/inondation"},
+    "videos": [
+        {
+            "thumbnail_loc": "https://img.example.com/flood.jpg",
+            "title": "The flood",
+            "description": "Water in the harbour",
+            "content_loc": "https://img.example.com/flood.mp4",
+            "player_loc": "/player/7",
+            "duration": "PT1M30S",
+            "expiration_date": "2027-11-20",
+            "rating": 4.5,
+            "view_count": 1042,
+            "publication_date": "2026-11-20T08:00:00+01:00",
+            "tags": ["flood", "harbour"],
+            "family_friendly": True,
+            "restriction": {"allow": ["GB", "IE"]},
+            "requires_subscription": False,
+            "uploader": {"name": "The crew", "info": "/crew"},
+            "platform": {"deny": ["tv"]},
+            "live": False,
+        }
+    ],
+}
+OTHERS = [
+    {
+        "id": "derby",
+        "url": page("derby"),
+        "title": "The derby",
+        "published_at": "2026-11-20T08:30:00Z",
+        "section": "sport",
+    },
+    {"id": "storm", "url": page("storm"), "title": "The storm", "published_at": "2026-11-20T09:00:00Z"},
+]
+
+
+@cache
+def rendered() -> dict[str, str]:
+    """A site's files with every tag that the code writes, by what the document calls them."""
+    now = MORNING + 2 * HOUR
+    ledger = Ledger(SITE)
+    for data in (FLOOD, *OTHERS):
+        event, _ = read_delivery(
+            {"type": "article.published", "timestamp": "2026-11-20T10:00:00Z", "data": data}, SITE, "cms", now
+        )
+        assert not event.dropped
+        ledger.hear(event, now)
+    event, _ = read_delivery({"type": "page.published", "data": {"id": "p", "url": page("storm")}}, SITE, "cms", now)
+    general, news = list(ledger.general.values()), list(ledger.news.values())
+    shard = render_general(general, SITE)
+    plain = Ledger(SITE)
+    plain.hear(event, now)
+    feed = atom_name("news")
+    mark = Mark("sitemap-2026-11.xml", MORNING + HOUR, 3, len(shard.body), "", ("sitemap-2026-11.xml.gz",))
+    bodies = {
+        "shards": shard.body,
+        "pages": render_general(plain.general.values(), SITE).body,
+        "news": render_news(news, SITE, now).body,
+        "index": render_index([mark], SITE)[0].body,
+        ".txt": text_sitemap(shard.locs, SITE),
+        ".atom": atom_feed(news, SITE, file=feed, hub=SITE.outputs.hub),
+        "robots.txt": robots_txt(SITE, named_in_robots(SITE), SITE.robots or ""),
+    }
+    return {name: body.decode() for name, body in bodies.items()}
+
+
+def sections() -> dict[str, list[list[str]]]:
+    """The rows of the document's tables by heading, without their heads."""
+    found: dict[str, list[list[str]]] = {}
+    heading = ""
+    for line in DOCUMENT.read_text(encoding="utf-8").split("\n"):
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+            found[heading] = []
+        elif line.startswith("| ") and not line.startswith(("| tag |", "| what |", "| condition |")):
+            found[heading].append([cell.strip() for cell in re.split(r"(?<=\s)\|(?=\s)", line.strip("|"))])
+    return found
+
+
+def rows(*headings: str) -> Iterator[tuple[str, str, str]]:
+    """Tag, files and example of each row."""
+    for heading in headings:
+        for row in sections()[heading]:
+            yield row[0].strip("`"), row[2], row[-1].strip("`")
+
+
+TABLES = ("Sitemaps and index", "News", "Images, videos, language versions", "Other forms")
+
+
+@pytest.mark.parametrize(("tag", "where", "example"), list(rows(*TABLES)), ids=[f"{row[0]}" for row in rows(*TABLES)])
+def test_the_code_writes_the_example(tag: str, where: str, example: str) -> None:
+    named = [name for name in rendered() if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", where)]
+    files = [rendered()[name] for name in named or rendered()]
+    assert any(example in text for text in files)
+
+
+def test_every_tag_of_a_sitemap_has_a_row_and_every_row_is_a_tag() -> None:
+    texts = [rendered()[name] for name in ("shards", "pages", "news", "index")]
+    written = {tag for text in texts for tag in re.findall(r"<([A-Za-z:_]+)", text)}
+    assert written == {tag for tag, _, _ in rows(*TABLES[:3])}
+
+
+def test_every_tag_of_a_feed_has_a_row() -> None:
+    written = set(re.findall(r"<([a-z]+)", rendered()[".atom"]))
+    assert written - {"name"} == {tag for tag, where, _ in rows("Other forms") if where == "`.atom`"}
+
+
+def test_what_is_never_written_is_nowhere() -> None:
+    cells = [row[0] for row in sections()["What is never written"]]
+    never = {
+        tag
+        for cell in cells
+        if re.fullmatch(r"`[a-z:_]+`(?:, `[a-z:_]+`)*", cell)
+        for tag in re.findall(r"`(.*?)`", cell)
+    }
+
+    assert len(never) > 15
+    assert [tag for tag in never for text in rendered().values() if re.search(rf"<{tag}\b", text)] == []
+    assert [name for name, text in rendered().items() if "<news:news>" in text] == ["news"]
+    assert "<changefreq>" not in rendered()["news"]
+    assert "<priority>" not in rendered()["news"]
+    assert [text for text in rendered().values() if re.search(r"allow_embed|autoplay|<!--|<!DOCTYPE|CDATA", text)] == []
+
+
+@pytest.mark.parametrize("row", sections()["Rules of a site"], ids=lambda row: row[0])
+def test_a_rule_decides_as_its_row_says(row: list[str]) -> None:
+    _, rules_said, page_said, general, news = row
+    rules = [Rule.model_validate(rule) for rule in json.loads(rules_said.strip("`"))]
+    said: dict[str, Any] = json.loads(page_said.strip("`"))
+    path = said.pop("path", "/flood")
+    traits = Traits(
+        said.get("section"), tuple(said.get("keywords", ())), said.get("type"), tuple(said.get("flags", ()))
+    )
+    for target, answer in (("general", general), ("news", news)):
+        assert target in ("general", "news")
+        kept_out = against(rules, "general" if target == "general" else "news", f"https://{HOST}{path}", traits)
+        assert ("no" if kept_out else "yes") == answer
+
+
+def test_every_condition_of_a_rule_has_a_row() -> None:
+    conditions = {name for name in Rule.model_fields if name not in ("exclude", "include")}
+    assert conditions <= {row[0].strip("`") for row in sections()["Rules of a site"]}

@@ -1,0 +1,374 @@
+"""Rewriting the other forms of a file: gzip, text, Atom, further indexes, robots.txt. They follow their file, and go with it."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from stoppress import bucket, files, queues, table
+from stoppress.aws import client
+from stoppress.files import GeneralEntry, Mark, NewsEntry
+from stoppress.places import Place, Series, Used
+from stoppress.queues import Rewrite, read_rewrite
+from stoppress.records import file_pk, general_item, mark_item, news_item, read_mark, series_item
+from stoppress.rewriting import EMPTIED_KEPT, rewrite, rewrite_all
+from tests import doors
+from tests.doors import Doors, failing, once_before
+from tests.ledger import HOST, MORNING, page
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+NOON = MORNING + 4 * HOUR
+SHARD, NEWS, INDEX, ROBOTS = "sitemap-2026-11.xml", "sitemap-news.xml", "sitemap.xml", "robots.txt"
+PACKED, TEXT, FEED = f"{SHARD}.gz", "sitemap-2026-11.txt", "sitemap-news.atom"
+EVERY_FORM = {"gzip": True, "text": True, "atom": True}
+
+
+@pytest.fixture(autouse=True)
+def behind() -> Iterator[Doors]:
+    with doors.opened(NOON) as opened:
+        opened.site(outputs=EVERY_FORM)
+        yield opened
+
+
+def put_page(path: str = "a", file: str = SHARD) -> None:
+    table.put_if(general_item(HOST, file, GeneralEntry(page(path))))
+
+
+def take_page(path: str = "a", file: str = SHARD) -> None:
+    item = general_item(HOST, file, GeneralEntry(page(path)))
+    table.delete(item["pk"], item["sk"])
+
+
+def put_news(path: str = "a", number: int = 1, published: datetime = MORNING) -> None:
+    table.put_if(news_item(HOST, Place("news", number, 400), NewsEntry(page(path), f"Story {path}", published)))
+
+
+def done(file: str = SHARD, now: datetime = NOON, **said: Any) -> str:
+    return rewrite(Rewrite(HOST, file, **said), now).outcome
+
+
+def names() -> list[str]:
+    rows = client("s3").list_objects_v2(Bucket=doors.BUCKET).get("Contents", [])
+    return sorted(row["Key"].partition("/")[2] for row in rows)
+
+
+def mark(file: str = SHARD) -> Mark:
+    item = table.get(file_pk(HOST, INDEX), file)
+    assert item
+    return read_mark(item)
+
+
+def agree(behind: Doors, file: str = SHARD) -> bool:
+    """Whether a shard's forms say what the shard says."""
+    body, packed = behind.file(file).body, behind.file(f"{file}.gz").body
+    text = behind.file(f"{file.removesuffix('.xml')}.txt").body.decode()
+    return gzip.decompress(packed) == body and text.split() == re.findall(r"<loc>(.*?)</loc>", body.decode())
+
+
+# ── written with their file ──
+
+
+def test_forms_are_written_with_their_file_and_named_in_its_mark(behind: Doors) -> None:
+    put_page()
+    assert done() == "written"
+
+    assert names() == [TEXT, SHARD, PACKED]
+    assert agree(behind)
+    assert mark().also == (TEXT, PACKED)
+    assert {behind.file(name).changed for name in names()} == {NOON}
+    assert [event["detail"]["file"] for event in behind.announced] == [SHARD]
+
+
+def test_forms_of_equal_bytes_are_not_put_again(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_page()
+    put_news()
+    works = [Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)]
+    rewrite_all(works, NOON)
+    before = behind.items(), [behind.file(name) for name in names()]
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("a file was written or taken away although nothing had changed")
+
+    monkeypatch.setattr(bucket, "write", never)
+    monkeypatch.setattr(bucket, "delete", never)
+    assert [result.outcome for result in rewrite_all(works, NOON + HOUR)] == ["unchanged"] * 3
+    assert (behind.items(), [behind.file(name) for name in names()]) == before
+
+
+def test_each_form_says_what_it_is(behind: Doors) -> None:
+    put_page()
+    put_news()
+    rewrite_all([Rewrite(HOST, SHARD), Rewrite(HOST, NEWS)], NOON)
+    kinds = {name: client("s3").get_object(Bucket=doors.BUCKET, Key=f"{HOST}/{name}") for name in (PACKED, TEXT, FEED)}
+    assert {name: kind["ContentType"] for name, kind in kinds.items()} == {
+        PACKED: "application/gzip",
+        TEXT: "text/plain; charset=utf-8",
+        FEED: "application/atom+xml; charset=utf-8",
+    }
+    assert [kind.get("ContentEncoding") for kind in kinds.values()] == [None] * 3
+
+
+# ── crashes ──
+
+
+def test_a_crash_between_a_file_and_its_forms_is_repaired_by_the_next_rewrite(behind: Doors) -> None:
+    put_page("a")
+    done()
+    put_page("b")
+    calls: list[str] = []
+
+    def crash(site: str, file: str) -> None:
+        calls.append(file)
+        if len(calls) == 2:  # the shard itself has been read, written, and now its first form is to be read
+            raise ConnectionError("the machine went away")
+        return read(site, file)  # type: ignore[return-value]
+
+    read = bucket.read
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bucket, "read", crash)
+        with pytest.raises(ConnectionError):
+            done(now=NOON + MINUTE)
+    assert not agree(behind)
+
+    assert done(now=NOON + HOUR) == "unchanged"
+    assert agree(behind)
+    assert mark().urls == 2
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_form_that_cannot_be_put_leaves_the_mark_back_until_it_can(behind: Doors, times: int) -> None:
+    put_page("a")
+    done()
+    put_page("b")
+
+    def fail_from_now_on() -> None:
+        failure.__enter__()
+
+    failure = failing("s3", "PutObject", code="InternalError", times=times)
+    writes: list[str] = []
+    write = bucket.write
+
+    def counted(site: str, file: str, *args: Any, **said: Any) -> None:
+        writes.append(file)
+        if len(writes) == 2:
+            fail_from_now_on()
+        write(site, file, *args, **said)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bucket, "write", counted)
+        for _ in range(times):
+            with pytest.raises(ClientError):
+                done(now=NOON + MINUTE)
+    failure.__exit__(None, None, None)
+    assert mark().urls == 1
+    assert done(now=NOON + HOUR) == "unchanged"
+    assert (mark().urls, agree(behind)) == (2, True)
+
+
+# ── other rewriters ──
+
+
+def test_a_rewriter_that_was_overtaken_leaves_the_newer_forms_alone(behind: Doors) -> None:
+    put_page("a")
+
+    def another_edit_is_written_with_its_forms() -> None:
+        put_page("b")
+        done(now=NOON + MINUTE)
+
+    # The first has put its file, and comes to its forms only when the second has put file and forms.
+    put = bucket.write
+
+    def write_then_sleep(*args: Any, **said: Any) -> None:
+        put(*args, **said)
+        patch.undo()
+        another_edit_is_written_with_its_forms()
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(bucket, "write", write_then_sleep)
+    assert done() == "written"
+
+    assert agree(behind)
+    assert b"/b<" in behind.file(SHARD).body
+    assert (mark().urls, mark().changed) == (2, NOON + MINUTE)
+
+
+def test_a_form_that_another_puts_meanwhile_is_looked_at_again(behind: Doors) -> None:
+    put_page("a")
+    done()
+    put_page("b")
+    acts = iter([False, True])  # before the second put, which is that of the first form
+    put = bucket.write
+
+    def write(site: str, file: str, body: bytes, **said: Any) -> None:
+        if next(acts, False):
+            put(site, file, b"by somebody else", **said)
+        put(site, file, body, **said)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bucket, "write", write)
+        done(now=NOON + MINUTE)
+    assert agree(behind)
+
+
+# ── turned off, and gone ──
+
+
+def test_forms_that_are_turned_off_are_taken_away(behind: Doors) -> None:
+    put_page()
+    put_news()
+    works = [Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)]
+    rewrite_all(works, NOON)
+    assert names() == [TEXT, SHARD, PACKED, FEED, NEWS, f"{NEWS}.gz", INDEX, f"{INDEX}.gz"]
+
+    behind.site(outputs={"text": True})
+    rewrite_all([Rewrite(HOST, work.file, 2) for work in works], NOON + MINUTE)
+    assert names() == [TEXT, SHARD, NEWS, INDEX]
+    assert (mark().also, mark(NEWS).also) == ((TEXT,), ())
+    assert b".gz" not in behind.file(INDEX).body
+
+
+def test_a_crash_while_forms_are_taken_away_is_repaired(behind: Doors) -> None:
+    put_page()
+    done()
+    behind.site(outputs={})
+    with failing("s3", "DeleteObject"), pytest.raises(ClientError):
+        done(now=NOON + MINUTE, config_version=2)
+    assert mark().also == (TEXT, PACKED)
+
+    done(now=NOON + HOUR, config_version=2)
+    assert (names(), mark().also) == ([SHARD], ())
+
+
+def test_forms_go_with_an_emptied_shard(behind: Doors) -> None:
+    put_page()
+    done()
+    take_page()
+    done(now=NOON + MINUTE)
+    assert names() == [TEXT, SHARD, PACKED]
+    assert behind.file(TEXT).body == f"https://{HOST}/\n".encode()
+
+    assert done(now=NOON + MINUTE + EMPTIED_KEPT) == "retired"
+    assert names() == []
+
+
+def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: Doors) -> None:
+    table.put(series_item(HOST, Series("news", (Used(1, 400), Used(1, 400)))), None)
+    put_news("a", 1, MORNING + HOUR)
+    put_news("b", 2)
+    second = "sitemap-news-2.xml"
+    rewrite_all([Rewrite(HOST, NEWS), Rewrite(HOST, second)], NOON)
+    assert behind.file(FEED).body.count(b"<entry>") == 2
+
+    later = MORNING + 48 * HOUR
+    done(second, later)
+    assert behind.file(FEED).body.count(b"<entry>") == 1
+    assert done(second, later + EMPTIED_KEPT) == "retired"
+    assert names() == [FEED, NEWS, f"{NEWS}.gz"]
+
+
+def test_the_empty_file_of_an_edition_that_is_taken_out_goes_after_its_day(behind: Doors) -> None:
+    french = "sitemap-news-fr.xml"
+    behind.site(editions=[{"prefix": "/fr/", "news": "fr"}], outputs=EVERY_FORM)
+    done(french)
+    assert names() == ["sitemap-news-fr.atom", french, f"{french}.gz"]
+
+    behind.site(outputs=EVERY_FORM)
+    assert done(french, NOON + HOUR, config_version=3) == "unchanged"
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + DAY).outcome == "retired"
+    assert (names(), behind.items(f"file#{HOST}/{INDEX}"), behind.items("due#")) == ([], [], [])
+
+
+def test_the_empty_file_of_an_edition_that_comes_back_stays(behind: Doors) -> None:
+    french = "sitemap-news-fr.xml"
+    editions = [{"prefix": "/fr/", "news": "fr"}]
+    for number, said in enumerate([editions, [], editions], 2):
+        behind.site(editions=said)
+        done(french, NOON + number * MINUTE, config_version=number)
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + 2 * DAY).outcome == "unchanged"
+    assert (names(), behind.items("due#")) == ([french], [])
+
+
+def test_the_feed_of_an_empty_window_follows_a_changed_publication(behind: Doors) -> None:
+    done(NEWS)
+    body = behind.file(NEWS).body
+    behind.site(outputs=EVERY_FORM, publication="The Example", language="fr")
+    done(NEWS, NOON + MINUTE, config_version=2)
+
+    assert behind.file(NEWS).body == body
+    assert b'xml:lang="fr"' in behind.file(FEED).body
+    assert b">The Example</title>" in behind.file(FEED).body
+    assert done(NEWS, NOON + HOUR) == "unchanged"
+    assert len(behind.announced) == 2
+
+
+# ── the index ──
+
+
+def test_the_index_names_gzips_and_has_one_itself(behind: Doors) -> None:
+    put_page()
+    rewrite_all([Rewrite(HOST, SHARD), Rewrite(HOST, INDEX)], NOON)
+    assert f"<loc>https://{HOST}/{PACKED}</loc>".encode() in behind.file(INDEX).body
+    assert gzip.decompress(behind.file(f"{INDEX}.gz").body) == behind.file(INDEX).body
+
+
+def test_the_gzip_of_the_index_is_repaired_by_the_next_rewrite(behind: Doors) -> None:
+    put_page()
+    done()
+    with once_before(queues, "announce", lambda: bucket.delete(HOST, f"{INDEX}.gz", behind.file(f"{INDEX}.gz"))):
+        done(INDEX)
+    assert f"{INDEX}.gz" not in names()
+
+    assert done(INDEX, NOON + HOUR) == "unchanged"
+    assert gzip.decompress(behind.file(f"{INDEX}.gz").body) == behind.file(INDEX).body
+
+
+def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_nested(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "INDEX_ENTRIES_MAX", 2)
+    behind.site(outputs={})
+    for month in range(1, 6):
+        table.put_if(mark_item(HOST, Mark(f"sitemap-2026-{month:02}.xml", MORNING, 1, 200, "x")))
+    done(INDEX)
+
+    indexes = [name for name in names() if "index" in name or name == INDEX]
+    assert indexes == ["sitemap-index-2.xml", "sitemap-index-3.xml", INDEX]
+    listed = [re.findall(rb"<loc>.*?/([^/]*)</loc>", behind.file(name).body) for name in (INDEX, *indexes[:2])]
+    assert listed == [[b"sitemap-2026-01.xml", b"sitemap-2026-02.xml"], [b"sitemap-2026-03.xml", b"sitemap-2026-04.xml"],
+                      [b"sitemap-2026-05.xml"]]  # fmt: skip
+
+    # And when there are fewer again, what is not needed goes the next time that a configuration is applied.
+    for month in (1, 2, 3):
+        table.delete(file_pk(HOST, INDEX), f"sitemap-2026-{month:02}.xml")
+    done(INDEX, NOON + HOUR, config_version=2)
+    assert [name for name in names() if "index" in name] == []
+
+
+# ── robots.txt ──
+
+
+def test_robots_is_written_while_it_is_kept_and_goes_when_it_is_not(behind: Doors) -> None:
+    behind.site(robots="User-agent: *\nDisallow: /search\n")
+    assert done(ROBOTS) == "written"
+    assert behind.file(ROBOTS).body.endswith(b"sitemap-news.xml\n\nUser-agent: *\nDisallow: /search\n")
+    assert done(ROBOTS, NOON + HOUR) == "unchanged"
+    behind.site(robots="")
+    assert done(ROBOTS, NOON + HOUR, config_version=3) == "written"
+    behind.site()
+    assert done(ROBOTS, NOON + HOUR, config_version=4) == "retired"
+    assert names() == []
+    assert behind.items(f"file#{HOST}/{INDEX}") == []
+
+
+def test_rules_of_robots_that_cannot_stand_fail_that_file_alone(behind: Doors) -> None:
+    behind.site(robots="Sitemap: one two\n")
+    put_page()
+    results = {result.work.file: result for result in rewrite_all([Rewrite(HOST, ROBOTS), Rewrite(HOST, SHARD)], NOON)}
+    assert (results[ROBOTS].outcome, results[SHARD].outcome) == ("failed", "written")
+    assert "give one URL" in str(results[ROBOTS].error)

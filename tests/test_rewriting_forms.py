@@ -364,11 +364,3 @@ def test_robots_is_written_while_it_is_kept_and_goes_when_it_is_not(behind: Door
     assert done(ROBOTS, NOON + HOUR, config_version=4) == "retired"
     assert names() == []
     assert behind.items(f"file#{HOST}/{INDEX}") == []
-
-
-def test_rules_of_robots_that_cannot_stand_fail_that_file_alone(behind: Doors) -> None:
-    behind.site(robots="Sitemap: one two\n")
-    put_page()
-    results = {result.work.file: result for result in rewrite_all([Rewrite(HOST, ROBOTS), Rewrite(HOST, SHARD)], NOON)}
-    assert (results[ROBOTS].outcome, results[SHARD].outcome) == ("failed", "written")
-    assert "give one URL" in str(results[ROBOTS].error)

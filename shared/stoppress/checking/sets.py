@@ -80,6 +80,8 @@ class Together:
             articles: dict[int, Occurrence] = {}
             for key, file, line in self._articles.bucket(number):
                 first = articles.setdefault(key, (file, line))
+                if _is_one_sitemap(first[0], file, files):
+                    continue
                 if first != (file, line):
                     where = _where(first, file, files)
                     say(
@@ -100,6 +102,8 @@ class Together:
             if files[file].only_home:
                 continue  # an emptied file has to list something
             first = pages.setdefault(key, (file, line))
+            if _is_one_sitemap(first[0], file, files):
+                continue
             if first != (file, line) and (first[0] == file or (first[0] in indexed and file in indexed)):
                 where = _where(first, file, files)
                 say(files[file].name, "duplicate", line, f"this URL stands in {where} already: list it once")
@@ -182,11 +186,29 @@ def _check_child(index: "Facts", child: "Facts", loc: str, line: int, lastmod: "
 
 def _check_unlisted(files: Mapping[int, "Facts"], held: Collection[int], indexes: list["Facts"], say: Say) -> None:
     named = {url for facts in files.values() for _, url in facts.named}
+    listed = {_stem(files[number].name) for number in held}
     for number, facts in files.items():
-        if number in held or not facts.is_sitemap or facts.only_home or facts.url in named or facts.kind == "feed":
+        if (
+            number in held
+            or _stem(facts.name) in listed
+            or not facts.is_sitemap
+            or facts.only_home
+            or facts.url in named
+            or facts.kind == "feed"
+        ):
             continue
         if any(_is_below(facts, index) for index in indexes):
             say(facts.name, "not-in-index", None, "no index lists this sitemap: add it, or delete the file")
+
+
+def _stem(name: str) -> str:
+    """A sitemap's name without its form: XML, gzip and text of one sitemap stand side by side."""
+    return name.removesuffix(".gz").removesuffix(".xml").removesuffix(".txt")
+
+
+def _is_one_sitemap(first: int, file: int, files: Mapping[int, "Facts"]) -> bool:
+    """Whether two files are two forms of one sitemap."""
+    return first != file and _stem(files[first].name) == _stem(files[file].name)
 
 
 def _is_beside(loc: str, index: "Facts") -> bool:

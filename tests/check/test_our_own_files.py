@@ -15,7 +15,9 @@ from tests import playing
     "name",
     [
         "publish", "titles-come-out-clean", "empty-window", "emptied-shard", "shard-overflowing", "two-sites", "http-site",
-        "urls-in-one-spelling", "an-article-in-another-language-and-publication",
+        "urls-in-one-spelling", "an-article-in-another-language-and-publication", "gzip-text-and-atom", "robots-kept",
+        "alternates-are-mutual", "sections-and-editions", "pages-that-are-not-articles",
+        "shards-per-section", "changed-rules",
     ],
 )  # fmt: skip
 def test_a_scenario_s_saves_have_no_findings(name: str, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stoppress.languages import COUNTRIES, LANGUAGES, RENAMED
+from stoppress.languages import COUNTRIES, LANGUAGES, MEANT, RENAMED
 from stoppress.media import ITEMS_READ_MAX, items_of
 from stoppress.media_values import shown
 from stoppress.urls import linked
@@ -19,20 +19,6 @@ _OF_NEWS = {"zh-cn": "zh-Hans", "zh-tw": "zh-Hant"}
 ALTERNATES_MAX = 200
 
 _CODE = re.compile(r"([a-z]{2})(?:-([a-z]{4}))?(?:-([a-z]{2}))?")
-# Mistakes that are made often, and what was meant.
-_MEANT = {
-    "gr": "Greek is el",
-    "jp": "Japanese is ja",
-    "cn": "Chinese is zh",
-    "dk": "Danish is da",
-    "cz": "Czech is cs",
-    "ua": "Ukrainian is uk",
-    "UK": "the United Kingdom is GB, Ukraine is UA",
-    "EU": "there is no code for Europe: leave it out, or give a country",
-    "EN": "England has no code: the United Kingdom is GB",
-    "es-LA": "LA is Laos: give es, or a country such as es-MX",
-    "pt-LA": "LA is Laos: give pt, or pt-BR",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +72,10 @@ def hreflang(text: str) -> str:
         if part and part not in known:
             kind = "language of ISO 639-1" if known is LANGUAGES else "country of ISO 3166-1"
             raise ValueError(
-                f"{shown(text)}: {part} is no {kind}; {_MEANT.get(part, 'give the code that the list has')}"
+                f"{shown(text)}: {part} is no {kind}; {MEANT.get(part, 'give the code that the list has')}"
             )
-    if f"{language}-{region}" in _MEANT:
-        raise ValueError(f"{shown(text)}: {_MEANT[f'{language}-{region}']}")
+    if f"{language}-{region}" in MEANT:
+        raise ValueError(f"{shown(text)}: {MEANT[f'{language}-{region}']}")
     return "-".join(part for part in (language, script, region) if part)
 
 

@@ -8,6 +8,24 @@ import re
 _CODE = re.compile(r"[a-z]{2,3}")
 # Codes that ISO 639 has withdrawn and content systems still send.
 RENAMED = {"iw": "he", "in": "id", "ji": "yi", "mo": "ro"}
+# Mistakes that are made often, and what was meant: of languages, of countries, of both together.
+MEANT = {
+    "cn": "Chinese is zh",
+    "cz": "Czech is cs",
+    "dk": "Danish is da",
+    "gr": "Greek is el",
+    "jp": "Japanese is ja",
+    "jw": "Javanese is jv",
+    "kp": "Korean is ko",
+    "rs": "Serbian is sr",
+    "ua": "Ukrainian is uk",
+    "vn": "Vietnamese is vi",
+    "EN": "England has no code: the United Kingdom is GB",
+    "EU": "there is no code for Europe: leave it out, or give a country",
+    "UK": "the United Kingdom is GB, Ukraine is UA",
+    "es-LA": "LA is Laos: give es, or a country such as es-MX",
+    "pt-LA": "LA is Laos: give pt, or pt-BR",
+} | {old: f"its code is {new} now" for old, new in RENAMED.items()}
 # ISO 639-1, without what it has withdrawn (sh).
 LANGUAGES = frozenset(
     """

@@ -2,7 +2,7 @@
 
 import re
 
-from stoppress.languages import COUNTRIES, LANGUAGES
+from stoppress.languages import COUNTRIES, LANGUAGES, MEANT
 
 # Codes of three letters in ISO 639-2 whose language has one of two letters, which hreflang wants.
 LONG_FORMS = frozenset(
@@ -17,9 +17,6 @@ LONG_FORMS = frozenset(
     wln wol xho yid yor zha zho zul
     """.split()
 )
-# Codes that ISO 639 has withdrawn, and those often written in their place by mistake, with the right ones.
-INSTEAD = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "gr": "el", "jp": "ja", "cz": "cs", "dk": "da"}
-INSTEAD |= {"ua": "uk", "cn": "zh", "kp": "ko", "vn": "vi", "rs": "sr"}
 
 _NEWS_LANGUAGE = re.compile(r"zh-cn|zh-tw|[a-z]{2,3}")
 _SCRIPT = re.compile(r"[A-Za-z]{4}")
@@ -50,10 +47,9 @@ def hreflang_fault(code: str) -> str | None:
     if not rest:
         return None
     if len(rest) > 1 or rest[0].upper() not in COUNTRIES:
-        meant = "; the United Kingdom is GB" if rest[0].upper() == "UK" else ""
-        return f"ends with {'-'.join(rest)!r}, which is no ISO 3166-1 territory of two letters{meant}"
+        return f"ends with {'-'.join(rest)!r}, which is no ISO 3166-1 territory of two letters{_hint(rest[0].upper())}"
     return None
 
 
 def _hint(code: str) -> str:
-    return f"; {INSTEAD[code]} may be meant" if code in INSTEAD else ""
+    return f"; {MEANT[code]}" if code in MEANT else ""

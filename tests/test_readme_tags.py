@@ -17,7 +17,8 @@ from stoppress.rules import Traits, against
 from stoppress.site import Outputs, Rule, Site, Source, Voice
 from tests.ledger import HOST, MORNING, Ledger, page
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "tags.md"
+README = Path(__file__).parents[1] / "README.md"
+SECTION = "Every tag and every rule"
 HOUR = timedelta(hours=1)
 SITE = Site(
     host=HOST,
@@ -75,7 +76,7 @@ OTHERS = [
 
 @cache
 def rendered() -> dict[str, str]:
-    """A site's files with every tag that the code writes, by what the document calls them."""
+    """A site's files with every tag that the code writes, by what the README calls them."""
     now = MORNING + 2 * HOUR
     ledger = Ledger(SITE)
     for data in (FLOOD, *OTHERS):
@@ -104,15 +105,13 @@ def rendered() -> dict[str, str]:
 
 
 def sections() -> dict[str, list[list[str]]]:
-    """The rows of the document's tables by heading, without their heads."""
+    """The rows of the section's tables by heading, without their heads."""
     found: dict[str, list[list[str]]] = {}
-    heading = ""
-    for line in DOCUMENT.read_text(encoding="utf-8").split("\n"):
-        if line.startswith("## "):
-            heading = line.removeprefix("## ")
-            found[heading] = []
-        elif line.startswith("| ") and not line.startswith(("| tag |", "| what |", "| condition |")):
-            found[heading].append([cell.strip() for cell in re.split(r"(?<=\s)\|(?=\s)", line.strip("|"))])
+    text = README.read_text(encoding="utf-8").partition(f"\n## {SECTION}\n")[2].partition("\n## ")[0]
+    for part in text.split("\n### ")[1:]:
+        heading, *lines = part.split("\n")
+        tables = [line for line in lines if line.startswith("| ")]
+        found[heading] = [[cell.strip() for cell in re.split(r"(?<=\s)\|(?=\s)", row.strip("|"))] for row in tables[1:]]
     return found
 
 

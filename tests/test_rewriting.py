@@ -1,7 +1,7 @@
 """Rewriting: a file ends as its partition says, whoever else writes, whatever crashes and whatever the clocks show."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,10 +15,11 @@ from stoppress.files import GeneralEntry, NewsEntry, render_general, render_inde
 from stoppress.instants import exact
 from stoppress.places import Place
 from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import file_pk, general_item, news_item, read_mark
+from stoppress.records import changed_entry, file_pk, general_item, news_item, read_mark
 from stoppress.rewriting import BrokenFile, hand_over, rewrite, rewrite_all
 from stoppress.site import Site
 from stoppress.table import Conflict
+from stoppress.urls import key_of
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before, queue_batch
 from tests.ledger import HOST, MORNING, SITE, page
@@ -340,6 +341,169 @@ def test_a_due_message_that_meets_another_of_its_file_is_done_with_it_or_in_the_
     assert result.outcome == "retired"
     rewrite_all([retiring], later + MINUTE)  # what is still due is sent again
     assert behind.items("due#") == []
+
+
+# ── folding ──
+
+
+def fold(file: str, *changed: tuple[str, str], now: datetime = NOON + MINUTE) -> str:
+    return rewrite(Rewrite(HOST, file, entries=frozenset(changed)), now).outcome
+
+
+def key(path: str) -> tuple[str, str]:
+    return key_of(page(path)), page(path)
+
+
+@pytest.fixture
+def large_shard(behind: Doors) -> list[str]:
+    """A shard that takes three units to read, written; the paths of its pages."""
+    paths = [f"page-{number:03}" for number in range(240)]
+    for path in paths:
+        put_page(path)
+    shard()
+    assert len(behind.file(SHARD).body) > 3 * rewriting.READ_UNIT_BYTES
+    return paths
+
+
+def unread(*_: object, **__: object) -> None:
+    raise AssertionError("the partition was read")
+
+
+def test_what_changed_is_read_by_its_keys_and_nothing_else(
+    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_page("new", MORNING)
+    put_page("page-007", MORNING + HOUR)
+    take_page("page-001")
+    monkeypatch.setattr(table, "query", unread)
+
+    assert fold(SHARD, key("new"), key("page-007"), key("page-001")) == "written"
+    dated = {"new": MORNING, "page-007": MORNING + HOUR}
+    pages = [GeneralEntry(page(path), dated.get(path)) for path in [*large_shard, "new"] if path != "page-001"]
+    assert behind.file(SHARD).body == render_general(pages, SITE).body
+    marked = mark()
+    assert marked
+    assert (marked.changed, marked.urls) == (NOON + MINUTE, 240)
+    assert fold(SHARD, key("new"), now=NOON + HOUR) == "unchanged"
+
+
+def test_what_changed_meanwhile_is_read_again_by_its_keys(behind: Doors, large_shard: list[str]) -> None:
+    put_page("first")
+    put_page("second")
+
+    with once_before(bucket, "write", lambda: fold(SHARD, key("first"))):
+        assert fold(SHARD, key("second")) == "written"
+    pages = [GeneralEntry(page(path)) for path in [*large_shard, "first", "second"]]
+    assert behind.file(SHARD).body == render_general(pages, SITE).body
+
+
+def _without_metadata(stored: StoredFile) -> None:
+    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}", Body=stored.body)
+
+
+def _of_another_renderer(stored: StoredFile) -> None:
+    bucket.write(HOST, SHARD, stored.body, replaces=stored, changed=NOON, config_version=1, renderer=files.RENDERER + 1)
+
+
+def _of_another_configuration(stored: StoredFile) -> None:
+    bucket.write(HOST, SHARD, stored.body, replaces=stored, changed=NOON, config_version=0, renderer=files.RENDERER)
+
+
+def _gone(stored: StoredFile) -> None:
+    bucket.delete(HOST, SHARD, stored)
+
+
+@pytest.mark.parametrize("happened", [_without_metadata, _of_another_renderer, _of_another_configuration, _gone])
+def test_a_file_that_is_not_as_we_write_it_is_made_from_all_entries(
+    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch, happened: Callable[[StoredFile], None]
+) -> None:
+    happened(behind.file(SHARD))
+    put_page("lost")  # nobody tells of it: who reads the partition finds it
+    put_page("new")
+    monkeypatch.setattr(table, "get_many", unread)
+
+    assert fold(SHARD, key("new")) == "written"
+    pages = [GeneralEntry(page(path)) for path in [*large_shard, "lost", "new"]]
+    assert behind.file(SHARD).body == render_general(pages, SITE).body
+
+
+def test_more_keys_than_the_whole_partition_costs_are_not_read(
+    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = len(behind.file(SHARD).body) // rewriting.READ_UNIT_BYTES
+    monkeypatch.setattr(table, "query", unread)
+    fold(SHARD, *[key(path) for path in large_shard[:units]])
+    with pytest.raises(AssertionError, match="the partition was read"):
+        fold(SHARD, *[key(path) for path in large_shard[: units + 1]])
+
+
+def test_a_file_that_one_of_its_works_names_without_entries_is_made_from_all(
+    behind: Doors, large_shard: list[str]
+) -> None:
+    put_page("lost")
+    put_page("new")
+    works = [Rewrite(HOST, SHARD, entries=frozenset([key("new")])), Rewrite(HOST, SHARD)]
+    (result,) = rewrite_all(works, NOON + MINUTE)
+
+    assert result.urls == len(large_shard) + 2
+
+
+def test_the_entries_of_several_works_for_a_file_are_folded_in_together(
+    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_page("first")
+    put_page("second")
+    monkeypatch.setattr(table, "query", unread)
+    works = [Rewrite(HOST, SHARD, entries=frozenset([key(path)])) for path in ("first", "second")]
+    (result,) = rewrite_all(works, NOON + MINUTE)
+
+    assert (result.outcome, result.urls) == ("written", len(large_shard) + 2)
+
+
+def test_a_file_that_could_not_be_folded_into_is_made_from_all_entries_next(
+    behind: Doors, large_shard: list[str]
+) -> None:
+    put_page("new")
+    works = [Rewrite(HOST, SHARD, entries=frozenset([key("new")]))]
+    with failing("s3", "PutObject", code="InternalError"):
+        (result,) = rewrite_all(works, NOON + MINUTE)
+    assert hand_over(result) is None
+
+    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [Rewrite(HOST, SHARD)]
+
+
+def test_the_new_lines_of_a_file_are_held_to_the_rules(behind: Doors, large_shard: list[str]) -> None:
+    before = behind.file(SHARD)
+    table.put_if(general_item(HOST, SHARD, GeneralEntry("https://other.example.com/new")))
+
+    with pytest.raises(BrokenFile, match=r"other\.example\.com"):
+        fold(SHARD, (key_of("https://other.example.com/new"), "https://other.example.com/new"))
+    assert behind.file(SHARD) == before
+
+
+def test_the_stream_says_which_entries_changed(behind: Doors, large_shard: list[str]) -> None:
+    behind.stream.read()
+    put_page("page-003", MORNING)
+    take_page("page-004")
+    put_news()
+    records = [record["dynamodb"] for record in stream(behind)["Records"]]
+
+    assert [changed_entry(record) for record in records] == [
+        key("page-003"),
+        key("page-004"),
+        (f"{MORNING:%Y-%m-%dT%H:%M:%SZ}#{key('a')[0]}", page("a")),
+    ]
+
+
+def test_a_record_without_images_has_its_file_made_from_all_entries(behind: Doors, large_shard: list[str]) -> None:
+    put_page("new")
+    put_page("lost")
+    batch = stream(behind)
+    record = next(one for one in batch["Records"] if one["dynamodb"]["Keys"]["sk"]["S"] == key("new")[0])
+    del record["dynamodb"]["NewImage"]
+
+    assert failed_ones(behind.call("rewrite_sitemaps", {"Records": [record]})) == []
+    assert page("lost").encode() in behind.file(SHARD).body
 
 
 # ── the index ──
@@ -674,7 +838,7 @@ class World:
     Conflict = Conflict
 
     def __init__(self) -> None:
-        self.pages: set[str] = set()
+        self.pages = {"before"}
         self.object: StoredFile | None = None
         self.mark: dict[str, Any] | None = None
         self.announced = 0
@@ -698,16 +862,32 @@ class World:
 
     def query(self, pk: str) -> list[dict[str, Any]]:
         self._stand()
+        return self._items()
+
+    def _items(self) -> list[dict[str, Any]]:
         return [general_item(HOST, SHARD, GeneralEntry(page(path))) for path in self.pages]
 
+    def get_many(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+        self._stand()
+        items = {(item["pk"], item["sk"]): item for item in self._items()}
+        return {key: items[key] for key in keys if key in items}
+
     def write(
-        self, site: str, file: str, body: bytes, *, replaces: StoredFile | None, changed: datetime, config_version: int
+        self,
+        site: str,
+        file: str,
+        body: bytes,
+        *,
+        replaces: StoredFile | None,
+        changed: datetime,
+        config_version: int,
+        renderer: int,
     ) -> None:
         self._stand()
         if self.object != replaces:
             raise Overtaken
         self.puts += 1
-        self.object = StoredFile(body, str(self.puts), changed, config_version)
+        self.object = StoredFile(body, str(self.puts), changed, config_version, renderer)
 
     def announce(self, detail_type: str, detail: dict[str, Any]) -> None:
         self.announced += 1
@@ -721,19 +901,24 @@ class World:
 
 
 def told(
-    order: list[int], clocks: tuple[datetime, datetime], monkeypatch: pytest.MonkeyPatch
+    order: list[int], clocks: tuple[datetime, datetime], monkeypatch: pytest.MonkeyPatch, *, folding: bool
 ) -> tuple[World, list[int]]:
     """Two edits, each of which wakes a rewriter. `order` says who goes next while it lasts, then the first who can.
 
-    The world at the end, and how many could have gone next at each step.
+    With `folding` each rewriter knows its edit alone. The world at the end, and how many could have gone next at each step.
     """
     world = World()
     for name in ("bucket", "table", "queues", "sites"):
         monkeypatch.setattr(rewriting, name, world)
+    if folding:
+        rewrite(Rewrite(HOST, SHARD), NOON - HOUR)
+        world.puts = world.announced = 0
+        monkeypatch.setattr(world, "query", None)
 
     def edited(path: str, at: datetime) -> Rewriter:
         world.pages.add(path)
-        rewriter = Rewriter(lambda: rewrite(Rewrite(HOST, SHARD), at))
+        entries = frozenset([(key_of(page(path)), page(path))]) if folding else None
+        rewriter = Rewriter(lambda: rewrite(Rewrite(HOST, SHARD, entries=entries), at))
         rewriter.begin()
         return rewriter
 
@@ -749,21 +934,24 @@ def told(
     return world, choices
 
 
-@pytest.mark.parametrize("clocks", [(NOON, NOON + MINUTE), (NOON + MINUTE, NOON)])
+@pytest.mark.parametrize(
+    ("clocks", "folding"), [((NOON, NOON + MINUTE), False), ((NOON + MINUTE, NOON), True)], ids=["whole", "folding"]
+)
 def test_two_rewriters_in_every_order_of_their_steps_end_with_the_tables_file(
-    clocks: tuple[datetime, datetime], monkeypatch: pytest.MonkeyPatch
+    clocks: tuple[datetime, datetime], folding: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    final = render_general([GeneralEntry(page("first")), GeneralEntry(page("second"))], SITE).body
+    monkeypatch.setattr(rewriting, "READ_UNIT_BYTES", 1)
+    final = render_general([GeneralEntry(page(path)) for path in ("before", "first", "second")], SITE).body
     orders: list[list[int]] = [[]]
     tried = 0
     while orders:
         order = orders.pop()
-        world, choices = told(order, clocks, monkeypatch)
+        world, choices = told(order, clocks, monkeypatch, folding=folding)
         tried += 1
         assert world.object is not None, order
         assert world.object.body == final, order
         assert world.mark is not None, order
-        assert (world.mark["urls"], world.mark["changed"]) == (2, exact(world.object.changed)), order
+        assert (world.mark["urls"], world.mark["changed"]) == (3, exact(world.object.changed)), order
         assert world.puts <= 2, order
         assert world.announced >= world.puts, order
         taken = order + [0] * (len(choices) - len(order))

@@ -1,7 +1,7 @@
 """Changed partitions and named files in -> sitemap files in the bucket out.
 
-The table's stream says which partitions changed; the rewrites queue names files that failed, or that a changed
-configuration or a repair asks for. Either way the file is made anew from its partition.
+The table's stream says which entries of which partitions changed: they are folded into the file. The rewrites queue names
+files that failed, or that a changed configuration or a repair asks for: they are made anew from their whole partition.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.queues import Rewrite, read_rewrite, retry_rewrite_later
-from stoppress.records import file_of
+from stoppress.records import changed_entry, file_of
 from stoppress.rewriting import Result, hand_over, rewrite_all
 
 logger = Logger()
@@ -56,11 +56,16 @@ def _works(records: list[dict[str, Any]], from_queue: bool) -> tuple[dict[str, R
             if from_queue:
                 works[_identity(record)] = read_rewrite(record["body"])
             else:
-                works[_identity(record)] = Rewrite(*file_of(record["dynamodb"]["Keys"]["pk"]["S"]))
+                works[_identity(record)] = _changed(record["dynamodb"])
         except ValueError as error:
             logger.warning("names no file", reason=str(error))
             unreadable[_identity(record)] = error
     return works, unreadable
+
+
+def _changed(record: dict[str, Any]) -> Rewrite:
+    entry = changed_entry(record)
+    return Rewrite(*file_of(record["Keys"]["pk"]["S"]), entries=frozenset([entry]) if entry else None)
 
 
 def _identity(record: dict[str, Any]) -> str:

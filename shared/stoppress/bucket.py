@@ -26,12 +26,16 @@ class Overtaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as it stands in the bucket, when its bytes last changed, and the configuration it was made by."""
+    """A file as it stands in the bucket, when its bytes last changed, and the configuration it was made by.
+
+    `renderer`: the form of its lines where a change can be folded into them, else 0.
+    """
 
     body: bytes
     etag: str
     changed: datetime
     config_version: int
+    renderer: int = 0
 
 
 def read(site: str, file: str) -> StoredFile | None:
@@ -44,11 +48,19 @@ def read(site: str, file: str) -> StoredFile | None:
         raise
     metadata = answer["Metadata"]
     changed = parse(metadata["changed"]) if "changed" in metadata else answer["LastModified"]
-    return StoredFile(answer["Body"].read(), answer["ETag"], changed, int(metadata.get("config-version", 0)))
+    version, renderer = (int(metadata.get(name, 0)) for name in ("config-version", "renderer"))
+    return StoredFile(answer["Body"].read(), answer["ETag"], changed, version, renderer)
 
 
 def write(
-    site: str, file: str, body: bytes, *, replaces: StoredFile | None, changed: datetime, config_version: int
+    site: str,
+    file: str,
+    body: bytes,
+    *,
+    replaces: StoredFile | None,
+    changed: datetime,
+    config_version: int,
+    renderer: int = 0,
 ) -> None:
     """Put a file in the place of what was read, or where there was none. Raises Overtaken."""
     condition: dict[str, Any] = {"IfMatch": replaces.etag} if replaces else {"IfNoneMatch": "*"}
@@ -59,7 +71,11 @@ def write(
             Body=body,
             ContentType=content_type(file),
             CacheControl=CACHE_SHARD if is_shard(file) else CACHE_FRESH,
-            Metadata={"changed": exact(changed), "config-version": str(config_version)},
+            Metadata={
+                "changed": exact(changed),
+                "config-version": str(config_version),
+                **({"renderer": str(renderer)} if renderer else {}),
+            },
             **condition,
         )
     except ClientError as error:

@@ -7,7 +7,7 @@ One `<url>` a line, sorted, no generation time, no comment: equal entries give e
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -50,6 +50,10 @@ _EXTENSIONS = {"xhtml": XHTML_NAMESPACE, "image": IMAGE_NAMESPACE, "video": VIDE
 # More than declaration, root element and name spaces take, and a byte for each page whose scheme becomes https, so that
 # counted lines never add up to a file over the limit.
 FRAME_BYTES_MAX = 65_536
+
+# The form of the lines. It stands with each file: raise it with every change of the bytes that an entry becomes, so that
+# files of the form before are made anew from all their entries, not from those alone that changed.
+RENDERER = 1
 
 # Of a section's name in a file's: names stay short enough to be read.
 CATEGORY_CHARACTERS_MAX = 40
@@ -116,12 +120,18 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A file's bytes, how many pages it lists, the newest instant that stands in it, and the pages of a shard."""
+    """A file's bytes, how many pages it lists, the newest instant that stands in it, and the pages of a shard.
+
+    `by_line`: each line depends on its own entry alone, so that the next change can be folded into the file. `fresh`: after
+    that has been done, a file of the lines that were made anew.
+    """
 
     body: bytes
     urls: int
     newest: datetime | None
     locs: tuple[str, ...] = ()
+    by_line: bool = False
+    fresh: bytes | None = None
 
 
 def file_name(series: str, number: int) -> str:
@@ -191,14 +201,12 @@ def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
 
     A page of the site's configuration is in the file of those, and nowhere else.
     """
-    return _general(
-        [
-            entry
-            for entry in entries
-            if entry.loc not in site.pages_by_url and not against(site.rules, "general", entry.loc, entry.traits)
-        ],
-        site,
-    )
+    return _general([entry for entry in entries if lists_in_general(entry, site)], site)
+
+
+def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
+    """Whether a shard lists a page: no rule keeps it out, and it is none of the pages that have a file of their own."""
+    return entry.loc not in site.pages_by_url and not against(site.rules, "general", entry.loc, entry.traits)
 
 
 def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
@@ -220,12 +228,18 @@ def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     listed = sorted(entries, key=lambda entry: entry.loc)
     backlinks = _backlinks(listed, site)
     lines = [general_line(entry, site, backlinks.get(entry.loc, ())) for entry in listed or [GeneralEntry(site.home)]]
+    locs = tuple(entry.loc for entry in listed)
+    by_line = bool(listed) and not any(entry.alternates for entry in listed)
+    newest = newest_of(entry.lastmod for entry in listed)
+    return checked(Rendered(general_file(lines), len(listed), newest, locs, by_line), URLS_MAX)
+
+
+def general_file(lines: Sequence[str]) -> bytes:
+    """A shard of these lines; the namespaces of extensions are declared where one of them is used (R1.2)."""
     # What is text is escaped, so that a tag is a tag.
     used = (prefix for prefix in _EXTENSIONS if any(f"<{prefix}:" in line for line in lines))
     extensions = {f"xmlns:{prefix}": _EXTENSIONS[prefix] for prefix in used}
-    body = _frame("urlset", {"xmlns": _SITEMAP} | extensions, lines)
-    locs = tuple(entry.loc for entry in listed)
-    return _checked(Rendered(body, len(listed), _newest(entry.lastmod for entry in listed), locs), URLS_MAX)
+    return _frame("urlset", {"xmlns": _SITEMAP} | extensions, lines)
 
 
 def in_window(entries: Iterable[NewsEntry], site: Site, now: datetime) -> list[NewsEntry]:
@@ -246,9 +260,14 @@ def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rend
     listed = in_window(entries, site, now)
     if not listed:
         return Rendered(_general([], site).body, 0, None)
-    body = _frame("urlset", {"xmlns": _SITEMAP, "xmlns:news": _NEWS}, [news_line(entry, site) for entry in listed])
-    newest = _newest(instant for entry in listed for instant in (entry.lastmod, entry.published))
-    return _checked(Rendered(body, len(listed), newest), NEWS_ENTRIES_MAX)
+    body = news_file([news_line(entry, site) for entry in listed])
+    newest = newest_of(instant for entry in listed for instant in (entry.lastmod, entry.published))
+    return checked(Rendered(body, len(listed), newest, by_line=True), NEWS_ENTRIES_MAX)
+
+
+def news_file(lines: Sequence[str]) -> bytes:
+    """A news sitemap of these lines."""
+    return _frame("urlset", {"xmlns": _SITEMAP, "xmlns:news": _NEWS}, lines)
 
 
 def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
@@ -257,18 +276,31 @@ def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
     Raises FileTooLarge.
     """
     permanent = permanent_files(site)
-    listed = sorted((mark for mark in marks if mark.urls or mark.file in permanent), key=lambda mark: mark.file)
+    listed = sorted((mark for mark in marks if in_index(mark, permanent)), key=lambda mark: mark.file)
     parts = [listed[start : start + INDEX_ENTRIES_MAX] for start in range(0, len(listed), INDEX_ENTRIES_MAX)] or [[]]
     return [_index(part, site) for part in parts]
 
 
+def in_index(mark: Mark, permanent: Sequence[str]) -> bool:
+    """Whether the index names a file: it lists a page, or it is one of those that always stand."""
+    return bool(mark.urls) or mark.file in permanent
+
+
 def _index(marks: list[Mark], site: Site) -> Rendered:
-    lines = [
-        f"<sitemap><loc>{escaped(f'{site.origin}/{mark.served}')}</loc><lastmod>{iso(mark.changed)}</lastmod></sitemap>"
-        for mark in marks
-    ]
-    body = _frame("sitemapindex", {"xmlns": _SITEMAP}, lines)
-    return _checked(Rendered(body, len(marks), _newest(mark.changed for mark in marks)), URLS_MAX)
+    body = index_file([index_line(mark, site) for mark in marks])
+    newest = newest_of(mark.changed for mark in marks)
+    return checked(Rendered(body, len(marks), newest, by_line=bool(marks)), INDEX_ENTRIES_MAX)
+
+
+def index_file(lines: Sequence[str]) -> bytes:
+    """An index of these lines."""
+    return _frame("sitemapindex", {"xmlns": _SITEMAP}, lines)
+
+
+def index_line(mark: Mark, site: Site) -> str:
+    """The `<sitemap>` of a file in the index."""
+    url = escaped(f"{site.origin}/{mark.served}")
+    return f"<sitemap><loc>{url}</loc><lastmod>{iso(mark.changed)}</lastmod></sitemap>"
 
 
 def general_line(entry: GeneralEntry, site: Site, backlinks: Iterable[Alternate] = ()) -> str:
@@ -379,16 +411,18 @@ def _lastmod(instant: datetime | None) -> str:
     return f"<lastmod>{iso(instant)}</lastmod>" if instant else ""
 
 
-def _newest(instants: Iterable[datetime | None]) -> datetime | None:
+def newest_of(instants: Iterable[datetime | None]) -> datetime | None:
+    """The latest of the instants that there are."""
     return max((instant for instant in instants if instant), default=None)
 
 
-def _frame(root: str, namespaces: dict[str, str], lines: list[str]) -> bytes:
+def _frame(root: str, namespaces: dict[str, str], lines: Sequence[str]) -> bytes:
     attributes = "".join(f' {name}="{value}"' for name, value in namespaces.items())
     return "\n".join([f"{_DECLARATION}<{root}{attributes}>", *lines, f"</{root}>\n"]).encode()
 
 
-def _checked(file: Rendered, entries_max: int) -> Rendered:
+def checked(file: Rendered, entries_max: int) -> Rendered:
+    """The file, if it stays within the limits of the protocol. Raises FileTooLarge."""
     if file.urls > entries_max:
         raise FileTooLarge(f"{file.urls} entries, at most {entries_max}: `places` gave out more than a file takes")
     if len(file.body) > BYTES_MAX:

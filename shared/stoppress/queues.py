@@ -27,12 +27,15 @@ class Rewrite:
     """A file to be written again by name, by the configuration of this version or a later one.
 
     `release` is set where a due record asked for it: its hour, before which nobody acts on it, whatever his own clock says.
+    `entries` are sort key and URL of those that changed, where the table's stream has said so; None: make it from all. They
+    do not travel: who is told by a queue cannot know what else has changed.
     """
 
     site: str
     file: str
     config_version: int = 0
     release: datetime | None = None
+    entries: frozenset[tuple[str, str]] | None = None
 
     def message(self) -> str:
         """As it travels on the rewrites queue."""

@@ -54,6 +54,18 @@ def file_of(pk: str) -> tuple[str, str]:
     return site, file
 
 
+def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Sort key and URL of the entry that a record of the table's stream tells of; of a mark, its file. None: it says no URL.
+
+    Of the images nothing else is looked at: they are as old as the record. The URL cannot be: the sort key is made of it.
+    """
+    sk = record["Keys"]["sk"]["S"]
+    if file_of(record["Keys"]["pk"]["S"])[1] == INDEX_FILE:
+        return sk, sk
+    image = record.get("NewImage") or record.get("OldImage") or {}
+    return (sk, image["loc"]["S"]) if "loc" in image else None
+
+
 def entry_key(site: str, entry: EntryKey) -> tuple[str, str]:
     """Key of an entry in its file's partition."""
     sk = key_of(entry.url)

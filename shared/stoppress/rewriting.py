@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from stoppress import bucket, queues, sites, table
 from stoppress.bucket import Overtaken, StoredFile
@@ -18,12 +19,14 @@ from stoppress.checking.findings import Findings
 from stoppress.checking.reading import InMemory, Source
 from stoppress.files import (
     INDEX_FILE,
+    RENDERER,
     Mark,
     NewsEntry,
     Rendered,
     in_window,
     is_news,
     is_pages,
+    is_shard,
     permanent_files,
     render_general,
     render_index,
@@ -31,6 +34,7 @@ from stoppress.files import (
     render_pages,
     series_of,
 )
+from stoppress.folding import fold_general, fold_index, fold_news
 from stoppress.formats import (
     ROBOTS_FILE,
     atom_feed,
@@ -60,6 +64,10 @@ from stoppress.site import Site
 ATTEMPTS_MAX = 8
 # An emptied file leaves the index at once; who still holds an old index finds it for another day.
 EMPTIED_KEPT = timedelta(days=1)
+# DynamoDB: what a strongly consistent read unit reads.
+READ_UNIT_BYTES = 4_096
+# More entries than one call reads are not folded in.
+FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
 # A file that failed is not tried again before whatever was wrong had a moment to pass.
 RETRY_DELAY_SECONDS = 5
 
@@ -113,7 +121,10 @@ def rewrite_all(works: Iterable[Rewrite], now: datetime) -> list[Result]:
     for site, file in sorted(wanted, key=lambda one: (one[1] == INDEX_FILE, one)):
         same = wanted[site, file]
         releases = sorted({work.release for work in same if work.release})
-        work = Rewrite(site, file, max(one.config_version for one in same), releases[-1] if releases else None)
+        named = [one.entries for one in same if one.entries is not None]
+        entries = frozenset().union(*named) if len(named) == len(same) else None
+        version = max(one.config_version for one in same)
+        work = Rewrite(site, file, version, releases[-1] if releases else None, entries)
         try:
             results.append(rewrite(work, now))
             for release in releases[:-1]:
@@ -144,7 +155,7 @@ def rewrite(work: Rewrite, now: datetime) -> Result:
         stored = bucket.read(site.host, work.file)
         if stored and stored.config_version > site.version:
             site = sites.load_usable(work.site, at_least=stored.config_version)
-        rendered, forms = _render(site, work.file, now)
+        rendered, forms = _fold(site, work, stored, now) or _render(site, work.file, now)
         try:
             outcome = _commit(site, work.file, mark, stored, rendered, forms, max(now, work.release or now))
         except Overtaken:
@@ -153,6 +164,42 @@ def rewrite(work: Rewrite, now: datetime) -> Result:
             _done_due(site.host, work.file, work.release)
         return Result(work, outcome, rendered.urls, len(rendered.body))
     raise Overtaken(f"{work.site}/{work.file} was written by others, {ATTEMPTS_MAX} attempts long")
+
+
+def _fold(site: Site, work: Rewrite, stored: StoredFile | None, now: datetime) -> tuple[Rendered, Forms] | None:
+    """The file as it is with the entries that changed as they are now; None where all of its entries have to be read.
+
+    The entries are read after the object, as the whole partition would be: who writes first with an older one loses.
+    """
+    file, entries = work.file, work.entries
+    if entries is None or stored is None or not _can_fold(site, file, stored):
+        return None
+    # A key is a unit to read, however small its item is; read as a whole, a partition is one for each 4 KB.
+    if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
+        return None
+    pk = file_pk(site.host, file)
+    found = table.get_many((pk, sk) for sk, _ in sorted(entries))
+    items = {(sk, loc): found.get((pk, sk)) for sk, loc in sorted(entries)}
+    rendered: Rendered | None
+    if file == INDEX_FILE:
+        marks = {name: read_mark(item) if item else None for (name, _), item in items.items() if name != INDEX_FILE}
+        rendered = fold_index(stored.body, marks, site)
+    elif is_news(file):
+        dated = {(sk.partition("#")[0], loc): read_news(item) if item else None for (sk, loc), item in items.items()}
+        rendered = fold_news(stored.body, dated, site, now)
+    else:
+        pages = {loc: read_general(item) if item else None for (_, loc), item in items.items()}
+        rendered = fold_general(stored.body, pages, site)
+    if rendered is None:
+        return None
+    text = partial(_text, site, file, rendered) if is_shard(file) else dict
+    return rendered, lambda: _packed(site, {file: rendered.body}) | text()
+
+
+def _can_fold(site: Site, file: str, stored: StoredFile) -> bool:
+    """Whether the object was written by us, by this configuration, and line by line. A feed is made from whole entries."""
+    made_alike = stored.config_version == site.version and stored.renderer == RENDERER
+    return made_alike and not is_pages(file) and not (is_news(file) and site.outputs.atom)
 
 
 def _render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
@@ -208,7 +255,15 @@ def _commit(
     if stored is None or stored.body != rendered.body:
         changed, written = _changed(stored, rendered, now), True
         _hold_to_the_rules(site, file, rendered, changed)
-        bucket.write(site.host, file, rendered.body, replaces=stored, changed=changed, config_version=site.version)
+        bucket.write(
+            site.host,
+            file,
+            rendered.body,
+            replaces=stored,
+            changed=changed,
+            config_version=site.version,
+            renderer=RENDERER if rendered.by_line else 0,
+        )
     # An empty file that the configuration does not name any more has to be told of once, so that it goes after its day.
     # A feed names the publication even when it has no entry.
     named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
@@ -234,11 +289,15 @@ def _commit(
 
 
 def _hold_to_the_rules(site: Site, file: str, rendered: Rendered, changed: datetime) -> None:
-    """What `stoppress check` asks of anybody's files, asked of ours before anybody can read them. Raises BrokenFile."""
-    if file == ROBOTS_FILE:
+    """What `stoppress check` asks of anybody's files, asked of ours before anybody can read them. Raises BrokenFile.
+
+    Of a file that was folded into, the lines that are new: the others have been held to it.
+    """
+    body = rendered.body if rendered.fresh is None else rendered.fresh
+    if file == ROBOTS_FILE or not body:
         return
     findings = Findings(each_max=1, severities=frozenset({"error"}))
-    source = Source(file, f"{site.origin}/{file}", InMemory(file, rendered.body))
+    source = Source(file, f"{site.origin}/{file}", InMemory(file, body))
     check([source], findings, changed, is_all=False)
     if broken := [found for found in findings if found.rule.name not in SPARED]:
         said = "; ".join(f"line {found.line}: {found.rule.id} {found.message}" for found in broken)

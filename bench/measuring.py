@@ -1,0 +1,150 @@
+"""What the functions do between two instants: calls by kind, capacity units by call, bytes, and our own CPU.
+
+The doubles' time is taken out: moto and the meter, the permissions' guard, the log that sums metrics. What stays is the
+functions' code with Powertools, pydantic and botocore, which builds, signs and parses its requests as on Lambda. What
+sending over a network costs is not in it.
+"""
+
+import gc
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from moto.core.botocore_stubber import BotocoreStubber
+
+from stoppress_cli import meter
+from stoppress_cli.asking import Guard
+from stoppress_cli.functions import Function, Output
+from stoppress_cli.stack import Stack
+
+# A batch of a queue costs, beside its sending, one request to receive and one to delete it (Lambda's pollers are billed).
+SQS_REQUESTS_A_BATCH = 2
+
+
+@dataclass
+class Measured:
+    """What was done while it was measured."""
+
+    calls: Counter[str] = field(default_factory=Counter)  # "service.Operation"
+    units: list[tuple[str, str, str, float, float]] = field(default_factory=list)  # function, call, of what, read, written
+    invocations: Counter[str] = field(default_factory=Counter)
+    batches: int = 0  # that queues handed to functions
+    bytes_put: int = 0
+    bytes_got: int = 0
+    cpu_ms: float = 0
+    cpu_of: Counter[str] = field(default_factory=Counter)  # by function, ms
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def read_units(self) -> float:
+        return sum(unit[3] for unit in self.units)
+
+    @property
+    def write_units(self) -> float:
+        return sum(unit[4] for unit in self.units)
+
+    @property
+    def puts(self) -> int:
+        return self.calls["s3.PutObject"]
+
+    @property
+    def other_s3(self) -> int:
+        return sum(count for name, count in self.calls.items() if name.startswith("s3.")) - self.puts
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that S3 took and gave."""
+        return self.bytes_put + self.bytes_got
+
+    @property
+    def sqs_requests(self) -> int:
+        """Requests that SQS bills, those of Lambda's pollers included."""
+        sent = sum(count for name, count in self.calls.items() if name.startswith("sqs."))
+        return sent + self.batches * SQS_REQUESTS_A_BATCH
+
+
+@dataclass
+class _Stopwatch:
+    """CPU seconds of this thread inside what it is put around; nested ones count once."""
+
+    seconds: float = 0
+    depth: int = 0
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if self.depth:
+                return function(*args, **kwargs)
+            self.depth += 1
+            began = time.thread_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.seconds += time.thread_time() - began
+                self.depth -= 1
+
+        return timed
+
+
+@contextmanager
+def measuring(stack: Stack) -> Iterator[Measured]:
+    """Measure what the stack's functions do while the block runs."""
+    measured = Measured()
+    before, put, got = stack.wire.meter.operations(), stack.wire.meter.s3_bytes_put, stack.wire.meter.s3_bytes_got
+    doubles, capacity, invoke = _Stopwatch(), meter.capacity, Function.invoke
+    queues = {mapping.function.logical for mapping in stack.sources.queue_mappings}
+
+    def noted(operation: str, request: Any, *more: Any) -> Any:
+        response, read, written = capacity(operation, request, *more)
+        function = str(stack.wire.running)
+        measured.units.append((function, operation, _about(operation, request), read, written))
+        return response, read, written
+
+    def invoked(function: Function, event: Any) -> Any:
+        measured.invocations[function.logical] += 1
+        records = event.get("Records") if isinstance(event, dict) else None
+        if records and function.logical in queues and records[0].get("eventSource") == "aws:sqs":
+            measured.batches += 1
+        began, doubled = time.thread_time(), doubles.seconds
+        try:
+            return invoke(function, event)
+        finally:
+            spent = (time.thread_time() - began - (doubles.seconds - doubled)) * 1_000
+            measured.cpu_ms += spent
+            measured.cpu_of[function.logical] += spent
+
+    with (
+        mock.patch.object(meter, "capacity", noted),
+        mock.patch.object(Function, "invoke", invoked),
+        mock.patch.object(BotocoreStubber, "__call__", doubles.around(BotocoreStubber.__call__)),
+        mock.patch.object(Guard, "check", doubles.around(Guard.check)),
+        mock.patch.object(Output, "write", doubles.around(Output.write)),
+    ):
+        gc.collect()
+        gc.freeze()  # moto's tables are no heap of a function's: they must not be gone through on its time
+        try:
+            yield measured
+        finally:
+            gc.unfreeze()
+    meters = stack.wire.meter
+    measured.calls = meters.operations() - before
+    measured.bytes_put, measured.bytes_got = meters.s3_bytes_put - put, meters.s3_bytes_got - got
+    measured.refused = list(stack.wire.guard.refused)
+
+
+def _about(operation: str, request: Any) -> str:
+    """The kinds of items that a call reads or writes."""
+    match operation:
+        case "Query":
+            keys = [next(iter(request["ExpressionAttributeValues"].values()))["S"]]
+        case "GetItem":
+            keys = [request["Key"]["pk"]["S"]]
+        case "BatchGetItem":
+            keys = [key["pk"]["S"] for part in request["RequestItems"].values() for key in part["Keys"]]
+        case _:
+            keys = [key["pk"]["S"] for _, key in meter.keys_written(operation, request)]
+    kinds = Counter(key if key.startswith("file#") else key.partition("#")[0] for key in keys)
+    return ", ".join(f"{kind} x{count}" if count > 1 else kind for kind, count in kinds.items())

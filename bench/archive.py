@@ -20,10 +20,19 @@ from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from bench.newsroom import HOST, NOW, SECRET, SITE, WINDOW, Story, spread
 from stoppress.contract import read_delivery
 from stoppress.deciding import decide
-from stoppress.files import INDEX_FILE, NEWS_FILE, Mark, file_name
+from stoppress.files import INDEX_FILE, NEWS_FILE, Mark
 from stoppress.places import Place, Series, Used, Want, entries_max_of
 from stoppress.queues import Rewrite
-from stoppress.records import article_item, claim_item, general_item, mark_item, news_item, series_files, series_item, story_item
+from stoppress.records import (
+    article_item,
+    claim_item,
+    general_item,
+    mark_item,
+    news_item,
+    series_files,
+    series_item,
+    story_item,
+)
 from stoppress.site import Site, read_site
 from stoppress.state import Known
 from stoppress_cli import queues
@@ -35,6 +44,8 @@ SHARD_SIZE = 2_000
 SHARDS_A_MONTH = 2
 # A byte count of a full shard, for the files that nobody touches.
 FULL_SHARD_BYTES = 600_000
+# Of an article: as long as those of a newsroom that has published a million.
+FIRST_NUMBER = 1_000_001
 # The month of the articles that are old, and the days before the window in which the open shard was filled.
 OLD = datetime(2026, 5, 1, tzinfo=UTC)
 OPENED = datetime(2026, 11, 1, tzinfo=UTC)
@@ -100,25 +111,27 @@ def archive(wanted: Shape, start: datetime = NOW) -> Iterator[Archive]:
         yield Archive(stack, window, old)
 
 
+def stories(wanted: Shape, start: datetime = NOW) -> tuple[list[Story], list[Story]]:
+    """All articles of an archive that are really there, in the order of publication: old ones, and those in the window."""
+    before = wanted.in_open - wanted.in_window
+    old = [*spread(wanted.in_old, OLD, OLD + timedelta(days=28)),
+           *spread(before, OPENED, start - WINDOW - timedelta(hours=1))]  # fmt: skip
+    # Nothing expires while it is measured: that would have warmed what is to be met cold.
+    window = spread(wanted.in_window, start - WINDOW + timedelta(hours=1), start - timedelta(minutes=5))
+    numbered = [Story(number, date) for number, date in enumerate([*old, *window], start=FIRST_NUMBER)]
+    return numbered[: len(old)], numbered[len(old) :]
+
+
 def fill(stack: Stack, wanted: Shape, start: datetime = NOW) -> tuple[list[Story], list[Story]]:
     """Put an archive into a stack and let its files be written; the stories in the window, and the old ones."""
     site = read_site(json.dumps(SITE), 1)
-    before = wanted.in_open - wanted.in_window
-    dates = [
-        *spread(before, OPENED, start - WINDOW - timedelta(hours=1)),
-        *spread(wanted.in_window, start - WINDOW + timedelta(minutes=5), start - timedelta(minutes=5)),
-    ]
-    current = [Story(wanted.urls + number, date) for number, date in enumerate(dates)]
-    old = [
-        Story(number, date) for number, date in enumerate(spread(wanted.in_old, OLD, OLD + timedelta(days=28)), start=1)
-    ]
-    put(stack, [*items_of([*old, *current], site, start), *_others(site, wanted.others)])
-    touched = [NEWS_FILE] * bool(wanted.in_window) + [file_name(series, 1) for series, count in
-        (("2026-11", wanted.in_open), ("2026-05", wanted.in_old)) if count]  # fmt: skip
-    for file in (*touched, INDEX_FILE) if touched else ():
+    old, window = stories(wanted, start)
+    put(stack, [*items_of([*old, *window], site, start), *_others(site, wanted.others)])
+    touched = {NEWS_FILE: wanted.in_window, "sitemap-2026-05.xml": wanted.in_old, "sitemap-2026-11.xml": wanted.in_open}
+    for file in [name for name, entries in touched.items() if entries] + [INDEX_FILE]:
         queues.send(stack.resources["RewritesQueue"].arn, Rewrite(HOST, file).message())
         stack.rest()
-    return current[before:], old or current[:before]
+    return window, old[: wanted.in_old] or old
 
 
 def items_of(stories: Iterable[Story], site: Site, now: datetime) -> Iterator[dict[str, Any]]:
@@ -173,6 +186,6 @@ def put(stack: Stack, items: Iterable[dict[str, Any]]) -> None:
     """Lay items into the stack's table as if they had long been there: the stream tells nothing of them."""
     table = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME"))
     for item in items:
-        attributes = {name: _serialize(value) for name, value in item.items()}
+        attributes: dict[str, Any] = {name: _serialize(value) for name, value in item.items()}
         pk, sk = DynamoType(attributes["pk"]), DynamoType(attributes["sk"])
         table.items[pk][sk] = Item(pk, sk, attributes)

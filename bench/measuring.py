@@ -30,14 +30,29 @@ class Measured:
     """What was done while it was measured."""
 
     calls: Counter[str] = field(default_factory=Counter)  # "service.Operation"
-    units: list[tuple[str, str, str, float, float]] = field(default_factory=list)  # function, call, of what, read, written
+    units: list[tuple[str, str, str, float, float]] = field(
+        default_factory=list
+    )  # function, call, of what, read, written
     invocations: Counter[str] = field(default_factory=Counter)
     batches: int = 0  # that queues handed to functions
     bytes_put: int = 0
     bytes_got: int = 0
     cpu_ms: float = 0
-    cpu_of: Counter[str] = field(default_factory=Counter)  # by function, ms
-    refused: list[str] = field(default_factory=list)
+    cpu_of: dict[str, float] = field(default_factory=dict)  # by function, ms
+
+    def __sub__(self, other: "Measured") -> "Measured":
+        """This without what is done anyway. Units keep their lines, the others' with a minus."""
+        less = [(*unit[:3], -unit[3], -unit[4]) for unit in other.units]
+        return Measured(
+            self.calls - other.calls,
+            [*self.units, *less],
+            self.invocations - other.invocations,
+            self.batches - other.batches,
+            self.bytes_put - other.bytes_put,
+            self.bytes_got - other.bytes_got,
+            self.cpu_ms - other.cpu_ms,
+            {name: spent - other.cpu_of.get(name, 0) for name, spent in self.cpu_of.items()},
+        )
 
     @property
     def read_units(self) -> float:
@@ -114,7 +129,7 @@ def measuring(stack: Stack) -> Iterator[Measured]:
         finally:
             spent = (time.thread_time() - began - (doubles.seconds - doubled)) * 1_000
             measured.cpu_ms += spent
-            measured.cpu_of[function.logical] += spent
+            measured.cpu_of[function.logical] = measured.cpu_of.get(function.logical, 0) + spent
 
     with (
         mock.patch.object(meter, "capacity", noted),
@@ -132,7 +147,6 @@ def measuring(stack: Stack) -> Iterator[Measured]:
     meters = stack.wire.meter
     measured.calls = meters.operations() - before
     measured.bytes_put, measured.bytes_got = meters.s3_bytes_put - put, meters.s3_bytes_got - got
-    measured.refused = list(stack.wire.guard.refused)
 
 
 def _about(operation: str, request: Any) -> str:

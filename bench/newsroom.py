@@ -10,7 +10,7 @@ from stoppress_cli.gateway import Request
 from stoppress_cli.signing import standard
 
 HOST = "www.example.com"
-SECRET = "whsec_c3RvcHByZXNz"  # noqa: S105 - made up
+SECRET = "whsec_c3RvcHByZXNz"
 NOW = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 WINDOW = timedelta(hours=48)
 SITE = {
@@ -65,9 +65,7 @@ def request(delivery: dict[str, Any], at: datetime, message_id: str) -> Request:
     """A signed request of the CMS."""
     body = json.dumps(delivery, ensure_ascii=False).encode()
     headers = {"content-type": "application/json"}
-    return Request(
-        "POST", f"/webhooks/{HOST}/cms", "", headers | standard(SECRET, headers, body, message_id, at), body
-    )
+    return Request("POST", f"/webhooks/{HOST}/cms", "", headers | standard(SECRET, headers, body, message_id, at), body)
 
 
 def spread(count: int, start: datetime, end: datetime) -> Iterator[datetime]:

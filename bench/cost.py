@@ -1,6 +1,6 @@
 """The cost of one event, from the CMS's request to the index, at archives of any size."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
@@ -86,7 +86,7 @@ def _post(stack: Stack, story: Story, now: datetime, delivery: dict[str, object]
 # ── measuring it ──
 
 
-def at(one: Archive, rounds: int = 1, events: tuple[str, ...] = EVENTS) -> dict[str, Cost]:
+def at(one: Archive, rounds: int = 1, events: Sequence[str] = EVENTS) -> dict[str, Cost]:
     """The cost of each event on an archive at rest."""
     warm(one.stack)
     fresh, old = iter(one.window[len(one.window) // 2 :]), iter(one.old[len(one.old) // 2 :])

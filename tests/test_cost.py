@@ -48,11 +48,11 @@ MEASURED = [(1_000, event) for event in cost.EVENTS] + [(1_000_000, event) for e
 
 @pytest.fixture(scope="module")
 def costs() -> dict[tuple[int, str], Cost]:
-    found = {}
+    found: dict[tuple[int, str], Cost] = {}
     for urls in sorted({urls for urls, _ in MEASURED}):
         with archives.archive(archives.shape(urls)) as one:
-            costs = cost.at(one, events=[event for size, event in MEASURED if size == urls])
-            found |= {(urls, event): cost for event, cost in costs.items()}
+            of_each = cost.at(one, events=[event for size, event in MEASURED if size == urls])
+            found |= {(urls, event): cost for event, cost in of_each.items()}
     return found
 
 

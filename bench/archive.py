@@ -6,7 +6,7 @@ its own rewriter. tests/test_cost.py holds an archive made here to one that was 
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -35,6 +35,7 @@ from stoppress.records import (
 )
 from stoppress.site import Site, read_site
 from stoppress.state import Known
+from stoppress.table import BATCH_ITEMS_MAX
 from stoppress_cli import queues
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import ACCOUNT, REGION
@@ -50,7 +51,7 @@ FIRST_NUMBER = 1_000_001
 OLD = datetime(2026, 5, 1, tzinfo=UTC)
 OPENED = datetime(2026, 11, 1, tzinfo=UTC)
 
-_serialize = TypeSerializer().serialize
+_serialize: Any = TypeSerializer().serialize
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,9 @@ class Archive:
 
 
 @contextmanager
-def newsroom(start: datetime = NOW) -> Iterator[Stack]:
+def newsroom(start: datetime = NOW, dynamodb_url: str | None = None) -> Iterator[Stack]:
     """The stack of a newsroom that has not published anything: its files stand, its configuration has settled."""
-    with Stack(TEMPLATE, start=start - timedelta(minutes=10)) as stack:
+    with Stack(TEMPLATE, start=start - timedelta(minutes=10), dynamodb_url=dynamodb_url) as stack:
         stack.client("secretsmanager").create_secret(
             Name=f"{stack.variable('SECRETS_PATH')}/newsroom", SecretString=SECRET
         )
@@ -104,9 +105,9 @@ def newsroom(start: datetime = NOW) -> Iterator[Stack]:
 
 
 @contextmanager
-def archive(wanted: Shape, start: datetime = NOW) -> Iterator[Archive]:
+def archive(wanted: Shape, start: datetime = NOW, dynamodb_url: str | None = None) -> Iterator[Archive]:
     """The stack of a newsroom with that archive, at rest."""
-    with newsroom(start) as stack:
+    with newsroom(start, dynamodb_url) as stack:
         window, old = fill(stack, wanted, start)
         yield Archive(stack, window, old)
 
@@ -182,10 +183,22 @@ def _others(site: Site, shards: int) -> Iterator[dict[str, Any]]:
             yield mark_item(site.host, Mark(file, changed, SHARD_SIZE, FULL_SHARD_BYTES, digest))
 
 
-def put(stack: Stack, items: Iterable[dict[str, Any]]) -> None:
+def put(stack: Stack, items: Iterable[Mapping[str, Any]]) -> None:
     """Lay items into the stack's table as if they had long been there: the stream tells nothing of them."""
+    written = [{name: _serialize(value) for name, value in item.items()} for item in items]
+    if stack.dynamodb_elsewhere:
+        _put_elsewhere(stack, written)
+        return
     table = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME"))
-    for item in items:
-        attributes: dict[str, Any] = {name: _serialize(value) for name, value in item.items()}
+    for attributes in written:
         pk, sk = DynamoType(attributes["pk"]), DynamoType(attributes["sk"])
         table.items[pk][sk] = Item(pk, sk, attributes)
+
+
+def _put_elsewhere(stack: Stack, written: list[dict[str, Any]]) -> None:
+    name, client = stack.variable("TABLE_NAME"), stack.client("dynamodb")
+    for start in range(0, len(written), BATCH_ITEMS_MAX):
+        batch = [{"PutRequest": {"Item": attributes}} for attributes in written[start : start + BATCH_ITEMS_MAX]]
+        client.batch_write_item(RequestItems={name: batch})
+    for mapping in stack.sources.stream_mappings:
+        mapping._reader.read()  # and not handed on

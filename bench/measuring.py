@@ -30,6 +30,8 @@ class Measured:
     """What was done while it was measured."""
 
     calls: Counter[str] = field(default_factory=Counter)  # "service.Operation"
+    read_units: float = 0
+    write_units: float = 0
     units: list[tuple[str, str, str, float, float]] = field(
         default_factory=list
     )  # function, call, of what, read, written
@@ -45,6 +47,8 @@ class Measured:
         less = [(*unit[:3], -unit[3], -unit[4]) for unit in other.units]
         return Measured(
             self.calls - other.calls,
+            self.read_units - other.read_units,
+            self.write_units - other.write_units,
             [*self.units, *less],
             self.invocations - other.invocations,
             self.batches - other.batches,
@@ -55,20 +59,19 @@ class Measured:
         )
 
     @property
-    def read_units(self) -> float:
-        return sum(unit[3] for unit in self.units)
-
-    @property
-    def write_units(self) -> float:
-        return sum(unit[4] for unit in self.units)
-
-    @property
     def puts(self) -> int:
         return self.calls["s3.PutObject"]
 
     @property
     def other_s3(self) -> int:
         return sum(count for name, count in self.calls.items() if name.startswith("s3.")) - self.puts
+
+    def units_of(self) -> dict[str, float]:
+        """Units by operation, reads and writes together: one does only one of them."""
+        found: dict[str, float] = {}
+        for _, operation, _, read, written in self.units:
+            found[operation] = found.get(operation, 0) + read + written
+        return {operation: units for operation, units in found.items() if units}
 
     @property
     def bytes(self) -> int:
@@ -108,15 +111,21 @@ class _Stopwatch:
 def measuring(stack: Stack) -> Iterator[Measured]:
     """Measure what the stack's functions do while the block runs."""
     measured = Measured()
-    before, put, got = stack.wire.meter.operations(), stack.wire.meter.s3_bytes_put, stack.wire.meter.s3_bytes_got
-    doubles, capacity, invoke = _Stopwatch(), meter.capacity, Function.invoke
+    meters = stack.wire.meter
+    before, put, got = meters.operations(), meters.s3_bytes_put, meters.s3_bytes_got
+    read, written = meters.read_units, meters.write_units
+    doubles, capacity, reported, invoke = _Stopwatch(), meter.capacity, meter.reported, Function.invoke
     queues = {mapping.function.logical for mapping in stack.sources.queue_mappings}
 
     def noted(operation: str, request: Any, *more: Any) -> Any:
-        response, read, written = capacity(operation, request, *more)
-        function = str(stack.wire.running)
-        measured.units.append((function, operation, _about(operation, request), read, written))
-        return response, read, written
+        answer = capacity(operation, request, *more)
+        measured.units.append((str(stack.wire.running), operation, _about(operation, request), answer[1], answer[2]))
+        return answer
+
+    def told(operation: str, answer: Any) -> tuple[float, float]:
+        units = reported(operation, answer)
+        measured.units.append((str(stack.wire.running), operation, "", *units))
+        return units
 
     def invoked(function: Function, event: Any) -> Any:
         measured.invocations[function.logical] += 1
@@ -133,6 +142,7 @@ def measuring(stack: Stack) -> Iterator[Measured]:
 
     with (
         mock.patch.object(meter, "capacity", noted),
+        mock.patch.object(meter, "reported", told),
         mock.patch.object(Function, "invoke", invoked),
         mock.patch.object(BotocoreStubber, "__call__", doubles.around(BotocoreStubber.__call__)),
         mock.patch.object(Guard, "check", doubles.around(Guard.check)),
@@ -144,8 +154,8 @@ def measuring(stack: Stack) -> Iterator[Measured]:
             yield measured
         finally:
             gc.unfreeze()
-    meters = stack.wire.meter
     measured.calls = meters.operations() - before
+    measured.read_units, measured.write_units = meters.read_units - read, meters.write_units - written
     measured.bytes_put, measured.bytes_got = meters.s3_bytes_put - put, meters.s3_bytes_got - got
 
 

@@ -89,14 +89,14 @@ class Archive:
 
 
 @contextmanager
-def newsroom(start: datetime = NOW, dynamodb_url: str | None = None) -> Iterator[Stack]:
+def newsroom(start: datetime = NOW, dynamodb_url: str | None = None, site: Mapping[str, Any] = SITE) -> Iterator[Stack]:
     """The stack of a newsroom that has not published anything: its files stand, its configuration has settled."""
     with Stack(TEMPLATE, start=start - timedelta(minutes=10), dynamodb_url=dynamodb_url) as stack:
         stack.client("secretsmanager").create_secret(
             Name=f"{stack.variable('SECRETS_PATH')}/newsroom", SecretString=SECRET
         )
         stack.client("ssm").put_parameter(
-            Name=f"{stack.variable('SITES_PATH')}/{HOST}", Value=json.dumps(SITE), Type="String"
+            Name=f"{stack.variable('SITES_PATH')}/{HOST}", Value=json.dumps(site), Type="String"
         )
         for minutes in (8, 5, 2):
             stack.advance(start - timedelta(minutes=minutes), every_schedule=True)

@@ -30,7 +30,9 @@ def compare(folder: Path) -> dict[str, dict[str, list[float]]]:
     inner = [sys.executable, "-m", "bench.dynamodb_local", str(folder)]
     command = ["unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *inner]
     environment = {"PYTHONPATH": f"{ROOT}:{ROOT / 'shared'}:{ROOT / 'cli'}", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WORKER_S_MAX, env=environment)  # noqa: S603
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WORKER_S_MAX, env=environment
+    )
     if done.returncode:
         raise RuntimeError(f"DynamoDB Local could not be compared with: {done.stderr.strip().splitlines()[-1:]}")
     found: dict[str, dict[str, list[float]]] = json.loads(done.stdout.splitlines()[-1])
@@ -44,7 +46,7 @@ def main() -> None:
         "java", f"-Djava.library.path={package / 'DynamoDBLocal_lib'}", "-jar", str(package / "DynamoDBLocal.jar"),
         "-inMemory", "-sharedDb", "-port", str(PORT),
     ]  # fmt: skip
-    with subprocess.Popen(java, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:  # noqa: S603
+    with subprocess.Popen(java, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             _wait(f"http://127.0.0.1:{PORT}/")
             there = _units(f"http://127.0.0.1:{PORT}")
@@ -54,7 +56,7 @@ def main() -> None:
     both = {
         event: {name: [units, there[event].get(name, 0.0)] for name, units in here[event].items()} for event in EVENTS
     }
-    print(json.dumps(both))  # noqa: T201
+    print(json.dumps(both))
 
 
 def _units(url: str | None) -> dict[str, dict[str, float]]:

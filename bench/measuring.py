@@ -26,6 +26,17 @@ SQS_REQUESTS_A_BATCH = 2
 
 
 @dataclass
+class Run:
+    """One invocation: the function, how many records it was given, its calls in their order, our CPU and the time it took."""
+
+    function: str
+    records: int
+    calls: list[str] = field(default_factory=list)
+    cpu_ms: float = 0
+    wall_ms: float = 0
+
+
+@dataclass
 class Measured:
     """What was done while it was measured."""
 
@@ -36,6 +47,7 @@ class Measured:
         default_factory=list
     )  # function, call, of what, read, written
     invocations: Counter[str] = field(default_factory=Counter)
+    runs: list["Run"] = field(default_factory=list)  # in their order
     batches: int = 0  # that queues handed to functions
     bytes_put: int = 0
     bytes_got: int = 0
@@ -51,6 +63,7 @@ class Measured:
             self.write_units - other.write_units,
             [*self.units, *less],
             self.invocations - other.invocations,
+            [run for run in self.runs if run.function not in {other_run.function for other_run in other.runs}],
             self.batches - other.batches,
             self.bytes_put - other.bytes_put,
             self.bytes_got - other.bytes_got,
@@ -115,7 +128,6 @@ def measuring(stack: Stack) -> Iterator[Measured]:
     before, put, got = meters.operations(), meters.s3_bytes_put, meters.s3_bytes_got
     read, written = meters.read_units, meters.write_units
     doubles, capacity, reported, invoke = _Stopwatch(), meter.capacity, meter.reported, Function.invoke
-    queues = {mapping.function.logical for mapping in stack.sources.queue_mappings}
 
     def noted(operation: str, request: Any, *more: Any) -> Any:
         answer = capacity(operation, request, *more)
@@ -129,22 +141,32 @@ def measuring(stack: Stack) -> Iterator[Measured]:
 
     def invoked(function: Function, event: Any) -> Any:
         measured.invocations[function.logical] += 1
-        records = event.get("Records") if isinstance(event, dict) else None
-        if records and function.logical in queues and records[0].get("eventSource") == "aws:sqs":
+        records = event.get("Records", []) if isinstance(event, dict) else []
+        if records and records[0].get("eventSource") == "aws:sqs":
             measured.batches += 1
-        began, doubled = time.thread_time(), doubles.seconds
+        run = Run(function.logical, len(records))
+        measured.runs.append(run)
+        began, doubled, started = time.thread_time(), doubles.seconds, time.perf_counter()
         try:
             return invoke(function, event)
         finally:
-            spent = (time.thread_time() - began - (doubles.seconds - doubled)) * 1_000
-            measured.cpu_ms += spent
-            measured.cpu_of[function.logical] = measured.cpu_of.get(function.logical, 0) + spent
+            run.cpu_ms = (time.thread_time() - began - (doubles.seconds - doubled)) * 1_000
+            run.wall_ms = (time.perf_counter() - started) * 1_000
+            measured.cpu_ms += run.cpu_ms
+            measured.cpu_of[function.logical] = measured.cpu_of.get(function.logical, 0) + run.cpu_ms
+
+    answer = doubles.around(BotocoreStubber.__call__)
+
+    def answered(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
+        if stack.wire.running is not None and measured.runs:
+            measured.runs[-1].calls.append(event_name.partition(".")[2])
+        return answer(stubber, event_name, request, **kwargs)
 
     with (
         mock.patch.object(meter, "capacity", noted),
         mock.patch.object(meter, "reported", told),
         mock.patch.object(Function, "invoke", invoked),
-        mock.patch.object(BotocoreStubber, "__call__", doubles.around(BotocoreStubber.__call__)),
+        mock.patch.object(BotocoreStubber, "__call__", answered),
         mock.patch.object(Guard, "check", doubles.around(Guard.check)),
         mock.patch.object(Output, "write", doubles.around(Output.write)),
     ):

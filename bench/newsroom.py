@@ -21,7 +21,13 @@ SITE = {
     "sources": {"cms": {"secret": "newsroom"}},
 }
 _SECTIONS = ("local", "politics", "economy", "culture", "sport", "science")
-_WORDS = ("harbour", "council", "market", "ferry", "bridge", "budget", "strike", "concert", "storm", "election")
+_WORDS = tuple(
+    "harbour council market ferry bridge budget strike concert storm election hospital school railway river museum theatre"
+    " football airport police court fire housing tax energy water wages tourism farming festival library climate vaccine"
+    " factory startup bakery border treaty minister mayor verdict".split()
+)
+# Knuth's multiplicative hash: words that look drawn by chance and are the same in every run.
+_SPREAD = 2_654_435_761
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +42,22 @@ class Story:
         """Its id in the CMS."""
         return str(self.number)
 
+    def words(self) -> list[str]:
+        """What it is about: four words."""
+        mixed = self.number * _SPREAD % 2**32
+        return [_WORDS[mixed // len(_WORDS) ** place % len(_WORDS)] for place in range(4)]
+
     def url(self, slug: str = "") -> str:
         """Its URL, as long as those of newspapers are; `slug` is that of another spelling."""
-        first, second = _WORDS[self.number % 10], _WORDS[self.number // 10 % 10]
-        return f"https://{HOST}/{self.published:%Y/%m/%d}/{slug or 'what-the'}-{first}-means-for-the-{second}-{self.number}"
+        return f"https://{HOST}/{self.published:%Y/%m/%d}/{slug or 'the'}-{'-'.join(self.words())}-{self.number}"
 
     def data(self, *, updated: datetime | None = None, **said: Any) -> dict[str, Any]:
         """What the CMS says of it: a headline, a section, three keywords, an image."""
-        first, second = _WORDS[self.number % 10], _WORDS[self.number // 10 % 10]
+        first, second, third, fourth = self.words()
         return {
             "id": self.id,
             "url": self.url(),
-            "title": f"What the {first} means for the {second}, and why it matters today ({self.number})",
+            "title": f"The {first} and the {second}: what the {third} means for the {fourth}, and why it matters",
             "published_at": text(self.published),
             "updated_at": text(updated or self.published),
             "section": _SECTIONS[self.number % len(_SECTIONS)],

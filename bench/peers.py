@@ -79,7 +79,7 @@ def _is_fetched(installed: Path, packages: Sequence[str]) -> bool:
 def _run(command: list[str], folder: Path | None = None) -> str:
     """Nothing where it went well, else why not."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FETCHING_S_MAX, cwd=folder)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FETCHING_S_MAX, cwd=folder)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"could not be fetched: {error!r}"
     last = (done.stderr.strip() or done.stdout.strip() or "nothing was said").splitlines()[-1]

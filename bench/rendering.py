@@ -1,6 +1,7 @@
 """Rendering of whole files, ours beside others', each in a process of its own with the same pages."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from bench.archive import FIRST_NUMBER
 from bench.newsroom import HOST, NOW, WINDOW, Story, spread, text
 from bench.peers import Peers
 
@@ -32,7 +34,9 @@ XML_SITEMAP_WRITER = {"50k_gzip": "plain"}
 Row = dict[str, Any]
 
 
-def measure(peers: Peers, repeats: dict[str, int] | None = None, cases: frozenset[str] | None = None) -> tuple[dict[str, Row], dict[str, dict[str, Row]], list[Row]]:
+def measure(
+    peers: Peers, repeats: dict[str, int] | None = None, cases: frozenset[str] | None = None
+) -> tuple[dict[str, Row], dict[str, dict[str, Row]], list[Row]]:
     """Ours by case, the peers' by name and case, and what was tried; `cases` are those of ours to be measured alone."""
     wanted = repeats or REPEATS
     with tempfile.TemporaryDirectory() as folder:
@@ -54,9 +58,7 @@ def measure(peers: Peers, repeats: dict[str, int] | None = None, cases: frozense
         tried: list[Row] = []
         if peers.node and cases is None:
             node = ["node", "--expose-gc", "--max-old-space-size=4096", str(WORKERS / "sitemap.mjs")]
-            others["sitemap.js"] = {
-                case: work(node, case, kind, str(peers.node)) for case, kind in SITEMAP_JS.items()
-            }
+            others["sitemap.js"] = {case: work(node, case, kind, str(peers.node)) for case, kind in SITEMAP_JS.items()}
         if peers.python and cases is None:
             for name, worker, their_cases in (
                 ("django", "django_sitemap.py", DJANGO),
@@ -74,11 +76,11 @@ def _pages(kind: str) -> Iterator[Row]:
     """The same pages for everybody."""
     if kind == "news":
         dates = spread(NEWS, NOW - WINDOW + timedelta(hours=1), NOW)
-        for number, date in enumerate(dates, start=1):
+        for number, date in enumerate(dates, start=FIRST_NUMBER):
             story = Story(number, date)
             yield {"loc": story.url(), "title": story.data()["title"], "published": text(date), "lastmod": text(date)}
         return
-    for number, date in enumerate(spread(URLS, datetime(2024, 1, 1, tzinfo=UTC), NOW), start=1):
+    for number, date in enumerate(spread(URLS, datetime(2024, 1, 1, tzinfo=UTC), NOW), start=FIRST_NUMBER):
         story = Story(number, date)
         page: Row = {"loc": story.url(), "lastmod": text(date)}
         if kind == "rich":
@@ -106,13 +108,13 @@ def _body(pages: Path) -> bytes:
 
 
 def _worker(command: list[str]) -> list[Row]:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WORKER_S_MAX, env=_environment())  # noqa: S603
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WORKER_S_MAX, env=_environment()
+    )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def _environment() -> dict[str, str]:
-    import os
-
     return os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'shared'}:{ROOT / 'cli'}"}

@@ -33,11 +33,11 @@ class Price:
 # 300 articles in the window, the shard half full, nothing of configuration and secrets in memory. `sqs` is the webhook's
 # one send, `ssm` the site in each function, `secrets` the webhook's. An edited or removed old page is in its shard alone.
 PRICES = {
-    "new": Price("GetItem 4, BatchGetItem 1, Query 3, PutItem 4, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 13, {1_000: 108, 1_000_000: 125}),
-    "edit_fresh": Price("GetItem 2, BatchGetItem 1, Query 3, PutItem 2, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 11, {1_000: 106}),
-    "edit_old": Price("GetItem 1, BatchGetItem 1, Query 2, PutItem 1, TransactWriteItems 1, BatchWriteItem 1, GetObject 2, PutObject 2, PutEvents 2, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 8, {1_000: 76, 1_000_000: 93}),
-    "slug_change": Price("GetItem 3, BatchGetItem 2, Query 3, PutItem 3, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 18, {1_000: 108}),
-    "removal": Price("GetItem 3, BatchGetItem 2, Query 3, PutItem 3, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 12, {1_000: 107, 1_000_000: 124}),
+    "new": Price("GetItem 4, BatchGetItem 1, Query 3, PutItem 4, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 13, {1_000: 107, 1_000_000: 124}),
+    "edit_fresh": Price("GetItem 2, BatchGetItem 1, Query 3, PutItem 2, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 11, {1_000: 105}),
+    "edit_old": Price("GetItem 1, BatchGetItem 1, Query 2, PutItem 1, TransactWriteItems 1, BatchWriteItem 1, GetObject 2, PutObject 2, PutEvents 2, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 8, {1_000: 75, 1_000_000: 92}),
+    "slug_change": Price("GetItem 3, BatchGetItem 2, Query 3, PutItem 3, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 18, {1_000: 107}),
+    "removal": Price("GetItem 3, BatchGetItem 2, Query 3, PutItem 3, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 12, {1_000: 106, 1_000_000: 123}),
     "expiry": Price("GetItem 2, Query 2, PutItem 2, DeleteItem 1, GetObject 2, PutObject 2, PutEvents 2, GetParameter 1", 3, {1_000: 32}, invocations=2),
 }  # fmt: skip
 

@@ -7,9 +7,10 @@ from datetime import datetime
 from pathlib import Path
 
 import django
-import usage
 from django.conf import settings
 from django.template.loader import get_template
+
+from bench.workers import usage
 
 ZLIB_LEVEL = 6
 

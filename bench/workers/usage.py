@@ -31,7 +31,7 @@ def report(work: Callable[[], bytes | list[bytes]], repeats: int, **more: Any) -
         if number == 0:
             added_mib = peak_mib() - before_mib
     size = len(made) if isinstance(made, bytes) else sum(map(len, made))
-    print(  # noqa: T201 - a line of JSON is what it is for
+    print(
         json.dumps(
             {
                 "cpu_ms": round(median(times) * 1_000, 2),

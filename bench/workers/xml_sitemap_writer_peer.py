@@ -6,8 +6,9 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-import usage
 from xml_sitemap_writer import XMLSitemap
+
+from bench.workers import usage
 
 ZLIB_LEVEL = 6
 URLS_A_FILE = 50_000

@@ -4,7 +4,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from bench import (
     webhooks,
 )
 from bench.archive import archive, shape
+from bench.measuring import Run
 from bench.peers import Peers
 
 T = TypeVar("T")
@@ -42,24 +44,32 @@ class Bench:
         self.found: dict[str, Any] = machine.described()
         self.more: dict[str, Any] = {}
         self.skipped: dict[str, str] = {}
-        self.runs: list[Any] = []  # of one new article at the largest archive
+        self.peers = Peers()
 
-    def run(self) -> dict[str, Any]:
-        """Measure everything; the document of results.json."""
-        peers = Peers() if self.quick else self._timed("fetching the peers", fetched.fetch)
-        self.skipped |= peers.skipped
-        self._timed("cost of one event", self._cost)
-        self._timed("bursts", self._bursts)
-        self._timed("rendering", lambda: self._rendering(peers))
-        self.found["webhook"] = self._timed("webhooks", self._webhooks)
-        self.found["cold_start"] = {} if self.quick else self._timed("cold starts", self._cold_starts)
-        if not self.quick and peers.dynamodb_local:
-            self._timed("DynamoDB Local", lambda: self._dynamodb_local(peers))
-        self._latency()
-        return self.found | {
-            "skipped": {name: _placeless(said) for name, said in self.skipped.items()},
-            "more": self.more,
+    def run(self, only: Sequence[str] = (), known: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Measure everything, or only some of the parts beside what is `known`; the document of results.json."""
+        if known:
+            self.more, self.skipped = known["more"], known["skipped"]
+            self.found = known | self.found | {"versions": known["versions"] | self.found["versions"]}
+        parts: dict[str, Callable[[], None]] = {
+            "cost": self._cost,
+            "bursts": self._bursts,
+            "rendering": self._rendering,
+            "webhooks": self._webhooks,
+            "cold": self._cold_starts,
+            "dynamodb": self._dynamodb_local,
         }
+        if unknown := set(only) - parts.keys():
+            raise SystemExit(f"there is no part {', '.join(sorted(unknown))}: there are {', '.join(parts)}")
+        if not self.quick and (not only or {"rendering", "dynamodb"} & set(only)):
+            self.peers = self._timed("fetching the peers", fetched.fetch)
+            self.skipped |= self.peers.skipped
+        for name, part in parts.items():
+            if name in only or not only:
+                self._timed(name, part)
+        self._latency()
+        skipped = {name: _placeless(said) for name, said in self.skipped.items()}
+        return self.found | {"skipped": skipped, "more": self.more}
 
     def _timed(self, what: str, work: Callable[[], T]) -> T:
         began = time.perf_counter()
@@ -74,7 +84,7 @@ class Bench:
             event: {str(urls): costs[event].row() for urls, costs in by_archive.items()} for event in cost.EVENTS
         }
         largest = by_archive[archives[-1]]
-        self.runs = largest["new"].counted.runs
+        self.more["runs"] = [asdict(run) for run in largest["new"].counted.runs]
         self.more["cost"] = {
             event: {
                 "sqs_requests": found.counted.sqs_requests,
@@ -115,8 +125,8 @@ class Bench:
         }
         self.more["feed_of_a_hundred"] = {"poll_cpu_ms": round(feed.cpu_of["PollFeeds"], 1)}
 
-    def _rendering(self, peers: Peers) -> None:
-        ours, others, tried = rendering.measure(peers, *((QUICK_REPEATS, QUICK_CASES) if self.quick else ()))
+    def _rendering(self) -> None:
+        ours, others, tried = rendering.measure(self.peers, *((QUICK_REPEATS, QUICK_CASES) if self.quick else ()))
         kept = ("cpu_ms", "peak_mib", "bytes")
         self.found["render"] = {case: {name: row[name] for name in kept} for case, row in ours.items()}
         self.found["peers"] = {
@@ -126,45 +136,39 @@ class Bench:
         self.more["tried"] = tried
         self.found["versions"] |= {peer: next(iter(cases.values()))["version"] for peer, cases in others.items()}
 
-    def _webhooks(self) -> dict[str, float]:
+    def _webhooks(self) -> None:
         rates = webhooks.per_second()
+        self.found["webhook"] = {"per_second": rates["per_second"]}
         self.more["webhook"] = {"handler_per_second": rates["handler_per_second"]}
-        return {"per_second": rates["per_second"]}
 
-    def _cold_starts(self) -> dict[str, Any]:
+    def _cold_starts(self) -> None:
+        self.found["cold_start"] = {}
+        if self.quick:
+            return
         try:
-            found, self.more["cold_start"] = cold.measure()
+            self.found["cold_start"], self.more["cold_start"] = cold.measure()
         except cold.CannotBuild as reason:
             self.skipped["cold starts"] = str(reason)
-            return {}
-        return found
 
-    def _dynamodb_local(self, peers: Peers) -> None:
-        assert peers.dynamodb_local
+    def _dynamodb_local(self) -> None:
+        if not self.peers.dynamodb_local:
+            return
         try:
-            self.more["dynamodb_local"] = dynamodb_local.compare(peers.dynamodb_local)
+            self.more["dynamodb_local"] = dynamodb_local.compare(self.peers.dynamodb_local)
         except RuntimeError as error:
             self.skipped["DynamoDB Local"] = str(error)
 
     def _latency(self) -> None:
         cold_ms = {model.logical(name): found["ms"] for name, found in self.found["cold_start"].items()}
-        p50_s, p99_s = model.event_to_file(self.runs, cold_ms)
+        runs = [Run(**run) for run in self.more["runs"]]
+        p50_s, p99_s = model.event_to_file(runs, cold_ms)
         self.found["latency_model"] = {"p50_s": round(p50_s, 2), "p99_s": round(p99_s, 2)}
-        all_cold = model.event_to_file(self.runs, cold_ms, 1.0)
-        to_index = model.event_to_file(self.runs, cold_ms, index=True)
+        all_cold = model.event_to_file(runs, cold_ms, 1.0)
+        to_index = model.event_to_file(runs, cold_ms, index=True)
         self.more["latency_model"] = {
             "every_function_cold": {"p50_s": round(all_cold[0], 2), "p99_s": round(all_cold[1], 2)},
             "to_the_index": {"p50_s": round(to_index[0], 2), "p99_s": round(to_index[1], 2)},
         }
-        self.more["latency_local"] = [
-            {
-                "function": run.function,
-                "calls": len(run.calls),
-                "ms": round(run.wall_ms, 1),
-                "own_cpu_ms": round(run.cpu_ms, 1),
-            }
-            for run in self.runs
-        ]
 
 
 def _placeless(said: str) -> str:
@@ -178,15 +182,25 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="less than a minute: few archives, nothing of others, nothing is written"
     )
-    parser.add_argument("--show", action="store_true", help="measure nothing: print the table of results.json")
     parser.add_argument(
-        "--write", action="store_true", help="measure nothing: write README and picture anew from results.json"
+        "--only",
+        default="",
+        help="parts to be measured again, with commas: cost,bursts,rendering,webhooks,cold,dynamodb",
+    )
+    parser.add_argument("--show", action="store_true", help="measure nothing: print what results.json has")
+    parser.add_argument(
+        "--write", action="store_true", help="measure nothing: make README and picture anew from results.json"
     )
     options = parser.parse_args()
-    if options.show or options.write:
-        results = json.loads(report.RESULTS.read_text(encoding="utf-8"))
-    else:
-        results = Bench(quick=options.quick).run()
+    known = (
+        json.loads(report.RESULTS.read_text(encoding="utf-8"))
+        if options.only or options.show or options.write
+        else None
+    )
+    results = known
+    if not (options.show or options.write):
+        results = Bench(quick=options.quick).run([part for part in options.only.split(",") if part], known)
+    assert results
     if not options.quick and not options.show:
         report.write(results)
     report.show(results)

@@ -90,8 +90,8 @@ def show(results: Results) -> None:
     if results["cold_start"]:
         _print(console, "Cold starts", _COLD_HEAD, _cold(results))
     steps = [
-        (row["function"], str(row["calls"]), f"{row['ms']:.0f} ms", f"{row['own_cpu_ms']:.1f} ms")
-        for row in results["more"].get("latency_local", ())
+        (run["function"], str(len(run["calls"])), f"{run['wall_ms']:.0f} ms", f"{run['cpu_ms']:.1f} ms")
+        for run in results["more"]["runs"]
     ]
     _print(
         console,

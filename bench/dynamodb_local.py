@@ -7,6 +7,7 @@ DynamoDB Local listens on every address of the machine, so it runs in a network 
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -28,13 +29,19 @@ EVENTS = ("new", "edit_old", "expiry")
 def compare(folder: Path) -> dict[str, dict[str, list[float]]]:
     """Units by event and operation: as the meter counts them, and as DynamoDB Local does. Raises RuntimeError."""
     inner = [sys.executable, "-m", "bench.dynamodb_local", str(folder)]
-    command = ["unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *inner]
-    environment = {"PYTHONPATH": f"{ROOT}:{ROOT / 'shared'}:{ROOT / 'cli'}", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WORKER_S_MAX, env=environment
-    )
+    # All of it ends with the outermost process, Java too.
+    apart = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"]
+    command = [*apart, "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *inner]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'shared'}:{ROOT / 'cli'}"}
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WORKER_S_MAX, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"DynamoDB Local could not be compared with within {WORKER_S_MAX} s") from None
     if done.returncode:
-        raise RuntimeError(f"DynamoDB Local could not be compared with: {done.stderr.strip().splitlines()[-1:]}")
+        said = (done.stderr.strip() or "nothing was said").splitlines()[-1]
+        raise RuntimeError(f"DynamoDB Local could not be compared with: {said[:200]}")
     found: dict[str, dict[str, list[float]]] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -119,7 +119,9 @@ def event_to_file(
     """
     chance = random.Random(SEED)
     share = hops()["cold"]["share"] if cold_share is None else cold_share
-    webhook, record, rewrite, rewrite_index = runs
+    [webhook] = [run for run in runs if run.function == "ReceiveWebhook"]
+    [record] = [run for run in runs if run.function == "RecordArticle"]
+    rewrite, *rewrites_after = [run for run in runs if run.function == "RewriteSitemaps"]
 
     def cold(run: Run) -> float:
         if chance.random() >= share:
@@ -135,8 +137,8 @@ def event_to_file(
         took += hop("queue").one(chance) + wiring().queue_window_ms + cold(record)
         took += duration_ms(record, chance, "dynamodb.TransactWriteItems") + stream() + cold(rewrite)
         took += duration_ms(rewrite, chance, None if index else "s3.PutObject")
-        if index:
-            took += stream() + duration_ms(rewrite_index, chance, "s3.PutObject")
+        for after in rewrites_after if index else ():
+            took += stream() + duration_ms(after, chance, "s3.PutObject")
         times.append(took / 1_000)
     percentiles = quantiles(times, n=100)
     return percentiles[49], percentiles[98]

@@ -15,10 +15,10 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play test build cold large lint types format lock clean
+.PHONY: help install demo play test build bench bench-quick cold large lint types format lock clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
 
 install: $(INSTALLED) ## make .venv with the stoppress command in it (PYTHON=… picks the interpreter)
 	@echo "Ready: .venv/bin/stoppress --help"
@@ -38,6 +38,12 @@ test: lint types ## run everything that has to hold: lint, types, tests of the c
 build: | .venv/bin/pip ## build with SAM what is deployed, into .aws-sam/build (with the pinned SAM CLI, in .venv/sam)
 	@.ci/build
 	@echo "Built: .aws-sam/build"
+
+bench: $(INSTALLED_DEV) ## measure cost, speed and latency, beside others where they can be fetched: ten minutes at most
+	@.venv/bin/python -m bench
+
+bench-quick: $(INSTALLED_DEV) ## measure the most of it in less than a minute, and write nothing
+	@.venv/bin/python -m bench --quick
 
 cold: $(INSTALLED_DEV) ## measure the cold start of each built function, two minutes long
 	@.venv/bin/python -m tests.artifact.cold_starts
@@ -76,7 +82,7 @@ lock: | .venv/bin/pip ## pin the newest versions that fit, for development, for 
 		--python-platform x86_64-unknown-linux-gnu --no-annotate --output-file .ci/runtime.lock - >/dev/null
 
 clean: ## remove .venv and everything else that is made
-	rm -rf .venv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	rm -rf .venv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/.peers out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/pip:

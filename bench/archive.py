@@ -1,0 +1,204 @@
+"""An archive of up to a million pages, of which only that is there which a measurement touches.
+
+What is there was made by the product itself: articles by its decisions and its records, files, their marks and the index by
+its own rewriter. tests/test_cost.py holds an archive made here to one that was really recorded, item by item.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from boto3.dynamodb.types import TypeSerializer
+from moto.dynamodb.models import dynamodb_backends
+from moto.dynamodb.models.dynamo_type import DynamoType, Item
+
+from bench.newsroom import HOST, NOW, SECRET, SITE, WINDOW, Story, spread
+from stoppress.contract import read_delivery
+from stoppress.deciding import decide
+from stoppress.files import INDEX_FILE, NEWS_FILE, Mark
+from stoppress.places import Place, Series, Used, Want, entries_max_of
+from stoppress.queues import Rewrite
+from stoppress.records import (
+    article_item,
+    claim_item,
+    general_item,
+    mark_item,
+    news_item,
+    series_files,
+    series_item,
+    story_item,
+)
+from stoppress.site import Site, read_site
+from stoppress.state import Known
+from stoppress.table import BATCH_ITEMS_MAX
+from stoppress_cli import queues
+from stoppress_cli.stack import Stack
+from stoppress_cli.template import ACCOUNT, REGION
+
+TEMPLATE = Path(__file__).parents[1] / "template.yaml"
+SHARD_SIZE = 2_000
+SHARDS_A_MONTH = 2
+# A byte count of a full shard, for the files that nobody touches.
+FULL_SHARD_BYTES = 600_000
+# Of an article: as long as those of a newsroom that has published a million.
+FIRST_NUMBER = 1_000_001
+# The month of the articles that are old, and the days before the window in which the open shard was filled.
+OLD = datetime(2026, 5, 1, tzinfo=UTC)
+OPENED = datetime(2026, 11, 1, tzinfo=UTC)
+
+_serialize: Any = TypeSerializer().serialize
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An archive: its pages, those in the news window, in the open shard, and in the shard of the old articles.
+
+    Where `in_old` is 0 the old articles are in the open shard. All other pages are in full shards, two a month.
+    """
+
+    urls: int
+    in_window: int = 300
+    in_open: int = SHARD_SIZE // 2
+    in_old: int = SHARD_SIZE // 2
+
+    @property
+    def others(self) -> int:
+        """Full shards that no measurement touches."""
+        return max(0, self.urls - self.in_open - self.in_old) // SHARD_SIZE
+
+
+def shape(urls: int) -> Shape:
+    """The archive of that many pages that the cost of an event is measured at."""
+    if urls == 0:
+        return Shape(0, 0, 0, 0)
+    return Shape(urls) if urls > SHARD_SIZE else Shape(urls, in_open=urls, in_old=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A stack with an archive in it: the articles of the window and the old ones, each in the order of publication."""
+
+    stack: Stack
+    window: list[Story]
+    old: list[Story]
+
+
+@contextmanager
+def newsroom(start: datetime = NOW, dynamodb_url: str | None = None, site: Mapping[str, Any] = SITE) -> Iterator[Stack]:
+    """The stack of a newsroom that has not published anything: its files stand, its configuration has settled."""
+    with Stack(TEMPLATE, start=start - timedelta(minutes=10), dynamodb_url=dynamodb_url) as stack:
+        stack.client("secretsmanager").create_secret(
+            Name=f"{stack.variable('SECRETS_PATH')}/newsroom", SecretString=SECRET
+        )
+        stack.client("ssm").put_parameter(
+            Name=f"{stack.variable('SITES_PATH')}/{HOST}", Value=json.dumps(site), Type="String"
+        )
+        for minutes in (8, 5, 2):
+            stack.advance(start - timedelta(minutes=minutes), every_schedule=True)
+        stack.advance(start)
+        yield stack
+
+
+@contextmanager
+def archive(wanted: Shape, start: datetime = NOW, dynamodb_url: str | None = None) -> Iterator[Archive]:
+    """The stack of a newsroom with that archive, at rest."""
+    with newsroom(start, dynamodb_url) as stack:
+        window, old = fill(stack, wanted, start)
+        yield Archive(stack, window, old)
+
+
+def stories(wanted: Shape, start: datetime = NOW) -> tuple[list[Story], list[Story]]:
+    """All articles of an archive that are really there, in the order of publication: old ones, and those in the window."""
+    before = wanted.in_open - wanted.in_window
+    old = [*spread(wanted.in_old, OLD, OLD + timedelta(days=28)),
+           *spread(before, OPENED, start - WINDOW - timedelta(hours=1))]  # fmt: skip
+    # Nothing expires while it is measured: that would have warmed what is to be met cold.
+    window = spread(wanted.in_window, start - WINDOW + timedelta(hours=1), start - timedelta(minutes=5))
+    numbered = [Story(number, date) for number, date in enumerate([*old, *window], start=FIRST_NUMBER)]
+    return numbered[: len(old)], numbered[len(old) :]
+
+
+def fill(stack: Stack, wanted: Shape, start: datetime = NOW) -> tuple[list[Story], list[Story]]:
+    """Put an archive into a stack and let its files be written; the stories in the window, and the old ones."""
+    site = read_site(json.dumps(SITE), 1)
+    old, window = stories(wanted, start)
+    put(stack, [*items_of([*old, *window], site, start), *_others(site, wanted.others)])
+    touched = {NEWS_FILE: wanted.in_window, "sitemap-2026-05.xml": wanted.in_old, "sitemap-2026-11.xml": wanted.in_open}
+    for file in [name for name, entries in touched.items() if entries] + [INDEX_FILE]:
+        queues.send(stack.resources["RewritesQueue"].arn, Rewrite(HOST, file).message())
+        stack.rest()
+    return window, old[: wanted.in_old] or old
+
+
+def items_of(stories: Iterable[Story], site: Site, now: datetime) -> Iterator[dict[str, Any]]:
+    """What recording leaves of articles that were published one by one, and of the series that have their places."""
+    known: dict[str, Series] = {}
+
+    def place(want: Want | None) -> Place | None:
+        if want is None:
+            return None
+        series = known.get(want.series, Series(want.series))
+        known[want.series], [found] = series.reserve([want], entries_max_of(want.series, site.shards.size))
+        return found
+
+    for story in stories:
+        at = story.published
+        event, _ = read_delivery(story.delivery("published", at), site, "cms", at)
+        decision = decide(event, Known(), site, at)
+        decision = decision.placed(place(decision.want_shard), place(decision.want_news))
+        article = decision.article
+        assert article
+        assert article.shard
+        assert article.news
+        assert article.url
+        assert decision.general
+        assert decision.news
+        yield article_item(article) | {"rev": 1}
+        yield from (claim_item(claim) | {"rev": 1} for claim in decision.claims)
+        yield general_item(site.host, article.shard.file, decision.general)
+        if decision.news.expires_at > now:
+            yield news_item(site.host, article.news, decision.news)
+        else:
+            known[article.news.series] = known[article.news.series].give_back([article.news])
+        yield story_item(event, article.url, decision.outcome, decision.reason, at)
+    yield from (series_item(site.host, series) | {"rev": series.files[0].entries} for series in known.values())
+
+
+def _others(site: Site, shards: int) -> Iterator[dict[str, Any]]:
+    """Series and marks of full shards, two a month, back from the month before the old articles'."""
+    year, month = OLD.year, OLD.month
+    full = Used(SHARD_SIZE, FULL_SHARD_BYTES)
+    for left in range(shards, 0, -SHARDS_A_MONTH):
+        year, month = (year, month - 1) if month > 1 else (year - 1, 12)
+        series = Series(f"{year}-{month:02}", (full,) * min(left, SHARDS_A_MONTH))
+        yield series_item(site.host, series) | {"rev": 1}
+        for file in series_files(series):
+            changed = datetime(year, month, 28, 17, 31, 5, 123456, tzinfo=UTC)
+            digest = hashlib.sha256(file.encode()).hexdigest()[:32]
+            yield mark_item(site.host, Mark(file, changed, SHARD_SIZE, FULL_SHARD_BYTES, digest))
+
+
+def put(stack: Stack, items: Iterable[Mapping[str, Any]]) -> None:
+    """Lay items into the stack's table as if they had long been there: the stream tells nothing of them."""
+    written = [{name: _serialize(value) for name, value in item.items()} for item in items]
+    if stack.dynamodb_elsewhere:
+        _put_elsewhere(stack, written)
+        return
+    table = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME"))
+    for attributes in written:
+        pk, sk = DynamoType(attributes["pk"]), DynamoType(attributes["sk"])
+        table.items[pk][sk] = Item(pk, sk, attributes)
+
+
+def _put_elsewhere(stack: Stack, written: list[dict[str, Any]]) -> None:
+    name, client = stack.variable("TABLE_NAME"), stack.client("dynamodb")
+    for start in range(0, len(written), BATCH_ITEMS_MAX):
+        batch = [{"PutRequest": {"Item": attributes}} for attributes in written[start : start + BATCH_ITEMS_MAX]]
+        client.batch_write_item(RequestItems={name: batch})
+    for mapping in stack.sources.stream_mappings:
+        mapping._reader.read()  # and not handed on

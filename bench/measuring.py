@@ -1,0 +1,196 @@
+"""What the functions do between two instants: calls by kind, capacity units by call, bytes, and our own CPU.
+
+The doubles' time is taken out: moto and the meter, the permissions' guard, the log that sums metrics. What stays is the
+functions' code with Powertools, pydantic and botocore, which builds, signs and parses its requests as on Lambda. What
+sending over a network costs is not in it.
+"""
+
+import gc
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from moto.core.botocore_stubber import BotocoreStubber
+
+from stoppress_cli import meter
+from stoppress_cli.asking import Guard
+from stoppress_cli.functions import Function, Output
+from stoppress_cli.stack import Stack
+
+# A batch of a queue costs, beside its sending, one request to receive and one to delete it (Lambda's pollers are billed).
+SQS_REQUESTS_A_BATCH = 2
+
+
+@dataclass
+class Run:
+    """One invocation: the function, how many records it was given, its calls in their order, our CPU and the time it took."""
+
+    function: str
+    records: int
+    calls: list[str] = field(default_factory=list)
+    cpu_ms: float = 0
+    wall_ms: float = 0
+
+
+@dataclass
+class Measured:
+    """What was done while it was measured."""
+
+    calls: Counter[str] = field(default_factory=Counter)  # "service.Operation"
+    read_units: float = 0
+    write_units: float = 0
+    units: list[tuple[str, str, str, float, float]] = field(
+        default_factory=list
+    )  # function, call, of what, read, written
+    invocations: Counter[str] = field(default_factory=Counter)
+    runs: list["Run"] = field(default_factory=list)  # in their order
+    batches: int = 0  # that queues handed to functions
+    bytes_put: int = 0
+    bytes_got: int = 0
+    cpu_ms: float = 0
+    cpu_of: dict[str, float] = field(default_factory=dict)  # by function, ms
+
+    def __sub__(self, other: "Measured") -> "Measured":
+        """This without what is done anyway. Units keep their lines, the others' with a minus."""
+        less = [(*unit[:3], -unit[3], -unit[4]) for unit in other.units]
+        return Measured(
+            self.calls - other.calls,
+            self.read_units - other.read_units,
+            self.write_units - other.write_units,
+            [*self.units, *less],
+            self.invocations - other.invocations,
+            [run for run in self.runs if run.function not in {other_run.function for other_run in other.runs}],
+            self.batches - other.batches,
+            self.bytes_put - other.bytes_put,
+            self.bytes_got - other.bytes_got,
+            self.cpu_ms - other.cpu_ms,
+            {name: spent - other.cpu_of.get(name, 0) for name, spent in self.cpu_of.items()},
+        )
+
+    @property
+    def puts(self) -> int:
+        return self.calls["s3.PutObject"]
+
+    @property
+    def other_s3(self) -> int:
+        return sum(count for name, count in self.calls.items() if name.startswith("s3.")) - self.puts
+
+    def units_of(self) -> dict[str, float]:
+        """Units by operation, reads and writes together: one does only one of them."""
+        found: dict[str, float] = {}
+        for _, operation, _, read, written in self.units:
+            found[operation] = found.get(operation, 0) + read + written
+        return {operation: units for operation, units in found.items() if units}
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that S3 took and gave."""
+        return self.bytes_put + self.bytes_got
+
+    @property
+    def sqs_requests(self) -> int:
+        """Requests that SQS bills, those of Lambda's pollers included."""
+        sent = sum(count for name, count in self.calls.items() if name.startswith("sqs."))
+        return sent + self.batches * SQS_REQUESTS_A_BATCH
+
+
+@dataclass
+class _Stopwatch:
+    """CPU seconds of this thread inside what it is put around; nested ones count once."""
+
+    seconds: float = 0
+    depth: int = 0
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if self.depth:
+                return function(*args, **kwargs)
+            self.depth += 1
+            began = time.thread_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.seconds += time.thread_time() - began
+                self.depth -= 1
+
+        return timed
+
+
+@contextmanager
+def measuring(stack: Stack) -> Iterator[Measured]:
+    """Measure what the stack's functions do while the block runs."""
+    measured = Measured()
+    meters = stack.wire.meter
+    before, put, got = meters.operations(), meters.s3_bytes_put, meters.s3_bytes_got
+    read, written = meters.read_units, meters.write_units
+    doubles, capacity, reported, invoke = _Stopwatch(), meter.capacity, meter.reported, Function.invoke
+
+    def noted(operation: str, request: Any, *more: Any) -> Any:
+        answer = capacity(operation, request, *more)
+        measured.units.append((str(stack.wire.running), operation, _about(operation, request), answer[1], answer[2]))
+        return answer
+
+    def told(operation: str, answer: Any) -> tuple[float, float]:
+        units = reported(operation, answer)
+        measured.units.append((str(stack.wire.running), operation, "", *units))
+        return units
+
+    def invoked(function: Function, event: Any) -> Any:
+        measured.invocations[function.logical] += 1
+        records = event.get("Records", []) if isinstance(event, dict) else []
+        if records and records[0].get("eventSource") == "aws:sqs":
+            measured.batches += 1
+        run = Run(function.logical, len(records))
+        measured.runs.append(run)
+        began, doubled, started = time.thread_time(), doubles.seconds, time.perf_counter()
+        try:
+            return invoke(function, event)
+        finally:
+            run.cpu_ms = (time.thread_time() - began - (doubles.seconds - doubled)) * 1_000
+            run.wall_ms = (time.perf_counter() - started) * 1_000
+            measured.cpu_ms += run.cpu_ms
+            measured.cpu_of[function.logical] = measured.cpu_of.get(function.logical, 0) + run.cpu_ms
+
+    answer = doubles.around(BotocoreStubber.__call__)
+
+    def answered(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
+        if stack.wire.running is not None and measured.runs:
+            measured.runs[-1].calls.append(event_name.partition(".")[2])
+        return answer(stubber, event_name, request, **kwargs)
+
+    with (
+        mock.patch.object(meter, "capacity", noted),
+        mock.patch.object(meter, "reported", told),
+        mock.patch.object(Function, "invoke", invoked),
+        mock.patch.object(BotocoreStubber, "__call__", answered),
+        mock.patch.object(Guard, "check", doubles.around(Guard.check)),
+        mock.patch.object(Output, "write", doubles.around(Output.write)),
+    ):
+        gc.collect()
+        gc.freeze()  # moto's tables are no heap of a function's: they must not be gone through on its time
+        try:
+            yield measured
+        finally:
+            gc.unfreeze()
+    measured.calls = meters.operations() - before
+    measured.read_units, measured.write_units = meters.read_units - read, meters.write_units - written
+    measured.bytes_put, measured.bytes_got = meters.s3_bytes_put - put, meters.s3_bytes_got - got
+
+
+def _about(operation: str, request: Any) -> str:
+    """The kinds of items that a call reads or writes."""
+    match operation:
+        case "Query":
+            keys = [next(iter(request["ExpressionAttributeValues"].values()))["S"]]
+        case "GetItem":
+            keys = [request["Key"]["pk"]["S"]]
+        case "BatchGetItem":
+            keys = [key["pk"]["S"] for part in request["RequestItems"].values() for key in part["Keys"]]
+        case _:
+            keys = [key["pk"]["S"] for _, key in meter.keys_written(operation, request)]
+    kinds = Counter(key if key.startswith("file#") else key.partition("#")[0] for key in keys)
+    return ", ".join(f"{kind} x{count}" if count > 1 else kind for kind, count in kinds.items())

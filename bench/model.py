@@ -1,0 +1,149 @@
+"""A model of AWS: how long the hops take that a machine cannot show, by the assumptions of hops.toml, on a clock that is only counted.
+
+What a function does (its calls, in their order, and our CPU) is taken from a run that was measured.
+"""
+
+import math
+import random
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from bench.archive import TEMPLATE
+from bench.measuring import Run
+from stoppress_cli import template
+
+SEED = 20_261_121
+RUNS = 20_000
+# Of the standard normal distribution: how far the 99th percentile is from the median.
+_Z99 = 2.3263
+
+# The cold start of a function in milliseconds where none was measured: README, "cold starts", compiled, rounded up.
+COLD_UNMEASURED_MS = 450.0
+
+
+@cache
+def hops() -> dict[str, Any]:
+    """The assumptions."""
+    return tomllib.loads(Path(__file__).with_name("hops.toml").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Something that takes time: its median and 99th percentile in milliseconds."""
+
+    p50_ms: float
+    p99_ms: float
+
+    def one(self, chance: random.Random) -> float:
+        """One time of many."""
+        return self.p50_ms * math.exp(chance.gauss(0, math.log(self.p99_ms / self.p50_ms) / _Z99))
+
+
+def hop(name: str) -> Hop:
+    """A hop between functions, by its name in hops.toml."""
+    return Hop(hops()[name]["p50_ms"], hops()[name]["p99_ms"])
+
+
+@cache
+def call(name: str) -> Hop:
+    """A call of a function, `service.Operation`."""
+    calls = hops()["calls"]
+    said = calls.get(name) or calls[f"{name.partition('.')[0]}.default"]
+    return Hop(said["p50_ms"], said["p99_ms"])
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What template.yaml says of the way from the request to the file."""
+
+    queue_window_ms: float
+    queue_batch: int
+    queue_concurrency: int
+    stream_window_ms: float
+    stream_batch: int
+    memory_mb: dict[str, int]
+
+
+@cache
+def wiring() -> Wiring:
+    """Read from the template, as SAM transforms it."""
+    resources = template.load(TEMPLATE).resources
+    mappings = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::Lambda::EventSourceMapping"]
+    [stream] = [one for one in mappings if "StartingPosition" in one]
+    [queue] = [one for one in mappings if "RecordArticle" in str(one["FunctionName"])]
+    memory = {
+        name: one["Properties"].get("MemorySize", 128)
+        for name, one in resources.items()
+        if one["Type"] == "AWS::Lambda::Function"
+    }
+    return Wiring(
+        queue.get("MaximumBatchingWindowInSeconds", 0) * 1_000.0,
+        queue.get("BatchSize", 10),
+        queue.get("ScalingConfig", {}).get("MaximumConcurrency", 1),
+        stream.get("MaximumBatchingWindowInSeconds", 0) * 1_000.0,
+        stream.get("BatchSize", 100),
+        {name: int(size) for name, size in memory.items()},
+    )
+
+
+def logical(folder: str) -> str:
+    """The template's name of a function by that of its folder: record_article is RecordArticle."""
+    return "".join(word.capitalize() for word in folder.split("_"))
+
+
+def cpu_ms(run: Run) -> float:
+    """Our CPU of a run as the function's share of a processor takes it."""
+    processor = hops()["processor"]
+    share = min(1.0, wiring().memory_mb[run.function] / float(processor["full_vcpu_mb"]))
+    return run.cpu_ms / share / float(processor["vcpu_to_this_machine"])
+
+
+def duration_ms(run: Run, chance: random.Random | None = None, until: str | None = None) -> float:
+    """How long a run takes, or comes to the end of the last call of a kind; without chance, at the medians."""
+    calls = run.calls
+    if until in calls:
+        calls = calls[: len(calls) - calls[::-1].index(until)]
+    return cpu_ms(run) + math.fsum(call(name).one(chance) if chance else call(name).p50_ms for name in calls)
+
+
+def event_to_file(
+    runs: list[Run], cold_ms: dict[str, float], cold_share: float | None = None, *, index: bool = False
+) -> tuple[float, float]:
+    """p50 and p99, in seconds, from the CMS's request to the last PUT of the article's files, or of the index after them.
+
+    `runs` are those of one event: the webhook, the recording, the rewriting, and the rewriting of the index.
+    """
+    chance = random.Random(SEED)
+    share = hops()["cold"]["share"] if cold_share is None else cold_share
+    [webhook] = [run for run in runs if run.function == "ReceiveWebhook"]
+    [record] = [run for run in runs if run.function == "RecordArticle"]
+    rewrite, *rewrites_after = [run for run in runs if run.function == "RewriteSitemaps"]
+
+    def cold(run: Run) -> float:
+        if chance.random() >= share:
+            return 0.0
+        return hop("cold").one(chance) + cold_ms.get(run.function, COLD_UNMEASURED_MS)
+
+    def stream() -> float:
+        return hop("stream").one(chance) + wiring().stream_window_ms
+
+    times = []
+    for _ in range(RUNS):
+        took = hop("api").one(chance) + cold(webhook) + duration_ms(webhook, chance, "sqs.SendMessageBatch")
+        took += hop("queue").one(chance) + wiring().queue_window_ms + cold(record)
+        took += duration_ms(record, chance, "dynamodb.TransactWriteItems") + stream() + cold(rewrite)
+        took += duration_ms(rewrite, chance, None if index else "s3.PutObject")
+        for after in rewrites_after if index else ():
+            took += stream() + duration_ms(after, chance, "s3.PutObject")
+        times.append(took / 1_000)
+    percentiles = quantiles(times, n=100)
+    return percentiles[49], percentiles[98]
+
+
+def gb_seconds(runs: list[Run]) -> float:
+    """What Lambda bills of runs: their modelled duration times their memory."""
+    return math.fsum(duration_ms(run) / 1_000 * wiring().memory_mb[run.function] / 1_024 for run in runs)

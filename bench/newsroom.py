@@ -1,0 +1,89 @@
+"""A newsroom to measure with: its site, the articles it has published, and the requests of its CMS."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from stoppress_cli.gateway import Request
+from stoppress_cli.signing import standard
+
+HOST = "www.example.com"
+SECRET = "whsec_c3RvcHByZXNz"
+NOW = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
+WINDOW = timedelta(hours=48)
+SITE = {
+    "host": HOST,
+    "publication": "Example News",
+    "language": "en",
+    "timezone": "Europe/Paris",
+    "sources": {"cms": {"secret": "newsroom"}},
+}
+_SECTIONS = ("local", "politics", "economy", "culture", "sport", "science")
+_WORDS = tuple(
+    "harbour council market ferry bridge budget strike concert storm election hospital school railway river museum theatre"
+    " football airport police court fire housing tax energy water wages tourism farming festival library climate vaccine"
+    " factory startup bakery border treaty minister mayor verdict".split()
+)
+# Knuth's multiplicative hash: words that look drawn by chance and are the same in every run.
+_SPREAD = 2_654_435_761
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """An article by its number in the newsroom's life and the instant of its publication."""
+
+    number: int
+    published: datetime
+
+    @property
+    def id(self) -> str:
+        """Its id in the CMS."""
+        return str(self.number)
+
+    def words(self) -> list[str]:
+        """What it is about: four words."""
+        mixed = self.number * _SPREAD % 2**32
+        return [_WORDS[mixed // len(_WORDS) ** place % len(_WORDS)] for place in range(4)]
+
+    def url(self, slug: str = "") -> str:
+        """Its URL, as long as those of newspapers are; `slug` is that of another spelling."""
+        return f"https://{HOST}/{self.published:%Y/%m/%d}/{slug or 'the'}-{'-'.join(self.words())}-{self.number}"
+
+    def data(self, *, updated: datetime | None = None, **said: Any) -> dict[str, Any]:
+        """What the CMS says of it: a headline, a section, three keywords, an image."""
+        first, second, third, fourth = self.words()
+        return {
+            "id": self.id,
+            "url": self.url(),
+            "title": f"The {first} and the {second}: what the {third} means for the {fourth}, and why it matters",
+            "published_at": text(self.published),
+            "updated_at": text(updated or self.published),
+            "section": _SECTIONS[self.number % len(_SECTIONS)],
+            "keywords": [first, second, "region"],
+            "images": [{"url": f"https://img.example.com/{self.published:%Y/%m}/{self.number}-1200x675.jpg"}],
+        } | said
+
+    def delivery(self, kind: str, at: datetime, **said: Any) -> dict[str, Any]:
+        """The body of a webhook, of the type `article.<kind>`, sent at an instant."""
+        data = self.data(**said) if kind in ("published", "updated") else {"id": self.id}
+        return {"type": f"article.{kind}", "timestamp": text(at), "data": data}
+
+
+def request(delivery: dict[str, Any], at: datetime, message_id: str) -> Request:
+    """A signed request of the CMS."""
+    body = json.dumps(delivery, ensure_ascii=False).encode()
+    headers = {"content-type": "application/json"}
+    return Request("POST", f"/webhooks/{HOST}/cms", "", headers | standard(SECRET, headers, body, message_id, at), body)
+
+
+def spread(count: int, start: datetime, end: datetime) -> Iterator[datetime]:
+    """`count` whole seconds, evenly from `start` on, all before `end`."""
+    for number in range(count):
+        yield (start + (end - start) * number / count).replace(microsecond=0)
+
+
+def text(instant: datetime) -> str:
+    """An instant as the CMS writes it."""
+    return f"{instant:%Y-%m-%dT%H:%M:%SZ}"

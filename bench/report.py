@@ -1,0 +1,300 @@
+"""What was measured, told: tables on the terminal, results.json, the README's section and the picture."""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from bench import picture
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).with_name("results.json")
+PICTURE = ROOT / "docs/cost.svg"
+README = ROOT / "README.md"
+# Between these two lines of the README stands what `markdown` says of results.json.
+BEGIN, END = "<!-- measured: made by make bench from bench/results.json -->", "<!-- /measured -->"
+
+EVENTS = {
+    "new": "new article",
+    "edit_fresh": "edit, in the window",
+    "edit_old": "edit, older",
+    "slug_change": "slug change",
+    "removal": "removal",
+    "expiry": "expiry",
+}
+
+Results = dict[str, Any]
+Rows = list[Sequence[str]]
+
+
+def progress(text: str) -> None:
+    """A line for who waits."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def write(results: Results) -> None:
+    """Keep what was measured: results.json, the picture, the README's section."""
+    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PICTURE.write_text(picture.svg(results), encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
+    if section(text) is not None:
+        README.write_text(text.replace(str(section(text)), markdown(results)), encoding="utf-8")
+
+
+def section(readme: str) -> str | None:
+    """What the README says between its marks, with them; None where it has none."""
+    found = re.search(f"{re.escape(BEGIN)}.*{re.escape(END)}", readme, re.DOTALL)
+    return found[0] if found else None
+
+
+def markdown(results: Results) -> str:
+    """The README's section."""
+    parts = [_markdown_table(_cost_head(results), _cost(results)), _said(results)]
+    if results["burst"]:
+        parts.append(_markdown_table(_BURST_HEAD, _bursts(results)))
+    parts.append(_markdown_table(_RENDER_HEAD, _render(results)))
+    if results["cold_start"]:
+        parts.append(_markdown_table(_COLD_HEAD, _cold(results)))
+    if results["skipped"]:
+        parts.append("Skipped: " + "; ".join(f"{name} ({reason})" for name, reason in results["skipped"].items()) + ".")
+    return "\n\n".join([BEGIN, *parts, END])
+
+
+def show(results: Results) -> None:
+    """Print all of it."""
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(f"[bold]{_on(results)}[/]")
+    _print(console, "One event, by pages in the archive", _cost_all_head(results), _cost_all(results))
+    if worst := results["more"].get("worst"):
+        rows = [(EVENTS[event], *_figures(row)) for event, row in worst.items()]
+        _print(console, "The worst: shards full (2,000), a thousand in the window, a million pages", _EVENT_HEAD, rows)
+    _print(console, "What a million of them cost at list prices (bench/prices.toml)", _DOLLAR_HEAD, _dollars(results))
+    _print(
+        console,
+        "Which calls cost which units (a new article, the largest archive)",
+        _UNITS_HEAD,
+        _units(results, "new"),
+    )
+    _print(console, "Articles within one second", _BURST_HEAD, _bursts(results))
+    _print(console, "Rendering", _RENDER_HEAD, _render(results))
+    if tried := results["more"].get("tried"):
+        rows = [(row["what"], row["which"], f"{row['cpu_ms']:.1f} ms", f"{row['bytes']:,}") for row in tried]
+        _print(console, "Tried", ("what", "which", "CPU", "bytes"), rows)
+    if results["cold_start"]:
+        _print(console, "Cold starts", _COLD_HEAD, _cold(results))
+    steps = [
+        (run["function"], str(len(run["calls"])), f"{run['wall_ms']:.0f} ms", f"{run['cpu_ms']:.1f} ms")
+        for run in results["more"]["runs"]
+    ]
+    _print(
+        console,
+        "Event to file and index on this machine, doubles and all",
+        ("step", "calls", "took", "our own CPU"),
+        steps,
+    )
+    if compared := results["more"].get("dynamodb_local"):
+        rows = [
+            (event, call, f"{ours:g}", f"{theirs:g}")
+            for event, calls in compared.items()
+            for call, (ours, theirs) in calls.items()
+        ]
+        _print(
+            console,
+            "Units beside DynamoDB Local's (see bench/dynamodb_local.py)",
+            ("event", "call", "meter", "DynamoDB Local"),
+            rows,
+        )
+    console.print(_said(results).replace("**", ""), markup=False)
+    for name, reason in results["skipped"].items():
+        console.print(f"skipped: {name}: {reason}", markup=False)
+
+
+def _on(results: Results) -> str:
+    machine = results["machine"]
+    return (
+        f"Measured on {results['date'][:10]}: {machine['processor']}, {machine['cores']} cores, {machine['system']}, "
+        f"Python {results['versions']['python']}"
+    )
+
+
+# ── the parts ──
+
+_EVENT_HEAD = ("event", "write units", "read units", "PUT", "other S3", "moved", "CPU")
+_DOLLAR_HEAD = ("event", "DynamoDB", "S3", "SQS", "Lambda", "API, bus, secrets", "in all")
+_UNITS_HEAD = ("function", "call", "of", "read", "written")
+_BURST_HEAD = (
+    "at once",
+    "PUTs an article",
+    "write units",
+    "read units",
+    "our CPU",
+    "until the last is visible (modelled)",
+)
+_RENDER_HEAD = ("rendered by", "what", "CPU", "peak memory", "bytes")
+_COLD_HEAD = ("function", "cold start", "bare clients", "ratio", "layer not compiled")
+
+
+def _figures(row: dict[str, float]) -> tuple[str, ...]:
+    return (
+        f"{row['write_units']:g}", f"{row['read_units']:g}", f"{row['puts']}", f"{row['other_s3']}", _size(row["bytes"]), f"{row['cpu_ms']:.0f} ms",
+    )  # fmt: skip
+
+
+def _archives(results: Results) -> list[str]:
+    return list(results["cost"]["new"])
+
+
+def _cost_all_head(results: Results) -> tuple[str, ...]:
+    return ("event", "pages", *_EVENT_HEAD[1:])
+
+
+def _cost_all(results: Results) -> Rows:
+    return [
+        (EVENTS[event] if urls == _archives(results)[0] else "", f"{int(urls):,}", *_figures(row))
+        for event, by_archive in results["cost"].items()
+        for urls, row in by_archive.items()
+    ]
+
+
+def _cost_head(results: Results) -> tuple[str, ...]:
+    return ("event, at 1,000 → at 1,000,000 pages", *_EVENT_HEAD[1:], "a million of them")
+
+
+def _cost(results: Results) -> Rows:
+    small, large = "1000", _archives(results)[-1]
+    rows: Rows = []
+    for event, by_archive in results["cost"].items():
+        both = zip(_figures(by_archive[small]), _figures(by_archive[large]), strict=True)
+        dollars = results["more"]["cost"][event]["dollars_a_million"]["total"]
+        rows.append(
+            (EVENTS[event], *(one if one == other else f"{one} → {other}" for one, other in both), f"${dollars:.0f}")
+        )
+    return rows
+
+
+def _dollars(results: Results) -> Rows:
+    rows: Rows = []
+    for event, said in results["more"]["cost"].items():
+        of = said["dollars_a_million"]
+        rest = of["api"] + of["events"] + of["secrets"]
+        figures = (of["dynamodb"], of["s3"], of["sqs"], of["lambda"], rest, of["total"])
+        rows.append((EVENTS[event], *(f"${dollars:.2f}" for dollars in figures)))
+    return rows
+
+
+def _units(results: Results, event: str) -> Rows:
+    return [
+        (row["function"], row["call"], row["of"], f"{row['read']:g}", f"{row['written']:g}")
+        for row in results["more"]["cost"][event]["units_by_call"]
+    ]
+
+
+def _bursts(results: Results) -> Rows:
+    rows: Rows = []
+    for articles, row in results["burst"].items():
+        more = results["more"]["burst"][articles]
+        rows.append((f"{int(articles):,} articles", *_burst(row | more)))
+    if storm := results["more"].get("correction_storm"):
+        rows.append((f"{storm['edits']} corrections of one story", *_burst(storm)))
+    if feeds := results["more"].get("feeds_at_once"):
+        count = feeds["feeds"]
+        each = (
+            feeds["puts"] / count,
+            feeds["write_units"] / count,
+            feeds["read_units"] / count,
+            feeds["poll_cpu_ms"] / count,
+        )
+        rows.append(
+            (
+                f"{count} feeds with a new entry",
+                f"{each[0]:.3f}",
+                f"{each[1]:.1f}",
+                f"{each[2]:.1f}",
+                f"{each[3]:.1f} ms to poll",
+                "",
+            )
+        )
+    return rows
+
+
+def _burst(row: dict[str, float]) -> tuple[str, ...]:
+    return (
+        f"{row['puts_per_article']:.3f}", f"{row['write_units_per_article']:.1f}", f"{row['read_units_per_article']:.1f}",
+        f"{row['cpu_ms_per_article']:.1f} ms", f"{row['seconds']:.1f} s",
+    )  # fmt: skip
+
+
+def _render(results: Results) -> Rows:
+    by = {"Stoppress": results["render"]} | results["peers"]
+    return [
+        (name, case, f"{row['cpu_ms']:,.1f} ms", f"{row['peak_mib']:,.0f} MiB", f"{row['bytes']:,}")
+        for name, cases in by.items()
+        for case, row in cases.items()
+    ]
+
+
+def _cold(results: Results) -> Rows:
+    more = results["more"]["cold_start"]
+    return [
+        (
+            f"`{name}`",
+            f"{row['ms']:.0f} ms",
+            f"{more[name]['bare_ms']:.0f} ms",
+            f"{row['ratio']:.2f}",
+            f"{more[name]['not_compiled_ms']:.0f} ms",
+        )
+        for name, row in results["cold_start"].items()
+    ]
+
+
+def _said(results: Results) -> str:
+    """What fits into sentences."""
+    model, more = results["latency_model"], results["more"]
+    cold, index = more["latency_model"]["every_function_cold"], more["latency_model"]["to_the_index"]
+    handler = more["webhook"]["handler_per_second"]
+    said = [
+        f"{_on(results)}. Moved: bytes that S3 took and gave. CPU: our own and our libraries', without the doubles.",
+        "From the CMS's request to the file in S3, by a model of AWS whose assumptions stand in `bench/hops.toml`:",
+        f"**{model['p50_s']:.1f} s** at the median, **{model['p99_s']:.1f} s** at p99",
+        f"({index['p50_s']:.1f} s and {index['p99_s']:.1f} s to the index;",
+        f"{cold['p50_s']:.1f} s and {cold['p99_s']:.1f} s where every function starts cold).",
+        f"One core verifies, normalises and enqueues **{results['webhook']['per_second']:,.0f}** webhooks a second,",
+        f"{handler:,.0f} with log and metrics.",
+        f"A minute in which nothing happens takes {more['idle_minute']['read_units']:g} read units",
+        f"and {more['idle_minute']['write_units']:g} write units.",
+    ]
+    if feed := more.get("feed_of_a_hundred"):
+        said.append(f"A feed of a hundred entries, one of them new, is polled in {feed['poll_cpu_ms']:.0f} ms of CPU.")
+    if layer := more.get("cold_start", {}).get("layer"):
+        said.append(f"The layer has {layer['mib']:g} MiB, {layer['zip_mib']:g} MiB packed.")
+    return " ".join(said)
+
+
+def _size(count: float) -> str:
+    return f"{count / 1_000:,.0f} KB" if count >= 1_000 else f"{count:.0f} B"
+
+
+# ── how they look ──
+
+
+def _markdown_table(head: Sequence[str], rows: Rows) -> str:
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _print(console: Console, title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for number, heading in enumerate(head):
+        table.add_column(
+            heading, justify="left" if number == 0 or heading in ("call", "of", "what", "which") else "right"
+        )
+    for row in rows:
+        table.add_row(*(cell.replace("`", "") for cell in row))
+    console.print(table)

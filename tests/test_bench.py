@@ -1,0 +1,148 @@
+"""What `make bench` leaves behind: results that other tools read, and a README and a picture that say what they say."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench import model, picture, prices, report
+from bench.measuring import Measured, Run
+from bench.rendering import DJANGO, OURS, SITEMAP_JS
+
+RESULTS = json.loads(report.RESULTS.read_text(encoding="utf-8"))
+
+COST = {"write_units", "read_units", "puts", "other_s3", "bytes", "cpu_ms"}
+RENDERED = {"cpu_ms", "peak_mib", "bytes"}
+EVENTS = {"new", "edit_fresh", "edit_old", "slug_change", "removal", "expiry"}
+ARCHIVES = {"0", "1000", "10000", "50000", "200000", "1000000"}
+CASES = {"50k_plain", "50k_gzip", "50k_rich", "1k_news", "zlib6_alone"}
+
+
+def numbers(row: Mapping[str, Any], names: set[str]) -> bool:
+    """Whether a row has these names and no others, and a number under each."""
+    return row.keys() == names and all(isinstance(value, int | float) for value in row.values())
+
+
+def test_the_results_have_the_keys_that_other_tools_read() -> None:
+    known = {
+        "machine",
+        "versions",
+        "date",
+        "cost",
+        "burst",
+        "render",
+        "peers",
+        "cold_start",
+        "latency_model",
+        "webhook",
+    }
+
+    assert RESULTS.keys() == known | {"skipped", "more"}
+    assert RESULTS["cost"].keys() == EVENTS
+    for by_archive in RESULTS["cost"].values():
+        assert by_archive.keys() == ARCHIVES
+        assert all(numbers(row, COST) for row in by_archive.values())
+    assert RESULTS["burst"].keys() == {"1", "10", "100", "1000", "10000"}
+    assert all(
+        numbers(row, {"puts_per_article", "write_units_per_article", "seconds"}) for row in RESULTS["burst"].values()
+    )
+    assert RESULTS["render"].keys() >= CASES
+    rendered = [RESULTS["render"], *RESULTS["peers"].values()]
+    assert all(numbers(row, RENDERED) for cases in rendered for row in cases.values())
+    assert all(numbers(row, {"ms", "ratio"}) for row in RESULTS["cold_start"].values())
+    assert numbers(RESULTS["latency_model"], {"p50_s", "p99_s"})
+    assert numbers(RESULTS["webhook"], {"per_second"})
+
+
+def test_what_was_not_measured_is_said() -> None:
+    missing = {name for name in ("sitemap.js", "django", "xml-sitemap-writer") if name not in RESULTS["peers"]}
+    missing |= set() if RESULTS["cold_start"] else {"cold starts"}
+
+    assert missing <= {part for name in RESULTS["skipped"] for part in name.split(", ")}
+
+
+def test_the_readme_says_what_was_measured() -> None:
+    readme = report.README.read_text(encoding="utf-8")
+
+    assert report.section(readme) == report.markdown(RESULTS), "run .venv/bin/python -m bench --write"
+
+
+def test_the_picture_shows_what_was_measured() -> None:
+    assert report.PICTURE.read_text(encoding="utf-8") == picture.svg(RESULTS), "run .venv/bin/python -m bench --write"
+
+
+def test_peers_are_given_the_same_cases_as_we_are() -> None:
+    named = {case.removesuffix("_piped").removesuffix("_joined") for case in (*SITEMAP_JS, *DJANGO)}
+
+    assert named <= set(OURS)
+
+
+# ── the model ──
+
+# One event's runs: each calls what it calls, in that order, and takes no CPU.
+RUNS = [
+    Run("ReceiveWebhook", 0, ["sqs.SendMessageBatch"]),
+    Run("RecordArticle", 1, ["dynamodb.BatchGetItem", "dynamodb.TransactWriteItems", "dynamodb.BatchWriteItem"]),
+    Run("RewriteSitemaps", 2, ["s3.GetObject", "dynamodb.BatchGetItem", "s3.PutObject", "dynamodb.PutItem"]),
+    Run("RewriteSitemaps", 1, ["s3.GetObject", "s3.PutObject"]),
+]
+
+
+def test_the_model_waits_as_long_as_the_batch_windows_of_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = model.event_to_file(RUNS, {}, 0.0)
+    wiring = model.wiring()
+    assert (wiring.queue_window_ms, wiring.stream_window_ms) == (1_000, 1_000)
+    monkeypatch.setattr(model, "wiring", lambda: replace(wiring, queue_window_ms=0.0, stream_window_ms=0.0))
+
+    at_once = model.event_to_file(RUNS, {}, 0.0)
+
+    assert [long - short for long, short in zip(waiting, at_once, strict=True)] == pytest.approx([2.0, 2.0])
+
+
+def test_the_model_gives_the_same_numbers_each_time() -> None:
+    assert model.event_to_file(RUNS, {}) == model.event_to_file(RUNS, {})
+
+
+def test_a_cold_function_is_waited_for() -> None:
+    warm, cold = model.event_to_file(RUNS, {}, 0.0), model.event_to_file(RUNS, {"RecordArticle": 10_000.0}, 1.0)
+
+    assert cold[0] - warm[0] > 10
+
+
+def test_the_index_comes_after_the_file() -> None:
+    assert model.event_to_file(RUNS, {}, 0.0, index=True) > model.event_to_file(RUNS, {}, 0.0)
+
+
+def test_only_what_leads_to_the_last_call_of_a_kind_is_waited_for() -> None:
+    [rewrite] = [run for run in RUNS if "dynamodb.BatchGetItem" in run.calls and run.function == "RewriteSitemaps"]
+
+    all_of_it, to_the_put = model.duration_ms(rewrite), model.duration_ms(rewrite, until="s3.PutObject")
+
+    assert all_of_it - to_the_put == pytest.approx(model.call("dynamodb.PutItem").p50_ms)
+
+
+def test_our_cpu_takes_longer_in_a_function_with_less_memory() -> None:
+    # 512 and 1,024 of the 1,769 MB that a whole processor comes with.
+    assert model.cpu_ms(Run("RecordArticle", 1, cpu_ms=10)) == pytest.approx(10 * 1_769 / 512)
+    assert model.cpu_ms(Run("RewriteSitemaps", 1, cpu_ms=10)) == pytest.approx(10 * 1_769 / 1_024)
+
+
+# ── the prices ──
+
+
+def test_what_a_million_events_cost_is_what_their_parts_cost() -> None:
+    one = Measured(write_units=2, read_units=4, runs=[Run("RecordArticle", 1, ["dynamodb.GetItem"])])
+    one.calls.update({"s3.PutObject": 1, "s3.GetObject": 2, "sqs.SendMessageBatch": 1, "eventbridge.PutEvents": 1})
+    one.invocations.update({"ReceiveWebhook": 1, "RecordArticle": 1})
+    one.batches = 1
+
+    dollars = prices.million_events(one)
+
+    assert dollars["dynamodb"] == 2 * 0.625 + 4 * 0.125
+    assert dollars["s3"] == 5.0 + 2 * 0.4
+    assert dollars["sqs"] == pytest.approx(3 * 0.4)  # sent, received, deleted
+    assert dollars["lambda"] == pytest.approx(2 * 0.2 + 0.005 * 0.5 * 13.3334, abs=0.005)  # one call, 5 ms of 512 MB
+    assert dollars["api"] + dollars["events"] == 2.0
+    assert dollars["total"] == pytest.approx(sum(dollars.values()) - dollars["total"], abs=0.02)

@@ -1,6 +1,7 @@
 """The door to the files, in S3: `<host>/<file>`, written only while they are as they were read."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,12 +27,25 @@ class Overtaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as it stands in the bucket, when its bytes last changed, and the configuration it was made by."""
+    """A file as it stands in the bucket, when its bytes last changed, and the configuration it was made by.
+
+    What somebody else has put there is not `ours`: it has no such metadata, and perhaps other headers.
+    """
 
     body: bytes
     etag: str
     changed: datetime
     config_version: int
+    ours: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file as a listing of the bucket names it."""
+
+    file: str
+    etag: str
+    put_at: datetime
 
 
 def read(site: str, file: str) -> StoredFile | None:
@@ -43,8 +57,9 @@ def read(site: str, file: str) -> StoredFile | None:
             return None
         raise
     metadata = answer["Metadata"]
-    changed = parse(metadata["changed"]) if "changed" in metadata else answer["LastModified"]
-    return StoredFile(answer["Body"].read(), answer["ETag"], changed, int(metadata.get("config-version", 0)))
+    ours = "changed" in metadata
+    changed = parse(metadata["changed"]) if ours else answer["LastModified"]
+    return StoredFile(answer["Body"].read(), answer["ETag"], changed, int(metadata.get("config-version", 0)), ours)
 
 
 def write(
@@ -66,7 +81,14 @@ def write(
         raise _overtaken_or(error) from error
 
 
-def delete(site: str, file: str, stored: StoredFile) -> None:
+def listed(site: str) -> Iterator[Listed]:
+    """All that stands in a site's folder, in the order of the names."""
+    pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=_bucket(), Prefix=f"{site}/")
+    for row in (row for page in pages for row in page.get("Contents", [])):
+        yield Listed(row["Key"].removeprefix(f"{site}/"), row["ETag"], row["LastModified"])
+
+
+def delete(site: str, file: str, stored: StoredFile | Listed) -> None:
     """Take away a file that is as it was read. Raises Overtaken."""
     try:
         client("s3").delete_object(Bucket=_bucket(), Key=f"{site}/{file}", IfMatch=stored.etag)

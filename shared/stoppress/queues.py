@@ -27,17 +27,20 @@ class Rewrite:
     """A file to be written again by name, by the configuration of this version or a later one.
 
     `release` is set where a due record asked for it: its hour, before which nobody acts on it, whatever his own clock says.
+    `thorough`: a repair, which looks at the file's other forms even where the file itself is as it should be.
     """
 
     site: str
     file: str
     config_version: int = 0
     release: datetime | None = None
+    thorough: bool = False
 
     def message(self) -> str:
         """As it travels on the rewrites queue."""
         said: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
-        return json.dumps(said | ({"release": exact(self.release)} if self.release else {}))
+        said |= {"release": exact(self.release)} if self.release else {}
+        return json.dumps(said | ({"thorough": True} if self.thorough else {}))
 
 
 def read_rewrite(message: str) -> Rewrite:
@@ -45,7 +48,8 @@ def read_rewrite(message: str) -> Rewrite:
     try:
         said = json.loads(message)
         release = parse(said["release"]) if said.get("release") else None
-        return Rewrite(str(said["site"]), str(said["file"]), int(said.get("config_version", 0)), release)
+        version, thorough = int(said.get("config_version", 0)), said.get("thorough") is True
+        return Rewrite(str(said["site"]), str(said["file"]), version, release, thorough)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(
             f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}'

@@ -265,7 +265,7 @@ def _known(works: Sequence[_Work]) -> list[Known]:
     urls = [urls_of(work.event, own) for work, own in zip(works, articles, strict=True)]
     look_up(claim_key(work.site.host, url) for work, touched in zip(works, urls, strict=True) for url in touched)
     claims = [
-        {url: read_claim(item) for url in touched if (item := items.get(claim_key(work.site.host, url)))}
+        {url: read_claim(item, url) for url in touched if (item := items.get(claim_key(work.site.host, url)))}
         for work, touched in zip(works, urls, strict=True)
     ]
     late = [own if own and is_late(work.event, own) else None for work, own in zip(works, articles, strict=True)]

@@ -127,10 +127,10 @@ def claim_item(claim: Claim) -> Item:
     return {"pk": pk, "sk": sk, "url": claim.url, "owner": claim.owner, "live": claim.live, "at": claim.at}
 
 
-def read_claim(item: Mapping[str, Any]) -> Claim:
-    """Read a claim's item."""
+def read_claim(item: Mapping[str, Any], url: str) -> Claim:
+    """Read the item of the claim on a URL; one that was forgotten does not name it."""
     site = item["pk"].split("#")[1]
-    return Claim(site, item["url"], item["owner"], item["live"], item["at"], int(item["rev"]))
+    return Claim(site, url, item["owner"], item["live"], item["at"], int(item["rev"]))
 
 
 def general_item(site: str, file: str, entry: GeneralEntry) -> Item:

@@ -114,7 +114,9 @@ def rewrite_all(works: Iterable[Rewrite], now: datetime) -> list[Result]:
         same = wanted[site, file]
         releases = sorted({work.release for work in same if work.release})
         thorough = any(one.thorough for one in same)
-        work = Rewrite(site, file, max(one.config_version for one in same), releases[-1] if releases else None, thorough)
+        work = Rewrite(
+            site, file, max(one.config_version for one in same), releases[-1] if releases else None, thorough
+        )
         try:
             results.append(rewrite(work, now))
             for release in releases[:-1]:

@@ -86,10 +86,10 @@ def get_many(keys: Iterable[tuple[str, str]], *, consistent: bool = True) -> dic
     raise TimeoutError(f"DynamoDB left {len(wanted)} keys unread, {_UNPROCESSED_ATTEMPTS_MAX} attempts long")
 
 
-def query(pk: str, *, below: str | None = None, prefix: str | None = None) -> Iterator[Item]:
+def query(pk: str, *, below: str | None = None, prefix: str | None = None, consistent: bool = True) -> Iterator[Item]:
     """All items of a partition as they are now, in the order of their sort keys.
 
-    `below`: only those before it; `prefix`: only those that begin with it.
+    `below`: only those before it; `prefix`: only those that begin with it. Not consistent: as `get_many`.
     """
     condition, values = "pk = :pk", {":pk": _serialize(pk)}
     if below is not None:
@@ -100,7 +100,10 @@ def query(pk: str, *, below: str | None = None, prefix: str | None = None) -> It
         _table()
         .get_paginator("query")
         .paginate(
-            TableName=_name(), KeyConditionExpression=condition, ExpressionAttributeValues=values, ConsistentRead=True
+            TableName=_name(),
+            KeyConditionExpression=condition,
+            ExpressionAttributeValues=values,
+            ConsistentRead=consistent,
         )
     )
     return (_read(item) for page in pages for item in page["Items"])

@@ -51,7 +51,7 @@ class Listed:
 def read(site: str, file: str) -> StoredFile | None:
     """A site's file, or None where there is none."""
     try:
-        answer = client("s3").get_object(Bucket=_bucket(), Key=f"{site}/{file}")
+        answer = client("s3").get_object(Bucket=bucket_name(), Key=f"{site}/{file}")
     except ClientError as error:
         if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
             return None
@@ -69,7 +69,7 @@ def write(
     condition: dict[str, Any] = {"IfMatch": replaces.etag} if replaces else {"IfNoneMatch": "*"}
     try:
         client("s3").put_object(
-            Bucket=_bucket(),
+            Bucket=bucket_name(),
             Key=f"{site}/{file}",
             Body=body,
             ContentType=content_type(file),
@@ -83,7 +83,7 @@ def write(
 
 def listed(site: str) -> Iterator[Listed]:
     """All that stands in a site's folder, in the order of the names."""
-    pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=_bucket(), Prefix=f"{site}/")
+    pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket_name(), Prefix=f"{site}/")
     for row in (row for page in pages for row in page.get("Contents", [])):
         yield Listed(row["Key"].removeprefix(f"{site}/"), row["ETag"], row["LastModified"])
 
@@ -91,7 +91,7 @@ def listed(site: str) -> Iterator[Listed]:
 def delete(site: str, file: str, stored: StoredFile | Listed) -> None:
     """Take away a file that is as it was read. Raises Overtaken."""
     try:
-        client("s3").delete_object(Bucket=_bucket(), Key=f"{site}/{file}", IfMatch=stored.etag)
+        client("s3").delete_object(Bucket=bucket_name(), Key=f"{site}/{file}", IfMatch=stored.etag)
     except ClientError as error:
         raise _overtaken_or(error) from error
 
@@ -100,5 +100,5 @@ def _overtaken_or(error: ClientError) -> Exception:
     return Overtaken(str(error)) if error.response["Error"]["Code"] in _OVERTAKEN else error
 
 
-def _bucket() -> str:
+def bucket_name() -> str:
     return os.environ["BUCKET_NAME"]

@@ -66,6 +66,11 @@ def send_rewrites(rewrites: Sequence[Rewrite], delay_seconds: int = 0) -> None:
     _send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)
 
 
+def send_again(queue_url: str, messages: Sequence[str]) -> None:
+    """Messages as they were, to the queue that they were on. Raises SendError where one was not taken."""
+    _send(queue_url, messages, delay_seconds=0)
+
+
 def retry_rewrite_later(receipt_handle: str, receive_count: int) -> None:
     """Have a file that failed come back after a time that doubles with each attempt, not when its visibility ends."""
     delay_seconds = min(RETRY_DELAY_MAX_SECONDS, 10 * 2 ** min(receive_count - 1, 10))

@@ -1,4 +1,4 @@
-"""The operator's commands: `stoppress quarantine`, `redrive`, `rebuild`, `reconcile`, `forget`. What they need is imported when they run."""
+"""The operator's commands: `stoppress quarantine`, `redrive`, `rebuild`, `reconcile`, `restore`, `forget`. What they need is imported when they run."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -132,6 +132,20 @@ def reconcile(
     raise typer.Exit(reconcile(Target(stack, local, template), site, dry_run=dry_run, as_json=as_json, wait=wait))
 
 
+def restore(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Table that point-in-time recovery has made.")],
+    stack: _Stack = None, local: _Endpoint = _LOCAL, template: _Template = None, dry_run: _DryRun = False, yes: _Yes = False,
+) -> None:  # fmt: skip
+    """Make the stack's table what another one is: every item is copied, what the other does not have is taken out.
+
+    Stop the functions first and rebuild the files afterwards, as docs/operating.md says. Exit code 0: done; 1: you said no;
+    2: nobody could be asked.
+    """
+    from stoppress_cli.operator_commands import Target, restore
+
+    raise typer.Exit(restore(Target(stack, local, template), table, dry_run=dry_run, yes=yes))
+
+
 def forget(
     target: Annotated[str, typer.Argument(metavar="URL|ID", help="The page, or the article's id in its source.")],
     site: _Site = None, stack: _Stack = None, local: _Endpoint = _LOCAL, template: _Template = None,
@@ -149,5 +163,5 @@ def forget(
 def add_to(app: typer.Typer) -> None:
     """Gives an app these commands."""
     app.add_typer(quarantine, name="quarantine")
-    for command in (redrive, rebuild, reconcile, forget):
+    for command in (redrive, rebuild, reconcile, restore, forget):
         app.command()(command)

@@ -12,7 +12,7 @@ from typing import TypeVar
 import typer
 
 from stoppress import reconciling
-from stoppress_cli import forgetting, quarantine, rebuilding, redriving
+from stoppress_cli import forgetting, quarantine, rebuilding, redriving, restoring
 from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, asked, console, errors
 from stoppress_cli.quarantine import Kept
 
@@ -231,6 +231,23 @@ def _look(host: str | None, *, dry_run: bool, wait: bool) -> list[tuple[str, rec
         return reports
     time.sleep(reconciling.LOOKS_APART.total_seconds() + 1)
     return reports + [(site.host, reconciling.reconcile(site, datetime.now(UTC))) for site in chosen]
+
+
+def restore(target: Target, name: str, *, dry_run: bool, yes: bool) -> int:
+    """Copies a table into the stack's. Returns the exit code."""
+    counted = target.asked(lambda: restoring.differences(name))
+    if counted is None:
+        return UNREADABLE
+    _say(f"{name} has {counted.there:,} items; {counted.extra:,} items of the stack's table are not among them")
+    if dry_run:
+        return WELL
+    if not yes and not typer.confirm("Make the stack's table what that one is?"):
+        return DIFFERENT
+    done = target.asked(lambda: restoring.restore(name))
+    if done is None:
+        return UNREADABLE
+    _say(f"{done.there:,} items copied, {done.extra:,} taken out; now start the functions and run stoppress rebuild")
+    return WELL
 
 
 # ── forgetting ──

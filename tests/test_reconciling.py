@@ -140,6 +140,24 @@ def test_places_are_not_recounted_while_somebody_reserves_them(stack: Stack) -> 
     assert entries()[0] == 2
 
 
+def test_a_place_that_is_reserved_while_the_count_is_written_stays_counted(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = (f"places#{HOST}", "news")
+    change(*key, files=[[7, 7000]])
+    look(stack)
+    later(stack, 3)
+    written = table.put
+
+    def overtaken(item: Any, rev: int | None) -> None:
+        change(*key, files=[[8, 8000]], rev=(rev or 0) + 1)
+        written(item, rev)
+
+    monkeypatch.setattr(table, "put", overtaken)
+    assert kinds(look(stack))[1] == ["miscounted"]
+    assert read_series("news", table.get(*key)).files[0].entries == 8
+
+
 def test_an_entry_stays_where_its_article_was_written_after_the_look(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ SHARD, NEWS = f"{HOST}/sitemap-2026-11.xml", f"{HOST}/sitemap-news.xml"
 WINDOW = timedelta(hours=48)
 SITES = f"/stoppress/{STACK_NAME}/sites/"
 
-WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED = sorted(
+WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT = sorted(
     path.name for path in EVENTS.glob("[0-9]*.json")
 )
 

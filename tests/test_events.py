@@ -1,7 +1,7 @@
 """The payloads in events/: each is fed to its function in the stack of the template, at its instant, and does what it says.
 
 They are in the order of the flow: 1 and 2 bring articles in, 3 records them, 4 and 5 write files, 6 and 7 are the clock and the
-configuration, 8 is what Stoppress announces; put-events.json is for `aws events put-events --entries file://…`. The webhook is
+configuration, 8 is what Stoppress announces, 9 is the night; put-events.json is for `aws events put-events --entries file://…`. The webhook is
 signed with the secret `whsec_c3RvcHByZXNz`.
 """
 
@@ -33,6 +33,7 @@ from tests.event_files import (
     EVENTS,
     HOST,
     NEWS,
+    NIGHT,
     POLL,
     RECORD,
     REWRITES,
@@ -173,7 +174,7 @@ def test_a_schedule_polls_the_feeds_that_are_due(stack: Stack) -> None:
     assert len(items(stack)["feed"]) == 1
 
 
-@pytest.mark.parametrize(("name", "logical"), [(POLL, "PollFeeds"), (ROLL, "RollWindow")])
+@pytest.mark.parametrize(("name", "logical"), [(POLL, "PollFeeds"), (ROLL, "RollWindow"), (NIGHT, "ReconcileSites")])
 def test_a_schedule_has_the_shape_that_the_scheduler_gives(stack: Stack, name: str, logical: str) -> None:
     arn = stack.functions[logical].arn
     (schedule,) = [one for one in stack.sources.schedules if one.target == arn]
@@ -334,6 +335,20 @@ def test_a_changed_parameter_passes_the_rule_of_the_template(stack: Stack) -> No
     elsewhere = event["detail"] | {"name": "/stoppress/another-stack/sites/www.example.com"}
     assert not rule.pattern.matches(event | {"detail": elsewhere})
     assert not rule.pattern.matches(event | {"detail": event["detail"] | {"operation": "Delete"}})
+
+
+# ── 9: the night ──
+
+
+def test_a_file_that_is_missing_at_two_looks_of_the_night_is_named_to_the_rewrites_queue(stack: Stack) -> None:
+    at = parse(read(NIGHT)["time"])
+    fed(stack, NIGHT, at)
+    assert on_queue(stack, "RewritesQueue") == []
+    fed(stack, NIGHT, at + timedelta(minutes=30))
+    named = [read_rewrite(body) for body in on_queue(stack, "RewritesQueue")]
+
+    assert [(work.file, work.thorough) for work in named] == [("sitemap-news.xml", True), ("sitemap.xml", True)]
+    assert (stack.metrics["ObjectsMissing"], stack.metrics["DriftFound"]) == (2, 2)
 
 
 # ── all of them, one after the other ──

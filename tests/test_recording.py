@@ -93,7 +93,7 @@ def test_an_article_its_claim_and_its_two_entries_are_written_at_once(behind: Do
 
     assert article().state == "listed"
     assert (locs(SHARD), locs(NEWS)) == ([page("flood")], [page("flood")])
-    claim = read_claim(behind.item(*claim_key(HOST, page("flood"))))
+    claim = read_claim(behind.item(*claim_key(HOST, page("flood"))), page("flood"))
     assert (claim.owner, claim.live) == ("cms#1042", True)
     assert used("2026-11")[0].entries == used("news")[0].entries == 1
 
@@ -551,7 +551,7 @@ def test_a_takeover_changes_both_articles_and_the_claim_at_once(behind: Doors) -
     assert article("feed#guid-7").state == "displaced"
     assert article().shard == before.shard
     assert article().first_published == MORNING - HOUR
-    assert read_claim(behind.item(*claim_key(HOST, page("flood")))).owner == "cms#1042"
+    assert read_claim(behind.item(*claim_key(HOST, page("flood"))), page("flood")).owner == "cms#1042"
     assert (locs(SHARD), locs(NEWS)) == ([page("flood")], [page("flood")])
     assert used("news")[0].entries == 1
 

@@ -229,7 +229,9 @@ def test_everything_else_comes_back_too() -> None:
         assert found
         return found
 
-    assert read_claim(kept(claim_item(claim))) == Claim(HOST, page("a"), "cms#1", live=True, at=claim.at, rev=1)
+    assert read_claim(kept(claim_item(claim)), page("a")) == Claim(
+        HOST, page("a"), "cms#1", live=True, at=claim.at, rev=1
+    )
     assert read_general(kept(general_item(HOST, "sitemap-2026-11.xml", GeneralEntry(page("a"))))) == GeneralEntry(
         page("a")
     )

@@ -1,9 +1,11 @@
-"""The command line: `stoppress play`, `up`, `demo`, `explain`, `robots`, `check`. What a command needs is imported when it runs."""
+"""The command line: `stoppress play`, `up`, `demo`, `explain`, `robots`, `check`, and the operator's commands. What a command needs is imported when it runs."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from stoppress_cli import operator_app
 
 app = typer.Typer(
     help="Keeps a newsroom's sitemaps. The commands here run the whole stack of template.yaml on this machine.",
@@ -143,6 +145,9 @@ def check(
 
     code = check_target(target, base_url, now, as_json=as_json, each_max=each_max, errors_only=errors_only)
     raise typer.Exit(code)
+
+
+operator_app.add_to(app)
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ DEFAULT_BUS = "default"
 RETRY_DELAYS = (timedelta(minutes=1), timedelta(minutes=2))
 
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
+_DAILY = re.compile(r"cron\((\d+(?:,\d+)*) (\d+) \* \* \? \*\)")
 _SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400}
 _TARGET = {"Arn", "DeadLetterConfig", "Id", "Input", "RetryPolicy", "RoleArn"}
 
@@ -40,22 +41,40 @@ class Rule:
 
 @dataclass
 class Schedule:
-    """Something that fires at a rate. It fires on whole periods of the clock; `fired` counts the last one seen."""
+    """Something that fires at a rate, on whole periods of the clock, or each day at some minutes of an hour (UTC).
+
+    `fired` counts the last time seen. `minutes` are those of the day; without them it goes by its period.
+    """
 
     name: str
     period_s: int
     target: str
     payload: Callable[[datetime], Json]
+    minutes: tuple[int, ...] = ()
     fired: int | None = None
 
     def due(self, now: datetime) -> bool:
-        """Whether a whole period has begun since it fired last; what never fired is due."""
-        return self.fired is None or int(now.timestamp()) // self.period_s > self.fired
+        """Whether it has a time to fire since the last one seen. At first a rate is due; a daily one waits for its minute."""
+        if self.fired is None and self.minutes:
+            self.fired = self._count(now - timedelta(minutes=1))
+        return self.fired is None or self._count(now) > self.fired
+
+    @property
+    def frequent(self) -> bool:
+        """Whether it fires each minute."""
+        return not self.minutes and self.period_s <= _SECONDS["minute"]
 
     def fire(self, now: datetime) -> Json:
-        """The event to invoke the target with; this period is done."""
-        self.fired = int(now.timestamp()) // self.period_s
+        """The event to invoke the target with; this time is done."""
+        self.fired = self._count(now)
         return self.payload(now)
+
+    def _count(self, now: datetime) -> int:
+        """How often it has had a time to fire since 1970."""
+        if not self.minutes:
+            return int(now.timestamp()) // self.period_s
+        day, second = divmod(int(now.timestamp()), _SECONDS["day"])
+        return day * len(self.minutes) + sum(minute * 60 <= second for minute in self.minutes)
 
 
 def rule(resource: Resource) -> Rule | Schedule:
@@ -86,9 +105,11 @@ def schedule(resource: Resource) -> Schedule:
 
 def _schedule(resource: Resource, target: tuple[str, str | None], source: str, detail: Any) -> Schedule:
     expression = resource.properties["ScheduleExpression"]
-    rate = _RATE.fullmatch(expression)
-    if rate is None:
-        raise TemplateError(f"{resource.logical}: the local stack knows rate(…) only, not {expression}")
+    rate, daily = _RATE.fullmatch(expression), _DAILY.fullmatch(expression)
+    if rate is None and daily is None:
+        raise TemplateError(
+            f"{resource.logical}: the local stack knows rate(…) and daily cron(<minutes> <hour> * * ? *), not {expression}"
+        )
     arn, constant = target
 
     def payload(now: datetime) -> Json:
@@ -97,6 +118,10 @@ def _schedule(resource: Resource, target: tuple[str, str | None], source: str, d
             return fixed
         return envelope("Scheduled Event", source, detail, now, [resource.arn])
 
+    if daily is not None:
+        minutes = tuple(int(daily[2]) * 60 + int(minute) for minute in daily[1].split(","))
+        return Schedule(resource.logical, _SECONDS["day"], arn, payload, minutes)
+    assert rate is not None
     return Schedule(resource.logical, int(rate[1]) * _SECONDS[rate[2]], arn, payload)
 
 

@@ -165,7 +165,7 @@ def explain_page(url: str, site: str | None, stack: str | None, endpoint: str, t
     """Prints a page's story. Returns the exit code."""
     from stoppress_cli import explaining
 
-    facts = _asked(lambda: explaining.gather(url, site), stack, endpoint, template)
+    facts = asked(lambda: explaining.gather(url, site), stack, endpoint, template)
     if facts is None:
         return UNREADABLE
     for line in explaining.explain(facts, datetime.now(UTC)):
@@ -177,16 +177,18 @@ def print_robots(host: str, stack: str | None, endpoint: str, template: Path | N
     """Prints the lines of a site's robots.txt. Returns the exit code."""
     from stoppress_cli import explaining
 
-    lines = _asked(lambda: explaining.robots(host), stack, endpoint, template)
+    lines = asked(lambda: explaining.robots(host), stack, endpoint, template)
     for line in lines or []:
         console.print(line, markup=False)
     return WELL if lines else UNREADABLE
 
 
-def _asked(question: Callable[[], T], stack: str | None, endpoint: str, template: Path | None) -> T | None:
+def asked(question: Callable[[], T], stack: str | None, endpoint: str, template: Path | None) -> T | None:
     """What a stack answers; None, and the reason printed, where it cannot be asked."""
+    from stoppress.queues import SendError
     from stoppress.site import BadConfiguration
     from stoppress.sites import UnknownSite
+    from stoppress.table import Conflict
     from stoppress_cli.operating import NoStack, looked_at
 
     try:
@@ -197,6 +199,15 @@ def _asked(question: Callable[[], T], stack: str | None, endpoint: str, template
             f"stoppress: nobody answers at {endpoint}; start `stoppress up`, or name a deployed stack with --stack",
             markup=False,
         )
-    except (ValueError, UnknownSite, BadConfiguration, NoStack, ClientError, BotoCoreError) as error:
+    except (
+        ValueError,
+        UnknownSite,
+        BadConfiguration,
+        NoStack,
+        SendError,
+        Conflict,
+        ClientError,
+        BotoCoreError,
+    ) as error:
         errors.print(f"stoppress: {error}", markup=False)
     return None

@@ -57,7 +57,7 @@ def gather(url: str, host: str | None) -> Facts:
         site = sites.load_usable(host or host_of(url))
     url = on_site(url, site.host)
     item = table.get(*claim_key(site.host, url))
-    claim = read_claim(item) if item else None
+    claim = read_claim(item, url) if item else None
     story = tuple(table.query(f"story#{site.host}#{key_of(url)}"))
     names = dict.fromkeys([claim.owner] if claim else [])
     names |= dict.fromkeys("#".join(line["sk"].split("#")[1:-1]) for line in story)

@@ -166,7 +166,7 @@ class Function:
         if self._module is None:
             if not self._path.is_file():
                 raise TemplateError(f"{self.logical}: there is no {self._path}, which the template names as its code")
-            # Five modules are called app: each gets a name of its own.
+            # All modules are called app: each gets a name of its own.
             name = f"stoppress_function_{self.folder.name}_{next(_loaded)}"
             spec = importlib.util.spec_from_file_location(name, self._path)
             assert spec is not None

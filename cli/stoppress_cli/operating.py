@@ -1,5 +1,6 @@
 """What a command looks at: the stack that runs on this machine, or one that is deployed."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,14 @@ from stoppress_cli.template import REGION, load
 
 # The variable by which the doors find a thing, and the output of a deployed stack that names it.
 _OUTPUTS = {"TABLE_NAME": "TableName", "BUCKET_NAME": "BucketName", "SITES_PATH": "SitesPath"}
+# The queues, which only some commands ask for: by their variable the output, and what it is called in the template.
+_QUEUES = {
+    "ARTICLES_QUEUE_URL": ("ArticlesQueueUrl", "ArticlesQueue"),
+    "REWRITES_QUEUE_URL": ("RewritesQueueUrl", "RewritesQueue"),
+    "ARTICLES_DEAD_LETTERS_URL": ("ArticlesDeadLettersUrl", "ArticlesDeadLetters"),
+    "REWRITES_DEAD_LETTERS_URL": ("RewritesDeadLettersUrl", "RewritesDeadLetters"),
+    "FAILURES_URL": ("FailuresUrl", "Failures"),
+}
 # moto takes any credentials; it wants some.
 _ANYBODY = {
     "AWS_ACCESS_KEY_ID": "local",
@@ -30,9 +39,12 @@ class NoStack(LookupError):
 @contextmanager
 def local(template: Path, endpoint: str) -> Iterator[None]:
     """The doors lead to the stack that `stoppress up` or `make demo` serves at this endpoint."""
-    made = [one for one in resources.resolve(load(template)) if one.type == "AWS::Lambda::Function"]
+    resolved = resources.resolve(load(template))
+    queues = {one.logical: one.ref for one in resolved if one.type == "AWS::SQS::Queue"}
+    made = [one for one in resolved if one.type == "AWS::Lambda::Function"]
     variables = {name: value for one in made for name, value in one.properties["Environment"]["Variables"].items()}
     named = {name: str(variables[name]) for name in _OUTPUTS}
+    named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}
     with _doors(named | _ANYBODY | {"AWS_ENDPOINT_URL": endpoint}):
         yield
 
@@ -47,8 +59,18 @@ def deployed(stack: str) -> Iterator[None]:
     outputs = {one["OutputKey"]: one["OutputValue"] for one in described.get("Outputs", [])}
     if missing := sorted(set(_OUTPUTS.values()) - outputs.keys()):
         raise NoStack(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")
-    with _doors({name: outputs[output] for name, output in _OUTPUTS.items()}):
+    named = {name: outputs[output] for name, output in _OUTPUTS.items()}
+    named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
+    with _doors(named):
         yield
+
+
+def queue_url(variable: str) -> str:
+    """The URL of a queue of the stack that is looked at. Raises NoStack where an older version deployed it."""
+    url = os.environ.get(variable)
+    if url is None:
+        raise NoStack(f"the stack has no output {_QUEUES[variable][0]}: an older version deployed it, deploy it again")
+    return url
 
 
 @contextmanager

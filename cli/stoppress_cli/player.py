@@ -11,17 +11,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.site import BadConfiguration, read_site
 from stoppress_cli import expecting, files, signing
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.gateway import Answer, Request
-from stoppress_cli.scenario import EventStep, FeedStep, Line, PostStep, ScenarioError, SecretStep, SiteStep
+from stoppress_cli.scenario import Damage, EventStep, FeedStep, Line, PostStep, ScenarioError, SecretStep, SiteStep
 from stoppress_cli.stack import Stack
 from stoppress_cli.wire import Fault
 
 MINUTE = timedelta(minutes=1)
+_serialize = TypeSerializer().serialize
 
 
 @dataclass
@@ -47,7 +49,7 @@ class Player:
         self._feeds, self._path, self._out, self._say = feeds, path, out, say
         self._steps: dict[str, Callable[[Line], str]] = {
             "site": self._site, "secret": self._secret, "post": self._post, "event": self._event, "feed": self._feed,
-            "save": self._save, "expect": self._expect, "fault": self._fault,
+            "save": self._save, "expect": self._expect, "fault": self._fault, "damage": self._damage,
         }  # fmt: skip
 
     def play(self, lines: list[Line]) -> Report:
@@ -197,6 +199,26 @@ class Player:
         fault = Fault(**line.step.fault.model_dump())
         self.stack.wire.faults.append(fault)
         return f"the next {fault.times} {fault.service}.{fault.operation} fail with {fault.error}"
+
+    def _damage(self, line: Line) -> str:
+        damage: Damage = line.step.damage
+        if damage.file is not None:
+            where = {"Bucket": self.stack.only("AWS::S3::Bucket").ref, "Key": damage.file}
+            if damage.body is None:
+                self.stack.client("s3").delete_object(**where)
+            else:
+                self.stack.client("s3").put_object(**where, Body=damage.body.encode())
+            return f"{damage.file} {'deleted' if damage.body is None else 'put by hand'}"
+        assert damage.item
+        client, name = self.stack.client("dynamodb"), self.stack.only("AWS::DynamoDB::Table").ref
+        key = dict(zip(("pk", "sk"), map(_serialize, damage.item), strict=True))
+        if damage.set is None:
+            client.delete_item(TableName=name, Key=key)
+        else:
+            item = client.get_item(TableName=name, Key=key).get("Item", key)
+            item |= {attribute: _serialize(value) for attribute, value in damage.set.items()}
+            client.put_item(TableName=name, Item=item)
+        return f"{' '.join(damage.item)} {'deleted' if damage.set is None else 'changed by hand'}"
 
     def _error(self, line: Line, text: str) -> ScenarioError:
         return ScenarioError(f"{self._path}:{line.number}: {line.kind}: {text}")

@@ -136,11 +136,32 @@ class FaultStep(_Step):
     fault: FaultSpec
 
 
-Step = SiteStep | SecretStep | PostStep | EventStep | FeedStep | SaveStep | ExpectStep | FaultStep
+class Damage(_Strict):
+    """What somebody's hand does to an object (`body` null: it is deleted) or to an item (`set` null likewise)."""
+
+    file: str | None = None
+    body: str | None = None
+    item: tuple[str, str] | None = None
+    set: Json | None = None
+
+    @model_validator(mode="after")
+    def _is_of_one_thing(self) -> "Damage":
+        if (self.file is None) == (self.item is None):
+            raise ValueError("damage is done to a `file` (<host>/<name>) or to an `item` ([pk, sk])")
+        return self
+
+
+class DamageStep(_Step):
+    """Does to an object or an item what no function would, so that reconciliation can be seen to mend it."""
+
+    damage: Damage
+
+
+Step = SiteStep | SecretStep | PostStep | EventStep | FeedStep | SaveStep | ExpectStep | FaultStep | DamageStep
 
 KINDS: dict[str, type[_Step]] = {
     "site": SiteStep, "secret": SecretStep, "post": PostStep, "event": EventStep, "feed": FeedStep, "save": SaveStep,
-    "expect": ExpectStep, "fault": FaultStep,
+    "expect": ExpectStep, "fault": FaultStep, "damage": DamageStep,
 }  # fmt: skip
 
 
@@ -149,7 +170,7 @@ class Line:
     """One step with its line number (from 1), its kind, and its instant."""
 
     number: int
-    kind: Literal["site", "secret", "post", "event", "feed", "save", "expect", "fault"]
+    kind: Literal["site", "secret", "post", "event", "feed", "save", "expect", "fault", "damage"]
     at: datetime
     step: Any
 

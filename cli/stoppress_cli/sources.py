@@ -164,10 +164,13 @@ class Sources:
                 mapping.deliver(self.invoke)
 
     def fire_due(self, *, every_schedule: bool = False) -> None:
-        """Invokes the functions of every schedule that has come due, once each however often it was missed."""
+        """Invokes the functions of every schedule that has come due, once each however often it was missed.
+
+        With `every_schedule` those of each minute fire though no whole minute has begun.
+        """
         now = datetime.now(UTC)
         for schedule in self.schedules:
-            if every_schedule or schedule.due(now):
+            if schedule.due(now) or (every_schedule and schedule.frequent):
                 self._target(schedule.target, schedule.fire(now), now)
 
     def _round(self) -> bool:

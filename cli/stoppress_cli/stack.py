@@ -110,7 +110,7 @@ class Stack:
     def advance(self, instant: datetime, *, every_schedule: bool = False) -> None:
         """Moves the clock to `instant`, lets what has become due fire once, and comes to rest.
 
-        With `every_schedule` they all fire, though no whole minute has begun: AWS counts their minutes from any second.
+        With `every_schedule` those of each minute fire, though no whole one has begun: AWS counts their minutes from any second.
         """
         self.clock.move(instant)
         self.come_due(every_schedule=every_schedule)

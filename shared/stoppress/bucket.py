@@ -1,6 +1,7 @@
 """The door to the files, in S3: `<host>/<file>`, written only while they are as they were read."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -28,7 +29,8 @@ class Overtaken(Exception):
 class StoredFile:
     """A file as it stands in the bucket, when its bytes last changed, and the configuration it was made by.
 
-    `renderer`: the form of its lines where a change can be folded into them, else 0.
+    `renderer`: the form of its lines where a change can be folded into them, else 0. What somebody else has put there is not
+    `ours`: it has no such metadata, and perhaps other headers.
     """
 
     body: bytes
@@ -36,20 +38,31 @@ class StoredFile:
     changed: datetime
     config_version: int
     renderer: int = 0
+    ours: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file as a listing of the bucket names it."""
+
+    file: str
+    etag: str
+    put_at: datetime
 
 
 def read(site: str, file: str) -> StoredFile | None:
     """A site's file, or None where there is none."""
     try:
-        answer = client("s3").get_object(Bucket=_bucket(), Key=f"{site}/{file}")
+        answer = client("s3").get_object(Bucket=bucket_name(), Key=f"{site}/{file}")
     except ClientError as error:
         if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
             return None
         raise
     metadata = answer["Metadata"]
-    changed = parse(metadata["changed"]) if "changed" in metadata else answer["LastModified"]
+    ours = "changed" in metadata
+    changed = parse(metadata["changed"]) if ours else answer["LastModified"]
     version, renderer = (int(metadata.get(name, 0)) for name in ("config-version", "renderer"))
-    return StoredFile(answer["Body"].read(), answer["ETag"], changed, version, renderer)
+    return StoredFile(answer["Body"].read(), answer["ETag"], changed, version, renderer, ours)
 
 
 def write(
@@ -66,7 +79,7 @@ def write(
     condition: dict[str, Any] = {"IfMatch": replaces.etag} if replaces else {"IfNoneMatch": "*"}
     try:
         client("s3").put_object(
-            Bucket=_bucket(),
+            Bucket=bucket_name(),
             Key=f"{site}/{file}",
             Body=body,
             ContentType=content_type(file),
@@ -82,10 +95,17 @@ def write(
         raise _overtaken_or(error) from error
 
 
-def delete(site: str, file: str, stored: StoredFile) -> None:
+def listed(site: str) -> Iterator[Listed]:
+    """All that stands in a site's folder, in the order of the names."""
+    pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket_name(), Prefix=f"{site}/")
+    for row in (row for page in pages for row in page.get("Contents", [])):
+        yield Listed(row["Key"].removeprefix(f"{site}/"), row["ETag"], row["LastModified"])
+
+
+def delete(site: str, file: str, stored: StoredFile | Listed) -> None:
     """Take away a file that is as it was read. Raises Overtaken."""
     try:
-        client("s3").delete_object(Bucket=_bucket(), Key=f"{site}/{file}", IfMatch=stored.etag)
+        client("s3").delete_object(Bucket=bucket_name(), Key=f"{site}/{file}", IfMatch=stored.etag)
     except ClientError as error:
         raise _overtaken_or(error) from error
 
@@ -94,5 +114,5 @@ def _overtaken_or(error: ClientError) -> Exception:
     return Overtaken(str(error)) if error.response["Error"]["Code"] in _OVERTAKEN else error
 
 
-def _bucket() -> str:
+def bucket_name() -> str:
     return os.environ["BUCKET_NAME"]

@@ -25,7 +25,7 @@ from stoppress.instants import exact, whole
 from stoppress.places import Want
 from stoppress.rules import against
 from stoppress.site import Site
-from stoppress.state import Article, Claim, Decision, EntryKey, Known
+from stoppress.state import FORGOTTEN, Article, Claim, Decision, EntryKey, Known
 from stoppress.urls import host_of
 
 # A newsroom's clock may be ahead of ours by this much; what lies further in the future is held back.
@@ -65,6 +65,8 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     same = False
     if article:
         if order.is_before(article.order):
+            if article.reason == FORGOTTEN:
+                return Decision(outcome="late", reason=FORGOTTEN)
             reason = f"older than what is known: {order.version} before {article.order.version}"
             return _first_dated(event, known, site, now) or Decision(outcome="late", reason=reason)
         same = (order.version, order.sequence, digest) == (

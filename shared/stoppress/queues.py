@@ -27,6 +27,7 @@ class Rewrite:
     """A file to be written again by name, by the configuration of this version or a later one.
 
     `release` is set where a due record asked for it: its hour, before which nobody acts on it, whatever his own clock says.
+    `thorough`: a repair, which looks at the file's other forms even where the file itself is as it should be.
     `entries` are sort key and URL of those that changed, where the table's stream has said so; None: make it from all. They
     do not travel: who is told by a queue cannot know what else has changed.
     """
@@ -35,12 +36,14 @@ class Rewrite:
     file: str
     config_version: int = 0
     release: datetime | None = None
+    thorough: bool = False
     entries: frozenset[tuple[str, str]] | None = None
 
     def message(self) -> str:
         """As it travels on the rewrites queue."""
         said: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
-        return json.dumps(said | ({"release": exact(self.release)} if self.release else {}))
+        said |= {"release": exact(self.release)} if self.release else {}
+        return json.dumps(said | ({"thorough": True} if self.thorough else {}))
 
 
 def read_rewrite(message: str) -> Rewrite:
@@ -48,7 +51,8 @@ def read_rewrite(message: str) -> Rewrite:
     try:
         said = json.loads(message)
         release = parse(said["release"]) if said.get("release") else None
-        return Rewrite(str(said["site"]), str(said["file"]), int(said.get("config_version", 0)), release)
+        version, thorough = int(said.get("config_version", 0)), said.get("thorough") is True
+        return Rewrite(str(said["site"]), str(said["file"]), version, release, thorough)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(
             f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}'
@@ -63,6 +67,11 @@ def send_articles(events: Sequence[ArticleEvent]) -> None:
 def send_rewrites(rewrites: Sequence[Rewrite], delay_seconds: int = 0) -> None:
     """Files to the rewrites queue. Raises SendError where one was not taken."""
     _send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)
+
+
+def send_again(queue_url: str, messages: Sequence[str]) -> None:
+    """Messages as they were, to the queue that they were on. Raises SendError where one was not taken."""
+    _send(queue_url, messages, delay_seconds=0)
 
 
 def retry_rewrite_later(receipt_handle: str, receive_count: int) -> None:

@@ -42,7 +42,7 @@ from stoppress.records import (
     story_item,
 )
 from stoppress.site import Site
-from stoppress.state import Article, Decision, EntryKey, Known
+from stoppress.state import FORGOTTEN, Article, Decision, EntryKey, Known
 from stoppress.table import Conflict, Delete, Put
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
@@ -91,7 +91,7 @@ class _Work:
     conflicts: int = 0
 
 
-class _Unusable(ValueError):
+class Unusable(ValueError):
     """A message that no later attempt could apply."""
 
     def __init__(self, site: str, reason: str) -> None:
@@ -105,9 +105,9 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
     waiting: list[_Work] = []
     for message in messages:
         try:
-            event, site = _read(message, now)
+            event, site = read(message, now)
             waiting.append(_Work(message, event, site))
-        except _Unusable as error:
+        except Unusable as error:
             outcomes[message.id] = _quarantine(message, error)
         except Exception as error:  # noqa: BLE001 - one message's fault must not keep its neighbours
             outcomes[message.id] = Outcome("failed", str(error), error=error)
@@ -129,13 +129,14 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
 
 def _tell(outcomes: Iterable[Outcome], now: datetime) -> None:
     """Keep what became of each page's events, for who asks why it is in or out. Repetitions are no news."""
-    told = {}
+    lines = {}
     for one in outcomes:
-        if one.event and one.outcome not in ("duplicate", "failed") and (url := one.about.get("url")):
+        told = one.outcome not in ("duplicate", "failed") and one.reason != FORGOTTEN
+        if one.event and told and (url := one.about.get("url")):
             item = story_item(one.event, url, one.outcome, one.reason, now)
-            told[item["pk"], item["sk"]] = item
+            lines[item["pk"], item["sk"]] = item
     with suppress(ClientError, BotoCoreError, TimeoutError):  # the log has it too, and the event itself is recorded
-        table.put_many(list(told.values()))
+        table.put_many(list(lines.values()))
 
 
 def _step_aside(conflicts: int) -> None:
@@ -147,31 +148,32 @@ def _step_aside(conflicts: int) -> None:
 # ── reading messages ──
 
 
-def _read(message: Message, now: datetime) -> tuple[ArticleEvent, Site]:
+def read(message: Message, now: datetime) -> tuple[ArticleEvent, Site]:
+    """The event of a message and its site. Raises Unusable, BadConfiguration, and what the doors raise."""
     try:
         document = json.loads(message.body)
     except (ValueError, RecursionError) as error:
-        raise _Unusable(UNKNOWN_SITE, f"the message is not JSON: {error}") from None
+        raise Unusable(UNKNOWN_SITE, f"the message is not JSON: {error}") from None
     envelope = document if isinstance(document, dict) else {}
     detail = envelope.get("detail")
     from_bus = "detail-type" in envelope
     host = (detail.get("site") if isinstance(detail, dict) else None) if from_bus else envelope.get("site")
     if not isinstance(host, str):
         where = "detail.site" if from_bus else "site"
-        raise _Unusable(UNKNOWN_SITE, f"{where}: is missing; give the host of the site")
+        raise Unusable(UNKNOWN_SITE, f"{where}: is missing; give the host of the site")
     try:
         site = sites.load_usable(host)
         if from_bus and envelope.get("source") not in site.sources:
             site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
     except sites.UnknownSite as error:
-        raise _Unusable(UNKNOWN_SITE, str(error)) from None
+        raise Unusable(UNKNOWN_SITE, str(error)) from None
     try:
         return read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site
     except (BadArticle, UnknownType, ValueError) as error:
-        raise _Unusable(host, str(error)) from None
+        raise Unusable(host, str(error)) from None
 
 
-def _quarantine(message: Message, error: _Unusable) -> Outcome:
+def _quarantine(message: Message, error: Unusable) -> Outcome:
     try:
         table.put_if(quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
     except Exception as failure:  # noqa: BLE001 - not even quarantine took it: it must come again
@@ -265,7 +267,7 @@ def _known(works: Sequence[_Work]) -> list[Known]:
     urls = [urls_of(work.event, own) for work, own in zip(works, articles, strict=True)]
     look_up(claim_key(work.site.host, url) for work, touched in zip(works, urls, strict=True) for url in touched)
     claims = [
-        {url: read_claim(item) for url in touched if (item := items.get(claim_key(work.site.host, url)))}
+        {url: read_claim(item, url) for url in touched if (item := items.get(claim_key(work.site.host, url)))}
         for work, touched in zip(works, urls, strict=True)
     ]
     late = [own if own and is_late(work.event, own) else None for work, own in zip(works, articles, strict=True)]

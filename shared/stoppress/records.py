@@ -139,10 +139,10 @@ def claim_item(claim: Claim) -> Item:
     return {"pk": pk, "sk": sk, "url": claim.url, "owner": claim.owner, "live": claim.live, "at": claim.at}
 
 
-def read_claim(item: Mapping[str, Any]) -> Claim:
-    """Read a claim's item."""
+def read_claim(item: Mapping[str, Any], url: str) -> Claim:
+    """Read the item of the claim on a URL; one that was forgotten does not name it."""
     site = item["pk"].split("#")[1]
-    return Claim(site, item["url"], item["owner"], item["live"], item["at"], int(item["rev"]))
+    return Claim(site, url, item["owner"], item["live"], item["at"], int(item["rev"]))
 
 
 def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
@@ -289,9 +289,19 @@ def due_item(site: str, release: datetime, name: str, message: str, *, queue: st
     return {"pk": f"due#{site}", "sk": due_sk(release, name), "queue": queue, "message": message}
 
 
-def quarantine_item(site: str, identity: str, reason: str, event: str, now: datetime) -> Item:
-    """What could not be applied, and why."""
+def quarantine_item(
+    site: str, identity: str, reason: str, event: str, now: datetime, *, kind: str = "event", **more: str
+) -> Item:
+    """What could not be applied, and why.
+
+    An `event` is a message of the articles queue as it came; of another `kind`, `more` says what is needed to read it again.
+    Of a text that is too long the beginning is kept, and `characters` says how long it was.
+    """
+    long = len(event) > QUARANTINED_CHARACTERS_MAX
     return {
+        **more,
+        **({} if kind == "event" else {"kind": kind}),
+        **({"characters": len(event)} if long else {}),
         "pk": f"quarantine#{site}",
         "sk": f"{exact(now)}#{identity}",
         "reason": reason,

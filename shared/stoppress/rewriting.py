@@ -122,9 +122,14 @@ def rewrite_all(works: Iterable[Rewrite], now: datetime) -> list[Result]:
         same = wanted[site, file]
         releases = sorted({work.release for work in same if work.release})
         named = [one.entries for one in same if one.entries is not None]
-        entries = frozenset().union(*named) if len(named) == len(same) else None
-        version = max(one.config_version for one in same)
-        work = Rewrite(site, file, version, releases[-1] if releases else None, entries)
+        work = Rewrite(
+            site,
+            file,
+            config_version=max(one.config_version for one in same),
+            release=releases[-1] if releases else None,
+            thorough=any(one.thorough for one in same),
+            entries=frozenset().union(*named) if len(named) == len(same) else None,
+        )
         try:
             results.append(rewrite(work, now))
             for release in releases[:-1]:
@@ -155,9 +160,10 @@ def rewrite(work: Rewrite, now: datetime) -> Result:
         stored = bucket.read(site.host, work.file)
         if stored and stored.config_version > site.version:
             site = sites.load_usable(work.site, at_least=stored.config_version)
-        rendered, forms = _fold(site, work, stored, now) or _render(site, work.file, now)
+        rendered, forms = _fold(site, work, stored, now) or render(site, work.file, now)
         try:
-            outcome = _commit(site, work.file, mark, stored, rendered, forms, max(now, work.release or now))
+            at = max(now, work.release or now)
+            outcome = _commit(site, work.file, mark, stored, rendered, forms, at, thorough=work.thorough)
         except Overtaken:
             continue
         if work.release:
@@ -202,7 +208,8 @@ def _can_fold(site: Site, file: str, stored: StoredFile) -> bool:
     return made_alike and not is_pages(file) and not (is_news(file) and site.outputs.atom)
 
 
-def _render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
+def render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
+    """A file as its partition, the configuration and the clock have it now. Raises FileTooLarge, and what the doors raise."""
     if file == ROBOTS_FILE:
         body = robots_txt(site, named_in_robots(site), site.robots) if site.robots is not None else b""
         return Rendered(body, len(body), None), dict
@@ -247,12 +254,14 @@ def _commit(
     rendered: Rendered,
     forms: Forms,
     now: datetime,
+    *,
+    thorough: bool = False,
 ) -> str:
     stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
     if not stays and (stored is None or file == ROBOTS_FILE or _is_over(stored, rendered, now)):
         return _retire(site, file, mark, stored)
     changed, written = stored.changed if stored else now, False
-    if stored is None or stored.body != rendered.body:
+    if stored is None or stored.body != rendered.body or not stored.ours:
         changed, written = _changed(stored, rendered, now), True
         _hold_to_the_rules(site, file, rendered, changed)
         bucket.write(
@@ -264,17 +273,13 @@ def _commit(
             config_version=site.version,
             renderer=RENDERER if rendered.by_line else 0,
         )
-    # An empty file that the configuration does not name any more has to be told of once, so that it goes after its day.
-    # A feed names the publication even when it has no entry.
-    named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
-    wanted = f"{site.outputs.model_dump_json()}{named}{'' if stays else ' leaving'}"
-    digest = hashlib.sha256(rendered.body + wanted.encode()).hexdigest()[:32]
+    digest = digest_of(site, file, rendered.body, stays=stays)
     settled = mark is not None and mark.digest == digest
     told = written or (file not in UNMARKED and not settled)
     # The index never records itself, so that its other forms are looked at whenever it has any.
     if file == INDEX_FILE and mark is None and forms():
         mark = _mark_of(site, file)
-    also = _write_forms(site, forms(), mark, changed) if told or file == INDEX_FILE else ()
+    also = _write_forms(site, forms(), mark, changed) if told or thorough or file == INDEX_FILE else ()
     if told:
         detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(changed)}
         queues.announce(REWRITTEN, detail)
@@ -286,6 +291,15 @@ def _commit(
     elif file == INDEX_FILE and also != (mark.also if mark else ()):
         table.put_if(mark_item(site.host, now_known))
     return "written" if written else "unchanged"
+
+
+def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
+    """What a commit mark says of a file's bytes, and of the other forms that the site wants beside them."""
+    # An empty file that the configuration does not name any more has to be told of once, so that it goes after its day.
+    # A feed names the publication even when it has no entry.
+    named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
+    wanted = f"{site.outputs.model_dump_json()}{named}{'' if stays else ' leaving'}"
+    return hashlib.sha256(body + wanted.encode()).hexdigest()[:32]
 
 
 def _hold_to_the_rules(site: Site, file: str, rendered: Rendered, changed: datetime) -> None:
@@ -319,7 +333,7 @@ def _write_forms(site: Site, forms: dict[str, bytes], mark: Mark | None, changed
         stored = bucket.read(site.host, name)
         # The feed of several news sitemaps is read anew from all of them: it goes by none of their instants.
         shared = name.endswith(".atom")
-        if stored is None or (stored.body != body and (shared or stored.changed <= changed)):
+        if stored is None or (stored.body != body and (shared or not stored.ours or stored.changed <= changed)):
             at = max(changed, stored.changed) if stored else changed
             bucket.write(site.host, name, body, replaces=stored, changed=at, config_version=site.version)
     _take_away(site, set(mark.also if mark else ()) - forms.keys())

@@ -11,9 +11,9 @@ from datetime import datetime
 
 from stoppress import queues, table
 from stoppress.article import from_message
-from stoppress.files import INDEX_FILE, NEWS_SERIES, NEWS_WINDOW, permanent_files
-from stoppress.formats import ROBOTS_FILE
+from stoppress.files import NEWS_SERIES, NEWS_WINDOW
 from stoppress.instants import exact, iso, parse
+from stoppress.inventory import all_files
 from stoppress.places import Place
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.recording import give_back
@@ -90,14 +90,7 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     known = bool(applied and (applied["version"], applied["document"]) == (site.version, document))
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
-    # A shard whose first rewrite failed for good has no mark yet: its series knows it.
-    series = (read_series(item["sk"], item) for item in table.query(f"places#{site.host}") if "files" in item)
-    marks = table.query(file_pk(site.host, INDEX_FILE))
-    handed_out = (file for one in series for file in series_files(one))
-    before = read_site(applied["document"], 0) if applied else site
-    robots = [ROBOTS_FILE] if site.robots is not None or before.robots is not None else []
-    marked = (item["sk"] for item in marks if item["sk"] != INDEX_FILE)
-    files = dict.fromkeys([*permanent_files(site), *marked, *handed_out, *robots, INDEX_FILE])
+    files = all_files(site, before=read_site(applied["document"], 0) if applied else None)
     queues.send_rewrites([Rewrite(site.host, file, site.version) for file in files])
     said = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
     key = {"pk": f"places#{site.host}", "sk": "configuration"}

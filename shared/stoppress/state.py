@@ -13,6 +13,9 @@ from stoppress.places import Place, Want
 State: TypeAlias = Literal["listed", "hidden", "held", "excluded", "displaced", "removed"]
 Outcome: TypeAlias = Literal["listed", "held", "excluded", "displaced", "removed", "duplicate", "late"]
 
+# The reason of a tombstone that was emptied on request (`stoppress forget`): nothing that is older says anything of it again.
+FORGOTTEN = "forgotten"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:

@@ -22,6 +22,7 @@ from tests.event_files import (
     CHANGED,
     HOST,
     NEWS,
+    NIGHT,
     POLL,
     RECORD,
     REWRITES,
@@ -143,8 +144,14 @@ def test_roll_window_has_the_files_of_a_changed_site_written_again(stack: Stack,
     assert named == ["sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"]
 
 
+def test_reconcile_sites_keeps_what_it_suspects_for_its_second_look(stack: Stack, built: Path, tmp_path: Path) -> None:
+    assert answered(stack, built, tmp_path, NIGHT) == [Answer("response", None)]
+    [kept] = [item for item in items(stack)["places"] if item["sk"] == "reconciliation"]
+    assert [one[:2] for one in kept["suspects"]] == [["missing", "sitemap-news.xml"], ["missing", "sitemap.xml"]]
+
+
 def test_every_function_of_the_template_is_run_here(stack: Stack) -> None:
-    assert {function_of(name) for name in (WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED)} == set(
+    assert {function_of(name) for name in (WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, NIGHT)} == set(
         stack.functions
     )
 

@@ -92,6 +92,18 @@ def test_a_schedule_fires_at_the_first_move_and_then_once_for_all_the_minutes_mi
     assert toy.events[-1]["source"] == "aws.scheduler"
 
 
+def test_a_daily_schedule_waits_for_its_minutes_and_fires_once_however_often_it_was_missed(toy: Toy) -> None:
+    nightly = {"Night": {"Type": "ScheduleV2", "Properties": {"ScheduleExpression": "cron(5,30 12 * * ? *)"}}}
+    toy.write(nightly)
+    with toy.running() as stack:
+        fired = []
+        for minutes in (0, 4, 5, 29, 31, 24 * 60 + 4, 24 * 60 + 6, 3 * 24 * 60):
+            stack.advance(NOON + timedelta(minutes=minutes), every_schedule=True)
+            fired.append(len(toy.events))
+
+    assert fired == [0, 0, 1, 1, 2, 2, 3, 4]
+
+
 def test_an_expression_that_is_no_rate_is_refused(toy: Toy) -> None:
     toy.write({"Minute": {"Type": "ScheduleV2", "Properties": {"ScheduleExpression": "cron(0 * * * ? *)"}}})
 

@@ -1,0 +1,37 @@
+"""Files to be written again: named to the rewrites queue, all of a site or one."""
+
+from stoppress import queues, sites, table
+from stoppress.inventory import all_files
+from stoppress.queues import Rewrite
+from stoppress.records import file_pk
+from stoppress.site import Site
+
+
+def chosen_sites(host: str | None) -> list[Site]:
+    """One site, or all that can be used, a misspelt one as it was last applied. Raises UnknownSite and BadConfiguration."""
+    if host:
+        return [sites.load_usable(host)]
+    good, bad = sites.load_all()
+    return good + [applied for one in bad if (applied := sites.last_applied(one.host))]
+
+
+def files(host: str | None, file: str | None) -> list[Rewrite]:
+    """What there is to name, each file of each site, the index last. Raises ValueError for a file that no site has."""
+    found = chosen_sites(host)
+    if file is None:
+        return [Rewrite(site.host, name, site.version, thorough=True) for site in found for name in all_files(site)]
+    having = [site for site in found if file in all_files(site) or next(table.query(file_pk(site.host, file)), None)]
+    if len(having) != 1:
+        others = f"; give --site, one of {', '.join(site.host for site in having)}" if having else ""
+        known = ", ".join(all_files(found[0])[:20]) if len(found) == 1 else ""
+        raise ValueError(
+            f"{len(having) or 'no'} site{'s have' if having else ' has'} a file {file!r}{others}"
+            + (f"; {found[0].host} has {known}" if known else "")
+        )
+    return [Rewrite(having[0].host, file, having[0].version, thorough=True)]
+
+
+def rebuild(works: list[Rewrite]) -> int:
+    """Have them written again from their partitions; equal bytes are not put again. How many were named."""
+    queues.send_rewrites(works)
+    return len(works)

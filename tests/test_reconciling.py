@@ -1,0 +1,212 @@
+"""Reconciling: what has drifted is seen at two looks, and only then put right."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from stoppress import bucket, sites, table
+from stoppress.queues import read_rewrite
+from stoppress.reconciling import KINDS, LOOKS_APART, Report, reconcile
+from stoppress.records import read_series
+from stoppress_cli import rebuilding
+from stoppress_cli.stack import Stack
+from tests.event_files import objects, on_queue
+from tests.operated import HOST, event, everything, later, operated, url
+
+NEWS, SHARD = "sitemap-news.xml", "sitemap-2026-11.xml"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with operated([event(1, "1", "flood"), event(2, "2", "ferry")], tmp_path_factory.mktemp("shared")) as made:
+        yield made
+
+
+@pytest.fixture
+def stack(shared: Stack) -> Iterator[Stack]:
+    """A stack without drift; whatever a test has left is put right."""
+    later(shared, 5)
+    table.delete(f"places#{HOST}", "reconciliation")
+    yield shared
+    rebuilding.rebuild(rebuilding.files(None, None))
+    later(shared, 1)
+
+
+def look(stack: Stack, **options: Any) -> Report:
+    return reconcile(sites.load(HOST), stack.clock.now(), **options)
+
+
+def kinds(report: Report) -> tuple[list[str], list[str]]:
+    """Of what was suspected, and of what was repaired."""
+    return sorted(one.kind for one in report.suspected), sorted(one.kind for one in report.repaired)
+
+
+def put(stack: Stack, name: str, body: bytes | None) -> None:
+    where = {"Bucket": stack.only("AWS::S3::Bucket").ref, "Key": f"{HOST}/{name}"}
+    client = stack.client("s3")
+    client.delete_object(**where) if body is None else client.put_object(**where, Body=body)
+
+
+def change(pk: str, sk: str, **attributes: Any) -> None:
+    """An item changed behind the stream's back: nobody is told of it."""
+    item = table.get(pk, sk)
+    assert item is not None
+    table.put_if(item | attributes)
+
+
+def test_a_stack_without_drift_has_no_finding(stack: Stack) -> None:
+    report = look(stack)
+    assert (kinds(report), report.whole) == (([], []), True)
+
+
+def test_a_dry_run_finds_the_drift_and_changes_nothing(stack: Stack) -> None:
+    put(stack, NEWS, None)
+    before = everything(stack)
+    assert kinds(look(stack, dry_run=True)) == (["missing"], [])
+    assert everything(stack) == before
+
+
+def test_what_one_look_alone_has_seen_was_on_its_way(stack: Stack) -> None:
+    body = objects(stack)[f"{HOST}/{NEWS}"]
+    put(stack, NEWS, None)
+    assert kinds(look(stack)) == (["missing"], [])
+    put(stack, NEWS, body)
+    rebuilding.rebuild(rebuilding.files(HOST, NEWS))
+    later(stack, 2)
+    assert kinds(look(stack)) == ([], [])
+
+
+def test_a_look_that_comes_too_soon_repairs_nothing(stack: Stack) -> None:
+    put(stack, NEWS, None)
+    look(stack)
+    stack.clock.move(stack.clock.now() + LOOKS_APART - timedelta(seconds=1))
+    assert kinds(look(stack, anew=True)) == (["missing"], [])
+    stack.clock.move(stack.clock.now() + timedelta(seconds=1))
+    assert kinds(look(stack)) == ([], ["missing"])
+
+
+def test_a_file_that_was_written_between_two_looks_is_another_finding(stack: Stack) -> None:
+    for body in (b"<a/>", b"<b/>"):
+        put(stack, NEWS, body)
+        stack.clock.move(stack.clock.now() + LOOKS_APART)
+        assert kinds(look(stack)) == (["edited"], [])
+
+
+def test_each_drift_of_a_file_has_its_kind_and_is_mended_by_who_writes_files(stack: Stack) -> None:
+    before = objects(stack)
+    entry = next(iter(table.query(f"file#{HOST}/{SHARD}")))
+    stack.sources.stream_mappings[0]._reader.read()
+    table.delete(entry["pk"], entry["sk"])
+    stack.sources.stream_mappings[0]._reader.read()  # nobody hears of it
+    mark = table.get(f"file#{HOST}/sitemap.xml", NEWS)
+    assert mark
+    change(mark["pk"], mark["sk"], digest="of another day")
+    stack.sources.stream_mappings[0]._reader.read()
+    put(stack, "sitemap.xml", b"by hand")
+
+    assert kinds(look(stack)) == (["edited", "stale", "unmarked"], [])
+    later(stack, 3)
+    report = look(stack)
+    assert kinds(report) == ([], ["edited", "stale", "unmarked"])
+    assert report.counts == {"ObjectsEdited": 1, "ObjectsStale": 1, "MarksWrong": 1, "DriftFound": 3}
+    assert all(read_rewrite(body).thorough for body in on_queue(stack, "RewritesQueue"))
+    stack.rest()
+    later(stack, 3)
+    assert kinds(look(stack, anew=True)) == ([], [])
+    assert entry["loc"].encode() not in objects(stack)[f"{HOST}/{SHARD}"]
+
+    table.put_if(entry)
+    stack.rest()
+    assert objects(stack)[f"{HOST}/{SHARD}"] == before[f"{HOST}/{SHARD}"]
+
+
+def test_places_are_not_recounted_while_somebody_reserves_them(stack: Stack) -> None:
+    key = (f"places#{HOST}", "news")
+
+    def entries() -> tuple[int, int | None]:
+        series = read_series("news", table.get(*key))
+        return series.files[0].entries, series.rev
+
+    change(*key, files=[[7, 7000]])
+    assert kinds(look(stack)) == (["miscounted"], [])
+    table.put({"pk": key[0], "sk": key[1], "files": [[8, 8000]]}, entries()[1])  # a place was reserved meanwhile
+    later(stack, 3)
+    assert kinds(look(stack)) == (["miscounted"], [])
+    assert entries()[0] == 8
+    later(stack, 3)
+    assert kinds(look(stack)) == ([], ["miscounted"])
+    assert entries()[0] == 2
+
+
+def test_a_place_that_is_reserved_while_the_count_is_written_stays_counted(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = (f"places#{HOST}", "news")
+    change(*key, files=[[7, 7000]])
+    look(stack)
+    later(stack, 3)
+    written = table.put
+
+    def overtaken(item: Any, rev: int | None) -> None:
+        change(*key, files=[[8, 8000]], rev=(rev or 0) + 1)
+        written(item, rev)
+
+    monkeypatch.setattr(table, "put", overtaken)
+    assert kinds(look(stack))[1] == ["miscounted"]
+    assert read_series("news", table.get(*key)).files[0].entries == 8
+
+
+def test_an_entry_stays_where_its_article_was_written_after_the_look(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    article = table.get(f"article#{HOST}#cms#1")
+    assert article
+    change(article["pk"], "-", state="removed")
+    look(stack)
+    later(stack, 3)
+
+    transact, called = table.transact, []
+
+    def last_moment(operations: Any) -> None:
+        called.append(1)
+        change(article["pk"], "-", state="listed", rev=int(article["rev"]) + 1)
+        transact(operations)
+
+    monkeypatch.setattr(table, "transact", last_moment)
+    assert kinds(look(stack))[1] == ["ownerless", "ownerless"]
+    assert called
+    assert url("flood") in [item["loc"] for item in table.query(f"file#{HOST}/{SHARD}")]
+
+
+def test_a_look_without_time_goes_on_where_it_stopped(stack: Stack) -> None:
+    put(stack, "sitemap.xml", b"by hand")
+    left = iter([True, True, True, False])
+    first = look(stack, may_go_on=lambda: next(left))
+    assert (first.whole, first.units, kinds(first)) == (False, 2, ([], []))
+    later(stack, 3)
+    second = look(stack)
+    assert (second.whole, second.units, kinds(second)) == (True, 3, (["edited"], []))
+    assert look(stack).suspected == second.suspected
+
+
+def test_a_file_that_cannot_be_looked_at_hides_no_other(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(stack, "sitemap.xml", b"by hand")
+    read = bucket.read
+
+    def failing(site: str, file: str) -> Any:
+        if file == NEWS:
+            raise TimeoutError("no answer")
+        return read(site, file)
+
+    monkeypatch.setattr(bucket, "read", failing)
+    report = look(stack)
+    assert kinds(report) == (["edited"], [])
+    assert [(str(error), error.__notes__) for error in report.failed] == [
+        ("no answer", [f"while {HOST}/{NEWS} was looked at"])
+    ]
+
+
+def test_every_kind_has_a_metric_of_its_own() -> None:
+    assert len(set(KINDS.values())) == len(KINDS) == 7

@@ -163,9 +163,10 @@ class Run:
             self._until_nothing_waits()
             world.advance(world.now + LONGEST_WAIT)
             self._until_nothing_waits()
-            if not self._operate():
+            given_up = self._operate()
+            if not given_up:
                 return
-        raise Broken("what was given up on is given up on again and again")
+        raise Broken(f"what was given up on is given up on again and again: {given_up}")
 
     def _until_nothing_waits(self) -> None:
         world = self.world
@@ -179,27 +180,27 @@ class Run:
             world.advance(max(world.now + MINUTE, min([*instants, world.now + MINUTE] if tick < 4 else instants)))
         raise Broken("something is tried again for ever, though nothing fails any more")
 
-    def _operate(self) -> bool:
-        """Redrive the dead letters and act on the failures, as the README has it; whether there was anything."""
+    def _operate(self) -> list[str]:
+        """Redrive the dead letters and act on the failures, as the README has it; what was there."""
         backend = self.world.backend
-        worked = False
+        found = []
         for url, queue in self._wiring.queues().items():
             if queue.dead is None:
                 continue
             dead = backend.queue(queue.dead.arn)
             for body in backend.bodies(dead):
-                worked = True
+                found.append(body)
                 self._send(url, body)
             backend.purge(dead)
         failures = backend.queue(self._failures())
-        if backend.bodies(failures):
-            worked = True
+        if bodies := backend.bodies(failures):
+            found += bodies
             backend.purge(failures)
             for host in self.story.hosts:
                 name = f"{self._wiring.variable('SITES_PATH')}/{host}"
                 value = backend.clients["ssm"].get_parameter(Name=name)["Parameter"]["Value"]
                 backend.clients["ssm"].put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
-        return worked
+        return found
 
     def _failures(self) -> str:
         [found] = [one.arn for one in self._wiring.of("AWS::SQS::Queue") if one.logical == "Failures"]

@@ -10,6 +10,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from stoppress import files, places, web
+from stoppress.checking import sets
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
 from tests.simulation import backends, reading, story as stories
@@ -21,6 +22,8 @@ from tests.simulation.world import MINUTE, World
 SECRET = "whsec_c3RvcHByZXNz"
 # A few entries fill a file.
 NEWS_MAX = 3
+# What is made small: the limit, and a table of the checker that takes longer to make than these files to check.
+SMALL = [(files, "NEWS_ENTRIES_MAX", NEWS_MAX), (places, "NEWS_ENTRIES_MAX", NEWS_MAX), (sets, "_BUCKETS", 2)]
 # What the README promises of the clock: the schedule's minute, and the minute that the scheduler may be late.
 LATE_MAX = 2 * MINUTE
 # A server that failed is asked again after an hour at the latest, and a message that failed after a quarter of one.
@@ -55,9 +58,7 @@ class Run:
                 opening.enter_context(backends.mocked(lambda bus, event: self.world.arrived(bus, event)))
             self.world = World(self.seed, self._wiring, self._kind, stories.START)
             self.world.fetch, self.world.look = self._feed, self._look
-            for limits in (files, places):
-                assert hasattr(limits, "NEWS_ENTRIES_MAX"), f"{limits.__name__} has no NEWS_ENTRIES_MAX to lower"
-            opening.enter_context(self.world.open([(one, "NEWS_ENTRIES_MAX", NEWS_MAX) for one in (files, places)]))
+            opening.enter_context(self.world.open(SMALL))
             self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/cms", SECRET)
             try:
                 self.world.storm(self._next_at, self._due)

@@ -31,6 +31,7 @@ from tests.simulation.wiring import Apps, Wiring, copied
 
 STEPS_MAX = 40_000  # calls of AWS after which a run that does not come to rest is an error
 MINUTE = timedelta(minutes=1)
+_STICKY_IN_QUIET = 0.95  # the chance that who has the baton keeps it
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 # One loader for all runs: making a module of a function takes longer than many a run's calls.
 APPS = Apps()
@@ -147,7 +148,7 @@ class World:
         self._pollers: dict[str, int] = {}
         self._arrived: list[tuple[str, Json]] = []
         self._clock: Any = None
-        self._sticky = self.chance.choice((0.0, 0.5, 0.9))
+        self._sticky = self.chance.choice((0.2, 0.6, 0.9))
         self._hurry = self.chance.choice((0.002, 0.02, 0.06))
         self.doors = {name: Door(self, name) for name in ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")}
         self.backend = backend(self)
@@ -258,18 +259,17 @@ class World:
         self.advance(instant)
 
     def _step(self) -> None:
-        self._steps += 1
-        assert self._steps < STEPS_MAX, "the stack does not come to rest: some function makes its own work"
-        if self._running not in self._tasks or self.chance.random() >= self._sticky:
-            self._running = self.chance.choice(self._tasks)
-        task = self._running
-        assert task
+        task = self._running = self.chance.choice(self._tasks)
         try:
             task.step()
         finally:
             if task.done:
                 self._tasks.remove(task)
             self._set_clock(timedelta())
+
+    def _count_step(self) -> None:
+        self._steps += 1
+        assert self._steps < STEPS_MAX, "the stack does not come to rest: some function makes its own work"
 
     def _startable(self) -> list[Callable[[], None]]:
         """Every delivery that could begin now."""
@@ -372,7 +372,9 @@ class World:
         """Hand the baton back; with it come this function's own memory and clock."""
         task = self._running
         assert task, f"{what} outside of any task"
-        task.pause()
+        self._count_step()
+        if self.chance.random() >= (self._sticky if self.stormy else _STICKY_IN_QUIET):
+            task.pause()
         one = self._invocations.get(task)
         if one is None:
             return

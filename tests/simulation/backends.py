@@ -76,7 +76,7 @@ def parameter_event(name: str, version: int, world: "World") -> Json:
 
 
 class Moto:
-    """moto, read in place as the local stack reads it."""
+    """On moto, read in place as the local stack reads it."""
 
     def __init__(self, world: "World") -> None:
         self._table = world.wiring.only("AWS::DynamoDB::Table")
@@ -139,7 +139,7 @@ def _client(service: str) -> Any:
 
 @contextmanager
 def mocked(arrived: Any) -> Iterator[None]:
-    """moto while a run is made on it; `arrived` hears of the events of its buses."""
+    """Holds moto while a run is made on it; `arrived` hears of the events of its buses."""
     with ExitStack() as opening:
         opening.enter_context(mock_aws())
         opening.enter_context(moto_fixes.applied())

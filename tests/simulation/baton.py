@@ -27,15 +27,15 @@ class _Worker:
 class Task:
     """Work that stops wherever it calls `pause`, and goes on with `step`. What it raised is in `error`."""
 
-    def __init__(self, name: str, work: Callable[["Task"], None]) -> None:
-        self.name, self.done, self.error = name, False, None
+    def __init__(self, name: str, work: Callable[[], object]) -> None:
+        self.name, self.done = name, False
+        self.error: BaseException | None = None
         self._work = work
         self._over = False
         self._back = threading.Lock()
         self._back.acquire()
         self._worker = _idle.pop() if _idle else _Worker()
         self._worker.job = self._run
-        self.error: BaseException | None
 
     def step(self) -> None:
         """Let it run until it pauses or ends. Raises what it raised."""
@@ -60,7 +60,7 @@ class Task:
 
     def _run(self) -> None:
         try:
-            self._work(self)
+            self._work()
         except Over:
             pass
         except BaseException as error:  # noqa: BLE001 - it is the main thread's to hear

@@ -202,7 +202,8 @@ class Dynamo:
         holds = condition(more) if more else None
         partition = self.partitions.get(ExpressionAttributeValues[asked[1]]["S"], Partition())
         start = ExclusiveStartKey["sk"]["S"] if ExclusiveStartKey else ""
-        found, size_bytes = [], 0
+        found: list[Item] = []
+        size_bytes = 0
         for key in partition.keys[bisect_left(partition.keys, start) :]:
             item = partition.items[key]
             if key == start or (holds and not holds(item, ExpressionAttributeValues)):
@@ -278,7 +279,9 @@ class Dynamo:
             )
             reasons.append("None" if allowed else "ConditionalCheckFailed")
         if any(reason != "None" for reason in reasons):
-            said = f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(reasons)}]"
+            said = (
+                f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(reasons)}]"
+            )
             codes = [{"Code": reason} for reason in reasons]
             raise error("TransactWriteItems", "TransactionCanceledException", said, CancellationReasons=codes)
         for kind, part in parts:
@@ -400,7 +403,9 @@ class S3:
         if IfMatch and stored is None:
             raise error("PutObject", "NoSuchKey", "The specified key does not exist.")
         if (IfNoneMatch == "*" and stored) or (IfMatch and stored and stored.etag != IfMatch):
-            raise error("PutObject", "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+            raise error(
+                "PutObject", "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"
+            )
         etag = f'"{hashlib.md5(Body, usedforsecurity=False).hexdigest()}"'
         self.objects[Key] = Stored(Body, etag, headers, datetime.now(UTC).replace(microsecond=0))
         return {"ETag": etag}
@@ -409,7 +414,9 @@ class S3:
         self._known("DeleteObject", Bucket)
         stored = self.objects.get(Key)
         if IfMatch and stored and stored.etag != IfMatch:
-            raise error("DeleteObject", "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+            raise error(
+                "DeleteObject", "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"
+            )
         self.objects.pop(Key, None)
         return {}
 
@@ -461,7 +468,9 @@ class Sqs:
 
     def send_message_batch(self, *, QueueUrl: str, Entries: list[Item]) -> Item:  # noqa: N803
         if not 0 < len(Entries) <= 10 or sum(len(entry["MessageBody"].encode()) for entry in Entries) > 1_048_576:
-            raise error("SendMessageBatch", "AWS.SimpleQueueService.BatchRequestTooLong", "at most 10 entries and 1 MiB")
+            raise error(
+                "SendMessageBatch", "AWS.SimpleQueueService.BatchRequestTooLong", "at most 10 entries and 1 MiB"
+            )
         sent = [
             self._put(self.queues[QueueUrl], entry["MessageBody"], entry.get("DelaySeconds", 0)).id for entry in Entries
         ]
@@ -576,7 +585,9 @@ class SecretsManager:
 
     def get_secret_value(self, *, SecretId: str) -> Item:  # noqa: N803
         if SecretId not in self.values:
-            raise error("GetSecretValue", "ResourceNotFoundException", "Secrets Manager can't find the specified secret.")
+            raise error(
+                "GetSecretValue", "ResourceNotFoundException", "Secrets Manager can't find the specified secret."
+            )
         return {"Name": SecretId, "SecretString": self.values[SecretId]}
 
 

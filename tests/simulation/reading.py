@@ -42,7 +42,9 @@ def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) 
         entry = url.find(f"{NEWS}news")
         home = url.findtext(f"{SITEMAP}loc") == f"https://{host}/"
         if (entry is None) != (home or not is_news):
-            found.append(f"{name}: {url.findtext(f'{SITEMAP}loc')} has news tags where none belong, or none where they do")
+            found.append(
+                f"{name}: {url.findtext(f'{SITEMAP}loc')} has news tags where none belong, or none where they do"
+            )
         if entry is not None and not all(
             entry.findtext(f"{NEWS}{part}") for part in ("publication/" + NEWS + "name", "publication_date", "title")
         ):

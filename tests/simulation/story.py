@@ -26,7 +26,7 @@ class Delivery:
     """Something that reaches the stack at an instant."""
 
     at: datetime
-    kind: str  # webhook, bus, site, name a file, poison
+    kind: str  # webhook, bus, site, name a file, poison, nothing more
     said: Said | None = None
     body: Any = None
 
@@ -63,8 +63,9 @@ def tell(chance: random.Random) -> Story:
     for said in [one for one in story.said if one.told_by != "feed"]:
         _deliver(chance, story, said, length)
     _nonsense(chance, story, length)
-    story.deliveries.sort(key=lambda one: one.at)
-    story.ends = max([START + length, *(one.at for one in story.deliveries)])
+    feeds = [at for states in story.feeds.values() for at, _ in states]
+    story.ends = max([START + length, *feeds, *(one.at for one in story.deliveries)])
+    story.deliveries.append(Delivery(story.ends, "nothing more"))
     return story
 
 
@@ -77,8 +78,10 @@ def _article(chance: random.Random, host: str, number: int, urls: list[str], len
     taken = chance.choice(urls) if urls and chance.random() < 0.25 else None
     url = taken or f"https://{host}/{chance.choice(('news/', 'sponsored/', 'stra%C3%9Fe/'))}a{number}"
     scheduled = chance.random() < 0.15
-    published: datetime | None = at - timedelta(minutes=2) - chance.choice(
-        (timedelta(), timedelta(hours=1), timedelta(hours=47, minutes=50), timedelta(days=3))
+    published: datetime | None = (
+        at
+        - timedelta(minutes=2)
+        - chance.choice((timedelta(), timedelta(hours=1), timedelta(hours=47, minutes=50), timedelta(days=3)))
     )
     if scheduled:
         published = at + timedelta(minutes=chance.choice((20, 90, 700)))
@@ -169,14 +172,15 @@ def _feed(chance: random.Random, story: Story, host: str, length: timedelta) -> 
         else:
             page = chance.choice(single).url if single and chance.random() < 0.3 else f"https://{host}/feed/{number}"
             dated = chance.random() < 0.8
-            published = (at - timedelta(minutes=chance.choice((2, 600, 2_870)))).replace(microsecond=0) if dated else None
+            published = (
+                (at - timedelta(minutes=chance.choice((2, 600, 2_870)))).replace(microsecond=0) if dated else None
+            )
             if page not in {entry.url for entry in entries}:
-                entries.append(
-                    Said(
-                        host, "feed", f"guid-{number}", number * 100, at, url=page, title=f"From the feed {number}",
-                        published_at=published,
-                    )  # fmt: skip
+                title = f"From the feed {number}"
+                entry = Said(
+                    host, "feed", f"guid-{number}", number * 100, at, url=page, title=title, published_at=published
                 )
+                entries.append(entry)
         states.append((at, list(entries)))
     story.feeds[host] = states
     story.said += {(one.id, one.number): one for _, state in states for one in state}.values()
@@ -199,7 +203,9 @@ def _alone(story: Story, one: Said) -> bool:
 def _deliver(chance: random.Random, story: Story, said: Said, length: timedelta) -> None:
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         delay = chance.choice((timedelta(), timedelta(seconds=3), timedelta(minutes=10), length / 2))
-        story.deliveries.append(Delivery(said.at + ON_ITS_WAY + chance.random() * delay, chance.choice(("webhook", "bus")), said))
+        story.deliveries.append(
+            Delivery(said.at + ON_ITS_WAY + chance.random() * delay, chance.choice(("webhook", "bus")), said)
+        )
 
 
 def _configure(chance: random.Random, story: Story, host: str, length: timedelta) -> None:

@@ -83,7 +83,9 @@ class Wiring:
             for name, value in function.variables.items():
                 found[name].add(value)
         apart = {name: values for name, values in found.items() if len(values) > 1 and name not in _ITS_OWN}
-        assert not apart, f"functions have other values for the same variable, which the simulation cannot give: {apart}"
+        assert not apart, (
+            f"functions have other values for the same variable, which the simulation cannot give: {apart}"
+        )
         return {name: min(values) for name, values in found.items()} | {"AWS_REGION": REGION} | _QUIET
 
     def variable(self, name: str) -> str:

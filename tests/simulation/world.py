@@ -13,11 +13,12 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import ModuleType
 from typing import Any, Protocol
 
 import time_machine
-from aws_lambda_powertools.utilities.parameters.base import DEFAULT_PROVIDERS
+from aws_lambda_powertools.utilities.parameters.constants import DEFAULT_PROVIDERS
 from aws_lambda_powertools.utilities.parameters.secrets import SecretsProvider
 
 from stoppress import polling, sites, web
@@ -50,6 +51,8 @@ class Backend(Protocol):
     def record(self, message: Any, arn: str) -> Json: ...
     def changes(self) -> list[Json]: ...
     def next_visible_at(self, source: Any) -> float | None: ...
+    def put_secret(self, name: str, value: str) -> None: ...
+    def purge(self, source: Any) -> None: ...
     def bodies(self, source: Any) -> list[str]: ...
     def objects(self) -> dict[str, bytes]: ...
     def items(self) -> list[Json]: ...
@@ -137,7 +140,9 @@ class World:
         self.now = start
         self.wiring = wiring
         self.fetch: Callable[[str, dict[str, str]], web.Response] = _nowhere
-        self.look: Callable[[str, str], None] = lambda operation, key: None  # hears of each object that was put or deleted
+        self.look: Callable[[str, str], None] = lambda operation, key: (
+            None
+        )  # hears of each object that was put or deleted
         self.log: list[str] = []
         self._steps = 0
         self._tasks: list[Task] = []
@@ -188,9 +193,9 @@ class World:
             if own[0] is None:
                 del DEFAULT_PROVIDERS["secrets"]
 
-    def start(self, name: str, work: Callable[[], None]) -> None:
+    def start(self, name: str, work: Callable[[], object]) -> None:
         """Begin something that hands the baton on at each call of AWS."""
-        self._tasks.append(Task(name, lambda _task: work()))
+        self._tasks.append(Task(name, work))
 
     def storm(self, until: Callable[[], datetime | None], due: Callable[[], Callable[[], None] | None]) -> None:
         """Run until nothing is left to do: `due` gives what of the story is due, `until` the instant of what comes next."""
@@ -252,7 +257,9 @@ class World:
     # ── what runs ──
 
     def _let_pass(self, later: datetime | None) -> None:
-        seconds = self.chance.choice((1, 20, 60, 200, 900) if not self._tasks or self.chance.random() < 0.05 else (0, 1))
+        seconds = self.chance.choice(
+            (1, 20, 60, 200, 900) if not self._tasks or self.chance.random() < 0.05 else (0, 1)
+        )
         instant = self.now + timedelta(seconds=seconds)
         if later is not None and (instant > later or (not self._tasks and self.chance.random() < 0.6)):
             instant = later
@@ -277,18 +284,18 @@ class World:
         for mapping in self.sources.queue_mappings:
             busy = self._pollers.get(mapping.name, 0)
             if busy < self._concurrency[mapping.name] and self.backend.visible(self.backend.queue(mapping.arn)):
-                found.append(self._polling(mapping.name, lambda mapping=mapping: mapping.deliver(self.invoke)))
+                found.append(self._polling(mapping.name, partial(mapping.deliver, self.invoke)))
         self._share_out()
         for number, (stream, reader) in enumerate(zip(self.streams, self.readers, strict=True)):
             name = f"shard {number}"
             ready = stream._pending and stream._pending[0].ready(self.now)
             if not self._pollers.get(name) and (ready or (reader.unread and not stream._pending)):
-                found.append(self._polling(name, lambda stream=stream: stream.deliver(self.invoke, self.now)))
+                found.append(self._polling(name, partial(stream.deliver, self.invoke, self.now)))
         if self._arrived:
             found.append(self._route)
         if any(one.due <= self.now for one in self.sources.invocations._waiting):
-            deliver = self.sources.invocations.deliver
-            found.append(lambda: self.start("invocations", lambda: (deliver(self.invoke, self.now), None)[1]))
+            deliver = partial(self.sources.invocations.deliver, self.invoke, self.now)
+            found.append(partial(self.start, "invocations", deliver))
         return found
 
     def _polling(self, name: str, deliver: Callable[[], Any]) -> Callable[[], None]:
@@ -360,7 +367,8 @@ class World:
         if warm:
             return warm.pop(self.chance.randrange(len(warm)))
         skew = timedelta(seconds=self.chance.uniform(-self.weather.skew_s, self.weather.skew_s))
-        made = Sandbox(function, APPS.take(function), skew, secrets=SecretsProvider(boto3_client=self.doors["secretsmanager"]))  # type: ignore[arg-type]
+        door: Any = self.doors["secretsmanager"]
+        made = Sandbox(function, APPS.take(function), skew, secrets=SecretsProvider(boto3_client=door))
         self._taken.append(made)
         return made
 

@@ -214,7 +214,8 @@ def _commit(
     named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
     wanted = f"{site.outputs.model_dump_json()}{named}{'' if stays else ' leaving'}"
     digest = hashlib.sha256(rendered.body + wanted.encode()).hexdigest()[:32]
-    settled = mark is not None and mark.digest == digest
+    # A file may come back to the bytes of an older mark: what was to follow the bytes between may still be to do.
+    settled = mark is not None and mark.digest == digest and mark.changed >= changed
     told = written or (file not in UNMARKED and not settled)
     # The index never records itself, so that its other forms are looked at whenever it has any.
     if file == INDEX_FILE and mark is None and forms():
@@ -293,7 +294,7 @@ def _put_mark(site: Site, mark: Mark) -> None:
         table.put_if(
             item,
             # Of two at one instant the later one has other forms, by another configuration.
-            "attribute_not_exists(pk) OR (digest <> :digest AND changed <= :changed)",
+            "attribute_not_exists(pk) OR changed < :changed OR (changed = :changed AND digest <> :digest)",
             {":digest": item["digest"], ":changed": item["changed"]},
         )
 

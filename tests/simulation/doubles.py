@@ -105,6 +105,8 @@ class _Parser:
         if self._next_is("("):
             return self._function(name)
         operator, value = self._tokens.pop(0), self._tokens.pop(0)
+        if operator not in {"<>", *_COMPARISONS}:
+            raise NotKnown(f"the double does not know {operator} of the expression {self._text!r}")
         if operator == "<>":
             return lambda item, values: item.get(name) != values[value]
         compare = _COMPARISONS[operator]
@@ -413,6 +415,8 @@ class S3:
     def delete_object(self, *, Bucket: str, Key: str, IfMatch: str | None = None) -> Item:  # noqa: N803
         self._known("DeleteObject", Bucket)
         stored = self.objects.get(Key)
+        if IfMatch and stored is None:
+            raise error("DeleteObject", "NoSuchKey", "The specified key does not exist.")
         if IfMatch and stored and stored.etag != IfMatch:
             raise error(
                 "DeleteObject", "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"

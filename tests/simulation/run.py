@@ -48,6 +48,7 @@ class Run:
         self._wiring = on or wiring()
         self._kind = kind
         self.world: World
+        self.objects: dict[str, bytes] = {}  # at the end
 
     # ── the whole of it ──
 
@@ -66,6 +67,7 @@ class Run:
                 self._judge()
                 self._wait_for_what_expires()
                 self._a_day_after_the_last()
+                self.objects = dict(self.world.backend.objects())
             except Broken as broken:
                 raise self._told(str(broken)) from None
             except Exception as error:

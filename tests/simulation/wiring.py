@@ -107,24 +107,28 @@ def wiring(path: Path = TEMPLATE) -> Wiring:
 class Apps:
     """Modules of the functions, each used by one execution environment at a time, as it is on Lambda."""
 
-    def __init__(self, changed: Callable[[Path, str], str] = lambda path, source: source) -> None:
+    def __init__(self) -> None:
         self._free: dict[Path, list[ModuleType]] = defaultdict(list)
-        self._changed = changed
+        self.changed: Callable[[Path, str], str] = lambda path, source: source
 
     def take(self, function: Function) -> ModuleType:
         """A module that nobody uses."""
-        free = self._free[function._path]
-        return free.pop() if free else self._load(function._path)
+        free = self._free[function._path.resolve()]
+        return free.pop() if free else self._load(function._path.resolve())
 
     def give_back(self, function: Function, module: ModuleType) -> None:
         """Let somebody else use it."""
-        self._free[function._path].append(module)
+        self._free[function._path.resolve()].append(module)
+
+    def forget(self) -> None:
+        """Load them anew from now on."""
+        self._free.clear()
 
     def _load(self, path: Path) -> ModuleType:
         spec = importlib.util.spec_from_file_location(f"simulated_{path.parent.name}_{next(_loaded)}", path)
         assert spec
         module = importlib.util.module_from_spec(spec)
-        source = self._changed(path, path.read_text(encoding="utf-8"))
+        source = self.changed(path, path.read_text(encoding="utf-8"))
         exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - the functions' own code
         # Powertools keeps one set of metrics for the process, which on Lambda is a function's own.
         module.metrics.add_metric = lambda *_, **__: None

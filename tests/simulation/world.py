@@ -144,7 +144,7 @@ class World:
             None
         )  # hears of each object that was put or deleted
         self.log: list[str] = []
-        self._steps = 0
+        self.steps = 0
         self._tasks: list[Task] = []
         self._running: Task | None = None
         self._invocations: dict[Task, _Invocation] = {}
@@ -275,8 +275,8 @@ class World:
             self._set_clock(timedelta())
 
     def _count_step(self) -> None:
-        self._steps += 1
-        assert self._steps < STEPS_MAX, "the stack does not come to rest: some function makes its own work"
+        self.steps += 1
+        assert self.steps < STEPS_MAX, "the stack does not come to rest: some function makes its own work"
 
     def _startable(self) -> list[Callable[[], None]]:
         """Every delivery that could begin now."""

@@ -9,6 +9,18 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+SEEDS_OF_EVERY_RUN = 40
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What `pytest tests/simulation` takes; here, because pytest asks no conftest further down."""
+    group = parser.getgroup("simulation")
+    group.addoption("--seeds", type=int, default=SEEDS_OF_EVERY_RUN, help="how many seeds to simulate")
+    group.addoption("--first-seed", type=int, default=1, help="the first of them")
+    group.addoption("--minutes", type=float, default=0, help="simulate from the first seed on for so long instead")
+    group.addoption("--doors", choices=["fast", "moto"], default="fast", help="what stands in for AWS")
+
+
 settings.register_profile("stoppress", deadline=None, print_blob=True)
 settings.load_profile("stoppress")
 

@@ -330,6 +330,17 @@ def test_a_held_story_that_a_slow_clock_gets_too_early_stays_due() -> None:
     assert ledger.due == {(release, "cms#1042")}
 
 
+def test_a_late_event_of_a_held_story_does_not_take_its_place_among_what_is_due() -> None:
+    """Close before its hour the older event dates the story; it is the newer one that is to be published."""
+    ledger = Ledger()
+    release = MORNING + HOUR
+    ledger.hear(publish(published_at=release, title="New", timestamp=MORNING + MINUTE, version=2))
+    late = ledger.hear(publish(published_at=release, title="Old", version=1), release - 4 * MINUTE)
+
+    assert (late.outcome, late.held) == ("late", None)
+    assert ledger.due == {(release, "cms#1042")}
+
+
 def test_a_held_story_can_be_put_off_brought_forward_and_removed() -> None:
     ledger = Ledger()
     ledger.hear(publish(published_at=MORNING + 3 * HOUR))

@@ -19,6 +19,7 @@ from stoppress.instants import exact
 from stoppress.places import Used
 from stoppress.recording import Message, Outcome, record
 from stoppress.records import (
+    Item,
     article_key,
     claim_key,
     due_sk,
@@ -431,8 +432,12 @@ def test_places_reserved_by_two_writers_at_once_are_all_counted() -> None:
 def test_an_event_that_is_always_too_late_comes_again_and_gives_its_news_place_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def lost(operations: object) -> None:
-        raise Conflict("somebody was faster")
+    transact = table.transact
+
+    def lost(operations: list[table.Put | table.Delete]) -> None:
+        if any(isinstance(one, table.Put) and one.item["pk"].startswith("article#") for one in operations):
+            raise Conflict("somebody was faster")
+        transact(operations)
 
     monkeypatch.setattr(table, "transact", lost)
     (outcome,) = heard(publish())
@@ -451,6 +456,24 @@ def test_the_handler_reports_an_event_that_is_always_too_late(behind: Doors, mon
 
 
 # ── places ──
+
+
+def test_a_place_is_given_back_once_although_the_answer_was_lost_and_the_call_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Botocore sends a call again whose answer it did not get. A put would meet its own, and be taken for another's."""
+    hear(publish("1", "1"), publish("2", "2"), publish("3", "3"))
+    put_if = table.put_if
+
+    def repeated(item: Item, condition: str | None = None, values: dict[str, Any] | None = None) -> None:
+        put_if(item, condition, values)
+        if item["pk"].startswith("places#"):
+            put_if(item, condition, values)
+
+    monkeypatch.setattr(table, "put_if", repeated)
+    hear(remove("1"))
+
+    assert used("news")[0].entries == 2
 
 
 def test_news_places_are_given_back_when_an_article_leaves_the_news() -> None:

@@ -139,6 +139,27 @@ def test_a_crash_between_a_file_and_its_forms_is_repaired_by_the_next_rewrite(be
     assert mark().urls == 2
 
 
+def test_forms_follow_a_file_that_comes_back_to_its_bytes_of_before_after_two_crashes(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark of the first bytes is no word for what had to follow the second ones."""
+    put_page("a")
+    done()
+    put_page("b")
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done(now=NOON + MINUTE)  # the file and its forms are there, and not its mark
+    take_page("b")
+    read = bucket.read
+    monkeypatch.setattr(bucket, "read", lambda site, file: read(site, file) if file == SHARD else 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        done(now=NOON + 2 * MINUTE)
+    monkeypatch.setattr(bucket, "read", read)
+
+    assert done(now=NOON + 3 * MINUTE) == "unchanged"
+    assert agree(behind)
+    assert mark().changed == NOON + 2 * MINUTE
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_form_that_cannot_be_put_leaves_the_mark_back_until_it_can(behind: Doors, times: int) -> None:
     put_page("a")

@@ -127,7 +127,7 @@ def test_two_rollers_give_a_place_back_once(site: Site) -> None:
 def test_a_place_is_given_back_although_somebody_reserves_another_just_then(site: Site) -> None:
     hear(publish("1", "1", published_at=MORNING - HOUR))
     at = MORNING - HOUR + WINDOW
-    with once_before(table, "put", lambda: hear(publish("2", "2", published_at=at, timestamp=at), now=at)):
+    with once_before(table, "transact", lambda: hear(publish("2", "2", published_at=at, timestamp=at), now=at)):
         roll(site, at)
     assert used()[0].entries == 1
     assert news() == [page("2")]

@@ -56,7 +56,8 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
     return replace(
         decision,
         released=tuple(sorted(released)),
-        held=decision.article.release_at if decision.article else None,
+        # A late event that only dates a held article is not what is to be published when its hour comes.
+        held=decision.article.release_at if decision.article and decision.outcome == "held" else None,
     )
 
 

@@ -355,7 +355,7 @@ def give_back(host: str, places: Sequence[Place]) -> None:
     for name in sorted({place.series for place in places}):
         for _ in range(ATTEMPTS_MAX):
             left = [place for place in places if place.series == name]
-            if _keep_series(host, _series(host, name).give_back(left)):
+            if _give_back_once(host, _series(host, name).give_back(left)):
                 break
 
 
@@ -373,6 +373,16 @@ def _series(host: str, name: str) -> Series:
 def _keep_series(host: str, series: Series) -> bool:
     try:
         table.put(series_item(host, series), series.rev)
+    except Conflict:
+        return False
+    return True
+
+
+def _give_back_once(host: str, series: Series) -> bool:
+    # A transaction, which has a token: a put whose answer is lost is sent again by botocore and met by what it has
+    # written itself. That would look like another's, and the places would be given back twice.
+    try:
+        table.transact([Put(series_item(host, series), series.rev)])
     except Conflict:
         return False
     return True

@@ -274,7 +274,8 @@ def _commit(
             renderer=RENDERER if rendered.by_line else 0,
         )
     digest = digest_of(site, file, rendered.body, stays=stays)
-    settled = mark is not None and mark.digest == digest
+    # A file may come back to the bytes of an older mark: what was to follow the bytes between may still be to do.
+    settled = mark is not None and mark.digest == digest and mark.changed >= changed
     told = written or (file not in UNMARKED and not settled)
     # The index never records itself, so that its other forms are looked at whenever it has any.
     if file == INDEX_FILE and mark is None and forms():
@@ -366,7 +367,7 @@ def _put_mark(site: Site, mark: Mark) -> None:
         table.put_if(
             item,
             # Of two at one instant the later one has other forms, by another configuration.
-            "attribute_not_exists(pk) OR (digest <> :digest AND changed <= :changed)",
+            "attribute_not_exists(pk) OR changed < :changed OR (changed = :changed AND digest <> :digest)",
             {":digest": item["digest"], ":changed": item["changed"]},
         )
 

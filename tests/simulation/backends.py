@@ -1,0 +1,147 @@
+"""What stands behind the doors: the doubles for the wide run, moto for the narrow one."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+from moto import mock_aws
+from moto.s3.models import s3_backends
+
+from stoppress_cli import bus, making, moto_fixes, queues
+from stoppress_cli.stream import MotoReader
+from stoppress_cli.template import ACCOUNT, REGION, Json
+from tests.simulation import doubles
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_SERVICES = ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")
+
+
+class Fast(doubles.Sqs):
+    """The doubles. Its queues are what the mappings of the world read."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world.wiring.queues())
+        table = world.wiring.only("AWS::DynamoDB::Table")
+        self._dynamo = doubles.Dynamo(table.ref, f"{table.arn}/stream/local")
+        self._s3 = doubles.S3(world.wiring.only("AWS::S3::Bucket").ref)
+        self._secrets = doubles.SecretsManager()
+        self._told = 0
+
+        def parameter_changed(name: str, version: int) -> None:
+            world.arrived(bus.DEFAULT_BUS, parameter_event(name, version, world))
+
+        self.clients: dict[str, Any] = {
+            "dynamodb": self._dynamo,
+            "s3": self._s3,
+            "sqs": self,
+            "ssm": doubles.Ssm(parameter_changed),
+            "secretsmanager": self._secrets,
+            "events": doubles.Events(world.arrived),
+        }
+
+    def put_secret(self, name: str, value: str) -> None:
+        self._secrets.values[name] = value
+
+    def changes(self) -> list[Json]:
+        new = self._dynamo.changes[self._told :]
+        self._told += len(new)
+        return new
+
+    def next_visible_at(self, source: doubles.Queue) -> float | None:
+        return min((message.visible_at for message in source.messages), default=None)
+
+    def bodies(self, source: doubles.Queue) -> list[str]:
+        return [message.body for message in source.messages]
+
+    def purge(self, source: doubles.Queue) -> None:
+        source.messages.clear()
+
+    def objects(self) -> dict[str, bytes]:
+        return {key: stored.body for key, stored in self._s3.objects.items()}
+
+    def items(self) -> list[Json]:
+        return list(self._dynamo.all_items())
+
+
+def parameter_event(name: str, version: int, world: "World") -> Json:
+    """What Parameter Store tells the default bus of a parameter that was put."""
+    detail = {"operation": "Create" if version == 1 else "Update", "name": name, "type": "String"}
+    arn = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter{name}"
+    return bus.envelope("Parameter Store Change", "aws.ssm", detail, world.now, [arn])
+
+
+class Moto:
+    """On moto, read in place as the local stack reads it."""
+
+    def __init__(self, world: "World") -> None:
+        self._table = world.wiring.only("AWS::DynamoDB::Table")
+        self._bucket = world.wiring.only("AWS::S3::Bucket").ref
+        self.clients = {service: _client(service) for service in _SERVICES}
+        self._stream = MotoReader(self._table.ref, f"{self._table.arn}/stream/local")
+        made = sorted(world.wiring.resources, key=lambda one: "RedrivePolicy" in one.properties)
+        for resource in made:
+            if resource.type not in making.GIVEN:
+                making.make(resource, lambda service: self.clients[service])
+
+    def put_secret(self, name: str, value: str) -> None:
+        self.clients["secretsmanager"].create_secret(Name=name, SecretString=value)
+
+    def queue(self, arn: str) -> Any:
+        return queues.queue(arn)
+
+    def send(self, arn: str, body: str) -> None:
+        queues.send(arn, body)
+
+    def visible(self, source: Any) -> int:
+        return queues.visible(source)
+
+    def receive(self, source: Any, count: int) -> list[Any]:
+        return queues.receive(source, count)
+
+    def delete(self, source: Any, messages: list[Any]) -> None:
+        queues.delete(source, messages)
+
+    def record(self, message: Any, arn: str) -> Json:
+        return queues.record(message, arn)
+
+    def changes(self) -> list[Json]:
+        return self._stream.read()
+
+    def next_visible_at(self, source: Any) -> float | None:
+        instants = (max(message.visible_at, message.delayed_until) / 1000 for message in source._messages)
+        return min(instants, default=None)
+
+    def bodies(self, source: Any) -> list[str]:
+        return [str(message.body) for message in source._messages]
+
+    def purge(self, source: Any) -> None:
+        queues.delete(source, list(source._messages))
+
+    def objects(self) -> dict[str, bytes]:
+        keys = s3_backends[ACCOUNT]["aws"].buckets[self._bucket].keys
+        return {key: keys[key].value for key in keys}
+
+    def items(self) -> list[Json]:
+        pages = self.clients["dynamodb"].get_paginator("scan").paginate(TableName=self._table.ref)
+        return [item for page in pages for item in page["Items"]]
+
+
+@cache
+def _client(service: str) -> Any:
+    # A fault is the weather's to order, and so are repetitions.
+    return boto3.client(service, region_name=REGION, config=Config(retries={"total_max_attempts": 1}))  # type: ignore[call-overload]
+
+
+@contextmanager
+def mocked(arrived: Any) -> Iterator[None]:
+    """Holds moto while a run is made on it; `arrived` hears of the events of its buses."""
+    with ExitStack() as opening:
+        opening.enter_context(mock_aws())
+        opening.enter_context(moto_fixes.applied())
+        opening.enter_context(bus.overheard(arrived))
+        yield

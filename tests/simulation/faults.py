@@ -1,0 +1,249 @@
+"""Faults planted in the product, each a few words changed, with the seed that catches it.
+
+A seed is the first, counted from 1, whose run breaks; `within` is how many had to be tried for it. Where the text to be replaced
+is gone, the product has changed: plant the fault again, with the seed that `python -m tests.simulation.faults` finds.
+"""
+
+import inspect
+import os
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+SEEDS_MAX = 400
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Words of a function (`module:name` below stoppress, or a handler's file) in whose place others stand."""
+
+    where: str
+    old: str
+    new: str
+    seed: int
+
+
+FAULTS: dict[str, Fault] = {
+    # ── recording ──
+    "an item is written whatever was read of it": Fault(
+        "table:_guarded", '"rev = :read"', '"rev = :read OR attribute_exists(pk)"', 0
+    ),
+    "an item is made whatever is there": Fault(
+        "table:_guarded", '"attribute_not_exists(pk)"', '"attribute_not_exists(pk) OR attribute_exists(pk)"', 0
+    ),
+    "the article is written apart from its entries": Fault(
+        "recording:_write",
+        "        table.transact([*puts, *deletes])",
+        "        for one in [*puts, *deletes]:\n            table.transact([one])",
+        0,
+    ),
+    "an error while writing is swallowed": Fault(
+        "recording:_record_wave",
+        'outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)\n        else',
+        'outcomes[work.message.id] = Outcome("failed", repr(error), work.event)\n        else',
+        0,
+    ),
+    "a conflict is taken for success": Fault(
+        "table:transact", "            raise Conflict(str(error)) from error", "            return", 0
+    ),
+    "keys that DynamoDB left unread are forgotten": Fault(
+        "table:get_many", "            rest += answer", "            rest or answer", 0
+    ),
+    "places are handed out and not counted": Fault(
+        "recording:_reserve", "if _keep_series(host, series):", "if True:", 0
+    ),
+    "places are given back twice where the answer is lost": Fault(
+        "recording:_give_back_once",
+        "table.transact([Put(series_item(host, series), series.rev)])",
+        "table.put(series_item(host, series), series.rev)",
+        0,
+    ),
+    "messages that failed are not reported": Fault(
+        "functions/record_article/app.py", "    if outcome.error:", "    if False:", 0
+    ),
+    # ── deciding ──
+    "what is late is taken for new": Fault("deciding:_decide", "if order.is_before(article.order):", "if False:", 0),
+    "a removal of what was never heard of leaves no tombstone": Fault(
+        "deciding:_decide",
+        '    if event.action == "remove":',
+        '    if event.action == "remove" and not article:\n        return Decision(outcome="late")\n    if event.action == "remove":',
+        0,
+    ),
+    "a late removal takes out another's page": Fault(
+        "deciding:_removed", "claim is not None and claim.live and claim.owner == current.name", "claim is not None", 0
+    ),
+    "a removal leaves the news entry": Fault(
+        "deciding:_entries", "if article.news and article.is_in_news(now):", "if article.news and keeps:", 0
+    ),
+    "a URL that was left stays claimed": Fault(
+        "deciding:_Publication._leave",
+        "claims.append(replace(claim, owner=self.current.name, live=False, at=self.at))",
+        "pass",
+        0,
+    ),
+    "the older of two articles keeps the URL": Fault(
+        "deciding:_Publication._stronger_claim",
+        "if claim.live and (claim.at, claim.owner) > (self.at, self.current.name):",
+        "if claim.live:",
+        0,
+    ),
+    "a late event does not date the article": Fault(
+        "deciding:_first_dated", "if not said or not counts", "if not said or counts or not counts", 0
+    ),
+    "a late event takes the place of the one that is held": Fault(
+        "deciding:decide", ' and decision.outcome == "held"', "", 0
+    ),
+    "the feed is believed as much as the CMS": Fault("article:rank_of", "return FEED_RANK if", "return CMS_RANK if", 0),
+    # ── the clock ──
+    "what is due is deleted before it is sent": Fault(
+        "rolling:_send_due",
+        "        due.append(item)",
+        '        due.append(item)\n        table.delete(item["pk"], item["sk"])',
+        0,
+    ),
+    "only the first news sitemap expires": Fault(
+        "rolling:_expire_news", "for file in series_files(one)]", "for file in series_files(one)[:1]]", 0
+    ),
+    "an expired entry gives its place back twice": Fault(
+        "rolling:_expire_news",
+        "expired.append(read_news_place(removed))",
+        "expired.extend([read_news_place(removed)] * 2)",
+        0,
+    ),
+    "a changed configuration is applied once": Fault(
+        "rolling:_apply_configuration", '"settled": known}', '"settled": True}', 0
+    ),
+    # ── the files ──
+    "a file is put whatever stands there": Fault(
+        "bucket:write",
+        '{"IfMatch": replaces.etag} if replaces else {"IfNoneMatch": "*"}',
+        "{}",
+        0,
+    ),
+    "the ETag is read after the table": Fault(
+        "bucket:write",
+        '{"IfMatch": replaces.etag} if replaces else {"IfNoneMatch": "*"}',
+        '{"IfMatch": read(site, file).etag} if read(site, file) else {"IfNoneMatch": "*"}',
+        0,
+    ),
+    "a file that was overtaken is taken for written": Fault(
+        "bucket:write", "        raise _overtaken_or(error) from error", "        return", 0
+    ),
+    "a file that failed is handed over to nobody": Fault(
+        "rewriting:hand_over", "queues.send_rewrites([result.work], delay_seconds=RETRY_DELAY_SECONDS)", "pass", 0
+    ),
+    "a file that failed is done": Fault(
+        "functions/rewrite_sitemaps/app.py",
+        "        if error:\n            raise error",
+        "        if False:\n            raise error",
+        0,
+    ),
+    "a file's mark is not conditional": Fault(
+        "table:put_if", "    if condition:\n", '    if condition and "changed" not in condition:\n', 0
+    ),
+    "an emptied file is deleted at once": Fault(
+        "rewriting:_is_over", "stored.changed + EMPTIED_KEPT <= now", "stored.changed <= now", 0
+    ),
+    # ── what comes in ──
+    "messages that a queue did not take are forgotten": Fault(
+        "queues:_send", 'if answer.get("Failed"):', "if False:", 0
+    ),
+    "a webhook is acknowledged although the queue failed": Fault(
+        "receiving:receive",
+        "    queues.send_articles([event])",
+        "    try:\n        queues.send_articles([event])\n    except Exception:\n        pass",
+        0,
+    ),
+    "a feed's state is written before its events are sent": Fault(
+        "polling:_read",
+        "    queues.send_articles(new)\n",
+        "    state = replace(read, entries=digests or one.state.entries)\n"
+        "    table.put(_item(one, after_success(state, now, interval)), one.rev)\n    queues.send_articles(new)\n",
+        0,
+    ),
+    "what cannot be read is dropped": Fault(
+        "recording:_quarantine", "        table.put_if(quarantine_item", "        (quarantine_item", 0
+    ),
+}
+
+
+@contextmanager
+def planted(fault: Fault) -> Iterator[None]:
+    """The fault is in the product while the block runs."""
+    from tests.simulation.world import APPS
+
+    if fault.where.endswith(".py"):
+        path = ROOT / fault.where
+
+        def changed(read: Path, source: str) -> str:
+            return _replaced(source, fault) if read == path else source
+
+        _replaced(path.read_text(encoding="utf-8"), fault)
+        APPS.forget()
+        before, APPS.changed = APPS.changed, changed
+        try:
+            yield
+        finally:
+            APPS.changed = before
+            APPS.forget()
+        return
+    function = _function(fault.where)
+    source = _replaced(textwrap.dedent(inspect.getsource(function)), fault)
+    made: dict[str, Any] = {}
+    exec(compile(source, str(inspect.getsourcefile(function)), "exec"), function.__globals__, made)  # noqa: S102
+    code = function.__code__
+    # The function itself is changed, so that whoever has imported it has the fault.
+    function.__code__ = inspect.unwrap(made[function.__name__]).__code__
+    try:
+        yield
+    finally:
+        function.__code__ = code
+
+
+def _function(where: str) -> Any:
+    module, _, name = where.partition(":")
+    found: Any = import_module(f"stoppress.{module}")
+    for part in name.split("."):
+        assert hasattr(found, part), f"{where} is gone: plant the fault where its work is done now"
+        found = getattr(found, part)
+    return inspect.unwrap(found)
+
+
+def _replaced(source: str, fault: Fault) -> str:
+    assert source.count(fault.old) == 1, f"{fault.where} has no {fault.old!r} (or several): plant the fault again"
+    return source.replace(fault.old, fault.new)
+
+
+def first_seed(fault: Fault, breaks: Callable[[int], bool]) -> int | None:
+    """The first seed that catches a fault."""
+    with planted(fault):
+        return next((seed for seed in range(1, SEEDS_MAX + 1) if breaks(seed)), None)
+
+
+def _main(names: list[str]) -> None:
+    from tests.simulation.run import Broken, Run
+
+    def breaks(seed: int) -> bool:
+        try:
+            Run(seed).play()
+        except Broken as broken:
+            print("   ", str(broken).splitlines()[0][:160])
+            return True
+        return False
+
+    for name, fault in FAULTS.items():
+        if not names or name in names:
+            print(f"{first_seed(fault, breaks)}  {name}", flush=True)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    os.environ |= {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "eu-west-1"}
+    _main(sys.argv[1:])

@@ -1,0 +1,117 @@
+"""What readers of the files see, read without anything of the product: and what no file may ever be."""
+
+import gzip
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from xml.etree import ElementTree as ET
+
+SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
+
+
+@dataclass
+class Listed:
+    """What the files of a site list, by the index: pages and their lastmod, news, the files, and pages listed twice."""
+
+    pages: dict[str, datetime | None] = field(default_factory=dict)
+    news: dict[str, tuple[str, datetime, str]] = field(default_factory=dict)  # title, date, publication
+    files: set[str] = field(default_factory=set)
+    twice: set[str] = field(default_factory=set)
+
+
+def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) -> list[str]:
+    """What is wrong with the bytes of one file by itself."""
+    if name.endswith(".gz"):
+        name, body = name.removesuffix(".gz"), gzip.decompress(body)
+    if not name.endswith(".xml"):
+        return [] if body.decode() else [f"{name} is empty"]
+    root = ET.fromstring(body)
+    locs = [str(loc.text) for loc in root.iter(f"{SITEMAP}loc")]
+    found = [f"{name}: {loc} is not of {host}" for loc in locs if not loc.startswith(f"https://{host}/")]
+    found += [f"{name}: {loc} stands in it twice" for loc in set(locs) if locs.count(loc) > 1]
+    if root.tag == f"{SITEMAP}sitemapindex":
+        return found + ([] if name.startswith("sitemap.") else [f"{name} is an index"])
+    if root.tag != f"{SITEMAP}urlset" or not locs:
+        found.append(f"{name} lists nothing, or is no sitemap")
+    is_news = name.startswith("sitemap-news")
+    most = news_max if is_news else shard_max
+    found += [f"{name} has {len(locs)} URLs, at most {most}"] if len(locs) > most else []
+    for url in root.iter(f"{SITEMAP}url"):
+        entry = url.find(f"{NEWS}news")
+        home = url.findtext(f"{SITEMAP}loc") == f"https://{host}/"
+        if (entry is None) != (home or not is_news):
+            found.append(
+                f"{name}: {url.findtext(f'{SITEMAP}loc')} has news tags where none belong, or none where they do"
+            )
+        if entry is not None and not all(
+            entry.findtext(f"{NEWS}{part}") for part in ("publication/" + NEWS + "name", "publication_date", "title")
+        ):
+            found.append(f"{name}: an entry without name, date or title")
+    return found
+
+
+def in_index(objects: Mapping[str, bytes], host: str) -> list[str]:
+    """The files that the index of a site names."""
+    index = objects.get(f"{host}/sitemap.xml")
+    if index is None:
+        return []
+    return [str(loc.text).removeprefix(f"https://{host}/") for loc in ET.fromstring(index).iter(f"{SITEMAP}loc")]
+
+
+def listed(objects: Mapping[str, bytes], host: str) -> Listed:
+    """What the files that the index names list. The home page stands for nothing."""
+    found = Listed()
+    for name in in_index(objects, host):
+        body = objects[f"{host}/{name}"]
+        plain = name.removesuffix(".gz")
+        if plain != name:
+            body = gzip.decompress(body)
+        found.files.add(plain)
+        for url in ET.fromstring(body).iter(f"{SITEMAP}url"):
+            loc, lastmod = str(url.findtext(f"{SITEMAP}loc")), url.findtext(f"{SITEMAP}lastmod")
+            entry = url.find(f"{NEWS}news")
+            if loc == f"https://{host}/":
+                continue
+            if loc in (found.pages if entry is None else found.news):
+                found.twice.add(loc)
+            if entry is None:
+                found.pages[loc] = instant(lastmod) if lastmod else None
+            else:
+                name_ = str(entry.findtext(f"{NEWS}publication/{NEWS}name"))
+                date = instant(str(entry.findtext(f"{NEWS}publication_date")))
+                found.news[loc] = (str(entry.findtext(f"{NEWS}title")), date, name_)
+    return found
+
+
+def forms_that_differ(objects: Mapping[str, bytes], host: str) -> list[str]:
+    """Gzip and text files that do not say what their sitemap says."""
+    found = []
+    for key, body in objects.items():
+        name = key.removeprefix(f"{host}/")
+        if not key.startswith(f"{host}/"):
+            continue
+        if name.endswith(".xml.gz") and gzip.decompress(body) != objects.get(key.removesuffix(".gz")):
+            found.append(name)
+        if name.endswith(".txt") and name != "robots.txt":
+            xml = objects.get(key.removesuffix(".txt") + ".xml", b"<none/>")
+            locs = sorted(str(loc.text) for loc in ET.fromstring(xml).iter(f"{SITEMAP}loc"))
+            found += [name] if body.decode().splitlines() != locs else []
+        if name.endswith(".atom"):
+            series = name.removesuffix(".atom")
+            entries = set(re.findall(rb"<entry[^>]*><id>([^<]*)", body))
+            news = {
+                str(loc.text).encode()
+                for other, xml in objects.items()
+                if re.fullmatch(rf"{re.escape(host)}/{series}(-\d+)?\.xml", other)
+                for url in ET.fromstring(xml).iter(f"{SITEMAP}url")
+                if url.find(f"{NEWS}news") is not None and (loc := url.find(f"{SITEMAP}loc")) is not None
+            }
+            found += [name] if entries != news else []
+    return found
+
+
+def instant(text: str) -> datetime:
+    """A W3C datetime with a zone."""
+    return datetime.fromisoformat(text)

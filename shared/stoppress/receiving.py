@@ -3,13 +3,13 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from stoppress import queues, secrets, sites
 from stoppress.article import ArticleEvent
 from stoppress.contract import BadArticle, UnknownType, read_delivery
-from stoppress.signatures import BadSecret, BadSignature, verify_standard
+from stoppress.signatures import TOLERANCE, BadScheme, BadSecret, BadSignature, Request, Scheme, check_settings, verify
 from stoppress.site import BadConfiguration, Site, Source
 from stoppress.urls import host_of
 
@@ -21,12 +21,17 @@ OUR_FAULT = 503
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One request: the site and source of its path, headers with names in small letters, the raw bytes."""
+    """One request: the site and source of its path, headers with names in small letters, the raw bytes.
+
+    Path and query are those that the sender asked for, as far as the gateway tells: some sign them.
+    """
 
     site: str
     source: str
     headers: Mapping[str, str]
     body: bytes
+    path: str = ""
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +85,29 @@ def _site_and_source(delivery: Delivery) -> tuple[Site, Source]:
 def _verify(delivery: Delivery, source: Source, now: datetime) -> None:
     if not source.secret:
         raise _Refused(401, f"the source {delivery.source} has no secret, so nothing can be posted to it")
+    settings = source.settings
     try:
-        verify_standard(delivery.headers, delivery.body, secrets.load(source.secret), now)
+        check_settings(settings)
+        path = settings.get("signed_path", delivery.path)
+        request = Request(delivery.headers, delivery.body, path=path, query=delivery.query)
+        tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
+        verify(scheme_of(source.adapter, settings), request, secrets.load(source.secret), now, tolerance)
     except BadSignature as error:
         raise _Refused(401, str(error)) from None
-    except (BadSecret, secrets.NoSecret) as error:
+    except (BadScheme, BadSecret, secrets.NoSecret) as error:
         raise _Refused(OUR_FAULT, "this source cannot be verified at the moment: send it again", str(error)) from None
+
+
+def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
+    """How a source's deliveries are signed: as its settings say, else as its CMS does."""
+    if "signature" in settings:
+        said: Scheme = settings["signature"]
+        return said
+    if adapter == "standard":  # which has no mapping file
+        return adapter
+    from stoppress.adapters.mapping import load
+
+    return load(adapter).signature
 
 
 def _read(delivery: Delivery, site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:

@@ -37,7 +37,9 @@ def list_adapters(*, as_json: bool) -> int:
     mappings = [load(name) for name in names()]
     if as_json:
         kept = ("name", "title", "reads", "verified", "lacks", "signature", "settings")
-        print(json.dumps([mapping.model_dump(include=set(kept)) for mapping in mappings], ensure_ascii=False, indent=1))
+        typer.echo(
+            json.dumps([mapping.model_dump(include=set(kept)) for mapping in mappings], ensure_ascii=False, indent=1)
+        )
         return 0
     table = Table("adapter", "reads", "held by", box=None, padding=(0, 2, 0, 0))
     for mapping in mappings:
@@ -66,7 +68,7 @@ def try_delivery(
             f"{mapping.name} knows no setting {', '.join(unknown)}; it knows {', '.join(mapping.settings)}", err=True
         )
     if as_json:
-        print(json.dumps([verdict.shown(instant, of_site) for verdict in verdicts], ensure_ascii=False, indent=1))
+        typer.echo(json.dumps([verdict.shown(instant, of_site) for verdict in verdicts], ensure_ascii=False, indent=1))
     else:
         _tell(verdicts, of_site, instant)
     return 0
@@ -99,7 +101,9 @@ def recorded_in(document: Any) -> Recorded:
             return Recorded(Received(json.dumps(document).encode()), {})
         request = outer
     headers = {str(key).lower(): _text(value) for key, value in (request.get("headers") or {}).items()}
-    settings = next((outer[key] for key in ("config", "settings") if isinstance(outer.get(key), dict)), {})
+    settings: Mapping[str, Any] = next(
+        (outer[key] for key in ("config", "settings") if isinstance(outer.get(key), dict)), {}
+    )
     now = outer.get("now")
     return Recorded(
         Received(_body(request, headers), headers, _query(request)),

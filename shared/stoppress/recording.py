@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress import sites, table
-from stoppress.article import ArticleEvent, from_message, to_message
+from stoppress.article import ArticleEvent, Incomplete, from_message, to_message
 from stoppress.contract import BadArticle, UnknownType, read_bus_event
 from stoppress.deciding import decide, is_late, urls_of
 from stoppress.files import is_news_series
@@ -49,6 +50,8 @@ from stoppress.table import Conflict, Delete, Put
 ATTEMPTS_MAX = 10
 # An entry to be taken out may have gone by another hand: then it is not insisted on, and its place is not given back.
 CONFLICTS_UNTIL_UNSURE = 4
+# Between a message's id and the number of an article in it; no id of SQS has one.
+PART = "#"
 # Where an event names no site of ours, this is where it is to be found.
 UNKNOWN_SITE = "unknown"
 
@@ -105,8 +108,9 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
     waiting: list[_Work] = []
     for message in messages:
         try:
-            event, site = _read(message, now)
-            waiting.append(_Work(message, event, site))
+            for number, (event, site) in enumerate(_read(message, now, outcomes)):
+                part = replace(message, id=f"{message.id}{PART}{number}") if number else message
+                waiting.append(_Work(part, event, site))
         except _Unusable as error:
             outcomes[message.id] = _quarantine(message, error)
         except Exception as error:  # noqa: BLE001 - one message's fault must not keep its neighbours
@@ -124,7 +128,18 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
         _step_aside(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
     _tell(outcomes.values(), now)
-    return outcomes
+    return _whole(outcomes)
+
+
+def _whole(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
+    """The outcomes by message: of several articles in one the worst is told, so that what failed comes again."""
+    told: dict[str, Outcome] = {}
+    for name, outcome in outcomes.items():
+        message_id = name.partition(PART)[0]
+        before = told.setdefault(message_id, outcome)
+        if before.outcome != "failed" and outcome.outcome in ("failed", "quarantined"):
+            told[message_id] = outcome
+    return told
 
 
 def _tell(outcomes: Iterable[Outcome], now: datetime) -> None:
@@ -147,7 +162,8 @@ def _step_aside(conflicts: int) -> None:
 # ── reading messages ──
 
 
-def _read(message: Message, now: datetime) -> tuple[ArticleEvent, Site]:
+def _read(message: Message, now: datetime, outcomes: dict[str, Outcome]) -> list[tuple[ArticleEvent, Site]]:
+    """The events of a message and their sites. Raises _Unusable; what of an adapter's delivery is of no use is in outcomes."""
     try:
         document = json.loads(message.body)
     except (ValueError, RecursionError) as error:
@@ -165,10 +181,52 @@ def _read(message: Message, now: datetime) -> tuple[ArticleEvent, Site]:
             site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
     except sites.UnknownSite as error:
         raise _Unusable(UNKNOWN_SITE, str(error)) from None
+    if "incomplete" in envelope:
+        raise _Unusable(host, f"incomplete: {envelope.get('reason')}")
     try:
-        return read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site
+        source = site.sources.get(str(envelope.get("source"))) if from_bus else None
+        if source and source.adapter != "standard":
+            return _adapted(message, envelope, site, now, outcomes)
+        return [(read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site)]
     except (BadArticle, UnknownType, ValueError) as error:
         raise _Unusable(host, str(error)) from None
+
+
+def _adapted(
+    message: Message, envelope: Mapping[str, Any], site: Site, now: datetime, outcomes: dict[str, Outcome]
+) -> list[tuple[ArticleEvent, Site]]:
+    """A bus event of a source that has an adapter: the event itself, or a CMS's delivery in it. Raises ValueError.
+
+    `detail` is then {"site": …, "headers": {…}, "body": what the CMS sends}.
+    """
+    from stoppress import adapters
+    from stoppress.adapters.taking import Taker
+
+    name, adapter = envelope["source"], site.sources[envelope["source"]].adapter
+    detail = envelope["detail"]
+    body = envelope if adapter == "eventbridge" else detail.get("body", {**detail, "site": None})
+    headers = detail.get("headers") if isinstance(detail.get("headers"), dict) else {}
+    received = adapters.Received(
+        body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),
+        {str(key).lower(): str(value) for key, value in headers.items()},
+    )
+    taken = Taker(site, name, now, sites.load_usable).take(
+        adapters.read(adapter, received, site.sources[name].settings, site, now)
+    )
+    faults = [one.answer["reason"] for one in taken if isinstance(one.message, Incomplete)]
+    events = [one.message for one in taken if isinstance(one.message, ArticleEvent)]
+    if faults:
+        unusable = _Unusable(site.host, f"incomplete: {'; '.join(faults)[:1_000]}")
+        if not events:
+            raise unusable
+        outcomes[f"{message.id}{PART}incomplete"] = _quarantine(message, unusable)
+    elif not events:
+        reasons = dict.fromkeys(str(one.answer["reason"]) for one in taken)
+        outcomes[message.id] = Outcome("ignored", "; ".join(reasons), said=_named(message.body) | {"site": site.host})
+    known = {site.host: site} | {
+        event.site: sites.load_usable(event.site) for event in events if event.site != site.host
+    }
+    return [(event, known[event.site]) for event in events]
 
 
 def _quarantine(message: Message, error: _Unusable) -> Outcome:

@@ -6,6 +6,7 @@ names an adapter other than our own contract, and of the mappings only the one t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,16 +36,28 @@ class Received:
     query: Mapping[str, str] = field(default_factory=dict)
 
 
-def names(folder: Path = MAPPINGS) -> list[str]:
+def names(folder: Path | None = None) -> list[str]:
     """Every adapter that there is a mapping file of."""
-    return sorted(path.stem for path in folder.glob("*.toml"))
+    return sorted(path.stem for path in (folder or MAPPINGS).glob("*.toml"))
 
 
-def check_name(name: str) -> str:
-    """Raises ValueError, with the names there are, where no mapping has this one."""
-    if name not in names():
-        raise ValueError(f"{name[:80]!r} is no adapter: give one of {', '.join(names())}")
-    return name
+def check_source(adapter: str, settings: Mapping[str, Any]) -> None:
+    """Raises ValueError where a source names no adapter that there is, or settings that cannot be used.
+
+    Of the mapping only the names of its settings are read.
+    """
+    if adapter not in names():
+        raise ValueError(f"adapter: {adapter[:80]!r} is not known: give one of {', '.join(names())}")
+    from stoppress.adapters.settings import check
+
+    check(settings, _declared(MAPPINGS / f"{adapter}.toml"))
+
+
+@cache
+def _declared(path: Path) -> dict[str, str]:
+    import tomllib
+
+    return {str(name): str(use) for name, use in tomllib.loads(path.read_text("utf-8")).get("settings", {}).items()}
 
 
 def read(
@@ -57,4 +70,4 @@ def read(
     from stoppress.adapters.mapping import load
     from stoppress.adapters.reading import read_delivery
 
-    return read_delivery(load(name), received, settings, site, now)
+    return read_delivery(load(name, MAPPINGS), received, settings, site, now)

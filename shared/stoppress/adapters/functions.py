@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from jmespath import Options, functions
@@ -17,20 +18,28 @@ _LIGATURES = str.maketrans(
 )
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _taking(count: int) -> Callable[[_Method], _Method]:
+    """A function of so many values, each of any kind."""
+    return cast("Callable[[_Method], _Method]", functions.signature(*[{"types": []}] * count))
+
+
 class Functions(functions.Functions):  # type: ignore[misc]
     """Custom functions of mapping files; a function's name in an expression is that of its method without `_func_`."""
 
-    @functions.signature({"types": []}, {"types": []})
+    @_taking(2)
     def _func_lookup(self, table: Any, key: Any) -> Any:
         """`lookup({"members": "registration"}, visibility)`: the value under a key."""
         return table.get(key) if isinstance(table, dict) and isinstance(key, str) else None
 
-    @functions.signature({"types": []})
+    @_taking(1)
     def _func_entries(self, table: Any) -> list[dict[str, Any]]:
         """An object as a list of {key, value}; an empty list for anything else, such as PHP's empty arrays."""
         return [{"key": key, "value": value} for key, value in table.items()] if isinstance(table, dict) else []
 
-    @functions.signature({"types": []}, {"types": []})
+    @_taking(2)
     def _func_localized(self, fields: Any, locales: Any) -> dict[str, Any]:
         """An object of {field: {locale: value}} as {field: value}, in the first of the locales that has one."""
         wanted = [locale for locale in locales if isinstance(locale, str)] if isinstance(locales, list) else []
@@ -38,7 +47,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
             return {}
         return {name: _in_locale(values, wanted) for name, values in fields.items()}
 
-    @functions.signature({"types": []}, {"types": []})
+    @_taking(2)
     def _func_fill(self, template: Any, values: Any) -> str | None:
         """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null where a value is missing or is no text or number."""
         if not isinstance(template, str) or not isinstance(values, dict):
@@ -55,7 +64,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
                 return None
         return "".join(parts)
 
-    @functions.signature({"types": []})
+    @_taking(1)
     def _func_slug(self, text: Any) -> str | None:
         """`Climate-smart food` -> `climate-smart-food`. Other scripts than Latin stay as they are."""
         if not isinstance(text, str) or len(text) > TEXT_CHARACTERS_MAX:
@@ -64,7 +73,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
         slug = "-".join(part for part in letters.split("-") if part)
         return slug or None
 
-    @functions.signature({"types": []}, {"types": []}, {"types": []})
+    @_taking(3)
     def _func_sibling(self, url: Any, slug: Any, other: Any) -> str | None:
         """The URL with another slug at its end; null where it does not end in the slug, or both are one."""
         if not all(isinstance(text, str) and text for text in (url, slug, other)) or slug == other:
@@ -77,38 +86,38 @@ class Functions(functions.Functions):  # type: ignore[misc]
         if last != slug:
             return None
         tail = "/" if parts.path.endswith("/") else ""
-        return urlunsplit((parts.scheme, parts.netloc, f"{head}/{other}{tail}", parts.query, ""))
+        return str(urlunsplit((parts.scheme, parts.netloc, f"{head}/{other}{tail}", parts.query, "")))
 
-    @functions.signature({"types": []}, {"types": []})
+    @_taking(2)
     def _func_split(self, text: Any, separator: Any) -> list[str]:
         """The parts of a text; of anything else none."""
         both = isinstance(text, str) and isinstance(separator, str) and separator
         return [part.strip() for part in text[:TEXT_CHARACTERS_MAX].split(separator)] if both else []
 
-    @functions.signature({"types": []})
+    @_taking(1)
     def _func_words(self, text: Any) -> str | None:
         """`com.example.ArticlePublished` -> `com example article published`."""
         if not isinstance(text, str) or len(text) > TEXT_CHARACTERS_MAX:
             return None
         return " ".join(word.lower() for word in _WORD.findall(text)) or None
 
-    @functions.signature({"types": []})
+    @_taking(1)
     def _func_utc(self, text: Any) -> Any:
         """A date and time without a zone that is known to be in UTC; another value as it is."""
         return f"{text.strip()}Z" if isinstance(text, str) and _NAIVE.fullmatch(text.strip()) else text
 
-    @functions.signature({"types": []})
+    @_taking(1)
     def _func_lower(self, text: Any) -> str | None:
         """A text in small letters."""
         return text.lower() if isinstance(text, str) else None
 
-    @functions.signature({"types": []}, {"types": []})
+    @_taking(2)
     def _func_common(self, values: Any, others: Any) -> list[Any]:
         """What two lists have in common."""
         both = isinstance(values, list) and isinstance(others, list)
         return [value for value in values if value in others] if both else []
 
-    @functions.signature({"types": []}, {"types": []})
+    @_taking(2)
     def _func_is_in(self, value: Any, values: Any) -> bool:
         """Whether a list has the value; true where there is no list: nothing was asked for."""
         return not isinstance(values, list) or value in values

@@ -155,12 +155,3 @@ def read_file(path: Path) -> MappingFile:
     if mapping.name != path.stem:
         raise BadMapping(f"{path.name}: name: is {mapping.name}; a file is called by its mapping's name")
     return mapping
-
-
-@cache
-def declared(name: str) -> dict[str, str]:
-    """The settings of a mapping, without the rest of it: what the check of a configuration needs. Raises UnknownAdapter."""
-    if name not in names():
-        raise UnknownAdapter(f"{name[:80]!r} is no adapter: give one of {', '.join(names())}")
-    settings = tomllib.loads((MAPPINGS / f"{name}.toml").read_text(encoding="utf-8")).get("settings", {})
-    return {str(key): str(value) for key, value in settings.items()}

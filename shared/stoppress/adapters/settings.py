@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 from stoppress.languages import language_code
 from stoppress.urls import canonical
 
-# What the signature of a source takes from its settings; the adapter does not look at them.
-OF_SIGNATURES = frozenset({"signature", "tolerance_s", "signed_path", "public_key", "header", "parameter", "field"})
+# What the signature of a source takes from its settings (`signatures.check_settings`); the adapter does not look at them.
+OF_SIGNATURES = ("signature", "signed_path", "tolerance_s")
 _TEXTS_MAX = 200
 _TEXT_CHARACTERS_MAX = 500
 
@@ -20,7 +20,7 @@ def check(settings: Mapping[str, Any], declared: Mapping[str, str]) -> None:
         if name in OF_SIGNATURES:
             continue
         if name not in declared:
-            known = ", ".join((*declared, *sorted(OF_SIGNATURES)))
+            known = ", ".join((*declared, *OF_SIGNATURES))
             faults.append(f"settings.{name}: is not known here: correct its name, or take it out; there are {known}")
             continue
         try:

@@ -95,12 +95,21 @@ class Source(_Part):
     secret: str | None = Field(default=None, pattern=r"^[A-Za-z0-9/_+=.@-]{1,256}$")
     settings: dict[str, Any] = {}
 
-    @model_validator(mode="after")
-    def _known_adapter(self) -> "Source":
-        if self.adapter != "standard" or self.settings:
-            from stoppress.adapters import check_source  # what most sites do without
+    @field_validator("adapter")
+    @classmethod
+    def _known_adapter(cls, adapter: str) -> str:
+        if adapter != "standard":
+            from stoppress.adapters import check_name  # what most sites do without
 
-            check_source(self.adapter, self.settings)
+            check_name(adapter)
+        return adapter
+
+    @model_validator(mode="after")
+    def _known_settings(self) -> "Source":
+        if self.settings:
+            from stoppress.adapters import check_settings
+
+            check_settings(self.adapter, self.settings)
         return self
 
 

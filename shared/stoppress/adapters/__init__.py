@@ -41,16 +41,20 @@ def names(folder: Path | None = None) -> list[str]:
     return sorted(path.stem for path in (folder or MAPPINGS).glob("*.toml"))
 
 
-def check_source(adapter: str, settings: Mapping[str, Any]) -> None:
-    """Raises ValueError where a source names no adapter that there is, or settings that cannot be used.
+def check_name(name: str) -> None:
+    """Raises ValueError, with the names there are, where no mapping file has this one."""
+    if name not in names():
+        raise ValueError(f"{name[:80]!r} is no adapter: give one of {', '.join(names())}")
+
+
+def check_settings(name: str, settings: Mapping[str, Any]) -> None:
+    """Raises ValueError, a line for each setting of a source that cannot be used.
 
     Of the mapping only the names of its settings are read.
     """
-    if adapter not in names():
-        raise ValueError(f"adapter: {adapter[:80]!r} is not known: give one of {', '.join(names())}")
     from stoppress.adapters.settings import check
 
-    check(settings, _declared(MAPPINGS / f"{adapter}.toml"))
+    check(settings, _declared(MAPPINGS / f"{name}.toml"))
 
 
 @cache

@@ -18,6 +18,7 @@ def check(settings: Mapping[str, Any], declared: Mapping[str, str]) -> None:
     faults = []
     for name, value in settings.items():
         if name in OF_SIGNATURES:
+            faults += _of_signature(name, value)
             continue
         if name not in declared:
             known = ", ".join((*declared, *OF_SIGNATURES))
@@ -29,6 +30,16 @@ def check(settings: Mapping[str, Any], declared: Mapping[str, str]) -> None:
             faults.append(f"settings.{name}: {error}")
     if faults:
         raise ValueError("\n".join(faults))
+
+
+def _of_signature(name: str, value: object) -> list[str]:
+    from stoppress.signatures import check_settings
+
+    try:
+        check_settings({name: value})
+    except ValueError as error:
+        return [f"settings.{name}: {str(error).removeprefix(f'{name}: ')}"]
+    return []
 
 
 def _url(value: object) -> None:

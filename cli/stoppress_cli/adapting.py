@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from stoppress.adapters import BadDelivery, Received, UnknownAdapter, names
@@ -153,8 +154,11 @@ def _tell(verdicts: list[Verdict], site: Site | None, now: datetime) -> None:
         if verdict.reason:
             console.print(f"   {verdict.reason}", markup=False)
         table = Table(box=None, padding=(0, 2, 0, 1), show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=3)
+        table.add_column(ratio=2, no_wrap=True)
         for name, value, expression in told(verdict):
-            table.add_row(name, value, f"from {' '.join(expression.split())}")
+            table.add_row(name, escape(value), escape(f"from {' '.join(expression.split())}"))
         console.print(table)
         for dropped in shown["dropped"]:
             console.print(f"   left out: {dropped}", markup=False)

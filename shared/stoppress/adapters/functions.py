@@ -111,11 +111,17 @@ class Functions(functions.Functions):  # type: ignore[misc]
         """A text in small letters."""
         return text.lower() if isinstance(text, str) else None
 
-    @_taking(2)
-    def _func_common(self, values: Any, others: Any) -> list[Any]:
-        """What two lists have in common."""
-        both = isinstance(values, list) and isinstance(others, list)
-        return [value for value in values if value in others] if both else []
+    @_taking(3)
+    def _func_where_in(self, items: Any, key: Any, values: Any) -> list[Any]:
+        """The objects of a list whose value under a key is one of the values, or a list that has one of them."""
+        if not isinstance(items, list) or not isinstance(values, list):
+            return []
+        found = []
+        for item in items:
+            said = item.get(key) if isinstance(item, dict) else None
+            if any(value in values for value in (said if isinstance(said, list) else [said])):
+                found.append(item)
+        return found
 
     @_taking(2)
     def _func_is_in(self, value: Any, values: Any) -> bool:

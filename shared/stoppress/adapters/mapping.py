@@ -25,6 +25,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from stoppress.adapters import MAPPINGS, UnknownAdapter, names
 from stoppress.adapters.settings import NAMES as SETTINGS
+from stoppress.signatures import check as check_scheme
 from stoppress.site import explain
 
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
@@ -71,6 +72,11 @@ Expressions: TypeAlias = Annotated[
 ]
 
 
+def _scheme(signature: str | dict[str, str]) -> str | dict[str, str]:
+    check_scheme(signature)
+    return signature
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -101,7 +107,8 @@ class MappingFile(_Part):
     verified: str
     # What the CMS does not tell, and what follows from that.
     lacks: str = ""
-    signature: str = "standard"
+    # How its deliveries are signed: the name of a scheme, or a table that describes one.
+    signature: Annotated[str | dict[str, str], AfterValidator(_scheme)] = "standard"
     envelope: Literal["json", "form", "auto", "cloudevents"] = "json"
     # Settings that it knows, each with what it is for; and what they are unless a source says.
     settings: dict[str, str] = {}

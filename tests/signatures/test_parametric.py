@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from stoppress.adapters.mapping import BadMapping, read_file
 from stoppress.signatures import BadScheme, BadSecret, BadSignature, Request, presets, verify
 from tests.signatures.senders import BODY, MORNING, SENDERS, Sender, posted
 
@@ -207,3 +208,29 @@ def test_a_source_of_our_own_contract_loads_no_other_scheme() -> None:
         "stoppress.signatures.parametric",
         "stoppress.signatures.presets",
     ]
+
+
+def test_a_mapping_file_may_describe_how_its_cms_signs(tmp_path: Path) -> None:
+    file = """
+        name = "acme"
+        title = "Acme"
+        reads = "its events"
+        verified = "documentation"
+        {signature}
+        [action]
+        from = "body.event"
+        map = {{live = "publish"}}
+        [fields]
+        id = "body.id"
+        [{table}]
+    """
+    path = tmp_path / "acme.toml"
+    table = "signature]\n" + "\n".join(f'{name} = "{value}"' for name, value in OURS.items()) + "\n#"
+
+    path.write_text(file.format(signature="", table=table))
+    assert accepted(read_file(path).signature, newsroom())
+
+    for wrong in ('signature = "unheard-of"', 'signature = {header = "X-Acme", signed = "{t}"}'):
+        path.write_text(file.format(signature=wrong, table="settings"))
+        with pytest.raises(BadMapping, match=r"acme.toml: signature: (signed: |)the (signature|template) "):
+            read_file(path)

@@ -25,7 +25,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from stoppress.adapters import MAPPINGS, UnknownAdapter, names
 from stoppress.adapters.settings import NAMES as SETTINGS
-from stoppress.signatures import check as check_scheme
+from stoppress.signatures import BadScheme, check as check_scheme
 from stoppress.site import explain
 
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
@@ -73,7 +73,10 @@ Expressions: TypeAlias = Annotated[
 
 
 def _scheme(signature: str | dict[str, str]) -> str | dict[str, str]:
-    check_scheme(signature)
+    try:
+        check_scheme(signature)
+    except BadScheme as error:
+        raise ValueError(str(error).removeprefix("signature: ")) from None
     return signature
 
 

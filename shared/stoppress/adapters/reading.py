@@ -87,7 +87,10 @@ class Verdict:
 
     def kept(self) -> str:
         """The item itself, as far as quarantine keeps it."""
-        return json.dumps(self.item, default=str)[:ITEM_CHARACTERS_MAX]
+        try:
+            return json.dumps(self.item, default=str)[:ITEM_CHARACTERS_MAX]
+        except (RecursionError, ValueError):  # nested too deeply
+            return ""
 
 
 def _fields(verdict: Verdict, site: Site, now: datetime, said: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +108,9 @@ def _plain(name: str, value: object) -> object:
         cleaned = read_field(name, value)
     except ValueError:
         return value
-    return exact(cleaned) if isinstance(cleaned, datetime) else cleaned
+    if isinstance(cleaned, datetime):
+        return exact(cleaned)
+    return list(cleaned) if isinstance(cleaned, tuple) else cleaned
 
 
 def read_delivery(

@@ -61,7 +61,7 @@ def is_absent(field: str, value: object) -> bool:
 
 
 def date_of(value: object, where: Where) -> datetime:
-    """An instant from a text, or from a number of seconds, milliseconds or microseconds since 1970."""
+    """An instant from a text, or from a number of seconds, milliseconds or microseconds since 1970. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{shown(value)} is no date")
     text = value.strip() if isinstance(value, str) else ""
@@ -69,8 +69,8 @@ def date_of(value: object, where: Where) -> datetime:
         return _of_epoch(int(text))
     if not isinstance(value, str):
         return _of_epoch(value)
-    if _DAY.fullmatch(text):
-        text = f"{text}T00:00:00"
+    if _DAY.fullmatch(text):  # a day is near enough: where nobody knows whose midnight, Greenwich's
+        text = f"{text}T00:00:00" + ("" if where.zone else "Z")
     try:
         naive = datetime.fromisoformat(text.replace(" ", "T", 1))
     except ValueError:
@@ -83,12 +83,10 @@ def date_of(value: object, where: Where) -> datetime:
 def _of_epoch(number: float) -> datetime:
     if not math.isfinite(number) or number <= 0:
         raise ValueError(f"{shown(number)} is no date")
-    seconds: float = number
-    while seconds > _SECONDS_MAX:
-        seconds /= 1_000
     try:
+        seconds = next(number / unit for unit in (1, 10**3, 10**6) if number / unit <= _SECONDS_MAX)
         return utc(datetime.fromtimestamp(seconds, UTC))
-    except (OverflowError, OSError, ValueError):
+    except (StopIteration, OverflowError, OSError, ValueError):
         raise ValueError(f"{shown(number)} is no date") from None
 
 

@@ -182,7 +182,7 @@ def _read(message: Message, now: datetime, outcomes: dict[str, Outcome]) -> list
     except sites.UnknownSite as error:
         raise _Unusable(UNKNOWN_SITE, str(error)) from None
     if "incomplete" in envelope:
-        raise _Unusable(host, f"incomplete: {envelope.get('reason')}")
+        raise _Unusable(host, f"incomplete: {envelope.get('reason') or 'no reason was given'}")
     try:
         source = site.sources.get(str(envelope.get("source"))) if from_bus else None
         if source and source.adapter != "standard":

@@ -115,7 +115,7 @@ def test_a_secret_without_its_prefix_or_padding_is_the_same_secret() -> None:
     verify_standard(signed("whsec_" + padded), BODY, ["whsec_" + padded.rstrip("=")], MORNING)
 
 
-@pytest.mark.parametrize("secret", ["whsec_not base64!", "whsec_", "whsec_a"])
+@pytest.mark.parametrize("secret", ["whsec_not base64!", "whsec_AAAA!AAAA", "whsec_", "whsec_a"])
 def test_a_secret_that_is_none_is_our_own_fault(secret: str) -> None:
     with pytest.raises(BadSecret):
         verify_standard(signed(), BODY, [secret], MORNING)

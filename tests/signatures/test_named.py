@@ -56,6 +56,18 @@ def test_the_list_of_signed_headers_cannot_be_shortened() -> None:
     )
 
 
+def test_the_list_of_signed_headers_may_be_written_in_any_order() -> None:
+    request = CONTENTFUL.request()
+    names = ", ".join(reversed(request.headers["x-contentful-signed-headers"].split(","))).title()
+
+    verify(
+        "contentful",
+        replace(request, headers={**request.headers, "x-contentful-signed-headers": names}),
+        [CONTENTFUL.secret],
+        MORNING,
+    )
+
+
 def test_a_header_that_was_not_signed_may_be_anything() -> None:
     request = CONTENTFUL.request()
     verify("contentful", replace(request, headers={**request.headers, "via": "a proxy"}), [CONTENTFUL.secret], MORNING)

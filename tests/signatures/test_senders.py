@@ -157,6 +157,15 @@ VALUES = st.text(alphabet=st.characters(), max_size=40) | st.sampled_from(
 )
 
 
+@every
+def test_half_a_character_in_a_request_is_refused_as_anything_else_is(sender: Sender) -> None:
+    request = sender.request()
+    headers = {name: f"{value}\ud800" for name, value in request.headers.items()}
+
+    for query in ("token=\ud800", "access_token=\ud800"):
+        refused(sender, posted(request, headers=headers, query=query, body=b'{"secret": "\\ud800"}'))
+
+
 @given(
     st.sampled_from(SENDERS),
     st.dictionaries(st.sampled_from(NAMES), VALUES),

@@ -1,13 +1,15 @@
 """`stoppress adapters`: what there is, and what a delivery comes to, field by field."""
 
+import base64
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import typer
 from rich.console import Console
@@ -21,6 +23,10 @@ from stoppress.instants import parse
 from stoppress.site import BadConfiguration, Site, read_site
 
 UNUSABLE = 2
+# The mapping file has the rest of an expression.
+EXPRESSION_CHARACTERS_MAX = 60
+# Where no terminal says how wide it is.
+WIDTH_PIPED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +44,12 @@ def list_adapters(*, as_json: bool) -> int:
     mappings = [load(name) for name in names()]
     if as_json:
         kept = ("name", "title", "reads", "verified", "lacks", "signature", "settings")
-        typer.echo(
-            json.dumps([mapping.model_dump(include=set(kept)) for mapping in mappings], ensure_ascii=False, indent=1)
-        )
+        _print_json([mapping.model_dump(include=set(kept)) for mapping in mappings])
         return 0
     table = Table("adapter", "reads", "held by", box=None, padding=(0, 2, 0, 0))
     for mapping in mappings:
         table.add_row(mapping.name, f"{mapping.title}: {mapping.reads}", mapping.verified)
-    Console(width=150 if not sys.stdout.isatty() else None).print(table)
+    Console(width=WIDTH_PIPED if not sys.stdout.isatty() else None).print(table)
     return 0
 
 
@@ -69,10 +73,15 @@ def try_delivery(
             f"{mapping.name} knows no setting {', '.join(unknown)}; it knows {', '.join(mapping.settings)}", err=True
         )
     if as_json:
-        typer.echo(json.dumps([verdict.shown(instant, of_site) for verdict in verdicts], ensure_ascii=False, indent=1))
+        _print_json([verdict.shown(instant, of_site) for verdict in verdicts])
     else:
         _tell(verdicts, of_site, instant)
     return 0
+
+
+def _print_json(value: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    typer.echo(text.encode(errors="replace").decode())  # half a character cannot be printed
 
 
 def mapping_of(name: str) -> MappingFile:
@@ -101,7 +110,7 @@ def recorded_in(document: Any) -> Recorded:
         if not ("body" in outer and "headers" in outer):
             return Recorded(Received(json.dumps(document).encode()), {})
         request = outer
-    headers = {str(key).lower(): _text(value) for key, value in (request.get("headers") or {}).items()}
+    headers = {str(key).lower(): _text(value) for key, value in _pairs(request.get("headers"))}
     settings: Mapping[str, Any] = next(
         (outer[key] for key in ("config", "settings") if isinstance(outer.get(key), dict)), {}
     )
@@ -114,13 +123,19 @@ def recorded_in(document: Any) -> Recorded:
     )
 
 
+def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Headers as an object, as a list of pairs, or of {"name", "value"}."""
+    if isinstance(value, dict):
+        return value.items()
+    found = [(one.get("name"), one.get("value")) if isinstance(one, dict) else tuple(one)[:2] for one in value or []]
+    return [(one[0], one[1]) for one in found if len(one) == 2]
+
+
 def _text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
-    import base64
-
     if isinstance(encoded := request.get("body_base64"), str):
         return base64.b64decode(encoded)
     body = request.get("body")
@@ -131,14 +146,14 @@ def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
     if body is None:
         return b""
     if isinstance(body, dict) and "form" in headers.get("content-type", ""):
-        from urllib.parse import urlencode
-
         return urlencode(body).encode()
     return json.dumps(body).encode()
 
 
 def _query(request: Mapping[str, Any]) -> dict[str, str]:
-    query = request.get("query")
+    query = next(
+        (request[key] for key in ("query", "queryStringParameters", "rawQueryString") if request.get(key)), None
+    )
     of_path = dict(parse_qsl(urlsplit(str(request.get("path") or "")).query))
     if isinstance(query, str):
         return of_path | dict(parse_qsl(query.removeprefix("?"), keep_blank_values=True))
@@ -146,7 +161,7 @@ def _query(request: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _tell(verdicts: list[Verdict], site: Site | None, now: datetime) -> None:
-    console = Console(width=150 if not sys.stdout.isatty() else None, highlight=False)
+    console = Console(width=WIDTH_PIPED if not sys.stdout.isatty() else None, highlight=False)
     for number, verdict in enumerate(verdicts, 1):
         shown = verdict.shown(now, site)
         what = " ".join(filter(None, (verdict.disposition, verdict.action)))
@@ -155,10 +170,11 @@ def _tell(verdicts: list[Verdict], site: Site | None, now: datetime) -> None:
             console.print(f"   {verdict.reason}", markup=False)
         table = Table(box=None, padding=(0, 2, 0, 1), show_header=False)
         table.add_column(no_wrap=True)
-        table.add_column(ratio=3)
-        table.add_column(ratio=2, no_wrap=True)
+        table.add_column(overflow="fold")
+        table.add_column(no_wrap=True)
         for name, value, expression in told(verdict):
-            table.add_row(name, escape(value), escape(f"from {' '.join(expression.split())}"))
+            source = shorten(" ".join(expression.split()), EXPRESSION_CHARACTERS_MAX, placeholder=" …")
+            table.add_row(name, escape(value), escape(f"from {source}"))
         console.print(table)
         for dropped in shown["dropped"]:
             console.print(f"   left out: {dropped}", markup=False)

@@ -25,6 +25,8 @@ from stoppress.urls import host_of
 
 Disposition: TypeAlias = Literal["apply", "hold", "ignore", "incomplete"]
 
+# What the kinds of content that are articles are called: each CMS has its own word.
+OF_TYPES = ("types", "content_types", "models")
 # Items of one delivery that are looked at: an item takes a millisecond or two, and a sender waits for two seconds.
 ITEMS_MAX = 200
 # What quarantine keeps of an item that was incomplete.
@@ -124,7 +126,7 @@ def read_delivery(
         "headers": {name.lower().replace("-", "_"): value for name, value in received.headers.items()},
         "query": dict(received.query),
         "settings": used,
-        "types": next((used[name] for name in ("types", "content_types", "models") if used.get(name)), None),
+        "types": next((said[name] for said in (settings, used) for name in OF_TYPES if said.get(name)), None),
         "item": None,
     }
     zone = _zone(used.get("timezone"))

@@ -132,9 +132,11 @@ def test_what_no_reader_can_see_is_not_told_of(steps: list[tuple[str, Any]]) -> 
 
 
 def test_a_scheduled_post_is_told_of_when_its_hour_has_come() -> None:
-    (body,) = said(("there_is", {"ID": 7, "post_status": "future"}), ("update", {"ID": 7, "post_status": "publish"}))
+    scheduled = ("there_is", {"ID": 7, "post_status": "future", "post_name": "not-yet"})
+    (body,) = said(scheduled, ("update", {"ID": 7, "post_status": "publish", "post_name": "flood"}))
 
     assert body["type"] == "article.published"
+    assert body["data"]["previous_urls"] == []
 
 
 def test_of_several_changes_in_one_request_the_last_is_sent_and_a_first_publication_stays_one() -> None:
@@ -153,6 +155,7 @@ def test_of_several_changes_in_one_request_the_last_is_sent_and_a_first_publicat
         ({"meta": {"_yoast_wpseo_meta-robots-noindex": "1"}}, "noindex", True),
         ({"meta": {"_yoast_wpseo_meta-robots-noindex": "2"}}, "noindex", False),
         ({"meta": {"rank_math_robots": ["nofollow", "noindex"]}}, "noindex", True),
+        ({"meta": {"rank_math_robots": ["index", "nofollow"]}}, "noindex", False),
         ({"meta": {"_seopress_robots_index": "yes"}}, "noindex", True),
         ({"post_password": "secret"}, "access", "protected"),
         ({"meta": {"_yoast_wpseo_canonical": "https://agency.example/a"}}, "canonical_url", "https://agency.example/a"),

@@ -20,7 +20,7 @@ from stoppress.files import Mark
 from stoppress.instants import parse
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import mark_item, read_news_place
-from stoppress.signatures import verify_standard
+from stoppress.signatures import Request as Signed, verify
 from stoppress_cli import patterns, queues
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.functions import Result
@@ -122,7 +122,7 @@ def test_the_webhook_is_signed_at_its_instant_with_the_documented_secret() -> No
     event = read(WEBHOOK)
     at = _millis(event["requestContext"]["timeEpoch"])
     assert int(event["headers"]["webhook-timestamp"]) == at.timestamp()
-    verify_standard(event["headers"], event["body"].encode(), [SECRET], at)
+    verify("standard", Signed(event["headers"], event["body"].encode()), [SECRET], at)
     assert int(event["headers"]["content-length"]) == len(event["body"].encode())
     assert event["requestContext"]["time"] == at.strftime("%d/%b/%Y:%H:%M:%S +0000")
 

@@ -82,11 +82,11 @@ def reached(path: Path, name: str, seen: set[tuple[Path, str]]) -> Iterator[ast.
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "stoppress":
             package = ROOT / "shared" / str(node.module).replace(".", "/")
+            own = package / "__init__.py" if package.is_dir() else package.with_suffix(".py")
             for alias in node.names:
-                module = package / f"{alias.name}.py"
-                known[alias.asname or alias.name] = (
-                    (module, "") if module.exists() else (package.with_suffix(".py"), alias.name)
-                )
+                modules = (package / f"{alias.name}.py", package / alias.name / "__init__.py")
+                module = next((module for module in modules if module.exists()), None)
+                known[alias.asname or alias.name] = (module, "") if module else (own, alias.name)
     for statement in definitions(path)[name]:
         for node in ast.walk(statement):
             yield node

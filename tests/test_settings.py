@@ -207,7 +207,7 @@ def test_what_is_said_to_change_no_file_changes_none() -> None:
     said: Settings = {
         "timezone": "Europe/Paris",
         "feeds": [{"url": "https://www.example.com/rss.xml", "interval_minutes": 5}],
-        "sources": {"cms": {"secret": "another", "adapter": "standard", "settings": {"a": 1}}},
+        "sources": {"cms": {"secret": "another", "adapter": "standard", "settings": {"tolerance_s": 60}}},
     }
     assert published(said) == published({})
 

@@ -3,20 +3,22 @@
 import base64
 import hashlib
 import hmac
-import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given, strategies as st
 
-from stoppress.signatures import BadSecret, BadSignature, verify_standard
+from stoppress.signatures import BadSecret, BadSignature, Request, verify
 from stoppress_cli import signing
-from tests.beside import SHARED, needs_shared
 from tests.ledger import MORNING
 
 SECRET = "whsec_c3RvcHByZXNz"
 OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 BODY = '{"type":"article.published","title":"Überschwemmung"}'.encode()
+
+
+def verify_standard(headers: dict[str, str], body: bytes, secrets: list[str], now: datetime) -> None:
+    verify("standard", Request(headers, body), secrets, now)
 
 
 def signed(secret: str = SECRET, at: datetime = MORNING, body: bytes = BODY, **headers: str) -> dict[str, str]:
@@ -39,18 +41,6 @@ def test_the_signature_is_that_of_the_specification() -> None:
     verify_standard(headers, BODY, [SECRET], MORNING)
 
 
-@needs_shared
-def test_the_published_vectors_are_judged_as_published() -> None:
-    vectors = json.loads((SHARED / "deliveries" / "signature-vectors.json").read_text())
-    standard = [vector for vector in vectors if vector["scheme"] == "standard"]
-    assert standard
-    for vector in standard:
-        now = datetime.fromtimestamp(vector["now_ms"] / 1000, UTC)
-        assert (_accepted(vector["headers"], vector["body"].encode(), vector["secrets"], now) == "") == (
-            vector["expected"] == "valid"
-        ), vector["id"]
-
-
 @pytest.mark.parametrize("seconds", [-300, -299, 0, 299, 300])
 def test_five_minutes_either_way_are_accepted(seconds: int) -> None:
     verify_standard(signed(at=MORNING + timedelta(seconds=seconds)), BODY, [SECRET], MORNING)
@@ -71,9 +61,8 @@ def test_half_a_second_too_old_is_too_old() -> None:
 def test_a_missing_or_empty_header_is_named(name: str) -> None:
     headers = signed()
     for wrong in ({key: value for key, value in headers.items() if key != name}, headers | {name: ""}):
-        assert _accepted(wrong, BODY, [SECRET], MORNING) == (
-            f"the header {name} is missing: sign as Standard Webhooks 1.0 says"
-        )
+        said = _accepted(wrong, BODY, [SECRET], MORNING)
+        assert said.startswith(f"the header {name} is missing: sign '<webhook-id>.<webhook-timestamp>.<body>'")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +115,7 @@ def test_a_secret_without_its_prefix_or_padding_is_the_same_secret() -> None:
     verify_standard(signed("whsec_" + padded), BODY, ["whsec_" + padded.rstrip("=")], MORNING)
 
 
-@pytest.mark.parametrize("secret", ["whsec_not base64!", "whsec_", "whsec_a"])
+@pytest.mark.parametrize("secret", ["whsec_not base64!", "whsec_AAAA!AAAA", "whsec_", "whsec_a"])
 def test_a_secret_that_is_none_is_our_own_fault(secret: str) -> None:
     with pytest.raises(BadSecret):
         verify_standard(signed(), BODY, [secret], MORNING)

@@ -44,7 +44,7 @@ def test_everything_that_may_be_said_is_understood() -> None:
         scheme="http",
         feeds=["https://www.example.com/rss.xml", {"url": "https://www.example.com/atom.xml", "interval_minutes": 15}],
         sources={
-            "cms": {"adapter": "standard", "secret": "cms", "settings": {"a": 1}},
+            "cms": {"adapter": "standard", "secret": "cms", "settings": {"tolerance_s": 60}},
             "bus": {"adapter": "eventbridge"},
         },
         shards={"by": "day", "size": 500},
@@ -59,7 +59,7 @@ def test_everything_that_may_be_said_is_understood() -> None:
         Feed(url="https://www.example.com/rss.xml", interval_minutes=1),
         Feed(url="https://www.example.com/atom.xml", interval_minutes=15),
     )
-    assert full.sources["cms"] == Source(adapter="standard", secret="cms", settings={"a": 1})
+    assert full.sources["cms"] == Source(adapter="standard", secret="cms", settings={"tolerance_s": 60})
     assert full.sources["bus"].secret is None
     assert full.shards == Shards(by="day", size=500)
     assert full.rules[1].exclude == "news"
@@ -122,8 +122,20 @@ def test_a_publication_loses_its_parentheses() -> None:
         ({"sources": {"a#b": {}}}, "sources: 'a#b': a source's name"),
         ({"sources": {"a/b": {}}}, "sources: 'a/b': a source's name"),
         (
-            {"sources": {"cms": {"adapter": "ghost"}}},
-            "sources.cms.adapter: give one of these: 'standard' or 'eventbridge'",
+            {"sources": {"cms": {"adapter": "ghots"}}},
+            "sources.cms.adapter: 'ghots' is no adapter: give one of arc-content-op, arc-ifx, cloudevents,",
+        ),
+        (
+            {"sources": {"cms": {"adapter": "ghost", "settings": {"langauge": "fr"}}}},
+            "sources.cms: settings.langauge: is not known here: correct its name, or take it out; there are base_url,",
+        ),
+        (
+            {"sources": {"cms": {"adapter": "ghost", "settings": {"base_url": "example.com", "language": "klingon"}}}},
+            "sources.cms: settings.base_url: 'example.com' is not an absolute http or https URL\nsettings.language: give a language",
+        ),
+        (
+            {"sources": {"cms": {"settings": {"signature": "gohst"}}}},
+            "sources.cms: settings.signature: the signature 'gohst' is not known",
         ),
         ({"sources": {"cms": {"secret": ""}}}, "sources.cms.secret: is not of the form"),
         ({"sources": {"cms": {"secret": "a b"}}}, "sources.cms.secret: is not of the form"),

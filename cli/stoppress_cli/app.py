@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stoppress_cli import operator_app
+from stoppress_cli import adapters_app, operator_app
 
 app = typer.Typer(
     help="Keeps a newsroom's sitemaps. The commands here run the whole stack of template.yaml on this machine.",
@@ -147,6 +147,7 @@ def check(
     raise typer.Exit(code)
 
 
+adapters_app.add_to(app)
 operator_app.add_to(app)
 
 

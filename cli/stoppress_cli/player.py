@@ -6,7 +6,7 @@ import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stoppress.receiving import scheme_of
+from stoppress.secrets import split
 from stoppress.site import BadConfiguration, read_site
 from stoppress_cli import expecting, files, signing
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
@@ -133,7 +135,7 @@ class Player:
         host, source = (parts[1], parts[2]) if len(parts) >= 3 else ("", "")
         settings = self.sites.get(host, {}).get("sources", {}).get(source, {})
         # A site or source that does not exist is what some scenarios are about: any key will do for it.
-        adapter, secret = settings.get("adapter", "standard"), "whsec_c3RvcHByZXNz"
+        chosen, secret = settings.get("settings") or {}, "whsec_c3RvcHByZXNz"
         if name := settings.get("secret"):
             client = self.stack.client("secretsmanager")
             try:
@@ -143,7 +145,10 @@ class Player:
             except client.exceptions.ResourceNotFoundException:
                 raise self._error(line, f"the secret {name} does not exist; put a `secret` step before") from None
         try:
-            return signing.signed(request, adapter, secret, f"msg_{line.number}", self.stack.clock.now())
+            scheme = scheme_of(settings.get("adapter", "standard"), chosen)
+            asked = replace(request, path=chosen.get("signed_path", request.path))
+            made = signing.signed(asked, scheme, split(secret)[0], f"msg_{line.number}", self.stack.clock.now())
+            return replace(made, path=request.path)
         except ValueError as error:
             raise self._error(line, str(error)) from error
 

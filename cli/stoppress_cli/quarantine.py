@@ -91,7 +91,8 @@ def hindrance(one: Kept, now: datetime) -> str:
     if one.kind not in AGAIN:
         return f"this version does not know how to read {one.kind!r} again: have its source send it, then drop it"
     try:
-        read(Message(one.id, AGAIN[one.kind](one), one.at), now)
+        if incomplete := read(Message(one.id, AGAIN[one.kind](one), one.at), now).incomplete:
+            raise incomplete  # noqa: TRY301 - said as if all of it were
     except (Unusable, BadConfiguration) as error:
         where = ", or put the parameter of its site" if one.site == UNKNOWN_SITE else ""
         return f"it would come back: {error}. Correct that at its source and have it sent again{where}"

@@ -116,13 +116,20 @@ _Judged = tuple[str, str, Literal["articles", "rewrites", "rebuild", "nowhere", 
 
 def _article(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _Judged:
     try:
-        event, _ = read(Message(message["MessageId"], message["Body"], sent_at), now)
+        found = read(Message(message["MessageId"], message["Body"], sent_at), now)
     except Unusable as error:
         return "an event", f"it cannot be understood, and will go to quarantine: {error}", "articles"
     except Exception as error:  # noqa: BLE001 - whatever hinders it now is what the operator asks for
         return "an event", f"it would fail again, mend this first: {error}", ""
-    what = f"{event.action} {event.name} of {event.site}" + (f", {event.url}" if event.url else "")
-    return what, "it could not be recorded, eight attempts long: the log of record_article has the reason", "articles"
+    said = [
+        f"{event.action} {event.name} of {event.site}" + (f", {event.url}" if event.url else "")
+        for event, _ in found.events
+    ]
+    return (
+        "; ".join(said) or "an event that changes nothing",
+        "it could not be recorded, eight attempts long: the log of record_article has the reason",
+        "articles",
+    )
 
 
 def _rewrite(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _Judged:

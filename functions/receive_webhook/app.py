@@ -28,7 +28,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     cause = ""
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     try:
-        answer = receive(Delivery(site, source, headers, _body(event)), datetime.now(UTC))
+        asked = {"path": event.get("rawPath", ""), "query": event.get("rawQueryString", "")}
+        answer = receive(Delivery(site, source, headers, _body(event), **asked), datetime.now(UTC))
         status, said, cause = answer.status, answer.body, answer.cause
     except binascii.Error:
         status, said = 400, {"status": "refused", "error": "the body is marked as base64, and is none"}

@@ -76,6 +76,28 @@ class ArticleEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class Incomplete:
+    """What a CMS sent that is no article as it is: quarantine keeps it, with what was missing and why.
+
+    `item` is what was sent, as far as it is kept; `missing` are the names of fields.
+    """
+
+    site: str
+    source: str
+    adapter: str
+    missing: tuple[str, ...]
+    reason: str
+    item: str = ""
+    id: str | None = None
+    url: str | None = None
+
+    def message(self) -> str:
+        """As it travels on the articles queue, in ASCII."""
+        said = {"site": self.site, "source": self.source, "incomplete": list(self.missing), "adapter": self.adapter}
+        return json.dumps(said | {"reason": self.reason, "id": self.id, "url": self.url, "item": self.item})
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """Where an event stands among all events of its article.
 

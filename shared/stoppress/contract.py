@@ -216,6 +216,22 @@ class _PagePublication(_Publication):
     title: Annotated[str, BeforeValidator(_plain_or_empty)] = ""
 
 
+class _Alone(_Publication):
+    """A publication of which nothing is needed, so that one field can be read by itself."""
+
+    id: Annotated[str, BeforeValidator(_id)] = ""
+    url: Annotated[str, AfterValidator(canonical)] = ""
+    title: Annotated[str, BeforeValidator(_title)] = ""
+
+
+def read_field(name: str, value: object) -> object:
+    """One field of an article as it would be kept; what has a reader of its own as it is. Raises ValueError."""
+    try:
+        return getattr(_Alone.model_validate({name: value}), name)
+    except ValidationError as error:
+        raise ValueError(explain(error).partition(": ")[2]) from None
+
+
 def read_delivery(document: object, site: Site, source: str, now: datetime) -> tuple[ArticleEvent, list[str]]:
     """A webhook's JSON as an article event, and the names of fields that the contract does not know.
 
@@ -232,7 +248,7 @@ def read_delivery(document: object, site: Site, source: str, now: datetime) -> t
         timestamp = _instant(document.get("timestamp"))
     except ValueError as error:
         raise BadArticle(f"timestamp: {error}") from None
-    return _read(kind, document.get("data"), site, source, timestamp, now)
+    return read_article(kind, document.get("data"), site, source, timestamp, now)
 
 
 def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:
@@ -249,9 +265,10 @@ def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tu
     return event, [name for name in unknown if name != "site"]
 
 
-def _read(
+def read_article(
     kind: str, data: object, site: Site, source: str, timestamp: datetime | None, now: datetime
 ) -> tuple[ArticleEvent, list[str]]:
+    """`data` of a type that is known as an article event, and the names of its unknown fields. Raises BadArticle."""
     if not isinstance(data, dict):
         raise BadArticle('data: give the object that holds the article: {"id": …, "url": …, "title": …}')
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from stoppress.article import ArticleEvent, to_message
+from stoppress.article import ArticleEvent, Incomplete, to_message
 from stoppress.aws import client
 from stoppress.instants import exact, parse
 
@@ -59,9 +59,10 @@ def read_rewrite(message: str) -> Rewrite:
         ) from None
 
 
-def send_articles(events: Sequence[ArticleEvent]) -> None:
-    """Article events to the articles queue. Raises SendError where one was not taken."""
-    _send(os.environ["ARTICLES_QUEUE_URL"], [to_message(event) for event in events], delay_seconds=0)
+def send_articles(events: Sequence[ArticleEvent | Incomplete]) -> None:
+    """Article events, and what quarantine is to keep, to the articles queue. Raises SendError where one was not taken."""
+    messages = [event.message() if isinstance(event, Incomplete) else to_message(event) for event in events]
+    _send(os.environ["ARTICLES_QUEUE_URL"], messages, delay_seconds=0)
 
 
 def send_rewrites(rewrites: Sequence[Rewrite], delay_seconds: int = 0) -> None:

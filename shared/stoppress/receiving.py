@@ -3,30 +3,38 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qsl
 
 from stoppress import queues, secrets, sites
 from stoppress.article import ArticleEvent
 from stoppress.contract import BadArticle, UnknownType, read_delivery
-from stoppress.signatures import BadSecret, BadSignature, verify_standard
+from stoppress.signatures import TOLERANCE, BadScheme, BadSecret, BadSignature, Request, Scheme, check_settings, verify
 from stoppress.site import BadConfiguration, Site, Source
 from stoppress.urls import host_of
 
 # Whole articles with their text are far smaller; SQS and Lambda take not much more.
 BODY_BYTES_MAX = 1_048_576
+# A webhook's URL has one or two.
+QUERY_FIELDS_MAX = 100
 # What the sender is to try again. Why is for the log alone: whoever asks has not been verified yet.
 OUR_FAULT = 503
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One request: the site and source of its path, headers with names in small letters, the raw bytes."""
+    """One request: the site and source of its path, headers with names in small letters, the raw bytes.
+
+    Path and query are those that the sender asked for, as far as the gateway tells: some sign them.
+    """
 
     site: str
     source: str
     headers: Mapping[str, str]
     body: bytes
+    path: str = ""
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,8 @@ def receive(delivery: Delivery, now: datetime) -> Answer:
     try:
         site, source = _site_and_source(delivery)
         _verify(delivery, source, now)
+        if source.adapter != "standard":
+            return _adapted(delivery, site, source, now)
         event, unknown = _read(delivery, site, now)
     except _Refused as refusal:
         status = "failed" if refusal.status == OUR_FAULT else "refused"
@@ -80,12 +90,62 @@ def _site_and_source(delivery: Delivery) -> tuple[Site, Source]:
 def _verify(delivery: Delivery, source: Source, now: datetime) -> None:
     if not source.secret:
         raise _Refused(401, f"the source {delivery.source} has no secret, so nothing can be posted to it")
+    settings = source.settings
     try:
-        verify_standard(delivery.headers, delivery.body, secrets.load(source.secret), now)
+        check_settings(settings)
+        path = settings.get("signed_path", delivery.path)
+        request = Request(delivery.headers, delivery.body, path=path, query=delivery.query)
+        tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
+        verify(scheme_of(source.adapter, settings), request, secrets.load(source.secret), now, tolerance)
     except BadSignature as error:
         raise _Refused(401, str(error)) from None
-    except (BadSecret, secrets.NoSecret) as error:
+    except (BadScheme, BadSecret, secrets.NoSecret) as error:
         raise _Refused(OUR_FAULT, "this source cannot be verified at the moment: send it again", str(error)) from None
+
+
+def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
+    """How a source's deliveries are signed: as its settings say, else as its CMS does."""
+    if "signature" in settings:
+        said: Scheme = settings["signature"]
+        return said
+    if adapter == "standard":  # which has no mapping file
+        return adapter
+    from stoppress.adapters.mapping import load
+
+    return load(adapter).signature
+
+
+def _adapted(delivery: Delivery, site: Site, source: Source, now: datetime) -> Answer:
+    """What a CMS sent, by its mapping. What is incomplete is queued too: recording keeps it in quarantine. Raises _Refused."""
+    from stoppress import adapters  # what our own contract does without
+    from stoppress.adapters.taking import Taker
+
+    try:
+        query = dict(parse_qsl(delivery.query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX))
+    except ValueError:
+        query = {}
+    received = adapters.Received(delivery.body, delivery.headers, query)
+    try:
+        verdicts = adapters.read(source.adapter, received, source.settings, site, now)
+    except adapters.BadDelivery as error:
+        raise _Refused(400, str(error)) from None
+    taken = Taker(site, delivery.source, now, _other_site).take(verdicts)
+    if messages := [one.message for one in taken if one.message]:
+        queues.send_articles(messages)
+    if len(taken) == 1:
+        return Answer(200, taken[0].answer)
+    statuses = {one.answer["status"] for one in taken}
+    status = next(status for status in ("queued", "incomplete", "ignored") if status in statuses)
+    said = {"status": status, "site": site.host, "source": delivery.source, "articles": [one.answer for one in taken]}
+    return Answer(200, said)
+
+
+def _other_site(host: str) -> Site:
+    """Another site of the stack. Raises LookupError where there is none that can be used."""
+    try:
+        return sites.load(host)
+    except BadConfiguration as error:
+        raise LookupError(str(error)) from None
 
 
 def _read(delivery: Delivery, site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:

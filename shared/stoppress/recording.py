@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress import sites, table
-from stoppress.article import ArticleEvent, from_message, to_message
+from stoppress.article import ArticleEvent, Incomplete, from_message, to_message
 from stoppress.contract import BadArticle, UnknownType, read_bus_event
 from stoppress.deciding import decide, is_late, urls_of
 from stoppress.files import is_news_series
@@ -49,6 +50,8 @@ from stoppress.table import Conflict, Delete, Put
 ATTEMPTS_MAX = 10
 # An entry to be taken out may have gone by another hand: then it is not insisted on, and its place is not given back.
 CONFLICTS_UNTIL_UNSURE = 4
+# Between a message's id and the number of an article in it; no id of SQS has one.
+PART = "#"
 # Where an event names no site of ours, this is where it is to be found.
 UNKNOWN_SITE = "unknown"
 
@@ -99,14 +102,31 @@ class Unusable(ValueError):
         self.site = site
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is in a message: its events with their sites, what of it is incomplete, and why there may be none."""
+
+    site: Site
+    events: tuple[tuple[ArticleEvent, Site], ...]
+    incomplete: Unusable | None = None
+    ignored: str = ""
+
+
 def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
     """Record a batch; what became of each message, by its id."""
     outcomes: dict[str, Outcome] = {}
     waiting: list[_Work] = []
     for message in messages:
         try:
-            event, site = read(message, now)
-            waiting.append(_Work(message, event, site))
+            found = read(message, now)
+            if found.incomplete:
+                outcomes[f"{message.id}{PART}incomplete"] = _quarantine(message, found.incomplete)
+            elif not found.events:
+                said = _named(message.body) | {"site": found.site.host}
+                outcomes[message.id] = Outcome("ignored", found.ignored, said=said)
+            for number, (event, site) in enumerate(found.events):
+                part = replace(message, id=f"{message.id}{PART}{number}") if number else message
+                waiting.append(_Work(part, event, site))
         except Unusable as error:
             outcomes[message.id] = _quarantine(message, error)
         except Exception as error:  # noqa: BLE001 - one message's fault must not keep its neighbours
@@ -124,7 +144,18 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
         _step_aside(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
     _tell(outcomes.values(), now)
-    return outcomes
+    return _whole(outcomes)
+
+
+def _whole(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
+    """The outcomes by message: of several articles in one the worst is told, so that what failed comes again."""
+    told: dict[str, Outcome] = {}
+    for name, outcome in outcomes.items():
+        message_id = name.partition(PART)[0]
+        before = told.setdefault(message_id, outcome)
+        if before.outcome != "failed" and outcome.outcome in ("failed", "quarantined"):
+            told[message_id] = outcome
+    return told
 
 
 def _tell(outcomes: Iterable[Outcome], now: datetime) -> None:
@@ -148,8 +179,8 @@ def _step_aside(conflicts: int) -> None:
 # ── reading messages ──
 
 
-def read(message: Message, now: datetime) -> tuple[ArticleEvent, Site]:
-    """The event of a message and its site. Raises Unusable, BadConfiguration, and what the doors raise."""
+def read(message: Message, now: datetime) -> Found:
+    """What is in a message. Raises Unusable, BadConfiguration, and what the doors raise."""
     try:
         document = json.loads(message.body)
     except (ValueError, RecursionError) as error:
@@ -167,10 +198,48 @@ def read(message: Message, now: datetime) -> tuple[ArticleEvent, Site]:
             site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
     except sites.UnknownSite as error:
         raise Unusable(UNKNOWN_SITE, str(error)) from None
+    if "incomplete" in envelope:
+        raise Unusable(host, f"incomplete: {envelope.get('reason') or 'no reason was given'}")
     try:
-        return read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site
+        source = site.sources.get(str(envelope.get("source"))) if from_bus else None
+        if source and source.adapter != "standard":
+            return _adapted(envelope, site, now)
+        return Found(
+            site, ((read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site),)
+        )
     except (BadArticle, UnknownType, ValueError) as error:
         raise Unusable(host, str(error)) from None
+
+
+def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
+    """A bus event of a source that has an adapter: the event itself, or a CMS's delivery in it. Raises ValueError.
+
+    `detail` is then {"site": …, "headers": {…}, "body": what the CMS sends}.
+    """
+    from stoppress import adapters
+    from stoppress.adapters.taking import Taker
+
+    name, adapter = envelope["source"], site.sources[envelope["source"]].adapter
+    detail = envelope["detail"]
+    body = envelope if adapter == "eventbridge" else detail.get("body", {**detail, "site": None})
+    headers = detail.get("headers") if isinstance(detail.get("headers"), dict) else {}
+    received = adapters.Received(
+        body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),
+        {str(key).lower(): str(value) for key, value in headers.items()},
+    )
+    taken = Taker(site, name, now, sites.load_usable).take(
+        adapters.read(adapter, received, site.sources[name].settings, site, now)
+    )
+    faults = [one.answer["reason"] for one in taken if isinstance(one.message, Incomplete)]
+    events = [one.message for one in taken if isinstance(one.message, ArticleEvent)]
+    unusable = Unusable(site.host, f"incomplete: {'; '.join(faults)[:1_000]}") if faults else None
+    if unusable and not events:
+        raise unusable
+    known = {site.host: site} | {
+        event.site: sites.load_usable(event.site) for event in events if event.site != site.host
+    }
+    reasons = dict.fromkeys(str(one.answer.get("reason", "")) for one in taken)
+    return Found(site, tuple((event, known[event.site]) for event in events), unusable, "; ".join(reasons))
 
 
 def _quarantine(message: Message, error: Unusable) -> Outcome:

@@ -1,27 +1,57 @@
 """The door to the webhooks' secrets, in Secrets Manager."""
 
+import json
 import os
+import re
 
 from aws_lambda_powertools.utilities.parameters import get_secret
 from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
 
 CACHE_AGE_MAX_SECONDS = 60
+# What is shorter, beside others, is more likely a word of a phrase than a secret of its own: anybody could guess it.
+PART_CHARACTERS_MIN = 8
+
+_PEM = re.compile(r"-----BEGIN [^-]+-----[^-]+-----END [^-]+-----")
 
 
 class NoSecret(LookupError):
-    """The secret that a source names is not there, or may not be read."""
+    """The secret that a source names is not there, may not be read, or is written in no way that is known."""
 
 
 def load(name: str) -> list[str]:
-    """The secrets kept under a name, at most a minute old: one, or several parted by white space while one is rotated.
+    """The secrets kept under a name, at most a minute old: one, or several while one is rotated.
 
     Raises NoSecret, without which nothing may be let in.
     """
     full_name = f"{os.environ['SECRETS_PATH']}/{name}"
     try:
-        secrets = str(get_secret(full_name, max_age=CACHE_AGE_MAX_SECONDS)).split()
+        text = str(get_secret(full_name, max_age=CACHE_AGE_MAX_SECONDS))
     except GetParameterError as error:
         raise NoSecret(f"the secret {full_name} cannot be read: {error}") from None
+    try:
+        return split(text)
+    except ValueError as error:
+        raise NoSecret(f"the secret {full_name} {error}") from None
+
+
+def split(text: str) -> list[str]:
+    """The secrets of a text: parted by white space, in a JSON list where they have some in them, or public keys in PEM.
+
+    Raises ValueError.
+    """
+    secrets = _listed(text) if text.lstrip().startswith("[") else _PEM.findall(text) or text.split()
     if not secrets:
-        raise NoSecret(f"the secret {full_name} is empty")
+        raise ValueError("is empty")
+    if len(secrets) > 1 and any(len(secret) < PART_CHARACTERS_MIN for secret in secrets):
+        raise ValueError("looks like one phrase with spaces: write it as a JSON list of one text")
+    return secrets
+
+
+def _listed(text: str) -> list[str]:
+    try:
+        secrets = json.loads(text)
+    except (ValueError, RecursionError):
+        secrets = None
+    if not isinstance(secrets, list) or not all(isinstance(secret, str) and secret.strip() for secret in secrets):
+        raise ValueError("begins as a JSON list and is no list of texts")
     return secrets

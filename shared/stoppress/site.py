@@ -90,9 +90,27 @@ class Feed(_Part):
 class Source(_Part):
     """Where articles come from: a CMS that posts webhooks, or one that puts events on the bus."""
 
-    adapter: Literal["standard", "eventbridge"] = "standard"
+    # Our own contract, or a mapping of `adapters/mappings/`.
+    adapter: str = "standard"
     secret: str | None = Field(default=None, pattern=r"^[A-Za-z0-9/_+=.@-]{1,256}$")
     settings: dict[str, Any] = {}
+
+    @field_validator("adapter")
+    @classmethod
+    def _known_adapter(cls, adapter: str) -> str:
+        if adapter != "standard":
+            from stoppress.adapters import check_name  # what most sites do without
+
+            check_name(adapter)
+        return adapter
+
+    @model_validator(mode="after")
+    def _known_settings(self) -> "Source":
+        if self.settings:
+            from stoppress.adapters import check_settings
+
+            check_settings(self.adapter, self.settings)
+        return self
 
 
 class Shards(_Part):

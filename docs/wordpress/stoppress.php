@@ -1,0 +1,167 @@
+<?php
+/**
+ * Plugin Name: Stoppress
+ * Description: Tells Stoppress of every article that is published, edited, moved, unpublished or deleted.
+ * Version: 1.0
+ * Requires at least: 5.6
+ * Requires PHP: 7.4
+ *
+ * Goes into wp-content/mu-plugins/. In wp-config.php:
+ *
+ *     define( 'STOPPRESS_URL', 'https://<api>/webhooks/<host>/<source>' );
+ *     define( 'STOPPRESS_SECRET', 'whsec_…' );
+ *
+ * STOPPRESS_TYPES names the post types that are articles ('post' unless said, parted by commas); of these `page` is sent
+ * as a page that is no article. The filter `stoppress_data` may change what is sent of a post, or stop it with null.
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+const STOPPRESS_RETRIES_MAX = 6; // after 1, 5, 25, 125, 625 and 3,125 minutes: two and a half days
+
+/** The address of a post before it is changed: WordPress does not keep it. */
+add_action( 'pre_post_update', function ( $id ) {
+	if ( 'publish' === get_post_status( $id ) ) {
+		stoppress_old_url( $id, get_permalink( $id ) );
+	}
+} );
+
+/** After a post, its terms and its meta data are saved, by whatever editor, by the clock, or into the bin. */
+add_action( 'wp_after_insert_post', function ( $id, $post, $update, $before ) {
+	$was = $before && 'publish' === $before->post_status;
+	if ( 'publish' === $post->post_status ) {
+		stoppress_queue( $post, $was ? 'updated' : 'published', stoppress_data( $post ) );
+	} elseif ( $was ) {
+		stoppress_queue( $post, 'unpublished', array() );
+	}
+}, 99, 4 );
+
+/** Before a post is gone for good, from the bin or past it. */
+add_action( 'before_delete_post', function ( $id, $post = null ) {
+	$post = $post ? $post : get_post( $id );
+	if ( $post && in_array( $post->post_status, array( 'publish', 'trash' ), true ) ) {
+		stoppress_queue( $post, 'deleted', array() );
+	}
+}, 10, 2 );
+
+/** Sent when the editor has its answer, where PHP can do that, each post once. */
+add_action( 'shutdown', function () {
+	$waiting = stoppress_waiting();
+	if ( $waiting && function_exists( 'fastcgi_finish_request' ) ) {
+		fastcgi_finish_request();
+	}
+	foreach ( $waiting as $body ) {
+		stoppress_send( 'msg_' . wp_generate_uuid4(), wp_json_encode( $body ), 0 );
+	}
+} );
+
+add_action( 'stoppress_send', 'stoppress_send', 10, 3 );
+
+/** What is known of an article, in the fields of Stoppress's contract. */
+function stoppress_data( $post ) {
+	$noindex = '1' === (string) get_post_meta( $post->ID, '_yoast_wpseo_meta-robots-noindex', true )
+		|| in_array( 'noindex', (array) get_post_meta( $post->ID, 'rank_math_robots', true ), true )
+		|| 'yes' === get_post_meta( $post->ID, '_seopress_robots_index', true );
+	$canonical = get_post_meta( $post->ID, '_yoast_wpseo_canonical', true )
+		?: get_post_meta( $post->ID, 'rank_math_canonical_url', true )
+		?: get_post_meta( $post->ID, '_seopress_robots_canonical', true );
+	$image     = get_the_post_thumbnail_url( $post, 'full' );
+	$old_url   = stoppress_old_url( $post->ID );
+	$url       = get_permalink( $post );
+	return array(
+		'url'           => $url,
+		'title'         => $post->post_title,
+		'published_at'  => stoppress_instant( $post->post_date_gmt ),
+		'updated_at'    => stoppress_instant( $post->post_modified_gmt ),
+		'section'       => stoppress_terms( $post, 'category' )[0] ?? null,
+		'keywords'      => stoppress_terms( $post, 'post_tag' ),
+		'access'        => '' === $post->post_password ? 'public' : 'protected',
+		'noindex'       => $noindex,
+		'canonical_url' => $canonical ?: null,
+		'previous_urls' => $old_url && $old_url !== $url ? array( $old_url ) : array(),
+		'images'        => $image ? array( $image ) : array(),
+	);
+}
+
+/** Keeps an event until the end of the request. Of several of one post the last counts, and a first publication stays one. */
+function stoppress_queue( $post, $event, $data ) {
+	$types = array_map( 'trim', explode( ',', defined( 'STOPPRESS_TYPES' ) ? STOPPRESS_TYPES : 'post' ) );
+	if ( ! in_array( $post->post_type, $types, true ) ) {
+		return;
+	}
+	$data = apply_filters( 'stoppress_data', $data, $post, $event );
+	if ( null === $data ) {
+		return;
+	}
+	$now = stoppress_now();
+	// Sites of a network below one host would have the same ids.
+	$id   = is_multisite() ? get_current_blog_id() . '-' . $post->ID : (string) $post->ID;
+	$kind = 'page' === $post->post_type ? 'page' : 'article';
+	$was  = stoppress_waiting()[ $id ]['type'] ?? '';
+	if ( 'updated' === $event && "$kind.published" === $was ) {
+		$event = 'published';
+	}
+	$data['id']      = $id;
+	$data['version'] = $now;
+	stoppress_waiting( $id, array( 'type' => "$kind.$event", 'timestamp' => $now, 'data' => $data ) );
+}
+
+/** One attempt, signed anew; where it is not taken, another one later. */
+function stoppress_send( $id, $body, $retries ) {
+	$at        = (string) time();
+	$key       = base64_decode( preg_replace( '/^whsec_/', '', STOPPRESS_SECRET ) );
+	$signature = base64_encode( hash_hmac( 'sha256', "$id.$at.$body", $key, true ) );
+	$answer    = wp_remote_post( STOPPRESS_URL, array(
+		'timeout' => 10,
+		'headers' => array(
+			'content-type'      => 'application/json',
+			'webhook-id'        => $id,
+			'webhook-timestamp' => $at,
+			'webhook-signature' => "v1,$signature",
+		),
+		'body'    => $body,
+	) );
+	$status = is_wp_error( $answer ) ? 0 : (int) wp_remote_retrieve_response_code( $answer );
+	if ( 200 === $status ) {
+		return;
+	}
+	error_log( "Stoppress: $status " . ( 0 === $status ? $answer->get_error_message() : wp_remote_retrieve_body( $answer ) ) );
+	$may_be_taken_later = 0 === $status || 429 === $status || $status >= 500;
+	if ( $may_be_taken_later && $retries < STOPPRESS_RETRIES_MAX ) {
+		wp_schedule_single_event( time() + 60 * 5 ** $retries, 'stoppress_send', array( $id, $body, $retries + 1 ) );
+	}
+}
+
+/** What waits for the end of the request, by article; with two arguments one more. */
+function stoppress_waiting( $id = null, $body = null ) {
+	static $waiting = array();
+	if ( null !== $id ) {
+		$waiting[ $id ] = $body;
+	}
+	return $waiting;
+}
+
+/** The address that a post had when this request began; with two arguments it is noted, the first time. */
+function stoppress_old_url( $id, $url = null ) {
+	static $urls = array();
+	if ( null !== $url ) {
+		$urls[ $id ] = $urls[ $id ] ?? $url;
+	}
+	return $urls[ $id ] ?? null;
+}
+
+/** Now, to the microsecond: what tells two changes of one second apart. */
+function stoppress_now() {
+	return ( new DateTimeImmutable( 'now', new DateTimeZone( 'UTC' ) ) )->format( 'Y-m-d\TH:i:s.u\Z' );
+}
+
+/** A date of the database in UTC, or null where it has none. */
+function stoppress_instant( $gmt ) {
+	return '0000-00-00 00:00:00' === $gmt ? null : str_replace( ' ', 'T', $gmt ) . 'Z';
+}
+
+/** The names of a post's terms. */
+function stoppress_terms( $post, $taxonomy ) {
+	$terms = get_the_terms( $post, $taxonomy );
+	return is_array( $terms ) ? array_values( wp_list_pluck( $terms, 'name' ) ) : array();
+}

@@ -1,0 +1,91 @@
+"""Envelopes: the document, or the events, that a delivery's bytes hold."""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from stoppress.adapters import BadDelivery, Received
+
+# A form of a CMS has a few dozen fields.
+FORM_FIELDS_MAX = 1_000
+
+
+def document_of(received: Received, envelope: str) -> Any:
+    """The document: what JSON says, a form's fields as an object, CloudEvents as a list of them. Raises BadDelivery."""
+    content_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if envelope == "cloudevents":
+        return _cloud_events(received, content_type)
+    if envelope == "form" or (envelope == "auto" and content_type == "application/x-www-form-urlencoded"):
+        return _form(received.body)
+    try:
+        return _json(received.body)
+    except BadDelivery:
+        if envelope == "auto" and not content_type and b"=" in received.body:
+            return _form(received.body)
+        raise
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadDelivery(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(_text(body))
+    except RecursionError:
+        raise BadDelivery("the body is nested too deeply") from None
+    except ValueError as error:
+        if isinstance(error, BadDelivery):
+            raise
+        raise BadDelivery(f"the body is not JSON: {error}") from None
+
+
+def _form(body: bytes) -> dict[str, str]:
+    text = _text(body)
+    if text.lstrip().startswith("{"):  # a sender that says form and posts JSON
+        document = _json(body)
+        return document if isinstance(document, dict) else {}
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX))
+    except ValueError as error:
+        raise BadDelivery(f"the body is no form: {error}") from None
+
+
+def _cloud_events(received: Received, content_type: str) -> list[Any]:
+    """CloudEvents 1.0, each with its attributes and `data`: structured, a batch, or binary (`ce-` headers)."""
+    attributes = {
+        name.removeprefix("ce-"): _percent_decoded(value)
+        for name, value in received.headers.items()
+        if name.startswith("ce-")
+    }
+    structured = content_type.startswith("application/cloudevents")
+    if attributes.get("type") and not structured:
+        return [attributes | {"data": _json(received.body) if received.body.strip() else None}]
+    document = _json(received.body)
+    events = document if isinstance(document, list) else [document]
+    return [event | {"data": _data(event)} if isinstance(event, dict) else event for event in events]
+
+
+def _percent_decoded(value: str) -> str:
+    return unquote(value, errors="replace")
+
+
+def _data(event: Mapping[str, Any]) -> Any:
+    data = event.get("data")
+    if data is None and isinstance(encoded := event.get("data_base64"), str):
+        try:
+            return _json(base64.b64decode(encoded, validate=True))
+        except (binascii.Error, ValueError):
+            return None
+    if isinstance(data, str):  # JSON in JSON, which some senders make of it
+        try:
+            return _json(data.encode(errors="surrogatepass"))
+        except BadDelivery:
+            return data
+    return data

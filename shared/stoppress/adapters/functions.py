@@ -1,0 +1,148 @@
+"""What mappings need beyond JMESPath's own functions. None raises for a value that is absent or of another kind: it gives null."""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from jmespath import Options, functions
+
+# Longer texts are no slug, no name and no path.
+TEXT_CHARACTERS_MAX = 2_000
+_PLACE = re.compile(r"\{([A-Za-z0-9_]{1,60})\}")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_NAIVE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
+_LIGATURES = str.maketrans(
+    {"ß": "ss", "æ": "ae", "ø": "o", "œ": "oe", "đ": "d", "ł": "l", "þ": "th", "ð": "d", "ı": "i"}
+)
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _taking(count: int) -> Callable[[_Method], _Method]:
+    """A function of so many values, each of any kind."""
+    return cast("Callable[[_Method], _Method]", functions.signature(*[{"types": []}] * count))
+
+
+class Functions(functions.Functions):  # type: ignore[misc]
+    """Custom functions of mapping files; a function's name in an expression is that of its method without `_func_`."""
+
+    @_taking(2)
+    def _func_lookup(self, table: Any, key: Any) -> Any:
+        """`lookup({"members": "registration"}, visibility)`: the value under a key."""
+        return table.get(key) if isinstance(table, dict) and isinstance(key, str) else None
+
+    @_taking(1)
+    def _func_entries(self, table: Any) -> list[dict[str, Any]]:
+        """An object as a list of {key, value}; an empty list for anything else, such as PHP's empty arrays."""
+        return [{"key": key, "value": value} for key, value in table.items()] if isinstance(table, dict) else []
+
+    @_taking(2)
+    def _func_localized(self, fields: Any, locales: Any) -> dict[str, Any]:
+        """An object of {field: {locale: value}} as {field: value}, in the first of the locales that has one."""
+        wanted = [locale for locale in locales if isinstance(locale, str)] if isinstance(locales, list) else []
+        if not isinstance(fields, dict):
+            return {}
+        return {name: _in_locale(values, wanted) for name, values in fields.items()}
+
+    @_taking(2)
+    def _func_fill(self, template: Any, values: Any) -> str | None:
+        """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null where a value is missing or is no text or number."""
+        if not isinstance(template, str) or not isinstance(values, dict):
+            return None
+        parts = _PLACE.split(template)
+        for place in range(1, len(parts), 2):
+            value = values.get(parts[place])
+            text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+            if not isinstance(text, str) or not text.strip() or len(text) > TEXT_CHARACTERS_MAX:
+                return None
+            try:
+                parts[place] = quote(text.strip().strip("/"), safe="%/:@!$'()*,~")
+            except UnicodeEncodeError:  # half a character
+                return None
+        return "".join(parts)
+
+    @_taking(1)
+    def _func_slug(self, text: Any) -> str | None:
+        """`Climate-smart food` -> `climate-smart-food`. Other scripts than Latin stay as they are."""
+        if not isinstance(text, str) or len(text) > TEXT_CHARACTERS_MAX:
+            return None
+        letters = "".join(_slug_letter(letter) for letter in text.lower().translate(_LIGATURES))
+        slug = "-".join(part for part in letters.split("-") if part)
+        return slug or None
+
+    @_taking(3)
+    def _func_sibling(self, url: Any, slug: Any, other: Any) -> str | None:
+        """The URL with another slug at its end; null where it does not end in the slug, or both are one."""
+        if not all(isinstance(text, str) and text for text in (url, slug, other)) or slug == other:
+            return None
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return None
+        head, _, last = parts.path.rstrip("/").rpartition("/")
+        if last != slug:
+            return None
+        tail = "/" if parts.path.endswith("/") else ""
+        return str(urlunsplit((parts.scheme, parts.netloc, f"{head}/{other}{tail}", parts.query, "")))
+
+    @_taking(2)
+    def _func_split(self, text: Any, separator: Any) -> list[str]:
+        """The parts of a text; of anything else none."""
+        both = isinstance(text, str) and isinstance(separator, str) and separator
+        return [part.strip() for part in text[:TEXT_CHARACTERS_MAX].split(separator)] if both else []
+
+    @_taking(1)
+    def _func_words(self, text: Any) -> str | None:
+        """`com.example.ArticlePublished` -> `com example article published`."""
+        if not isinstance(text, str) or len(text) > TEXT_CHARACTERS_MAX:
+            return None
+        return " ".join(word.lower() for word in _WORD.findall(text)) or None
+
+    @_taking(1)
+    def _func_utc(self, text: Any) -> Any:
+        """A date and time without a zone that is known to be in UTC; another value as it is."""
+        return f"{text.strip()}Z" if isinstance(text, str) and _NAIVE.fullmatch(text.strip()) else text
+
+    @_taking(1)
+    def _func_lower(self, text: Any) -> str | None:
+        """A text in small letters."""
+        return text.lower() if isinstance(text, str) else None
+
+    @_taking(3)
+    def _func_where_in(self, items: Any, key: Any, values: Any) -> list[Any]:
+        """The objects of a list whose value under a key is one of the values, or a list that has one of them."""
+        if not isinstance(items, list) or not isinstance(values, list):
+            return []
+        found = []
+        for item in items:
+            said = item.get(key) if isinstance(item, dict) else None
+            if any(value in values for value in (said if isinstance(said, list) else [said])):
+                found.append(item)
+        return found
+
+    @_taking(2)
+    def _func_is_in(self, value: Any, values: Any) -> bool:
+        """Whether a list has the value; true where there is no list: nothing was asked for."""
+        return not isinstance(values, list) or value in values
+
+
+OPTIONS = Options(custom_functions=Functions())
+
+
+def _slug_letter(letter: str) -> str:
+    """A letter without its accents, where it is a Latin one; a dash for what is no letter."""
+    bare = unicodedata.normalize("NFKD", letter)[:1]
+    if bare.isascii() and bare.isalnum():
+        return bare
+    return letter if letter.isalnum() or unicodedata.combining(letter) else "-"
+
+
+def _in_locale(values: Any, locales: list[str]) -> Any:
+    if not isinstance(values, dict):
+        return values
+    if not locales:
+        return next(iter(values.values()), None)
+    return next((values[locale] for locale in locales if values.get(locale) is not None), None)

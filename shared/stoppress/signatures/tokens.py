@@ -1,0 +1,78 @@
+"""For senders that cannot sign: a long secret that travels with the request, to be had over TLS alone.
+
+None of them protects what was posted, or knows how old it is: whoever has seen one request can make others.
+"""
+
+import base64
+import json
+from datetime import datetime, timedelta
+from urllib.parse import unquote, unquote_plus
+
+from stoppress.signatures import BadSecret, BadSignature, Request, Verifier, any_equal, header_bytes
+
+AUTHORIZATION = "authorization"
+# RFC 6750 and the HTTP webhooks of CloudEvents: for who cannot set a header.
+ACCESS_TOKEN = "access_token"
+TOKEN = "token"
+
+
+def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
+    """`Authorization: Bearer <secret>`, or `?access_token=<secret>`. Raises BadSignature."""
+    given = _credentials(request, "bearer") or _parameter(request, ACCESS_TOKEN)
+    if not any_equal(secrets, given):
+        raise BadSignature("Authorization does not match: have the sender set it to 'Bearer ' and this source's secret")
+
+
+def token(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
+    """`?token=<secret>` in the URL that was given to the sender. Raises BadSignature."""
+    if not any_equal(secrets, _parameter(request, TOKEN)):
+        raise BadSignature(
+            "the token does not match: end the URL given to the sender with ?token= and this source's secret"
+        )
+
+
+def basic(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
+    """`Authorization: Basic …` with a secret of the form user:password. Raises BadSignature and BadSecret."""
+    pairs = [secret for secret in secrets if ":" in secret]
+    if not pairs:
+        raise BadSecret("the secret is not of the form user:password")
+    expected = [base64.b64encode(header_bytes(pair)).decode() for pair in pairs]
+    if not any_equal(expected, _credentials(request, "basic")):
+        raise BadSignature(
+            "Authorization does not match: give the sender the user and the password of this source's secret"
+        )
+
+
+def body_secret(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
+    """`{"secret": …}` in a JSON body, as Prismic has it. Raises BadSignature."""
+    try:
+        document = json.loads(request.body)
+    except (ValueError, RecursionError):
+        raise BadSignature('the body is not JSON with a "secret" in it') from None
+    given = document.get("secret") if isinstance(document, dict) else None
+    if not any_equal(secrets, [given] if isinstance(given, str) else []):
+        raise BadSignature('"secret" in the body does not match: give the sender the secret of this source')
+
+
+def _credentials(request: Request, scheme: str) -> list[str]:
+    name, _, value = request.headers.get(AUTHORIZATION, "").strip().partition(" ")
+    return [value.strip()] if name.lower() == scheme else []
+
+
+def _parameter(request: Request, name: str) -> list[str]:
+    """The parameter, where it is there once: of two nobody could say which one counts.
+
+    A secret may have a + in it that was put into the URL as it is, so that + is read both as itself and as a space.
+    """
+    pairs = [part.partition("=") for part in request.query.split("&")]
+    values = [value for key, _, value in pairs if unquote_plus(key) == name]
+    return [unquote(values[0]), unquote_plus(values[0])] if len(values) == 1 else []
+
+
+VERIFIERS: dict[str, Verifier] = {
+    "bearer": bearer,
+    "token": token,
+    "query-token": token,
+    "basic": basic,
+    "body-secret": body_secret,
+}

@@ -1,0 +1,222 @@
+"""A story's life as each first-class sender tells it: published, edited, moved to another slug, taken off, put back, deleted."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from stoppress.adapters import Received
+
+STEPS = ("publish", "edit", "slug change", "unpublish", "republish", "delete")
+# What is still to be seen when the story stops here.
+REPUBLISHED = STEPS.index("republish") + 1
+# All within the five minutes that a signature is good for, so that every order of them can be posted.
+PACE = timedelta(seconds=20)
+
+
+@dataclass(frozen=True)
+class Told:
+    """One delivery: what it tells, when, and its request."""
+
+    step: str
+    at: datetime
+    body: Any
+    headers: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def received(self) -> Received:
+        return Received(json.dumps(self.body).encode(), {"content-type": "application/json"} | self.headers, self.query)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is so at one step of the story."""
+
+    step: str
+    host: str
+    id: str
+    published: datetime
+    at: datetime
+
+    @property
+    def number(self) -> int:
+        return STEPS.index(self.step)
+
+    @property
+    def title(self) -> str:
+        return "Flood closes the harbour" if self.number == 0 else "Flood closes harbour and ferry"
+
+    @property
+    def slug(self) -> str:
+        return f"{self.id}-flood" if self.number < 2 else f"{self.id}-flood-and-ferry"
+
+    @property
+    def slug_before(self) -> str | None:
+        return f"{self.id}-flood" if self.number == 2 else None
+
+    @property
+    def is_public(self) -> bool:
+        return self.step not in ("unpublish", "delete")
+
+
+def iso(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def naive(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def standard(now: Moment) -> Told:
+    kind = {"publish": "published", "edit": "updated", "slug change": "updated", "republish": "published"}
+    data: dict[str, Any] = {"id": now.id, "version": iso(now.at)}
+    if now.is_public:
+        data |= {"url": f"https://{now.host}/{now.slug}", "title": now.title, "published_at": iso(now.published)}
+        data |= {"updated_at": iso(now.at)}
+    verb = kind.get(now.step, "unpublished" if now.step == "unpublish" else "deleted")
+    return Told(now.step, now.at, {"type": f"article.{verb}", "timestamp": iso(now.at), "data": data})
+
+
+def cloudevents(now: Moment) -> Told:
+    body = standard(now).body
+    event = {"specversion": "1.0", "id": f"{now.id}-{now.number}", "source": "/newsroom", "time": iso(now.at)}
+    event |= {"type": f"com.example.{body['type']}", "data": body["data"]}
+    return Told(now.step, now.at, event, {"content-type": "application/cloudevents+json"})
+
+
+def eventbridge(now: Moment) -> Told:
+    body = standard(now).body
+    envelope = {"id": f"{now.id}-{now.number}", "source": "cms", "time": iso(now.at), "detail-type": body["type"]}
+    return Told(now.step, now.at, envelope | {"detail": {"site": now.host, **body["data"]}})
+
+
+def ghost(now: Moment) -> Told:
+    post: dict[str, Any] = {
+        "id": now.id, "uuid": f"uuid-{now.id}", "title": now.title, "slug": now.slug, "status": "published",
+        "url": f"https://{now.host}/{now.slug}/", "published_at": iso(now.published), "updated_at": iso(now.at), "tags": [],
+    }  # fmt: skip
+    before: dict[str, Any] = {"status": "draft"}
+    match now.step:
+        case "edit":
+            before = {"title": "Flood closes the harbour"}
+        case "slug change":
+            before = {"slug": now.slug_before}
+        case "unpublish":
+            post |= {"status": "draft", "url": f"https://{now.host}/p/uuid-{now.id}/"}
+            before = {"status": "published"}
+        case "delete":  # a deletion has no time of its own but that of its signature
+            before = {key: value for key, value in post.items() if key != "url"} | {"updated_at": iso(now.at - PACE)}
+            post = {}
+    return Told(now.step, now.at, {"post": {"current": post, "previous": before}})
+
+
+def wordpress(now: Moment) -> Told:
+    status = "publish" if now.is_public else "draft" if now.step == "unpublish" else "trash"
+    changed = now.at - PACE if now.step == "delete" else now.at  # deleting a post for good changes no date
+    post = {
+        "ID": 1, "post_type": "post", "post_title": now.title, "post_name": now.slug, "post_status": status,
+        "post_date_gmt": naive(now.published), "post_modified_gmt": naive(changed), "post_password": "",
+    }  # fmt: skip
+    was = "draft" if now.step == "republish" else "publish"
+    trigger = {"publish": "post_create", "delete": "post_delete"}.get(now.step, "post_update")
+    body = {
+        "post_id": now.id, "post": post,
+        "post_permalink": f"https://{now.host}/{now.slug}/" if now.is_public else f"https://{now.host}/?p=1",
+    }  # fmt: skip
+    if trigger == "post_update":
+        body["post_before"] = {"post_status": was, "post_name": now.slug_before or now.slug}
+    return Told(now.step, now.at, body, {"x-wp-webhook-name": trigger})
+
+
+def ans(now: Moment) -> dict[str, Any]:
+    said: dict[str, Any] = {"_id": now.id, "type": "story", "last_updated_date": iso(now.at)}
+    if now.is_public:
+        said |= {
+            "headlines": {"basic": now.title},
+            "canonical_url": f"/{now.slug}/",
+            "first_publish_date": iso(now.published),
+        }
+    return said
+
+
+def arc_ifx(now: Moment) -> Told:
+    keys = {"publish": "first-publish", "republish": "republish", "unpublish": "unpublish", "delete": "delete"}
+    event = {"key": f"story:{keys.get(now.step, 'update')}", "time": int(now.at.timestamp()), "body": ans(now)}
+    return Told(now.step, now.at, event)
+
+
+def arc_content_op(now: Moment) -> Told:
+    operation = "insert-story" if now.is_public else "delete-story"
+    said = {"operation": operation, "published": True, "branch": "default", "date": iso(now.at), "body": ans(now)}
+    return Told(now.step, now.at, said)
+
+
+def superdesk(now: Moment) -> Told:
+    item = {
+        "guid": now.id, "type": "text", "version": str(now.number + 1), "versioncreated": now.at.strftime("%Y-%m-%dT%H:%M:%S+0000"),
+        "firstpublished": now.published.strftime("%Y-%m-%dT%H:%M:%S+0000"), "slugline": now.slug,
+        "headline": now.title if now.is_public else "Kill/Takedown notice",
+        "pubstatus": "usable" if now.is_public else "recalled" if now.step == "unpublish" else "canceled",
+    }  # fmt: skip
+    return Told(now.step, now.at, item)
+
+
+def superdesk_publisher(now: Moment) -> Told:
+    event = {"edit": "updated", "slug change": "updated", "unpublish": "unpublished", "delete": "canceled"}
+    article = {
+        "id": now.id, "title": now.title, "published_at": iso(now.published), "updated_at": iso(now.at),
+        "status": "published" if now.is_public else event[now.step], "_links": {"online": {"href": f"/{now.slug}"}},
+        "previous_relative_urls": [{"relative_url": f"/{now.slug_before}"}] if now.slug_before else [],
+    }  # fmt: skip
+    return Told(now.step, now.at, article, {"x-webhook-event": f"article[{event.get(now.step, 'published')}]"})
+
+
+def contentful(now: Moment) -> Told:
+    revision = {"unpublish": 3, "republish": 4, "delete": 4}.get(now.step, now.number + 1)
+    sys: dict[str, Any] = {"id": now.id, "type": "Entry", "revision": revision, "updatedAt": iso(now.at)}
+    topic = f"ContentManagement.Entry.{now.step if not now.is_public else 'publish'}"
+    if not now.is_public:
+        return Told(now.step, now.at, {"sys": sys | {"type": "DeletedEntry", "deletedAt": iso(now.at)}}, _topic(topic))
+    fields = {"title": now.title, "slug": now.slug, "publishDate": iso(now.published)}
+    said = {"sys": sys, "fields": {name: {"en-US": value} for name, value in fields.items()}}
+    return Told(now.step, now.at, said, _topic(topic))
+
+
+def _topic(topic: str) -> dict[str, str]:
+    return {"content-type": "application/vnd.contentful.management.v1+json", "x-contentful-topic": topic}
+
+
+def sanity(now: Moment) -> Told:
+    """Unpublishing deletes the published document; its draft stays."""
+    operation = "create" if now.step in ("publish", "republish") else "update" if now.is_public else "delete"
+    document = {
+        "_id": now.id, "_type": "article", "title": now.title, "slug": {"current": now.slug},
+        "publishedAt": iso(now.published), "_updatedAt": iso(now.at),
+    }  # fmt: skip
+    headers = {"sanity-operation": operation, "sanity-transaction-time": iso(now.at), "sanity-document-id": now.id}
+    return Told(now.step, now.at, document, headers)
+
+
+TEMPLATED = {"url_template": "/{slug}"}
+# Each first-class sender, how it tells, and the settings that it needs.
+SENDERS: dict[str, tuple[Callable[[Moment], Told], dict[str, Any]]] = {
+    "standard": (standard, {}),
+    "cloudevents": (cloudevents, {}),
+    "eventbridge": (eventbridge, {}),
+    "ghost": (ghost, {}),
+    "wordpress": (wordpress, {}),
+    "arc-ifx": (arc_ifx, {}),
+    "arc-content-op": (arc_content_op, {}),
+    "superdesk": (superdesk, TEMPLATED),
+    "superdesk-publisher": (superdesk_publisher, {}),
+    "contentful": (contentful, TEMPLATED | {"locales": ["en-US"]}),
+    "sanity": (sanity, TEMPLATED),
+}
+
+
+def story(sender: str, host: str, name: str, start: datetime) -> list[Told]:
+    """The whole life of an article, from `start` on at PACE."""
+    tell, _ = SENDERS[sender]
+    return [tell(Moment(step, host, name, start, start + number * PACE)) for number, step in enumerate(STEPS)]

@@ -1,0 +1,114 @@
+"""Whatever becomes of a value of a delivery, nothing breaks, and no URL of another host gets to a site."""
+
+import copy
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from stoppress import adapters
+from stoppress.adapters import BadDelivery, Received
+from stoppress.adapters.taking import Taker
+from stoppress.article import ArticleEvent, Incomplete, from_message, to_message
+from stoppress.deciding import excluded_because
+from stoppress.site import Site
+from stoppress.urls import host_of
+from tests.adapters.recorded import OWN, Case, cases, now_of
+
+HUGE = "9" * 5_000
+# Every value is replaced by each of these, and by one of those in turn, which are known to break careless code.
+KINDS: list[Any] = [None, 7, [None], HUGE, {"a": {"b": "c"}}]
+CURIOUS: list[Any] = ["\ud800", "//evil.example.net/x", -1.5e300, True, "javascript:alert(1)", [[]], {}]
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a document."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from paths(inner, (*path, key))
+
+
+def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    changed = copy.deepcopy(document)
+    inside = changed
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    return changed
+
+
+def mutations(case: Case) -> Iterator[tuple[str, Received]]:
+    received = case.recorded.received
+    try:
+        document = json.loads(received.body)
+    except ValueError:
+        document = None
+    for number, path in enumerate(paths(document) if document is not None else ()):
+        for value in (*KINDS, CURIOUS[number % len(CURIOUS)]):
+            body = json.dumps(replaced(document, path, value)).encode()
+            yield f"{path} = {str(value)[:20]!r}", Received(body, received.headers, received.query)
+    for name in received.headers:
+        for value in ("", "[", "\ud800", HUGE):
+            yield f"{name}: {value[:20]!r}", Received(received.body, {**received.headers, name: value}, received.query)
+
+
+def site_of(case: Case) -> Site:
+    recorded = case.recorded
+    source = {"adapter": case.document["mapping"], "settings": recorded.settings, "secret": "cms"}
+    return Site.model_validate({"host": "www.example.com", "publication": "Example News", "sources": {"cms": source}})
+
+
+@pytest.mark.parametrize("case", cases(OWN), ids=lambda case: case.name)
+def test_nothing_breaks_and_no_url_of_another_host_gets_in(case: Case) -> None:
+    site, now = site_of(case), now_of(case.recorded)
+    source = site.sources["cms"]
+
+    def nobody(host: str) -> Site:
+        raise LookupError(host)
+
+    seen = 0
+    for what, received in mutations(case):
+        seen += 1
+        try:
+            verdicts = adapters.read(source.adapter, received, source.settings, site, now)
+        except BadDelivery:
+            continue
+        for taken in Taker(site, "cms", now, nobody).take(verdicts):
+            json.dumps(taken.answer)
+            if isinstance(taken.message, ArticleEvent):
+                event = taken.message
+                assert event.site == site.host, what
+                assert event.url is None or host_of(event.url) == site.host, what
+                assert from_message(to_message(event)) == event, what
+                assert event.timestamp <= now, what
+                assert event.updated_at is None or event.updated_at <= now + timedelta(minutes=5), what
+                if event.action == "publish":
+                    assert not excluded_because(event, site).startswith("foreign"), what
+            elif isinstance(taken.message, Incomplete):
+                assert json.loads(taken.message.message())["site"] == site.host, what
+    assert seen > 10 or not isinstance(case.document["request"]["body"], dict)
+
+
+@pytest.mark.parametrize("adapter", adapters.names())
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[", b"null", b"7", b"[]", b'"x"', b"\xff", b"a=b&c", b"[" * 50_000, b'{"a":' * 2_000 + b"1" + b"}" * 2_000],
+)
+def test_no_body_breaks_an_adapter(adapter: str, body: bytes) -> None:
+    source = {"adapter": adapter}
+    site = Site.model_validate({"host": "www.example.com", "publication": "Example News", "sources": {"cms": source}})
+    now = now_of(cases(OWN)[0].recorded)
+    verdicts = []
+    with suppress(BadDelivery):
+        verdicts = adapters.read(adapter, Received(body), {}, site, now)
+    assert {verdict.disposition for verdict in verdicts} <= {"ignore", "incomplete"}
+    json.dumps([verdict.shown(now) for verdict in verdicts])
+    for taken in Taker(site, "cms", now, lambda host: site).take(verdicts):
+        assert not isinstance(taken.message, ArticleEvent)
+        json.dumps(taken.answer)

@@ -1,0 +1,39 @@
+"""docs/mappings.md says all that a mapping file may say, and its example can be used."""
+
+import json
+import re
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stoppress.adapters import Received
+from stoppress.adapters.functions import Functions
+from stoppress.adapters.mapping import OF_DELIVERIES, MappingFile
+from stoppress.adapters.reading import read_delivery
+from stoppress.adapters.settings import NAMES
+
+DOCUMENT = (Path(__file__).parents[2] / "docs/mappings.md").read_text(encoding="utf-8")
+NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
+
+
+def test_its_example_reads_what_it_speaks_of() -> None:
+    [example] = re.findall(r"^```toml\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+    mapping = MappingFile.model_validate(tomllib.loads(example))
+    live = {"number": 7, "heading": "Harbour", "section": "local", "live_since": "2026-11-20T08:00:00Z"}
+    body = {"stories": [{"event": "story.live", "story": live}, {"event": "story.live", "story": {"kind": "advert"}}]}
+    verdicts = read_delivery(
+        mapping, Received(json.dumps(body).encode()), {"base_url": "https://www.example.com"}, None, NOW
+    )
+
+    assert [verdict.disposition for verdict in verdicts] == ["apply", "ignore"]
+    assert verdicts[0].shown(NOW)["url"] == "https://www.example.com/local/7"
+
+
+def test_it_names_every_key_every_setting_and_every_function() -> None:
+    keys = {field.alias or name for name, field in MappingFile.model_fields.items()}
+    functions = {name.removeprefix("_func_") for name in vars(Functions) if name.startswith("_func_")}
+
+    assert [key for key in sorted(keys) if f"`{key}`" not in DOCUMENT] == []
+    assert [name for name in (*NAMES, *OF_DELIVERIES) if f"`{name}`" not in DOCUMENT] == []
+    assert [name for name in sorted(functions) if f"| `{name}(" not in DOCUMENT] == []
+    assert set(re.findall(r"^\| `(\w+)\(", DOCUMENT, re.MULTILINE)) == functions

@@ -1,0 +1,114 @@
+"""README's table and docs/cms.md say of each CMS what its mapping file says, and their examples work."""
+
+import json
+import re
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress import signatures
+from stoppress.adapters import names
+from stoppress.adapters.mapping import MappingFile, load
+from stoppress.signatures import presets
+from stoppress.signatures.parametric import Hmac
+from stoppress.site import read_site
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs/cms.md").read_text(encoding="utf-8")
+SECRET = "whsec_c3RvcHByZXNzLXNlY3JldC0yNGJ5dGU="
+
+by_adapter = pytest.mark.parametrize("adapter", [load(name) for name in names()], ids=lambda adapter: adapter.name)
+
+
+def told_of(name: str) -> str:
+    """What docs/cms.md says of an adapter: from its name to the next one's, or the next heading of its level."""
+    (_, said) = DOCUMENT.split(f"Adapter `{name}`")
+    return re.split(r"^Adapter `|^##", said, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def code(language: str) -> list[str]:
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+
+
+@by_adapter
+def test_readme_says_of_each_cms_how_it_signs_and_by_what_its_mapping_is_held(adapter: MappingFile) -> None:
+    assert f"\n| {adapter.title} | `{adapter.name}` | `{adapter.signature}` | {adapter.verified} |\n" in README
+
+
+def test_readme_lists_no_other_cms() -> None:
+    (_, table) = README.split("| CMS | adapter | signed | verified by |\n|---|---|---|---|\n")
+    rows = table.partition("\n\n")[0].splitlines()
+
+    assert sorted(row.split("`")[1] for row in rows) == names()
+
+
+@by_adapter
+def test_the_document_names_every_setting_of_a_cms(adapter: MappingFile) -> None:
+    said = told_of(adapter.name)
+
+    assert [name for name in adapter.settings if f"`{name}`" not in said] == []
+
+
+@by_adapter
+def test_the_document_says_how_a_cms_that_cannot_sign_is_let_in(adapter: MappingFile) -> None:
+    said = told_of(adapter.name)
+    if adapter.signature == "query-token":
+        assert "?token=<secret>" in said
+    if adapter.signature == "bearer":
+        assert re.search(r"Bearer <secret>|bearer token", said)
+
+
+def test_the_table_of_signatures_has_every_scheme_with_its_header() -> None:
+    (_, table) = DOCUMENT.split("| `signature` | header | what is signed | time |\n|---|---|---|---|\n")
+    rows = [row.strip("|").split("|") for row in table.partition("\n\n")[0].splitlines()]
+    headers = {name: row[1] for row in rows for name in re.findall(r"`([\w-]+)`", row[0])}
+    times = {name: row[3] for row in rows for name in re.findall(r"`([\w-]+)`", row[0])}
+
+    assert sorted(headers) == signatures.names()
+    for name, preset in presets.PRESETS.items():
+        assert f"`{preset.header}`" in headers[name]
+        assert bool(times[name].strip()) == bool(preset.time or preset.time_header)
+
+
+def test_the_examples_are_what_a_site_and_a_source_take() -> None:
+    (site,) = code("json")
+    assert read_site(site, 1).sources["ghost"].adapter == "ghost"
+    own = re.search(r'"signature": (\{.*?\})`', DOCUMENT)
+    assert own
+    assert Hmac.of(json.loads(own[1])).header == "x-acme"
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not there, which runs the handler for Arc")
+def test_the_handler_for_arc_passes_events_on_signed() -> None:
+    (handler,) = code("js")
+    event = {"key": "story:update", "uuid": "f1b2", "body": {"_id": "ABC", "headlines": {"basic": "Überschwemmung"}}}
+    script = f"""
+    const module = {{}};
+    let status = 200;
+    globalThis.fetch = async (url, asked) => {{ posted.push({{url, ...asked}}); return {{status, json: async () => ({{}})}}; }};
+    const posted = [];
+    process.env.STOPPRESS_URL = 'https://api.example.com/webhooks/www.example.com/arc';
+    process.env.STOPPRESS_SECRET = '{SECRET}';
+    {handler}
+    (async () => {{
+      await module.exports({json.dumps(event)});
+      status = 400; await module.exports({{}});
+      status = 503; const again = await module.exports({{}}).then(() => false, () => true);
+      console.log(JSON.stringify({{posted, again}}));
+    }})();
+    """
+    ran = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True)  # noqa: S603, S607 - the document's
+    found: dict[str, Any] = json.loads(ran.stdout)
+
+    assert found["again"]
+    assert len(found["posted"]) == 3
+    for posted in found["posted"]:
+        request = signatures.Request(posted["headers"], posted["body"].encode(), posted["method"])
+        signatures.verify("standard", request, [SECRET], datetime.now(UTC))
+    assert json.loads(found["posted"][0]["body"]) == event
+    assert found["posted"][0]["headers"]["webhook-id"] == "msg_f1b2"

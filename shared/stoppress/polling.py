@@ -17,7 +17,8 @@ from typing import Any, Literal
 from stoppress import queues, table, web
 from stoppress.article import ArticleEvent, digest_of
 from stoppress.feed_documents import ENTRIES_MAX, read_document
-from stoppress.feeds import FeedError, FeedState, after_failure, after_success, entries_of, to_events
+from stoppress.feed_schedule import FeedState, after_failure, after_success
+from stoppress.feeds import FeedError, entries_of, to_events
 from stoppress.instants import exact, parse
 from stoppress.site import Feed, Site
 from stoppress.urls import key_of

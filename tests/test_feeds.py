@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from stoppress import feeds
 from stoppress.feed_documents import decode, read_document
-from stoppress.feeds import Entry, FeedError, parse_feed, to_events
+from stoppress.feeds import Entry, FeedError, Reading, to_events
 from stoppress.instants import iso
 from stoppress.site import Site
 
@@ -20,6 +21,10 @@ SITE = Site(host="www.example.com", publication="Example News")
 RSS = (Path(__file__).parent / "feeds" / "rss.xml").read_text(encoding="utf-8")
 
 
+def parse_feed(body: bytes, headers: dict[str, str], url: str, site: Site) -> tuple[Entry, ...]:
+    return feeds.read(read_document(body, headers), url, site).entries
+
+
 def expectation(body: bytes) -> dict[str, Any]:
     comment = re.search(rb"<!-- (\{.*?\}) -->", body, re.DOTALL)
     assert comment, "a case begins with a comment that says what is expected of it"
@@ -28,12 +33,14 @@ def expectation(body: bytes) -> dict[str, Any]:
 
 
 def shown(entry: Entry) -> dict[str, Any]:
+    besides = {name: getattr(entry, name) for name in ("language", "keywords", "images", "videos", "alternates")}
     return {
         "guid": entry.guid,
         "url": entry.url,
         "title": entry.title,
         "published_at": iso(entry.published_at) if entry.published_at else None,
         "updated_at": iso(entry.updated_at) if entry.updated_at else None,
+        **{name: list(said) if isinstance(said, tuple) else said for name, said in besides.items() if said},
     }
 
 
@@ -44,13 +51,16 @@ def test_a_feed_is_read_as_its_first_comment_says(case: Path) -> None:
     site = Site(host="www.example.com", publication="Example News", timezone=expected.get("zone", "UTC"))
     if "reject" in expected:
         with pytest.raises(FeedError, match=expected["reject"]):
-            parse_feed(body, {}, URL, site)
+            feeds.read(read_document(body, {}), URL, site)
         return
 
-    entries = parse_feed(body, {}, URL, site)
+    reading = feeds.read(read_document(body, {}), URL, site, expected.get("take", ()))
 
-    assert [shown(entry) for entry in entries] == expected["entries"]
-    assert read_document(body, {}).cut_off is expected.get("cut_off", False)
+    assert [shown(entry) for entry in reading.entries] == expected["entries"]
+    assert (reading.incomplete is not None) is expected.get("cut_off", False)
+    assert reading.source == expected.get("source", "feed")
+    deleted = [{"guid": gone.guid, "at": gone.at and iso(gone.at)} for gone in reading.deleted]
+    assert deleted == expected.get("deleted", [])
 
 
 @pytest.mark.parametrize("body", [b"", b" \r\n", b"\xef\xbb\xbf"])
@@ -106,7 +116,7 @@ def test_an_entry_becomes_an_event_of_the_source_feed() -> None:
     published, updated = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
     one = entry("1042", "http://www.example.com/a?utm_source=rss#top", published_at=published, updated_at=updated)
 
-    (event,), skipped = to_events([one], SITE, NOW)
+    (event,), skipped = to_events(Reading((one,)), SITE, NOW)
 
     assert (event.site, event.source, event.id, event.action) == ("www.example.com", "feed", "1042", "publish")
     assert event.url == "https://www.example.com/a"
@@ -115,27 +125,29 @@ def test_an_entry_becomes_an_event_of_the_source_feed() -> None:
 
 
 def test_the_scheme_of_another_host_is_left_alone() -> None:
-    (event,), _ = to_events([entry(url="http://www.example.org/a")], SITE, NOW)
+    (event,), _ = to_events(Reading((entry(url="http://www.example.org/a"),)), SITE, NOW)
 
     assert event.url == "http://www.example.org/a"
 
 
 def test_an_entry_without_a_guid_is_known_by_its_canonical_url() -> None:
-    (event,), _ = to_events([entry(None, "https://www.example.com/a?utm_medium=rss")], SITE, NOW)
+    (event,), _ = to_events(Reading((entry(None, "https://www.example.com/a?utm_medium=rss"),)), SITE, NOW)
 
     assert event.id == "https://www.example.com/a"
 
 
 def test_a_very_long_guid_is_known_by_its_hash() -> None:
-    (event,), _ = to_events([entry("é" * 257)], SITE, NOW)
-    (short,), _ = to_events([entry("é" * 256)], SITE, NOW)
+    (event,), _ = to_events(Reading((entry("é" * 257),)), SITE, NOW)
+    (short,), _ = to_events(Reading((entry("é" * 256),)), SITE, NOW)
 
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", event.id)
     assert short.id == "é" * 256
 
 
 def test_an_entry_without_a_web_address_is_left_out_with_its_reason() -> None:
-    events, skipped = to_events([entry("1", None), entry("2", "https://user@www.example.com/"), entry("3")], SITE, NOW)
+    events, skipped = to_events(
+        Reading((entry("1", None), entry("2", "https://user@www.example.com/"), entry("3"))), SITE, NOW
+    )
 
     assert [event.id for event in events] == ["3"]
     assert "no http or https link" in skipped[0]
@@ -145,7 +157,7 @@ def test_an_entry_without_a_web_address_is_left_out_with_its_reason() -> None:
 def test_a_guid_that_several_pages_share_identifies_none_of_them() -> None:
     pages = [entry("same", f"https://www.example.com/{name}") for name in "ab"]
 
-    events, _ = to_events(pages, SITE, NOW)
+    events, _ = to_events(Reading(tuple(pages)), SITE, NOW)
 
     assert [event.id for event in events] == ["https://www.example.com/a", "https://www.example.com/b"]
 
@@ -155,13 +167,13 @@ def test_of_one_article_named_twice_the_newer_entry_counts_and_of_equals_the_fir
     again = [entry("1", title="Old", updated_at=old), entry("1", title="New", updated_at=new)]
     equal = [entry("2", title="First"), entry("2", title="Second")]
 
-    events, _ = to_events(again + equal, SITE, NOW)
+    events, _ = to_events(Reading((*again, *equal)), SITE, NOW)
 
     assert [event.title for event in events] == ["New", "First"]
 
 
 def test_a_version_is_never_in_the_future_so_that_it_can_be_corrected() -> None:
-    (event,), _ = to_events([entry(published_at=NOW + timedelta(days=400))], SITE, NOW)
+    (event,), _ = to_events(Reading((entry(published_at=NOW + timedelta(days=400)),)), SITE, NOW)
 
     assert event.version == NOW
     assert event.published_at == NOW + timedelta(days=400)

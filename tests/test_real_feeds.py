@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from stoppress import feed_dates, urls
-from stoppress.feeds import FeedError, parse_feed, to_events
+from stoppress import feed_dates, feeds, urls
+from stoppress.feed_documents import read_document
+from stoppress.feeds import FeedError, to_events
 from stoppress.site import Site
 from tests.beside import SHARED
 
@@ -39,11 +40,12 @@ def test_a_real_feed_is_read_as_its_index_says(row: dict[str, str]) -> None:
     body = (FEEDS / row["file"]).read_bytes()
     if row["expect"] == "reject":
         with pytest.raises(FeedError):
-            parse_feed(body, {}, "https://www.example.com/feed", site)
+            feeds.read(read_document(body, {}), "https://www.example.com/feed", site)
         return
 
-    entries = parse_feed(body, {}, "https://www.example.com/feed", site)
+    reading = feeds.read(read_document(body, {}), "https://www.example.com/feed", site)
 
+    entries = reading.entries
     assert len(entries) == int(row["entries"])
     assert sum(not entry.title for entry in entries) == int(row["entries_without_title"] or 0)
     assert sum(entry.published_at is None for entry in entries) == int(row["entries_without_date"] or 0)
@@ -62,10 +64,10 @@ def test_a_real_feed_is_read_as_its_index_says(row: dict[str, str]) -> None:
 def test_every_entry_of_a_real_feed_becomes_an_event_or_a_reason(row: dict[str, str]) -> None:
     site = site_of(row)
     body = (FEEDS / row["file"]).read_bytes()
-    entries = parse_feed(body, {}, "https://www.example.com/feed", site)
+    reading = feeds.read(read_document(body, {}), "https://www.example.com/feed", site)
 
-    events, skipped = to_events(entries, site, NOW)
+    events, skipped = to_events(reading, site, NOW)
 
-    identities = {(entry.guid, entry.url) for entry in entries if entry.url}
-    assert len(events) + len(skipped) == len(identities) + sum(entry.url is None for entry in entries)
+    identities = {(entry.guid, entry.url) for entry in reading.entries if entry.url}
+    assert len(events) + len(skipped) == len(identities) + sum(entry.url is None for entry in reading.entries)
     assert all(event.url for event in events)

@@ -1,9 +1,14 @@
-"""The command line: `stoppress play`, `up`, `demo`, `explain`, `robots`, `check`. What a command needs is imported when it runs."""
+"""The command line: `stoppress play`, `up`, `demo`, `explain`, `robots`, `check`, `feeds`.
+
+What a command needs is imported when it runs.
+"""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from stoppress_cli.feeds_command import feeds
 
 app = typer.Typer(
     help="Keeps a newsroom's sitemaps. The commands here run the whole stack of template.yaml on this machine.",
@@ -12,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(feeds, name="feeds")
 
 _Scenario = Annotated[Path, typer.Argument(help="Scenario file: JSON Lines, one step a line.")]
 _Template = Annotated[

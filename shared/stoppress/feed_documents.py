@@ -34,11 +34,14 @@ _TEXT_ENCODING = re.compile(
 _WIDER = {"iso-8859-1": "windows-1252", "us-ascii": "windows-1252", "ascii": "windows-1252", "latin-1": "windows-1252",
           "latin1": "windows-1252", "gb2312": "gb18030", "gbk": "gb18030"}  # fmt: skip
 
-_ROOT = re.compile(r"<((?:[\w.-]+:)?(?:rss|rdf|feed))(?=[\s/>])", re.IGNORECASE)
+_ROOT = re.compile(r"<!--|<((?:[\w.-]+:)?(rss|rdf|feed|entry|urlset|sitemapindex))(?=[\s/>])", re.IGNORECASE)
 _PAGE = re.compile(r"<(?:html|head|body)[\s>]", re.IGNORECASE)
 _MARKED = re.compile(r"[^<>]*\b(?:xmlns|version)\b")
 _FIRST_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{0,60})")
-_ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry)\s*>", re.IGNORECASE)
+# What a root holds. (An Atom entry may be a document of its own: RFC 4287, 2.)
+_ITEMS = {"urlset": "url", "sitemapindex": "sitemap"}
+_FEED_ITEMS = "(?:item|entry)"
+SITEMAPS = {"urlset", "sitemapindex"}
 _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 
 # XML 1.0, Char: what may not occur at all, and what may not be referred to.
@@ -53,13 +56,14 @@ class FeedError(Exception):
 
 @dataclass(frozen=True)
 class Document:
-    """A feed from its root element on.
+    """A feed or a sitemap from its root element on; `root` is that element's name without its prefix, in small letters.
 
     `cut_off` where it broke off inside an item: the text ends before that one. `left_out` counts what came after the
-    first ENTRIES_MAX entries.
+    first ENTRIES_MAX entries of a feed; a sitemap, which has no order, is whole.
     """
 
     text: str
+    root: str
     cut_off: bool = False
     left_out: int = 0
 
@@ -69,26 +73,43 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
     if not body.strip():
         raise FeedError("the body is empty")
     text = decode(body, headers.get("content-type", ""))
-    root = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
+    root = _root(text)
     page = _PAGE.search(text, 0, root.start() if root else PROLOG_CHARACTERS_MAX)
     # Some feed does stand inside a page; it is one by its namespace or version.
-    if page and not (root and _MARKED.match(text, root.end())):
+    marked = root and _MARKED.match(text, root.end())
+    if page and not marked:
         raise FeedError("an HTML page, not a feed")
-    if root is None:
+    if root is None or (root[2].lower() == "entry" and not marked):
         first = _FIRST_ELEMENT.search(text, 0, PROLOG_CHARACTERS_MAX)
         raise FeedError(f"neither RSS nor Atom: begins with <{first[1]}>" if first else "not XML: no element in it")
-    text = text[root.start() :]
-    items = [found.end() for found in _ITEM_END.finditer(text)]
-    if len(items) > ENTRIES_MAX:
-        return Document(_mended(_closed(text[: items[ENTRIES_MAX - 1]], root[1])), left_out=len(items) - ENTRIES_MAX)
-    ends = [found.end() for found in re.finditer(f"</{re.escape(root[1])}\\s*>", text, re.IGNORECASE)]
+    tag, name, text = root[1], root[2].lower(), text[root.start() :]
+    items = [
+        found.end()
+        for found in re.finditer(rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>", text, re.IGNORECASE)
+    ]
+    if len(items) > ENTRIES_MAX and name not in SITEMAPS:
+        whole = _mended(_closed(text[: items[ENTRIES_MAX - 1]], tag))
+        return Document(whole, name, left_out=len(items) - ENTRIES_MAX)
+    ends = [found.end() for found in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
     if ends:
-        return Document(_mended(text[: ends[-1]]))
+        return Document(_mended(text[: ends[-1]]), name)
     if re.match(r"<[^<>]*/>", text):
-        return Document(_mended(text[: text.index(">") + 1]))
+        return Document(_mended(text[: text.index(">") + 1]), name)
     if not items:
         raise FeedError("the feed is cut off before its first item is complete")
-    return Document(_mended(_closed(text[: items[-1]], root[1])), cut_off=not _ONLY_ENDS.fullmatch(text, items[-1]))
+    cut_off = not _ONLY_ENDS.fullmatch(text, items[-1])
+    return Document(_mended(_closed(text[: items[-1]], tag)), name, cut_off=cut_off)
+
+
+def _root(text: str) -> re.Match[str] | None:
+    """The root's tag; one that a comment before it names is not meant."""
+    found = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
+    while found and not found[1]:
+        end = text.find("-->", found.end(), PROLOG_CHARACTERS_MAX)
+        if end < 0:
+            return None
+        found = _ROOT.search(text, end, PROLOG_CHARACTERS_MAX)
+    return found
 
 
 def _closed(text: str, root: str) -> str:

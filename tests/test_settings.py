@@ -87,6 +87,8 @@ OF_NO_FILE = {
     "feeds.take": "what of a feed's entries is heard at all",
     "feeds.url": "where articles come from; what they become is not the feed's",
     "feeds.interval_minutes": "when a feed is asked",
+    "feeds.interval_max_minutes": "when a feed is asked",
+    "feeds.own": "whether what a feed asks for is heeded when it is asked again",
     "sources.adapter": "how a delivery is read",
     "sources.secret": "which deliveries are believed",
     "sources.settings": "what an adapter makes of a delivery",

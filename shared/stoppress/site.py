@@ -90,6 +90,10 @@ class Feed(_Part):
 
     url: str = Field(pattern=r"^https?://\S+$", max_length=2_000)
     interval_minutes: int = Field(default=1, ge=1, le=1_440)
+    # Up to which interval it is asked the more seldom, the longer nothing new has come.
+    interval_max_minutes: int | None = Field(default=None, ge=1, le=1_440)
+    # Whether it is the publisher's own, where its host does not tell.
+    own: bool | None = None
     # What to take from a feed besides a page, its title and its dates.
     take: tuple[Taken, ...] = ()
 

@@ -10,7 +10,7 @@ import pytest
 
 from stoppress import feeds
 from stoppress.feed_documents import decode, read_document
-from stoppress.feeds import Entry, FeedError, Reading, to_events
+from stoppress.feeds import Deletion, Entry, FeedError, Reading, to_events
 from stoppress.instants import iso
 from stoppress.site import Site
 
@@ -34,6 +34,7 @@ def expectation(body: bytes) -> dict[str, Any]:
 
 def shown(entry: Entry) -> dict[str, Any]:
     besides = {name: getattr(entry, name) for name in ("language", "keywords", "images", "videos", "alternates")}
+    besides["source"] = entry.source if entry.source != "feed" else None
     return {
         "guid": entry.guid,
         "url": entry.url,
@@ -58,7 +59,6 @@ def test_a_feed_is_read_as_its_first_comment_says(case: Path) -> None:
 
     assert [shown(entry) for entry in reading.entries] == expected["entries"]
     assert (reading.incomplete is not None) is expected.get("cut_off", False)
-    assert reading.source == expected.get("source", "feed")
     deleted = [{"guid": gone.guid, "at": gone.at and iso(gone.at)} for gone in reading.deleted]
     assert deleted == expected.get("deleted", [])
 
@@ -177,3 +177,128 @@ def test_a_version_is_never_in_the_future_so_that_it_can_be_corrected() -> None:
 
     assert event.version == NOW
     assert event.published_at == NOW + timedelta(days=400)
+
+
+# ── what a feed says besides ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_feed_says_besides_is_judged_like_what_a_cms_says_and_the_entry_stands() -> None:
+    video = {"thumbnail_loc": "/t.jpg", "title": "Flood", "description": "Flood", "content_loc": "/v.mp4"}
+    one = entry(
+        images=({"url": "/1.jpg"}, {"url": "https://www.example.com/a"}),
+        videos=(video, {**video, "thumbnail_loc": ""}),
+        alternates=({"hreflang": "fr", "url": "/fr/a"}, {"hreflang": "xx", "url": "/xx/a"}),
+        language="pt-BR",
+        keywords=("Harbour",),
+    )
+
+    (event,), skipped = to_events(Reading((one,)), SITE, NOW)
+
+    assert event.images == ("https://www.example.com/1.jpg",)
+    assert [video.content_loc for video in event.videos] == ["https://www.example.com/v.mp4"]
+    assert [(one.hreflang, one.href) for one in event.alternates] == [("fr", "https://www.example.com/fr/a")]
+    assert (event.language, event.keywords) == ("pt", ("Harbour",))
+    assert [reason.partition(":")[0] for reason in event.dropped] == ["images[1]", "videos[1]", "alternates[1]"]
+    assert skipped == []
+
+
+def test_a_language_that_is_none_is_left_to_the_site() -> None:
+    (event,), _ = to_events(Reading((entry(language="klingon!"),)), SITE, NOW)
+
+    assert event.language is None
+
+
+def test_of_very_many_images_those_that_fit_are_kept() -> None:
+    many = tuple({"url": f"https://img.example.com/{'x' * 1_000}/{number}.jpg"} for number in range(500))
+
+    (event,), _ = to_events(Reading((entry(images=many),)), SITE, NOW)
+
+    assert 0 < len(event.images) < 100
+    assert event.images[-1].endswith("/499.jpg")
+    assert "were left out" in event.dropped[0]
+
+
+def test_what_was_not_asked_for_is_not_taken() -> None:
+    body = (Path(__file__).parent / "feeds" / "rss-media.xml").read_bytes()
+
+    reading = feeds.read(read_document(body, {}), URL, SITE, ("keywords",))
+
+    assert [(one.images, one.videos) for one in reading.entries] == [((), ())] * 6
+
+
+# ── tombstones ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tombstone_becomes_a_removal_as_of_its_own_instant() -> None:
+    gone_at = NOW - timedelta(minutes=5)
+
+    (event,), _ = to_events(Reading(deleted=(Deletion("1042", gone_at),)), SITE, NOW)
+
+    assert (event.source, event.id, event.action, event.version) == ("feed", "1042", "remove", gone_at)
+    assert (event.timestamp, event.url) == (NOW, None)
+
+
+def test_a_tombstone_of_next_year_is_one_of_now() -> None:
+    (event,), _ = to_events(Reading(deleted=(Deletion("1042", NOW + timedelta(days=400)),)), SITE, NOW)
+
+    assert event.version == NOW
+
+
+@pytest.mark.parametrize(
+    ("updated", "gone", "action"),
+    [
+        (NOW - timedelta(hours=2), NOW - timedelta(hours=1), "remove"),
+        (NOW - timedelta(hours=1), NOW - timedelta(hours=1), "remove"),
+        (NOW - timedelta(hours=1), NOW - timedelta(hours=2), "publish"),
+        (None, NOW - timedelta(hours=1), "remove"),
+        (NOW - timedelta(hours=1), None, "publish"),
+    ],
+)
+def test_of_an_entry_and_its_tombstone_the_newer_counts(
+    updated: datetime | None, gone: datetime | None, action: str
+) -> None:
+    both = Reading((entry("1", published_at=updated),), deleted=(Deletion("1", gone),))
+
+    (event,), skipped = to_events(both, SITE, NOW)
+
+    assert (event.id, event.action) == ("1", action)
+    assert skipped == []
+
+
+def test_a_tombstone_names_a_long_guid_as_its_entry_does() -> None:
+    (published,), _ = to_events(Reading((entry("é" * 300),)), SITE, NOW)
+    (removed,), _ = to_events(Reading(deleted=(Deletion("é" * 300, NOW),)), SITE, NOW)
+
+    assert removed.id == published.id
+
+
+def test_tombstones_are_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "DELETIONS_MAX", 2)
+    stones = "".join(f'<at:deleted-entry ref="{number}" when="2026-11-20T07:00:00Z"/>' for number in range(5))
+    body = f'<feed xmlns:at="http://purl.org/atompub/tombstones/1.0">{stones}</feed>'
+
+    reading = feeds.read(read_document(body.encode(), {}), URL, SITE)
+
+    assert [deletion.guid for deletion in reading.deleted] == ["0", "1"]
+
+
+# ── every entry ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_entry_is_told_what_becomes_of_it_in_the_feeds_order() -> None:
+    old, new = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
+    told = feeds.judged(
+        Reading(
+            (entry("1", updated_at=old), entry("2", None), entry("1", updated_at=new), entry("3", published_at=old)),
+            deleted=(Deletion("3", new),),
+        ),
+        SITE,
+        NOW,
+    )
+
+    assert [(one.id, one.event is not None, one.reason) for one in told] == [
+        ("1", False, "another entry of the same id counts"),
+        ("2", False, "it has no http or https link"),
+        ("1", True, ""),
+        ("3", False, "its feed says that it is deleted"),
+    ]

@@ -12,6 +12,9 @@ from stoppress.site import Site
 
 # For all sitemaps of an index together; what was not fetched by then counts as failed, and the next poll tries again.
 CHILDREN_SECONDS_MAX = 15.0
+# What the bucket says of a file of ours (`bucket.write`), and passes on to readers: to hear ourselves would make every story
+# its own source, which nobody could remove.
+_OWN_HEADER = "x-amz-meta-config-version"
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
     """GET a feed. Raises FetchError, and FeedError for an index that cannot be read."""
     deadline = time.monotonic() + CHILDREN_SECONDS_MAX
     answer = web.fetch(url, headers)
+    if _OWN_HEADER in answer.headers:
+        raise FeedError("Stoppress writes this file itself: take it out of the site's feeds")
     named = feeds.children_of(answer.body, answer.headers, answer.url, site) if answer.status == HTTPStatus.OK else ()
     fetched = Fetched(answer)
     for child in named:
@@ -57,6 +62,8 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
             got, reason = None, str(error)
         if got and got.status != HTTPStatus.OK:
             reason = f"the server answered {got.status}"
+        elif got and _OWN_HEADER in got.headers:
+            reason = "Stoppress writes this file itself"
         elif got and sum(len(one.body) for one in (*fetched.children, got)) > web.BODY_BYTES_MAX:
             reason = f"with it, the sitemaps of the index are larger than {web.BODY_BYTES_MAX:,} bytes"
         if got and not reason:

@@ -61,7 +61,8 @@ CHILDREN_MAX = 10
 class Entry:
     """One entry: `guid` as the feed has it, `url` absolute but not yet canonical, `title` plain text, dates in UTC.
 
-    What comes besides is as a CMS would send it, and not yet judged.
+    What comes besides is as a CMS would send it, and not yet judged. `source` is whose word it is: that of the feeds, or, of
+    a page without title or date of publication, that of a sitemap.
     """
 
     guid: str | None
@@ -74,6 +75,7 @@ class Entry:
     images: tuple[dict[str, Any], ...] = ()
     videos: tuple[dict[str, Any], ...] = ()
     alternates: tuple[dict[str, Any], ...] = ()
+    source: str = FEED_SOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +88,10 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a feed holds. `source` is whose word it is: that of the feeds, or of an old sitemap.
-
-    `incomplete` says why there may be more than is here: nothing follows from what is missing. `left_out` says what was
-    left out for its number.
-    """
+    """What a feed holds. `incomplete` says why it may be less than there is, `left_out` what was left out for its number."""
 
     entries: tuple[Entry, ...] = ()
     deleted: tuple[Deletion, ...] = ()
-    source: str = FEED_SOURCE
     incomplete: str | None = None
     left_out: tuple[str, ...] = ()
 
@@ -145,7 +142,6 @@ def joined(readings: Sequence[Reading], failures: Sequence[str]) -> Reading:
         left_out += (f"{len(entries) - most} pages after the first {most:,}",)
     return Reading(
         tuple(entries[:most]),
-        source=SITEMAP_SOURCE,
         incomplete="; ".join([*failures, *incomplete]) or None,
         left_out=left_out,
     )
@@ -159,15 +155,15 @@ def _sitemap(document: Document, url: str, site: Site) -> Reading:
     found = old.listed(document, site, most)
     entries = []
     for node in found.nodes:
+        title = clean(old.text_of(node, "news", "title"))
         published, updated = (
-            old.instant_of(node, site, "news", "publication_date"),
-            old.instant_of(node, site, "lastmod"),
+            old.instant_of(node, site, *path) for path in (("news", "publication_date"), ("lastmod",))
         )
         entries.append(
             Entry(
                 guid=None,
                 url=_web(old.text_of(node, "loc"), url),
-                title=clean(old.text_of(node, "news", "title")),
+                title=title,
                 published_at=published,
                 updated_at=updated if not published or (updated and updated >= published) else None,
                 language=old.text_of(node, "news", "publication", "language"),
@@ -175,11 +171,11 @@ def _sitemap(document: Document, url: str, site: Site) -> Reading:
                 images=old.images(node),
                 videos=old.videos(node),
                 alternates=old.alternates(node),
+                source=FEED_SOURCE if title and published else SITEMAP_SOURCE,
             )
         )
     return Reading(
         tuple(entries),
-        source=SITEMAP_SOURCE,
         incomplete=f"the sitemap is damaged or cut off after {len(entries)} complete pages" if found.cut_off else None,
         left_out=(f"{found.left_out} pages beside the newest {most:,}",) if found.left_out else (),
     )
@@ -330,16 +326,16 @@ def judged(reading: Reading, site: Site, now: datetime) -> list[Judged]:
         if url is None:
             continue
         identity = _bounded(entry.guid if entry.guid and len(pages_of[entry.guid]) == 1 else url)
-        event = _event(entry, reading.source, identity, url, site, now)
-        gone_at = deleted_at.get(identity)
+        event = _event(entry, identity, url, site, now)
+        gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
         if gone_at and _version(event) <= min(gone_at, now).timestamp():
             verdicts[number] = Judged(entry, identity, url, None, "its feed says that it is deleted")
             continue
         verdicts[number] = Judged(entry, identity, url, event)
-        before = newest.setdefault(identity, number)
+        before = newest.setdefault(event.name, number)
         if before == number:
             continue
-        newest[identity], older = (number, before) if _is_newer(event, verdicts[before].event) else (before, number)
+        newest[event.name], older = (number, before) if _is_newer(event, verdicts[before].event) else (before, number)
         verdicts[older] = replace(verdicts[older], event=None, reason="another entry of the same id counts")
     return verdicts
 
@@ -367,7 +363,7 @@ def to_events(reading: Reading, site: Site, now: datetime) -> tuple[list[Article
     gone = {
         identity: ArticleEvent(
             site=site.host,
-            source=reading.source,
+            source=FEED_SOURCE,
             id=identity,
             action="remove",
             timestamp=now,
@@ -384,7 +380,7 @@ def to_events(reading: Reading, site: Site, now: datetime) -> tuple[list[Article
     return [*events, *gone.values()], skipped + list(reading.left_out)
 
 
-def _event(entry: Entry, source: str, identity: str, url: str, site: Site, now: datetime) -> ArticleEvent:
+def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> ArticleEvent:
     version = entry.updated_at or entry.published_at
     images, bad_images = read_images(list(entry.images), url)
     videos, bad_videos = read_videos(list(entry.videos), url, url)
@@ -393,7 +389,7 @@ def _event(entry: Entry, source: str, identity: str, url: str, site: Site, now: 
     dropped = (clean(reason) for reason in (*bad_images, *bad_videos, *bad_alternates, *too_much))
     return ArticleEvent(
         site=site.host,
-        source=source,
+        source=entry.source,
         id=identity,
         action="publish",
         timestamp=now,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoppress import feeds
+from stoppress import feed_documents, feeds
 from stoppress.feed_documents import decode, read_document
 from stoppress.feeds import Deletion, Entry, FeedError, Reading, to_events
 from stoppress.instants import iso
@@ -177,6 +177,47 @@ def test_a_version_is_never_in_the_future_so_that_it_can_be_corrected() -> None:
 
     assert event.version == NOW
     assert event.published_at == NOW + timedelta(days=400)
+
+
+# ── limits ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def items(*names: str, closed: str = "</item>") -> bytes:
+    told = "".join(
+        f"<item><title>{name}</title><link>/{name}</link><b><![CDATA[<p><p>]]></b>{closed}" for name in names
+    )
+    return f"<rss version='2.0'><channel>{told}</channel></rss>".encode()
+
+
+def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_documents, "TAGS_MAX", 2 + 3 * 8 + 7)
+
+    reading = feeds.read(read_document(items(*"abcde"), {}), URL, SITE)
+
+    assert [one.title for one in reading.entries] == ["a", "b", "c"]
+    assert reading.left_out == ("2 entries after the first 3",)
+    assert reading.incomplete is None
+
+
+def test_a_feed_with_too_many_tags_in_its_first_item_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_documents, "TAGS_MAX", 9)
+
+    with pytest.raises(FeedError, match="more than 9 tags"):
+        read_document(items("a", "b"), {})
+
+
+def test_items_that_are_never_closed_are_entries_up_to_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
+
+    assert len(feeds.read(read_document(items(*"abcde", closed=""), {}), URL, SITE).entries) == 3
+
+
+def test_what_no_feed_is_made_of_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FeedError, match="a tag of it is longer"):
+        read_document(items("a").replace(b"<title>", b"<title " + b"a='b' " * 200_000 + b">"), {})
+    monkeypatch.setattr(feed_documents, "REFERENCES_MAX", 3)
+    with pytest.raises(FeedError, match="more than 3 ampersands"):
+        read_document(items("a&b&c", "&&"), {})
 
 
 # ── what a feed says besides ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from html.entities import html5
+from itertools import accumulate, pairwise
 
 # A feed begins with its root element; a server's warnings before it are short.
 PROLOG_CHARACTERS_MAX = 65_536
@@ -17,6 +18,12 @@ PROLOG_CHARACTERS_MAX = 65_536
 # Feeds are windows of twenty to a hundred entries, the newest on top; what comes after this many is left out, so that
 # neither the time for a feed nor what is remembered of it grows without bound.
 ENTRIES_MAX = 2_000
+
+# feedparser takes some 20 microseconds for a tag. A start and an end count as two; the largest real feed that we know has 22,000.
+TAGS_MAX = 200_000
+# As characters &: each is looked at. The most that we know of a real feed is 216,000.
+REFERENCES_MAX = 1_000_000
+TAG_CHARACTERS_MAX = 1_000_000
 
 # Byte-order marks, and "<" in encodings of two and four bytes; the longer ones first.
 _SIGNATURES = (
@@ -38,6 +45,7 @@ _ROOT = re.compile(r"<!--|<((?:[\w.-]+:)?(rss|rdf|feed|entry|urlset|sitemapindex
 _PAGE = re.compile(r"<(?:html|head|body)[\s>]", re.IGNORECASE)
 _MARKED = re.compile(r"[^<>]*\b(?:xmlns|version)\b")
 _FIRST_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{0,60})")
+_LONG_TAG = re.compile(f"<[^<>]{{{TAG_CHARACTERS_MAX}}}")
 # What a root holds. (An Atom entry may be a document of its own: RFC 4287, 2.)
 _ITEMS = {"urlset": "url", "sitemapindex": "sitemap"}
 _FEED_ITEMS = "(?:item|entry)"
@@ -59,7 +67,7 @@ class Document:
     """A feed or a sitemap from its root element on; `root` is that element's name without its prefix, in small letters.
 
     `cut_off` where it broke off inside an item: the text ends before that one. `left_out` counts what came after the
-    first ENTRIES_MAX entries of a feed; a sitemap, which has no order, is whole.
+    first entries of a feed, as many as are read; a sitemap, which has no order, is whole.
     """
 
     text: str
@@ -87,9 +95,12 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
         found.end()
         for found in re.finditer(rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>", text, re.IGNORECASE)
     ]
-    if len(items) > ENTRIES_MAX and name not in SITEMAPS:
-        whole = _mended(_closed(text[: items[ENTRIES_MAX - 1]], tag))
-        return Document(whole, name, left_out=len(items) - ENTRIES_MAX)
+    if _LONG_TAG.search(text):
+        raise FeedError(f"a tag of it is longer than {TAG_CHARACTERS_MAX:,} characters")
+    fitting = len(items) if name in SITEMAPS else _fitting(text, items)
+    if fitting < len(items):
+        whole = _mended(_closed(text[: items[fitting - 1]], tag))
+        return Document(whole, name, left_out=len(items) - fitting)
     ends = [found.end() for found in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
     if ends:
         return Document(_mended(text[: ends[-1]]), name)
@@ -110,6 +121,26 @@ def _root(text: str) -> re.Match[str] | None:
             return None
         found = _ROOT.search(text, end, PROLOG_CHARACTERS_MAX)
     return found
+
+
+def _fitting(text: str, items: list[int]) -> int:
+    """How many of the items that end there are read. Raises FeedError where there is too much before the first ends."""
+    fitting = min(len(items), ENTRIES_MAX)
+    if _tags(text) > TAGS_MAX:
+        tags = accumulate(_tags(text[start:end]) for start, end in pairwise([0, *items[:fitting]]))
+        fitting = sum(count <= TAGS_MAX for count in tags)
+        if not fitting:
+            raise FeedError(f"it has more than {TAGS_MAX:,} tags before its first item is complete")
+    return fitting
+
+
+def _tags(text: str) -> int:
+    """How many tags there are outside CDATA, starts and ends."""
+    count, position = 0, 0
+    while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
+        count += text.count("<", position, start)
+        position = end
+    return count + text.count("<", position)
 
 
 def _closed(text: str, root: str) -> str:
@@ -156,9 +187,11 @@ def _as_claimed(body: bytes, claim: str) -> str | None:
 def _mended(text: str) -> str:
     """Without characters that XML forbids, and with bare ampersands and HTML's entities as XML has them.
 
-    CDATA is left alone. feedparser would mend an ampersand too, but turn `&copy=1` of a link into a copyright sign.
+    CDATA is left alone. Raises FeedError for too many of them. feedparser would mend an ampersand too, but turn `&copy=1` of a link into a copyright sign.
     """
     text = _FORBIDDEN.sub("", text)
+    if text.count("&") > REFERENCES_MAX:
+        raise FeedError(f"it has more than {REFERENCES_MAX:,} ampersands")
     pieces, position = [], 0
     while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
         pieces += [_AMPERSAND.sub(_reference, text[position:start]), text[start : end + 3]]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -106,13 +107,13 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
         raise FeedError("an index of sitemaps stands where a sitemap or a feed should")
     if document.root in SITEMAPS:
         return _sitemap(document, url, site)
-    entries = tuple(_entries(document, url, site, take))
-    most = feed_documents.ENTRIES_MAX
+    # What is never closed is no item to the document, and each is one to feedparser.
+    entries = tuple(islice(_entries(document, url, site, take), feed_documents.ENTRIES_MAX))
     return Reading(
         entries,
         tuple(_deletions(document.text, site)),
         incomplete=f"the feed is cut off after {len(entries)} complete entries" if document.cut_off else None,
-        left_out=(f"{document.left_out} entries after the first {most:,}",) if document.left_out else (),
+        left_out=(f"{document.left_out} entries after the first {len(entries):,}",) if document.left_out else (),
     )
 
 

@@ -1,7 +1,6 @@
 """What a feed says: `read` makes entries of bytes, `to_events` article events of entries."""
 
 import hashlib
-import html
 import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -292,7 +291,7 @@ def _deletions(text: str, site: Site) -> Iterator[Deletion]:
                 return
             continue
         position = found.end()
-        said = {name: html.unescape(value[1:-1]) for name, value in _ATTRIBUTE.findall(found[1])}
+        said = {name: value[1:-1] for name, value in _ATTRIBUTE.findall(found[1])}
         if guid := clean(said.get("ref", ""), limit=10_000):
             number += 1
             yield Deletion(guid, feed_dates.instant(said.get("when"), site.zone))

@@ -316,6 +316,19 @@ def test_a_damaged_index_is_a_failed_poll() -> None:
         feeds.children_of(b"<sitemapindex><sitemap><loc>https://www.exa", {}, INDEX, SITE)
 
 
+def test_a_sitemap_of_an_index_that_is_cut_off_makes_the_whole_incomplete() -> None:
+    cut = feeds.read(read_document(urlset("a", "b")[:-30], {}), INDEX, SITE)
+
+    reading = feeds.joined(
+        [cut, feeds.read(read_document(urlset("c"), {}), INDEX, SITE)], ["x: the server answered 404"]
+    )
+
+    assert [entry.url for entry in reading.entries] == [page("a"), page("c")]
+    assert reading.incomplete == (
+        "x: the server answered 404; the sitemap is damaged or cut off after 1 complete pages"
+    )
+
+
 def test_of_many_pages_of_an_index_the_first_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
     readings = [feeds.read(read_document(urlset(*names), {}), INDEX, SITE) for names in ("ab", "cd")]

@@ -73,13 +73,10 @@ def videos(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
     return tuple(found)
 
 
-def language(entry: Item, feed: Item, *, leaks: bool) -> str | None:
-    """The language of an entry: its own, that of its title, that of the feed.
-
-    `leaks` where some entry of the feed has one of its own: feedparser then takes it for that of all titles behind it.
-    """
-    of_title = None if leaks else entry.get("title_detail", {}).get("language")
-    return next((text for text in (entry.get("language"), of_title, feed.get("language")) if text), None)
+def language(entry: Item, feed: Item) -> str | None:
+    """The language of an entry: its own, that of its title, that of the feed."""
+    said = (entry.get("language"), entry.get("title_detail", {}).get("language"), feed.get("language"))
+    return next((text for text in said if text), None)
 
 
 def keywords(entry: Item) -> tuple[str, ...]:

@@ -194,9 +194,8 @@ def _entries(document: Document, url: str, site: Site, take: Collection[str]) ->
         )
     except Exception as error:  # feedparser promises no error, and has raised a dozen kinds on damaged input
         raise FeedError(f"feedparser gave up: {error!r:.200}") from error
-    leaks = any("language" in entry for entry in parsed["entries"])
     for found in parsed["entries"]:
-        tongue = feed_media.language(found, parsed["feed"], leaks=leaks)
+        tongue = feed_media.language(found, parsed["feed"])
         entry = _entry(found, url, base, site, tongue)
         yield _with_taken(entry, found, url, tongue, take) if take else entry
 

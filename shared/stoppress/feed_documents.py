@@ -55,6 +55,8 @@ _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 # XML 1.0, Char: what may not occur at all, and what may not be referred to.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
+# A link that says nothing would keep feedparser from taking the permalink.
+_EMPTY_LINK = re.compile(r"<link>\s*(?:<!\[CDATA\[\s*\]\]>\s*)?</link\s*>|<link\s*/>", re.IGNORECASE)
 _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
 
 
@@ -185,11 +187,12 @@ def _as_claimed(body: bytes, claim: str) -> str | None:
 
 
 def _mended(text: str) -> str:
-    """Without characters that XML forbids, and with bare ampersands and HTML's entities as XML has them.
+    """Without characters that XML forbids and links that are empty; bare ampersands and HTML's entities as XML has them.
 
-    CDATA is left alone. Raises FeedError for too many of them. feedparser would mend an ampersand too, but turn `&copy=1` of a link into a copyright sign.
+    CDATA is left alone. Raises FeedError for too many ampersands. feedparser would mend them too, but turn `&copy=1` of a
+    link into a copyright sign.
     """
-    text = _FORBIDDEN.sub("", text)
+    text = _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text))
     if text.count("&") > REFERENCES_MAX:
         raise FeedError(f"it has more than {REFERENCES_MAX:,} ampersands")
     pieces, position = [], 0

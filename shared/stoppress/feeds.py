@@ -202,10 +202,12 @@ def _entries(document: Document, url: str, site: Site, take: Collection[str]) ->
 
 def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) -> Entry:
     # dict.get, because feedparser's own answers "updated" with "published" and warns.
-    published, updated, created = (
-        feed_dates.instant(dict.get(entry, key), site.zone) for key in ("published", "updated", "created")
+    published, created, issued, updated = (
+        feed_dates.instant(dict.get(entry, key), site.zone)
+        for key in ("published", "created", "prism_publicationdate", "updated")
     )
-    first = published or created or updated
+    # PRISM dates the issue of a journal, which comes out after its articles.
+    first = published or created or updated or issued
     return Entry(
         guid=_guid(entry.get("id", ""), base),
         url=_link(entry, url, language),

@@ -1,12 +1,50 @@
-"""`stoppress feeds`: what a feed would become. What a command needs is imported when it runs."""
+"""`stoppress feeds`: how a stack's feeds are, and what a feed would become. What a command needs is imported when it runs."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+
+class _Feeds(TyperGroup):
+    """`stoppress feeds www.example.com` is short for `stoppress feeds show www.example.com`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = args[:1] and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if named else ["show", *args])
+
 
 feeds = typer.Typer(
-    help="Looks at feeds as the stack does.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    help="Looks at feeds as the stack does: how those of a stack are (show), what one would become (try).",
+    cls=_Feeds,
+    add_completion=False,
+    rich_markup_mode=None,
 )
+
+
+@feeds.command("show")
+def show(
+    host: Annotated[str | None, typer.Argument(help="Host of a site; else all sites.", show_default=False)] = None,
+    stack: Annotated[
+        str | None,
+        typer.Option("--stack", help="Name of a deployed stack; else the one on this machine.", show_default=False),
+    ] = None,
+    local: Annotated[str, typer.Option("--local", help="Where `stoppress up` or the demo serves.")] = (
+        "http://127.0.0.1:8000"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    template: Annotated[
+        Path | None, typer.Option("--template", help="Another template.yaml than this checkout's.", show_default=False)
+    ] = None,
+) -> None:
+    """Tell how each feed is: last success, last new story, interval, failures, hub, next poll.
+
+    Exit code 0: all are well; 1: some fail or are gone; 2: nobody could be asked.
+    """
+    from stoppress_cli.commands import show_feeds
+
+    raise typer.Exit(show_feeds(host, stack, local, template, as_json=as_json))
 
 
 @feeds.command("try")

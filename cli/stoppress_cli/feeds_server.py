@@ -100,8 +100,9 @@ class FeedServer:
         self._server = _Threads(("127.0.0.1", 0), _handler(self))
         self._open = ExitStack()
         self._hurried = False
+        self._counting = threading.Lock()
         self.asked: Counter[tuple[str, str]] = Counter()
-        self.sent_bytes = 0
+        self.sent_bytes = 0  # of bodies
         self.ending = threading.Event()
 
     @property
@@ -132,8 +133,15 @@ class FeedServer:
     def answer(self, host: str, path: str, headers: Mapping[str, str]) -> FeedAnswer:
         """What (host, path?query) answers. A URL that no step has spoken of is a feed without entries."""
         key = _key(host, path)
-        self.asked[key] += 1
-        return self._answers.get(key, _NOTHING_YET).to(headers, self.asked[key])
+        with self._counting:
+            self.asked[key] += 1
+            number = self.asked[key]
+        return self._answers.get(key, _NOTHING_YET).to(headers, number)
+
+    def sent(self, size_bytes: int) -> None:
+        """So much of a body went out."""
+        with self._counting:
+            self.sent_bytes += size_bytes
 
     def look_up(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
         """The addresses of a host, in the form that `socket.getaddrinfo` gives them."""
@@ -226,11 +234,11 @@ def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
         def _send(self, body: bytes, pause_s: float) -> None:
             if not pause_s:
                 self.wfile.write(body)
-                server.sent_bytes += len(body)
+                server.sent(len(body))
                 return
             for byte in body:
                 self.wfile.write(bytes([byte]))
-                server.sent_bytes += 1
+                server.sent(1)
                 if server.ending.wait(pause_s):
                     return
 

@@ -56,7 +56,7 @@ class Hints:
 
 def of_document(text: str) -> Hints:
     """The wishes among the elements of a feed itself, not of its entries: `ttl`, `sy:*`, `skipHours`, `skipDays`."""
-    text = _without_entries(text)
+    text = without_entries(text)
     wishes = [timedelta(minutes=int(found[1])) for found in _TTL.finditer(text)]
     if period := _PERIOD.search(text):
         frequency = _FREQUENCY.search(text)
@@ -68,7 +68,8 @@ def of_document(text: str) -> Hints:
     return Hints(_seconds(max(wishes, default=timedelta())), 0, tuple(sorted(hours)), tuple(sorted(days)))
 
 
-def _without_entries(text: str) -> str:
+def without_entries(text: str) -> str:
+    """What a feed says before its first entry and behind its last one, as far as it is short."""
     first = _ITEM.search(text)
     if first is None:
         return text[:HEAD_CHARACTERS_MAX]

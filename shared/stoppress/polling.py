@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from stoppress import feed_fetching, feed_hints, feeds, queues, table, web
 from stoppress.article import ArticleEvent, digest_of
 from stoppress.feed_documents import ENTRIES_MAX
+from stoppress.feed_hubs import hub_of
 from stoppress.feed_schedule import FeedState, Pace, after_failure, after_success, leased, moved, pace_of
 from stoppress.feeds import FeedError
 from stoppress.records import (
@@ -258,8 +259,9 @@ def _read(one: _Due, got: feed_fetching.Fetched) -> tuple[Outcome, FeedState]:
         return one.outcome("failed", reason=reason, **said), _failed(one, cut, reason)
     # A feed that is empty for a moment is no reason to send everything again when it is back.
     _remember(one, digests or known, known)
-    own_wishes = feed_hints.of_document(document.text)
-    read = replace(read, last_new=last_new, hints=replace(own_wishes, answer_s=read.hints.answer_s))
+    hints = replace(feed_hints.of_document(document.text), answer_s=read.hints.answer_s)
+    hub = hub_of(feed_hints.without_entries(document.text), answer.headers, answer.url)
+    read = replace(read, last_new=last_new, hints=hints, hub=hub)
     return one.outcome("changed", **said), after_success(read, one.now, one.pace)
 
 

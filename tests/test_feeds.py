@@ -190,7 +190,7 @@ def items(*names: str, closed: str = "</item>") -> bytes:
 
 
 def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_documents, "TAGS_MAX", 2 + 3 * 8 + 7)
+    monkeypatch.setattr(feed_documents, "TAGS_MAX", 2 + 3 * 8 + 5)
 
     reading = feeds.read(read_document(items(*"abcde"), {}), URL, SITE)
 

@@ -78,7 +78,8 @@ def _tried(target: str, url: str | None, site: Site, feed: Feed, now: datetime) 
     is_remote = target.lower().startswith(("http://", "https://"))
     try:
         if is_remote:
-            fetched = feed_fetching.fetch(target, {}, site)
+            asking = {} if site.host == NO_SITE else {"User-Agent": web.user_agent(site.home)}
+            fetched = feed_fetching.fetch(target, asking, site)
             if fetched.answer.status != HTTPStatus.OK:
                 return Tried("reject", f"the server answered {fetched.answer.status}")
             fetched = replace(fetched, answer=replace(fetched.answer, url=url or fetched.answer.url))

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from stoppress import feed_documents, feeds
 from stoppress.feed_documents import decode, read_document
-from stoppress.feeds import Entry, FeedError, FeedState, after_failure, after_success, parse_feed, to_events
+from stoppress.feeds import Deletion, Entry, FeedError, Reading, to_events
 from stoppress.instants import iso
 from stoppress.site import Site
 
@@ -20,6 +21,10 @@ SITE = Site(host="www.example.com", publication="Example News")
 RSS = (Path(__file__).parent / "feeds" / "rss.xml").read_text(encoding="utf-8")
 
 
+def parse_feed(body: bytes, headers: dict[str, str], url: str, site: Site) -> tuple[Entry, ...]:
+    return feeds.read(read_document(body, headers), url, site).entries
+
+
 def expectation(body: bytes) -> dict[str, Any]:
     comment = re.search(rb"<!-- (\{.*?\}) -->", body, re.DOTALL)
     assert comment, "a case begins with a comment that says what is expected of it"
@@ -28,12 +33,15 @@ def expectation(body: bytes) -> dict[str, Any]:
 
 
 def shown(entry: Entry) -> dict[str, Any]:
+    besides = {name: getattr(entry, name) for name in ("language", "keywords", "images", "videos", "alternates")}
+    besides["source"] = entry.source if entry.source != "feed" else None
     return {
         "guid": entry.guid,
         "url": entry.url,
         "title": entry.title,
         "published_at": iso(entry.published_at) if entry.published_at else None,
         "updated_at": iso(entry.updated_at) if entry.updated_at else None,
+        **{name: list(said) if isinstance(said, tuple) else said for name, said in besides.items() if said},
     }
 
 
@@ -44,13 +52,15 @@ def test_a_feed_is_read_as_its_first_comment_says(case: Path) -> None:
     site = Site(host="www.example.com", publication="Example News", timezone=expected.get("zone", "UTC"))
     if "reject" in expected:
         with pytest.raises(FeedError, match=expected["reject"]):
-            parse_feed(body, {}, URL, site)
+            feeds.read(read_document(body, {}), URL, site)
         return
 
-    entries = parse_feed(body, {}, URL, site)
+    reading = feeds.read(read_document(body, {}), URL, site, expected.get("take", ()))
 
-    assert [shown(entry) for entry in entries] == expected["entries"]
-    assert read_document(body, {}).cut_off is expected.get("cut_off", False)
+    assert [shown(entry) for entry in reading.entries] == expected["entries"]
+    assert (reading.incomplete is not None) is expected.get("cut_off", False)
+    deleted = [{"guid": gone.guid, "at": gone.at and iso(gone.at)} for gone in reading.deleted]
+    assert deleted == expected.get("deleted", [])
 
 
 @pytest.mark.parametrize("body", [b"", b" \r\n", b"\xef\xbb\xbf"])
@@ -106,7 +116,7 @@ def test_an_entry_becomes_an_event_of_the_source_feed() -> None:
     published, updated = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
     one = entry("1042", "http://www.example.com/a?utm_source=rss#top", published_at=published, updated_at=updated)
 
-    (event,), skipped = to_events([one], SITE, NOW)
+    (event,), skipped = to_events(Reading((one,)), SITE, NOW)
 
     assert (event.site, event.source, event.id, event.action) == ("www.example.com", "feed", "1042", "publish")
     assert event.url == "https://www.example.com/a"
@@ -115,27 +125,29 @@ def test_an_entry_becomes_an_event_of_the_source_feed() -> None:
 
 
 def test_the_scheme_of_another_host_is_left_alone() -> None:
-    (event,), _ = to_events([entry(url="http://www.example.org/a")], SITE, NOW)
+    (event,), _ = to_events(Reading((entry(url="http://www.example.org/a"),)), SITE, NOW)
 
     assert event.url == "http://www.example.org/a"
 
 
 def test_an_entry_without_a_guid_is_known_by_its_canonical_url() -> None:
-    (event,), _ = to_events([entry(None, "https://www.example.com/a?utm_medium=rss")], SITE, NOW)
+    (event,), _ = to_events(Reading((entry(None, "https://www.example.com/a?utm_medium=rss"),)), SITE, NOW)
 
     assert event.id == "https://www.example.com/a"
 
 
 def test_a_very_long_guid_is_known_by_its_hash() -> None:
-    (event,), _ = to_events([entry("é" * 257)], SITE, NOW)
-    (short,), _ = to_events([entry("é" * 256)], SITE, NOW)
+    (event,), _ = to_events(Reading((entry("é" * 257),)), SITE, NOW)
+    (short,), _ = to_events(Reading((entry("é" * 256),)), SITE, NOW)
 
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", event.id)
     assert short.id == "é" * 256
 
 
 def test_an_entry_without_a_web_address_is_left_out_with_its_reason() -> None:
-    events, skipped = to_events([entry("1", None), entry("2", "https://user@www.example.com/"), entry("3")], SITE, NOW)
+    events, skipped = to_events(
+        Reading((entry("1", None), entry("2", "https://user@www.example.com/"), entry("3"))), SITE, NOW
+    )
 
     assert [event.id for event in events] == ["3"]
     assert "no http or https link" in skipped[0]
@@ -145,7 +157,7 @@ def test_an_entry_without_a_web_address_is_left_out_with_its_reason() -> None:
 def test_a_guid_that_several_pages_share_identifies_none_of_them() -> None:
     pages = [entry("same", f"https://www.example.com/{name}") for name in "ab"]
 
-    events, _ = to_events(pages, SITE, NOW)
+    events, _ = to_events(Reading(tuple(pages)), SITE, NOW)
 
     assert [event.id for event in events] == ["https://www.example.com/a", "https://www.example.com/b"]
 
@@ -155,65 +167,179 @@ def test_of_one_article_named_twice_the_newer_entry_counts_and_of_equals_the_fir
     again = [entry("1", title="Old", updated_at=old), entry("1", title="New", updated_at=new)]
     equal = [entry("2", title="First"), entry("2", title="Second")]
 
-    events, _ = to_events(again + equal, SITE, NOW)
+    events, _ = to_events(Reading((*again, *equal)), SITE, NOW)
 
     assert [event.title for event in events] == ["New", "First"]
 
 
 def test_a_version_is_never_in_the_future_so_that_it_can_be_corrected() -> None:
-    (event,), _ = to_events([entry(published_at=NOW + timedelta(days=400))], SITE, NOW)
+    (event,), _ = to_events(Reading((entry(published_at=NOW + timedelta(days=400)),)), SITE, NOW)
 
     assert event.version == NOW
     assert event.published_at == NOW + timedelta(days=400)
 
 
-def test_a_feed_polled_in_one_minutes_run_is_due_in_the_run_an_interval_later() -> None:
-    state = after_success(FeedState(), datetime(2026, 11, 20, 8, 0, 58, tzinfo=UTC), interval_minutes=1)
-
-    assert state.is_due(datetime(2026, 11, 20, 8, 1, 1, tzinfo=UTC))
-    assert not state.is_due(datetime(2026, 11, 20, 8, 0, 59, tzinfo=UTC))
+# ── limits ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_waiting_doubles_with_each_failure_up_to_an_hour_and_ends_with_success() -> None:
-    state, waits = FeedState(), []
-    for _ in range(8):
-        state = after_failure(state, NOW, 1, "no answer")
-        assert state.next_poll_at
-        waits.append((state.next_poll_at - NOW.replace(second=0)) // timedelta(minutes=1))
-
-    assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
-    assert (state.failures, state.last_error) == (8, "no answer")
-    well = after_success(state, NOW, 1)
-    assert (well.failures, well.last_error, well.last_success) == (0, None, NOW)
+def items(*names: str, closed: str = "</item>") -> bytes:
+    told = "".join(
+        f"<item><title>{name}</title><link>/{name}</link><b><![CDATA[<p><p>]]></b>{closed}" for name in names
+    )
+    return f"<rss version='2.0'><channel>{told}</channel></rss>".encode()
 
 
-def test_a_feed_that_is_polled_every_two_hours_is_not_polled_more_often_when_it_fails() -> None:
-    assert after_failure(FeedState(), NOW, 120, "no answer").next_poll_at == NOW.replace(second=0) + timedelta(hours=2)
+def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_documents, "TAGS_MAX", 2 + 3 * 8 + 5)
+
+    reading = feeds.read(read_document(items(*"abcde"), {}), URL, SITE)
+
+    assert [one.title for one in reading.entries] == ["a", "b", "c"]
+    assert reading.left_out == ("2 entries after the first 3",)
+    assert reading.incomplete is None
+
+
+def test_a_feed_with_too_many_tags_in_its_first_item_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_documents, "TAGS_MAX", 9)
+
+    with pytest.raises(FeedError, match="more than 9 tags"):
+        read_document(items("a", "b"), {})
+
+
+def test_items_that_are_never_closed_are_entries_up_to_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
+
+    assert len(feeds.read(read_document(items(*"abcde", closed=""), {}), URL, SITE).entries) == 3
+
+
+def test_what_no_feed_is_made_of_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FeedError, match="a tag of it is longer"):
+        read_document(items("a").replace(b"<title>", b"<title " + b"a='b' " * 200_000 + b">"), {})
+    monkeypatch.setattr(feed_documents, "REFERENCES_MAX", 3)
+    with pytest.raises(FeedError, match="more than 3 ampersands"):
+        read_document(items("a&b&c", "&&"), {})
+
+
+# ── what a feed says besides ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_feed_says_besides_is_judged_like_what_a_cms_says_and_the_entry_stands() -> None:
+    video = {"thumbnail_loc": "/t.jpg", "title": "Flood", "description": "Flood", "content_loc": "/v.mp4"}
+    one = entry(
+        images=({"url": "/1.jpg"}, {"url": "https://www.example.com/a"}),
+        videos=(video, {**video, "thumbnail_loc": ""}),
+        alternates=({"hreflang": "fr", "url": "/fr/a"}, {"hreflang": "xx", "url": "/xx/a"}),
+        language="pt-BR",
+        keywords=("Harbour",),
+    )
+
+    (event,), skipped = to_events(Reading((one,)), SITE, NOW)
+
+    assert event.images == ("https://www.example.com/1.jpg",)
+    assert [video.content_loc for video in event.videos] == ["https://www.example.com/v.mp4"]
+    assert [(one.hreflang, one.href) for one in event.alternates] == [("fr", "https://www.example.com/fr/a")]
+    assert (event.language, event.keywords) == ("pt", ("Harbour",))
+    assert [reason.partition(":")[0] for reason in event.dropped] == ["images[1]", "videos[1]", "alternates[1]"]
+    assert skipped == []
+
+
+def test_a_language_that_is_none_is_left_to_the_site() -> None:
+    (event,), _ = to_events(Reading((entry(language="klingon!"),)), SITE, NOW)
+
+    assert event.language is None
+
+
+def test_of_very_many_images_those_that_fit_are_kept() -> None:
+    many = tuple({"url": f"https://img.example.com/{'x' * 1_000}/{number}.jpg"} for number in range(500))
+
+    (event,), _ = to_events(Reading((entry(images=many),)), SITE, NOW)
+
+    assert 0 < len(event.images) < 100
+    assert event.images[-1].endswith("/499.jpg")
+    assert "were left out" in event.dropped[0]
+
+
+def test_what_was_not_asked_for_is_not_taken() -> None:
+    body = (Path(__file__).parent / "feeds" / "rss-media.xml").read_bytes()
+
+    reading = feeds.read(read_document(body, {}), URL, SITE, ("keywords",))
+
+    assert [(one.images, one.videos) for one in reading.entries] == [((), ())] * 6
+
+
+# ── tombstones ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tombstone_becomes_a_removal_as_of_its_own_instant() -> None:
+    gone_at = NOW - timedelta(minutes=5)
+
+    (event,), _ = to_events(Reading(deleted=(Deletion("1042", gone_at),)), SITE, NOW)
+
+    assert (event.source, event.id, event.action, event.version) == ("feed", "1042", "remove", gone_at)
+    assert (event.timestamp, event.url) == (NOW, None)
+
+
+def test_a_tombstone_of_next_year_is_one_of_now() -> None:
+    (event,), _ = to_events(Reading(deleted=(Deletion("1042", NOW + timedelta(days=400)),)), SITE, NOW)
+
+    assert event.version == NOW
 
 
 @pytest.mark.parametrize(
-    ("retry_after", "wait"),
+    ("updated", "gone", "action"),
     [
-        ("3600", timedelta(hours=1)),
-        ("Fri, 20 Nov 2026 10:00:30 GMT", timedelta(hours=2)),
-        ("999999999999999", timedelta(days=1)),
-        ("Fri, 20 Nov 2099 10:00:30 GMT", timedelta(days=1)),
+        (NOW - timedelta(hours=2), NOW - timedelta(hours=1), "remove"),
+        (NOW - timedelta(hours=1), NOW - timedelta(hours=1), "remove"),
+        (NOW - timedelta(hours=1), NOW - timedelta(hours=2), "publish"),
+        (None, NOW - timedelta(hours=1), "remove"),
+        (NOW - timedelta(hours=1), None, "publish"),
     ],
 )
-def test_a_server_is_left_alone_as_long_as_it_asks_but_not_longer_than_a_day(retry_after: str, wait: timedelta) -> None:
-    assert after_failure(FeedState(), NOW, 1, "busy", retry_after=retry_after).next_poll_at == NOW + wait
+def test_of_an_entry_and_its_tombstone_the_newer_counts(
+    updated: datetime | None, gone: datetime | None, action: str
+) -> None:
+    both = Reading((entry("1", published_at=updated),), deleted=(Deletion("1", gone),))
+
+    (event,), skipped = to_events(both, SITE, NOW)
+
+    assert (event.id, event.action) == ("1", action)
+    assert skipped == []
 
 
-@pytest.mark.parametrize("retry_after", ["", "soon", "-5", "Fri, 20 Nov 2020 10:00:30 GMT", "²"])
-def test_a_wish_that_cannot_be_read_changes_nothing(retry_after: str) -> None:
-    asked = after_failure(FeedState(), NOW, 1, "busy", retry_after=retry_after)
+def test_a_tombstone_names_a_long_guid_as_its_entry_does() -> None:
+    (published,), _ = to_events(Reading((entry("é" * 300),)), SITE, NOW)
+    (removed,), _ = to_events(Reading(deleted=(Deletion("é" * 300, NOW),)), SITE, NOW)
 
-    assert asked == after_failure(FeedState(), NOW, 1, "busy")
+    assert removed.id == published.id
 
 
-def test_a_feed_that_is_gone_is_asked_once_a_day() -> None:
-    state = after_failure(FeedState(), NOW, 1, "the server answered 410", gone=True)
+def test_tombstones_are_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "DELETIONS_MAX", 2)
+    stones = "".join(f'<at:deleted-entry ref="{number}" when="2026-11-20T07:00:00Z"/>' for number in range(5))
+    body = f'<feed xmlns:at="http://purl.org/atompub/tombstones/1.0">{stones}</feed>'
 
-    assert state.gone
-    assert state.next_poll_at == NOW.replace(second=0) + timedelta(days=1)
-    assert not after_success(state, NOW, 1).gone
+    reading = feeds.read(read_document(body.encode(), {}), URL, SITE)
+
+    assert [deletion.guid for deletion in reading.deleted] == ["0", "1"]
+
+
+# ── every entry ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_entry_is_told_what_becomes_of_it_in_the_feeds_order() -> None:
+    old, new = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
+    told = feeds.judged(
+        Reading(
+            (entry("1", updated_at=old), entry("2", None), entry("1", updated_at=new), entry("3", published_at=old)),
+            deleted=(Deletion("3", new),),
+        ),
+        SITE,
+        NOW,
+    )
+
+    assert [(one.id, one.event is not None, one.reason) for one in told] == [
+        ("1", False, "another entry of the same id counts"),
+        ("2", False, "it has no http or https link"),
+        ("1", True, ""),
+        ("3", False, "its feed says that it is deleted"),
+    ]

@@ -1,10 +1,12 @@
 """Polling against moto's table and queue, with a web that answers what a test wants."""
 
+import itertools
 import json
 import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -41,6 +43,7 @@ class Web:
     def __init__(self) -> None:
         self.answers: dict[str, web.Response | Exception] = {}
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.agents: set[str] = set()
 
     def answer(self, body: bytes = b"", status: int = 200, url: str = FEED, **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -50,7 +53,8 @@ class Web:
         self.answers[url] = error
 
     def fetch(self, url: str, headers: dict[str, str]) -> web.Response:
-        self.asked.append((url, headers))
+        self.agents.add(headers["User-Agent"])
+        self.asked.append((url, {name: value for name, value in headers.items() if name != "User-Agent"}))
         answer = self.answers[url]
         if isinstance(answer, Exception):
             raise answer
@@ -97,6 +101,11 @@ def state(url: str = FEED) -> dict[str, Any]:
     return table.get(f"feed#www.example.com#{key_of(url)}") or {}
 
 
+def remembered(url: str = FEED) -> list[str]:
+    item = table.get(f"feed#www.example.com#{key_of(url)}", "entries")
+    return list(item["digests"]) if item else []
+
+
 def test_the_first_poll_sends_every_entry_and_remembers_the_feed(internet: Web) -> None:
     internet.answer(rss("A", "B"), etag='W/"v1"', last_modified="Fri, 20 Nov 2026 07:59:00 GMT")
 
@@ -104,9 +113,10 @@ def test_the_first_poll_sends_every_entry_and_remembers_the_feed(internet: Web) 
 
     assert (outcome.result, outcome.sent, sent()) == ("changed", 2, ["A", "B"])
     item = state()
-    assert (item["url"], item["etag"], item["rev"], len(item["entries"])) == (FEED, 'W/"v1"', 1, 2)
+    assert (item["url"], item["etag"], item["rev"], len(remembered())) == (FEED, 'W/"v1"', 2, 2)
     assert item["next_poll_at"].startswith("2026-11-20T08:01:00")
     assert internet.asked == [(FEED, {})]
+    assert internet.agents == {"Stoppress/1 (sitemap updater; +https://www.example.com/)"}
 
 
 def test_only_new_and_changed_entries_are_sent_afterwards(internet: Web) -> None:
@@ -193,20 +203,16 @@ def test_what_is_no_feed_changes_nothing_but_the_next_poll(internet: Web, body: 
     internet.answer(rss("A"), etag='"v1"')
     poll()
     sent()
-    before = state()
+    before, entries = state(), remembered()
     internet.answer(body, etag='"v2"')
 
     (outcome,) = poll(NOW + MINUTE)
 
     assert (outcome.result, outcome.sent, sent()) == ("failed", 0, [])
     after = state()
-    assert (after["entries"], after["etag"], after["body_digest"]) == (
-        before["entries"],
-        before["etag"],
-        before["body_digest"],
-    )
+    assert (remembered(), after["etag"], after["body_digest"]) == (entries, before["etag"], before["body_digest"])
     assert (after["failures"], after["last_error"]) == (1, outcome.reason)
-    assert after["next_poll_at"].startswith("2026-11-20T08:03:00")
+    assert "2026-11-20T08:02:30" <= after["next_poll_at"] <= "2026-11-20T08:03:00.000000Z"
 
 
 def test_a_feed_that_was_down_sends_nothing_twice_when_it_is_back(internet: Web) -> None:
@@ -247,25 +253,47 @@ def test_a_feed_that_is_cut_off_gives_its_complete_entries_and_is_asked_again_wi
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "due"),
+    ("status", "headers", "not_before", "not_after"),
     [
-        (404, {}, "2026-11-20T08:02:00"),
-        (500, {"retry_after": "600"}, "2026-11-20T08:02:00"),
-        (429, {"retry_after": "600"}, "2026-11-20T08:10:30"),
-        (503, {"retry_after": "Fri, 20 Nov 2026 09:00:00 GMT"}, "2026-11-20T09:00:00"),
-        (410, {}, "2026-11-21T08:00:00"),
+        (404, {}, "2026-11-20T08:01:30", "2026-11-20T08:02:00"),
+        (500, {"retry_after": "600"}, "2026-11-20T08:01:30", "2026-11-20T08:02:00"),
+        (429, {"retry_after": "600"}, "2026-11-20T08:10:30", "2026-11-20T08:10:30"),
+        (503, {"retry_after": "Fri, 20 Nov 2026 09:00:00 GMT"}, "2026-11-20T09:00:00", "2026-11-20T09:00:00"),
     ],
 )
 def test_a_status_that_is_no_feed_moves_the_next_poll(
-    internet: Web, status: int, headers: dict[str, Any], due: str
+    internet: Web, status: int, headers: dict[str, Any], not_before: str, not_after: str
 ) -> None:
     internet.answer(status=status, **headers)
 
     (outcome,) = poll()
 
     assert (outcome.result, outcome.reason) == ("failed", f"the server answered {status}")
-    assert state()["next_poll_at"].startswith(due)
-    assert state()["gone"] is (status == 410)
+    assert not_before <= state()["next_poll_at"][:19] <= not_after
+
+
+def test_a_feed_that_is_gone_is_not_asked_again_but_told_of_each_minute_until_the_configuration_is_put_again(
+    internet: Web,
+) -> None:
+    internet.answer(status=410)
+    (gone,) = poll(one=site(version=3))
+    (a_year_later,) = poll(NOW + timedelta(days=365), site(version=3))
+    internet.answer(rss("A"))
+
+    (again,) = poll(NOW + timedelta(days=365), site(version=4))
+
+    assert (gone.result, gone.needs_somebody) == ("failed", True)
+    assert (a_year_later.result, a_year_later.needs_somebody) == ("waiting", True)
+    assert (again.result, again.needs_somebody, sent()) == ("changed", False, ["A"])
+    assert len(internet.asked) == 2
+
+
+def test_where_a_feed_leads_for_the_moment_may_be_gone_without_it_being_gone_itself(internet: Web) -> None:
+    internet.answers[FEED] = web.Response(410, {}, b"", OTHER)
+    assert not poll()[0].needs_somebody
+
+    internet.answers[FEED] = web.Response(410, {}, b"", OTHER, permanent_url=OTHER)
+    assert poll(NOW + timedelta(hours=1))[0].needs_somebody
 
 
 def test_a_crash_between_sending_and_remembering_sends_again_rather_than_never(
@@ -277,11 +305,11 @@ def test_a_crash_between_sending_and_remembering_sends_again_rather_than_never(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(table, "put", crash)
+        patch.setattr(polling, "_remember", crash)
         with pytest.raises(KeyboardInterrupt):
             poll()
 
-    poll()
+    poll(NOW + MINUTE)
 
     assert sent() == ["A", "A"]
 
@@ -297,29 +325,53 @@ def test_a_feed_whose_events_were_not_taken_stays_due(internet: Web, monkeypatch
         (outcome,) = poll()
 
     assert (outcome.result, outcome.reason) == ("failed", "SendError: 1 of 1 messages not taken")
-    assert state() == {}
+    assert remembered() == []
     assert poll()[0].sent == 1
 
 
-def test_two_runs_at_the_same_feed_do_no_harm(internet: Web) -> None:
+def test_two_runs_never_ask_the_same_feed_at_once(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     internet.answer(rss("A"))
-    first = poll_site_feeds([site()], NOW)
-    fetched = threading.Event()
-    fetch = internet.fetch
+    fetch, others = internet.fetch, []
 
-    def fetch_and_be_overtaken(url: str, headers: dict[str, str]) -> web.Response:
-        if not fetched.is_set():
-            fetched.set()
-            poll()
+    def fetch_and_be_joined(url: str, headers: dict[str, str]) -> web.Response:
+        others.extend(poll(NOW + timedelta(seconds=30)))
         return fetch(url, headers)
 
-    web.fetch = fetch_and_be_overtaken  # type: ignore[assignment]  # the fixture puts it back
+    monkeypatch.setattr(web, "fetch", fetch_and_be_joined)
 
-    (outcome,) = list(first)
+    (outcome,) = poll()
 
-    assert (outcome.result, outcome.reason) == ("changed", "another run polled it at the same time")
-    assert state()["rev"] == 1
-    assert sent() == ["A", "A"]
+    assert (outcome.result, others, len(internet.asked)) == ("changed", [], 1)
+    assert sent() == ["A"]
+
+
+def test_of_two_runs_that_find_a_feed_due_one_takes_it(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    internet.answer(rss("A"))
+    put, others = table.put, []
+
+    def be_overtaken(item: dict[str, Any], rev: int | None) -> None:
+        monkeypatch.setattr(table, "put", put)
+        others.extend(poll())
+        put(item, rev)
+
+    monkeypatch.setattr(table, "put", be_overtaken)
+
+    (outcome,) = poll()
+
+    assert (outcome.result, outcome.reason) == ("waiting", "another run is at it")
+    assert [other.result for other in others] == ["changed"]
+    assert (len(internet.asked), sent()) == (1, ["A"])
+
+
+def test_a_run_that_dies_keeps_a_feed_from_no_later_run(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    internet.answer(rss("A"))
+    with monkeypatch.context() as patch:
+        patch.setattr(polling, "_settled", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            poll()
+
+    assert poll(NOW + timedelta(seconds=30)) == []
+    assert poll(NOW + MINUTE)[0].sent == 1
 
 
 @pytest.mark.parametrize("error", [web.TooSlow("it did not answer in time"), RuntimeError("a fault of ours")])
@@ -352,7 +404,7 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
     go_on.set()
 
     assert {outcome.url: outcome.result for outcome in outcomes} == {FEED: "not reached", OTHER: "changed"}
-    assert state(FEED) == {}
+    assert "next_poll_at" not in state(FEED)
     monkeypatch.setattr(polling, "FETCHES_AT_ONCE", 1)
     internet.asked.clear()
     poll(NOW + MINUTE, site(OTHER, FEED))
@@ -368,14 +420,158 @@ def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, m
 
     assert (outcome.sent, sent()) == (4, ["A", "B", "C", "D"])
     assert outcome.skipped == ("3 entries after the first 4",)
-    assert len(state()["entries"]) == 4
+    assert len(remembered()) == 4
 
 
-def test_a_permanent_redirect_is_remembered(internet: Web) -> None:
-    internet.answers[FEED] = web.Response(200, {}, rss("A"), OTHER, permanent_url=OTHER)
+def redirect(internet: Web, url: str, to: str, *titles: str, permanent: bool = True) -> None:
+    internet.answers[url] = web.Response(200, {}, rss(*titles), to, permanent_url=to if permanent else None)
+
+
+def test_a_feed_that_has_moved_for_good_is_asked_where_it_is_now(internet: Web) -> None:
+    redirect(internet, FEED, OTHER, "A")
+    internet.answer(rss("A", "B"), url=OTHER)
+
     poll()
+    poll(NOW + MINUTE)
 
-    assert state()["moved_to"] == OTHER
+    assert [url for url, _ in internet.asked] == [FEED, OTHER]
+    assert sent() == ["A", "B"]
+    assert remembered() != remembered(OTHER) == []
+
+
+def test_a_feed_that_is_elsewhere_for_the_moment_is_asked_where_it_was(internet: Web) -> None:
+    redirect(internet, FEED, OTHER, "A", permanent=False)
+
+    poll()
+    poll(NOW + MINUTE)
+
+    assert [url for url, _ in internet.asked] == [FEED, FEED]
+
+
+@pytest.mark.parametrize("failure", [web.TooManyRedirects("a loop"), web.Response(404, {}, b"", OTHER), PAGE])
+def test_where_the_new_place_fails_the_old_one_is_asked_again(internet: Web, failure: Any) -> None:
+    redirect(internet, FEED, OTHER, "A")
+    poll()
+    internet.answers[OTHER] = web.Response(200, {}, failure, OTHER) if isinstance(failure, bytes) else failure
+    poll(NOW + MINUTE)
+    internet.answer(rss("A", "B"))
+
+    (outcome,) = poll(NOW + 3 * MINUTE)
+
+    assert [url for url, _ in internet.asked] == [FEED, OTHER, FEED]
+    assert (outcome.result, sent()) == ("changed", ["A", "B"])
+
+
+def test_a_new_place_that_is_gone_leads_back_to_the_old_one(internet: Web) -> None:
+    redirect(internet, FEED, OTHER, "A")
+    poll()
+    internet.answer(status=410, url=OTHER)
+
+    assert not poll(NOW + MINUTE)[0].needs_somebody
+    poll(NOW + 3 * MINUTE)
+    assert [url for url, _ in internet.asked] == [FEED, OTHER, FEED]
+
+
+def test_validators_are_not_believed_where_another_server_confirms_them(internet: Web) -> None:
+    internet.answer(rss("A"), etag='"1"')
+    poll()
+    internet.answers[FEED] = web.Response(304, {"etag": '"1"'}, b"", "https://cdn.example.com/feed.xml")
+    poll(NOW + MINUTE)
+    internet.answer(rss("B", "A"), etag='"1"')
+
+    (outcome,) = poll(NOW + 2 * MINUTE)
+
+    assert [headers for _, headers in internet.asked] == [{}, {"If-None-Match": '"1"'}, {}]
+    assert outcome.sent == 1
+
+
+def test_a_feed_is_asked_more_seldom_the_longer_nothing_new_has_come(internet: Web) -> None:
+    one = site({"url": FEED, "interval_max_minutes": 15})
+    internet.answer(rss("A"), etag='"1"')
+    poll(one=one)
+    internet.answer(status=304)
+    asked = [minute for minute in range(1, 5 * 60) if poll(NOW + minute * MINUTE, one)]
+
+    assert asked[:23] == list(range(1, 24))
+    assert [later - earlier for earlier, later in itertools.pairwise(asked)][-5:] == [15] * 5
+    internet.answer(rss("B", "A"))
+    (found,) = poll(NOW + (asked[-1] + 15) * MINUTE, one)
+    assert found.sent == 1
+    assert len(poll(NOW + (asked[-1] + 16) * MINUTE, one)) == 1
+
+
+def test_a_feed_whose_newest_story_is_old_when_it_is_first_read_is_quiet_from_the_start(internet: Web) -> None:
+    one = site({"url": FEED, "interval_max_minutes": 15})
+    old = rss("A").replace(b"<link>", b"<pubDate>Thu, 19 Nov 2026 08:00:00 GMT</pubDate><link>")
+    internet.answer(old)
+
+    poll(one=one)
+
+    assert state()["last_new"] == "2026-11-19T08:00:00.000000Z"
+    assert state()["next_poll_at"].startswith("2026-11-20T08:15:00")
+
+
+def test_what_a_feed_of_others_asks_for_is_kept_from_one_poll_to_the_next(internet: Web) -> None:
+    wire = "https://wire.example.net/feed.xml"
+    one = site({"url": wire, "interval_minutes": 1})
+    internet.answer(rss("A").replace(b"<item>", b"<ttl>120</ttl><item>"), url=wire, etag='"1"')
+    poll(one=one)
+    internet.answer(status=304, url=wire, cache_control="max-age=10800")
+
+    poll(NOW + timedelta(hours=2), one)
+
+    assert state(wire)["next_poll_at"].startswith("2026-11-20T13:00:30")
+    assert state(wire)["hints"] == {"document_s": 7_200, "answer_s": 10_800}
+
+
+def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
+    internet: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feeds = [f"https://www.example.com/{number}.xml" for number in range(40)]
+    for number, url in enumerate(feeds):
+        internet.answer(rss(f"{number}"), url=url)
+    monkeypatch.setattr(polling, "FETCHES_AT_ONCE", 4)
+    settled = 0
+    held = []
+    fetch, settle = internet.fetch, polling._settled
+
+    def counted_fetch(url: str, headers: dict[str, str]) -> web.Response:
+        answer = fetch(url, headers)
+        held.append(len(internet.asked) - settled)
+        return answer
+
+    def counted_settle(*arguments: Any) -> Outcome:
+        nonlocal settled
+        outcome = settle(*arguments)
+        settled += 1
+        return outcome
+
+    monkeypatch.setattr(web, "fetch", counted_fetch)
+    monkeypatch.setattr(polling, "_settled", counted_settle)
+
+    assert [outcome.result for outcome in poll(one=site(*feeds))] == ["changed"] * 40
+    assert max(held) <= 4
+
+
+def test_a_large_body_keeps_nobody_waiting_that_came_with_it(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    internet.answer(rss(*"ABCDEFGH"))
+    internet.answer(rss("A"), url=OTHER)
+    monkeypatch.setattr(polling, "wait", lambda fetches, *_: wait(fetches))
+
+    assert [outcome.url for outcome in poll(one=site(FEED, OTHER))] == [OTHER, FEED]
+
+
+def test_the_feeds_that_failed_are_asked_after_the_others(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    internet.fail(web.TooSlow("it did not answer in time"))
+    internet.answer(rss("A"), url=OTHER)
+    both = site(FEED, {"url": OTHER, "interval_minutes": 5})
+    poll(one=both)
+    internet.asked.clear()
+    monkeypatch.setattr(polling, "FETCHES_AT_ONCE", 1)
+
+    poll(NOW + 5 * MINUTE, both)
+
+    assert [url for url, _ in internet.asked] == [OTHER, FEED]
 
 
 class Context(SimpleNamespace):
@@ -407,10 +603,12 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(
     for line in capsys.readouterr().out.splitlines():
         if '"_aws"' in line:
             metrics |= json.loads(line)
-    assert {name: metrics[name] for name in metrics if name.endswith(("Sent", "Skipped", "ed", "able"))} == {
+    assert {name: metrics[name] for name in metrics if name.endswith(("Sent", "Skipped", "ed", "ing", "able"))} == {
         "FeedsPolled": [2.0],
         "FeedsUnchanged": [0.0],
         "FeedsFailed": [1.0],
+        "FeedsFailing": [0.0],
+        "FeedsNotReached": [0.0],
         "EntriesSent": [1.0],
         "EntriesSkipped": [1.0],
         "SitesUnreadable": [1.0],

@@ -84,8 +84,11 @@ CASES: dict[str, tuple[Settings, Settings]] = {
 # Settings that change no byte of a file by themselves, and why.
 OF_NO_FILE = {
     "timezone": "how a feed's times without a zone are read, before there is an event",
+    "feeds.take": "what of a feed's entries is heard at all",
     "feeds.url": "where articles come from; what they become is not the feed's",
     "feeds.interval_minutes": "when a feed is asked",
+    "feeds.interval_max_minutes": "when a feed is asked",
+    "feeds.own": "whether what a feed asks for is heeded when it is asked again",
     "sources.adapter": "how a delivery is read",
     "sources.secret": "which deliveries are believed",
     "sources.settings": "what an adapter makes of a delivery",

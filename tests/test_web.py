@@ -239,6 +239,89 @@ def test_an_answer_that_drips_in_byte_by_byte_ends_at_the_deadline(
         web.fetch(f"{HOST}/feed")
 
 
+def test_a_tls_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def drip() -> None:
+        with suppress(OSError):
+            connection, _ = served.accept()
+            with connection:
+                connection.sendall(b"\x16\x03\x03\x40\x00")  # a handshake of 16 KB
+                while not over.wait(0.01):
+                    connection.sendall(b"\x02")
+
+    threading.Thread(target=drip, daemon=True).start()
+    pool = urllib3.HTTPSConnectionPool("127.0.0.1", served.getsockname()[1])
+    monkeypatch.setattr(web, "pool_to", lambda *_: pool)
+    monkeypatch.setattr(web, "FETCH_SECONDS_MAX", 0.2)
+
+    with pytest.raises(web.TooSlow):
+        web.fetch("https://www.example.com/feed")
+    over.set()
+    served.close()
+
+
+def endlessly(start: bytes, more: bytes) -> Callable[[Origin], Callable[[socket.socket], None]]:
+    def of(origin: Origin) -> Callable[[socket.socket], None]:
+        def pour(connection: socket.socket) -> None:
+            connection.sendall(start)
+            while not origin.closing.is_set():
+                connection.sendall(more)
+
+        return pour
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("pour", "error"),
+    [
+        (endlessly(b"HTTP/1.1 200 OK\r\nx-one: ", b"x" * 65_536), web.Unreachable),
+        (endlessly(b"HTTP/1.1 200 OK\r\n", b"x-more: 1\r\n" * 1_000), web.Unreachable),
+        (endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000), web.TooSlow),
+        (
+            endlessly(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", gzip.compress(b"") * 1_000),
+            web.TooLarge,
+        ),
+        (endlessly(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 4_096), web.TooLarge),
+    ],
+    ids=["one header", "many headers", "continue", "gzip of nothing", "chunks"],
+)
+def test_an_answer_without_end_ends_at_a_limit(
+    origin: Origin,
+    monkeypatch: pytest.MonkeyPatch,
+    pour: Callable[[Origin], Callable[[socket.socket], None]],
+    error: type[Exception],
+) -> None:
+    origin.answers["/feed"] = pour(origin)
+    monkeypatch.setattr(web, "BODY_BYTES_MAX", 300_000)
+    monkeypatch.setattr(web, "FETCH_SECONDS_MAX", 0.3 if error is web.TooSlow else 20.0)
+
+    with pytest.raises(error):
+        web.fetch(f"{HOST}/feed")
+
+
+def test_the_length_of_a_chunk_without_end_is_not_kept_in_memory(
+    origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poured: list[int] = []
+
+    def pour(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        while not origin.closing.is_set():
+            connection.sendall(b"0" * 65_536)
+            poured.append(65_536)
+
+    origin.answers["/feed"] = pour
+    monkeypatch.setattr(web, "FETCH_SECONDS_MAX", 2.0)
+
+    assert web.fetch(f"{HOST}/feed").body == b""
+    assert sum(poured) < 10_000_000  # the sockets' buffers, and no more
+
+
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 abc\r\n\r\n"])
 def test_what_is_no_answer_is_unreachable(origin: Origin, answer: bytes) -> None:
     origin.answers["/feed"] = answer
@@ -259,7 +342,8 @@ NOT_PUBLIC = """
     100.64.0.1 100.127.255.255 192.0.0.8 192.0.2.1 192.88.99.1 198.18.0.1 198.51.100.1 203.0.113.1 224.0.0.1
     239.255.255.250 240.0.0.1 255.255.255.255
     :: ::1 ::7f00:1 ::ffff:127.0.0.1 ::ffff:8.8.8.8 64:ff9b::7f00:1 64:ff9b::808:808 64:ff9b:1::1 2001::1 2001:db8::1
-    2002:7f00:1:: fc00::1 fd00:ec2::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1 100::1
+    2002:7f00:1:: fc00::1 fd00:ec2::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1 100::1 ::ffff:0:7f00:1 3fff::1 5f00::1
+    2001:10::1 2001:20::1
 """.split()
 
 

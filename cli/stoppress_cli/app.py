@@ -1,4 +1,7 @@
-"""The command line: `stoppress play`, `up`, `demo`, `explain`, `robots`, `check`, and the operator's commands. What a command needs is imported when it runs."""
+"""The command line: `stoppress play`, `up`, `demo`, `explain`, `robots`, `check`; those of adapters, feeds and the operator are added.
+
+What a command needs is imported when it runs.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +9,7 @@ from typing import Annotated
 import typer
 
 from stoppress_cli import adapters_app, operator_app
+from stoppress_cli.feeds_command import feeds
 
 app = typer.Typer(
     help="Keeps a newsroom's sitemaps. The commands here run the whole stack of template.yaml on this machine.",
@@ -14,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(feeds, name="feeds")
 
 _Scenario = Annotated[Path, typer.Argument(help="Scenario file: JSON Lines, one step a line.")]
 _Template = Annotated[

@@ -183,6 +183,19 @@ def print_robots(host: str, stack: str | None, endpoint: str, template: Path | N
     return WELL if lines else UNREADABLE
 
 
+def show_feeds(host: str | None, stack: str | None, endpoint: str, template: Path | None, *, as_json: bool) -> int:
+    """Prints how the feeds are. Returns the exit code."""
+    from stoppress_cli import feed_health
+
+    feeds = asked(lambda: feed_health.health(host), stack, endpoint, template)
+    if feeds is None:
+        return UNREADABLE
+    now = datetime.now(UTC)
+    for line in [feed_health.as_json(feeds, now)] if as_json else feed_health.as_lines(feeds, now):
+        console.print(line, markup=False)
+    return DIFFERENT if any(one.condition in {"failing", "gone"} for one in feeds) else WELL
+
+
 def asked(question: Callable[[], T], stack: str | None, endpoint: str, template: Path | None) -> T | None:
     """What a stack answers; None, and the reason printed, where it cannot be asked."""
     from stoppress.queues import SendError

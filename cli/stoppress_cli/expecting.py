@@ -8,6 +8,7 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer
 
+from stoppress.records import feed_key
 from stoppress_cli import files
 from stoppress_cli.gateway import Answer
 from stoppress_cli.scenario import Expectation
@@ -25,7 +26,7 @@ def differences(wanted: Expectation, site: str | None, stack: Stack, answer: Ans
     if wanted.reply is not None:
         found += _subset("reply", wanted.reply, _json(answer))
     if site is None:
-        needed = wanted.model_dump(exclude_none=True).keys() - {"status", "reply"}
+        needed = wanted.model_dump(exclude_none=True).keys() - {"status", "reply", "asked"}
         return [*found, "there is not one site but several or none: say which with `site`"] if needed else found
     if any(getattr(wanted, name) is not None for name in _OF_FILES):
         try:
@@ -38,12 +39,34 @@ def differences(wanted: Expectation, site: str | None, stack: Stack, answer: Ans
     if wanted.quarantined is not None:
         found += _quarantined(wanted.quarantined, quarantine(stack, site))
     for key, attributes in (wanted.articles or {}).items():
-        item = article(stack, site, key)
-        if attributes is None:
-            found += [f"articles: {key} is there, expected none"] if item else []
-        else:
-            found += _subset(f"articles: {key}", attributes, item)
+        found += _item(f"articles: {key}", attributes, article(stack, site, key))
+    for url, attributes in (wanted.feeds or {}).items():
+        found += _item(f"feeds: {url}", attributes, feed(stack, site, url))
     return found
+
+
+def _item(name: str, wanted: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> list[str]:
+    if wanted is None:
+        return [f"{name} is there, expected none"] if found else []
+    return _subset(name, wanted, found)
+
+
+def asked(wanted: Expectation, asked_for: Callable[[str], int]) -> list[str]:
+    """What of the expected numbers of requests does not hold; `asked_for` tells how many came for a URL."""
+    return [
+        line for url, times in (wanted.asked or {}).items() for line in _value(f"asked: {url}", times, asked_for(url))
+    ]
+
+
+def feed(stack: Stack, site: str, url: str) -> dict[str, Any] | None:
+    """What the table has of a feed, but for the entries that were sent."""
+    pk, sk = feed_key(site, url)
+    got = stack.client("dynamodb").get_item(
+        TableName=stack.only("AWS::DynamoDB::Table").ref,
+        Key={"pk": {"S": pk}, "sk": {"S": sk}},
+        ConsistentRead=True,
+    )
+    return _plain_item(got["Item"]) if "Item" in got else None
 
 
 def article(stack: Stack, site: str, key: str) -> dict[str, Any] | None:

@@ -173,7 +173,9 @@ class Player:
         step: FeedStep = line.step
         body = (self._path.parent / step.file).read_bytes() if step.file is not None else _bytes(step.body)
         headers = {name.lower(): value for name, value in step.headers.items()}
-        self._feeds.set(step.feed, FeedAnswer(step.status, headers, body))
+        how = step.model_dump(include={"delay_s", "drip_s", "length", "gzip", "bomb_bytes", "changing_etag"})
+        addresses = tuple(map(str, step.addresses))
+        self._feeds.set(step.feed, FeedAnswer(step.status, headers, body, **how, addresses=addresses))
         return f"{step.feed} answers {step.status}, {len(body):,} bytes"
 
     def _save(self, line: Line) -> str:
@@ -197,6 +199,7 @@ class Player:
         wanted = line.step.expect
         site = wanted.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
         found = expecting.differences(wanted, site, self.stack, self.answer)
+        found += expecting.asked(wanted, self._feeds.asked_for)
         self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in found]
         return "as expected" if not found else f"{len(found)} differences"
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, IPvAnyAddress, ValidationError, model_validator
 
 Json = dict[str, Any]
 
@@ -75,13 +75,20 @@ class EventStep(_Step):
 
 
 class FeedStep(_Step):
-    """Says what a feed's URL answers from now on."""
+    """Says what a feed's URL answers from now on, and how: late, slowly, with a wrong length, compressed, …"""
 
     feed: str = Field(pattern="^https?://")
     status: int = 200
     headers: dict[str, str] = {}
     body: str | None = None
     file: str | None = None
+    delay_s: float = Field(default=0, ge=0)
+    drip_s: float = Field(default=0, ge=0)
+    length: int | None = Field(default=None, ge=0)
+    gzip: bool = False
+    bomb_bytes: int = Field(default=0, ge=0)
+    changing_etag: bool = False
+    addresses: tuple[IPvAnyAddress, ...] = ()
 
     @model_validator(mode="after")
     def _has_one_body(self) -> "FeedStep":
@@ -111,6 +118,8 @@ class Expectation(_Strict):
     reply: Json | None = None
     quarantined: list[str] | None = None
     articles: dict[str, Json | None] | None = None
+    feeds: dict[str, Json | None] | None = None
+    asked: dict[str, int] | None = None
 
 
 class ExpectStep(_Step):

@@ -23,18 +23,29 @@ metrics = Metrics()
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Poll the feeds that are due. No feed and no site can keep the others from being polled."""
     deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1_000 - RESERVE_SECONDS
-    counts = Counter(FeedsPolled=0, FeedsUnchanged=0, FeedsFailed=0, EntriesSent=0, EntriesSkipped=0, SitesUnreadable=0)
+    counts = Counter(
+        FeedsPolled=0,
+        FeedsUnchanged=0,
+        FeedsFailed=0,
+        FeedsFailing=0,
+        FeedsNotReached=0,
+        EntriesSent=0,
+        EntriesSkipped=0,
+        SitesUnreadable=0,
+    )
     good, bad = sites.load_all()
     for site in bad:
         logger.error("site unreadable", parameter=site.name, reason=site.reason)
         counts["SitesUnreadable"] += 1
     for outcome in polling.poll_site_feeds(good, datetime.now(UTC), deadline):
-        counts["FeedsPolled"] += outcome.result != "not reached"
+        counts["FeedsPolled"] += outcome.result in {"changed", "unchanged", "failed"}
         counts["FeedsUnchanged"] += outcome.result == "unchanged"
         counts["FeedsFailed"] += outcome.result == "failed"
+        counts["FeedsFailing"] += outcome.needs_somebody
+        counts["FeedsNotReached"] += outcome.result == "not reached"
         counts["EntriesSent"] += outcome.sent
         counts["EntriesSkipped"] += len(outcome.skipped)
-        if outcome.result != "unchanged":
+        if outcome.result not in {"unchanged", "waiting"}:
             log = logger.info if outcome.result == "changed" else logger.warning
             log(f"feed {outcome.result}", **_said(outcome))
     for name, count in counts.items():

@@ -13,10 +13,11 @@ from stoppress.alternates import Alternate
 from stoppress.instants import exact
 from stoppress.media import Video, video_json
 from stoppress.rules import Traits
-from stoppress.site import FEED_SOURCE, ChangeFreq, explain
+from stoppress.site import FEED_SOURCE, SITEMAP_SOURCE, ChangeFreq, explain
 
-# Who is believed when two sources speak of one page: a CMS knows better than the feed that it fills.
-FEED_RANK, CMS_RANK = 1, 2
+# Who is believed when two sources speak of one page: a CMS knows better than the feed that it fills, and any feed better than
+# a sitemap, most of which have no titles and no dates of publication.
+SITEMAP_RANK, FEED_RANK, CMS_RANK = 0, 1, 2
 
 # Keys of the table hold the id, and DynamoDB takes at most 2,048 bytes in one.
 ID_BYTES_MAX = 512
@@ -144,7 +145,7 @@ def digest_of(event: ArticleEvent) -> str:
 
 def rank_of(source: str) -> int:
     """How far a source is believed."""
-    return FEED_RANK if source == FEED_SOURCE else CMS_RANK
+    return {SITEMAP_SOURCE: SITEMAP_RANK, FEED_SOURCE: FEED_RANK}.get(source, CMS_RANK)
 
 
 def to_message(event: ArticleEvent, *, in_ascii: bool = True) -> str:

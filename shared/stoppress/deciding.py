@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 from urllib.parse import urlsplit
 
-from stoppress.article import CMS_RANK, FEED_RANK, ArticleEvent, digest_of, order_of, rank_of
+from stoppress.article import CMS_RANK, ArticleEvent, digest_of, order_of, rank_of
 from stoppress.files import (
     NEWS_WINDOW,
     PAGES_SERIES,
@@ -242,11 +242,11 @@ class _Publication:
             current = replace(current, shard=before.shard)
         first, dated_by, heard_at = current.first_published, current.dated_by, current.heard_at
         dated_order = current.dated_order
-        if before and before.rank == FEED_RANK and first is None:
+        if before and before.rank < CMS_RANK and first is None:
             first, dated_by, heard_at = before.first_published, before.dated_by, min(heard_at, before.heard_at)
         said = event.published_at
         anew = first is not None and self.site.republish == "new-date"
-        corrected = dated_by == FEED_RANK and self.rank == CMS_RANK
+        corrected = dated_by < self.rank
         if said and (first is None or anew or corrected):
             if said > self.now + CLOCK_SKEW_MAX:
                 return replace(

@@ -1,4 +1,4 @@
-"""Dates as feeds write them: RFC 822 and its misspellings, ISO 8601, five languages, any zone or none (R10.8)."""
+"""Dates as feeds write them: RFC 822 and its misspellings, ISO 8601, many languages, any zone or none (R10.8)."""
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -12,20 +12,22 @@ DATE_CHARACTERS_MAX = 100
 
 UTC_ZONE = ZoneInfo("UTC")
 
-# By their first letters, long enough to tell them apart: English, French, Italian, German, Spanish, Portuguese.
+# By their first letters, long enough to tell them apart: English, French, Italian, German, Spanish, Portuguese; Dutch and
+# Indonesian, the Scandinavian languages, Romanian, Turkish, Hungarian; Russian, Ukrainian, Bulgarian, Greek. Polish, Czech
+# and Croatian are left out: one name is October in one of them and November in the other.
 _MONTHS = (
-    ("jan", "gen", "ene", "jän"),
-    ("feb", "fév", "fev"),
-    ("mar", "mär", "mrz"),
-    ("apr", "avr", "abr"),
-    ("may", "mai", "mag"),
-    ("jun", "juin", "giu"),
-    ("jul", "juil", "lug"),
-    ("aug", "aoû", "aou", "ago"),
-    ("sep", "set"),
-    ("oct", "ott", "okt", "out"),
-    ("nov",),
-    ("dec", "déc", "dic", "dez"),
+    ("jan", "gen", "ene", "jän", "ian", "oca", "янв", "січ", "яну", "ιαν"),
+    ("feb", "fév", "fev", "şub", "фев", "лют", "φεβ"),
+    ("mar", "mär", "mrz", "mrt", "már", "мар", "бер", "μαρ", "μάρ"),
+    ("apr", "avr", "abr", "ápr", "nis", "апр", "кві", "απρ"),
+    ("may", "mai", "mag", "mei", "maj", "máj", "май", "мая", "тра", "μαι", "μάι", "μαΐ"),
+    ("jun", "juin", "giu", "iun", "jún", "haz", "июн", "чер", "юни", "ιουν", "ιούν"),
+    ("jul", "juil", "lug", "iul", "júl", "tem", "июл", "лип", "юли", "ιουλ", "ιούλ"),
+    ("aug", "aoû", "aou", "ago", "agu", "ağu", "авг", "сер", "αυγ", "αύγ"),
+    ("sep", "set", "szep", "eyl", "сен", "вер", "сеп", "σεπ"),
+    ("oct", "ott", "okt", "out", "eki", "окт", "жов", "οκτ"),
+    ("nov", "noi", "kas", "ноя", "лис", "ное", "νοε", "νοέ"),
+    ("dec", "déc", "dic", "dez", "des", "ara", "дек", "гру", "δεκ"),
 )
 _MONTH_OF = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names}
 
@@ -42,7 +44,17 @@ _ISO = re.compile(
     r"(?:(?:T|\s+)(?P<hour>\d\d?):?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*))?",
     re.IGNORECASE,
 )
-_TIME = re.compile(r"\b(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)")
+_TIME = re.compile(
+    r"\b(?P<hour>\d\d?)[:h](?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)", re.IGNORECASE
+)
+# As some write 08.00.00; days are parted so as well, but not where a month has a name.
+_DOTTED_TIME = re.compile(r"\b(\d\d)\.(\d\d)(?:\.(\d\d))?(?=\s|$)")
+_DOTTED_DATE = re.compile(r"(?:\w+,? )?(\d\d?)\.(\d\d?)\.(\d{4})\b")
+# 2026年11月20日, 2026년 11월 20일; the half of the day stands before the time.
+_CJK_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d\d?)\s*[月월]\s*(\d\d?)\s*[日일]")
+_CJK_HALF = re.compile(r"(上午|下午|午前|午後|오전|오후)\s*(\d\d?:\d\d(?::\d\d)?)")
+_AFTERNOON = {"下午", "午後", "오후"}
+_DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)")
 _OFFSET = re.compile(r"(?:gmt|utc|ut)?\s*(?P<sign>[+-])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)", re.IGNORECASE)
 _HALF = re.compile(r"\s*(?P<half>[ap])\.?m\b\.?", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
@@ -56,7 +68,7 @@ def instant(text: str | None, zone: ZoneInfo) -> datetime | None:
     """
     if not text or len(text) > DATE_CHARACTERS_MAX:
         return None
-    text = " ".join(text.split())
+    text = _iso_spelt(" ".join(text.split()))
     try:
         local, rest = _iso(text) or _written(text)
         if not YEAR_MIN <= local.year <= YEAR_MAX:
@@ -65,6 +77,17 @@ def instant(text: str | None, zone: ZoneInfo) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return moment
+
+
+def _iso_spelt(text: str) -> str:
+    """Dates in digits that can be meant in one way only, as ISO 8601 has them."""
+    text = _CJK_DATE.sub(lambda date: f"{date[1]}-{date[2]}-{date[3]}", text)
+    text = _CJK_HALF.sub(lambda time: f"{time[2]} {'PM' if time[1] in _AFTERNOON else 'AM'}", text)
+    text = _DOTTED_DATE.sub(lambda date: f"{date[3]}-{date[2]}-{date[1]}", text, count=1)
+    if digits := _DIGITS.fullmatch(text):
+        year, month, day, *time = digits.groups()
+        return f"{year}-{month}-{day}T{':'.join(time)}"
+    return text
 
 
 def _iso(text: str) -> tuple[datetime, str] | None:
@@ -81,6 +104,8 @@ def _iso(text: str) -> tuple[datetime, str] | None:
 
 def _written(text: str) -> tuple[datetime, str]:
     """`Fri, 20 Nov 2026 08:00:00 GMT`, `mer, 16 nov 2022 00:38`, `Sat, Dec 16 2023 02:02:33 PM`, `Nov 20 08:00:00 2026`."""
+    if not _TIME.search(text):
+        text = _DOTTED_TIME.sub(lambda time: f"{time[1]}:{time[2]}:{time[3] or '00'}", text, count=1)
     time = _TIME.search(text)
     before = text[: time.start()] if time else text
     names = [word.group().lower() for word in _WORD.finditer(before)]

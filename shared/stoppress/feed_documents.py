@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from html.entities import html5
+from itertools import accumulate, pairwise
 
 # A feed begins with its root element; a server's warnings before it are short.
 PROLOG_CHARACTERS_MAX = 65_536
@@ -17,6 +18,12 @@ PROLOG_CHARACTERS_MAX = 65_536
 # Feeds are windows of twenty to a hundred entries, the newest on top; what comes after this many is left out, so that
 # neither the time for a feed nor what is remembered of it grows without bound.
 ENTRIES_MAX = 2_000
+
+# feedparser takes some 20 microseconds for a tag. A start and an end count as two; the largest real feed that we know has 22,000.
+TAGS_MAX = 200_000
+# As characters &: each is looked at. The most that we know of a real feed is 216,000.
+REFERENCES_MAX = 1_000_000
+TAG_CHARACTERS_MAX = 1_000_000
 
 # Byte-order marks, and "<" in encodings of two and four bytes; the longer ones first.
 _SIGNATURES = (
@@ -34,16 +41,22 @@ _TEXT_ENCODING = re.compile(
 _WIDER = {"iso-8859-1": "windows-1252", "us-ascii": "windows-1252", "ascii": "windows-1252", "latin-1": "windows-1252",
           "latin1": "windows-1252", "gb2312": "gb18030", "gbk": "gb18030"}  # fmt: skip
 
-_ROOT = re.compile(r"<((?:[\w.-]+:)?(?:rss|rdf|feed))(?=[\s/>])", re.IGNORECASE)
+_ROOT = re.compile(r"<!--|<((?:[\w.-]+:)?(rss|rdf|feed|entry|urlset|sitemapindex))(?=[\s/>])", re.IGNORECASE)
 _PAGE = re.compile(r"<(?:html|head|body)[\s>]", re.IGNORECASE)
 _MARKED = re.compile(r"[^<>]*\b(?:xmlns|version)\b")
 _FIRST_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{0,60})")
-_ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry)\s*>", re.IGNORECASE)
+_LONG_TAG = re.compile(f"<[^<>]{{{TAG_CHARACTERS_MAX}}}")
+# What a root holds. (An Atom entry may be a document of its own: RFC 4287, 2.)
+_ITEMS = {"urlset": "url", "sitemapindex": "sitemap"}
+_FEED_ITEMS = "(?:item|entry)"
+SITEMAPS = {"urlset", "sitemapindex"}
 _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 
 # XML 1.0, Char: what may not occur at all, and what may not be referred to.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
+# A link that says nothing would keep feedparser from taking the permalink.
+_EMPTY_LINK = re.compile(r"<link>\s*(?:<!\[CDATA\[\s*\]\]>\s*)?</link\s*>|<link\s*/>", re.IGNORECASE)
 _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
 
 
@@ -53,13 +66,14 @@ class FeedError(Exception):
 
 @dataclass(frozen=True)
 class Document:
-    """A feed from its root element on.
+    """A feed or a sitemap from its root element on; `root` is that element's name without its prefix, in small letters.
 
     `cut_off` where it broke off inside an item: the text ends before that one. `left_out` counts what came after the
-    first ENTRIES_MAX entries.
+    first entries of a feed, as many as are read; a sitemap, which has no order, is whole.
     """
 
     text: str
+    root: str
     cut_off: bool = False
     left_out: int = 0
 
@@ -69,26 +83,66 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
     if not body.strip():
         raise FeedError("the body is empty")
     text = decode(body, headers.get("content-type", ""))
-    root = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
+    root = _root(text)
     page = _PAGE.search(text, 0, root.start() if root else PROLOG_CHARACTERS_MAX)
     # Some feed does stand inside a page; it is one by its namespace or version.
-    if page and not (root and _MARKED.match(text, root.end())):
+    marked = root and _MARKED.match(text, root.end())
+    if page and not marked:
         raise FeedError("an HTML page, not a feed")
-    if root is None:
+    if root is None or (root[2].lower() == "entry" and not marked):
         first = _FIRST_ELEMENT.search(text, 0, PROLOG_CHARACTERS_MAX)
         raise FeedError(f"neither RSS nor Atom: begins with <{first[1]}>" if first else "not XML: no element in it")
-    text = text[root.start() :]
-    items = [found.end() for found in _ITEM_END.finditer(text)]
-    if len(items) > ENTRIES_MAX:
-        return Document(_mended(_closed(text[: items[ENTRIES_MAX - 1]], root[1])), left_out=len(items) - ENTRIES_MAX)
-    ends = [found.end() for found in re.finditer(f"</{re.escape(root[1])}\\s*>", text, re.IGNORECASE)]
+    tag, name, text = root[1], root[2].lower(), text[root.start() :]
+    items = [
+        found.end()
+        for found in re.finditer(rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>", text, re.IGNORECASE)
+    ]
+    if _LONG_TAG.search(text):
+        raise FeedError(f"a tag of it is longer than {TAG_CHARACTERS_MAX:,} characters")
+    fitting = len(items) if name in SITEMAPS else _fitting(text, items)
+    if fitting < len(items):
+        whole = _mended(_closed(text[: items[fitting - 1]], tag))
+        return Document(whole, name, left_out=len(items) - fitting)
+    ends = [found.end() for found in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
     if ends:
-        return Document(_mended(text[: ends[-1]]))
+        return Document(_mended(text[: ends[-1]]), name)
     if re.match(r"<[^<>]*/>", text):
-        return Document(_mended(text[: text.index(">") + 1]))
+        return Document(_mended(text[: text.index(">") + 1]), name)
     if not items:
         raise FeedError("the feed is cut off before its first item is complete")
-    return Document(_mended(_closed(text[: items[-1]], root[1])), cut_off=not _ONLY_ENDS.fullmatch(text, items[-1]))
+    cut_off = not _ONLY_ENDS.fullmatch(text, items[-1])
+    return Document(_mended(_closed(text[: items[-1]], tag)), name, cut_off=cut_off)
+
+
+def _root(text: str) -> re.Match[str] | None:
+    """The root's tag; one that a comment before it names is not meant."""
+    found = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
+    while found and not found[1]:
+        end = text.find("-->", found.end(), PROLOG_CHARACTERS_MAX)
+        if end < 0:
+            return None
+        found = _ROOT.search(text, end, PROLOG_CHARACTERS_MAX)
+    return found
+
+
+def _fitting(text: str, items: list[int]) -> int:
+    """How many of the items that end there are read. Raises FeedError where there is too much before the first ends."""
+    fitting = min(len(items), ENTRIES_MAX)
+    if _tags(text) > TAGS_MAX:
+        tags = accumulate(_tags(text[start:end]) for start, end in pairwise([0, *items[:fitting]]))
+        fitting = sum(count <= TAGS_MAX for count in tags)
+        if not fitting:
+            raise FeedError(f"it has more than {TAGS_MAX:,} tags before its first item is complete")
+    return fitting
+
+
+def _tags(text: str) -> int:
+    """How many tags there are outside CDATA, starts and ends."""
+    count, position = 0, 0
+    while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
+        count += text.count("<", position, start)
+        position = end
+    return count + text.count("<", position)
 
 
 def _closed(text: str, root: str) -> str:
@@ -133,11 +187,14 @@ def _as_claimed(body: bytes, claim: str) -> str | None:
 
 
 def _mended(text: str) -> str:
-    """Without characters that XML forbids, and with bare ampersands and HTML's entities as XML has them.
+    """Without characters that XML forbids and links that are empty; bare ampersands and HTML's entities as XML has them.
 
-    CDATA is left alone. feedparser would mend an ampersand too, but turn `&copy=1` of a link into a copyright sign.
+    CDATA is left alone. Raises FeedError for too many ampersands. feedparser would mend them too, but turn `&copy=1` of a
+    link into a copyright sign.
     """
-    text = _FORBIDDEN.sub("", text)
+    text = _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text))
+    if text.count("&") > REFERENCES_MAX:
+        raise FeedError(f"it has more than {REFERENCES_MAX:,} ampersands")
     pieces, position = [], 0
     while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
         pieces += [_AMPERSAND.sub(_reference, text[position:start]), text[start : end + 3]]

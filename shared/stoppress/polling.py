@@ -1,26 +1,37 @@
 """Polling: the feeds that are due are fetched at once, and what is new or changed in them is sent as article events.
 
-Only the fetching is concurrent. Events are sent before the feed's state is written: a crash in between sends them
-again, and recording knows duplicates; the other way round they would be lost.
+Only the fetching is concurrent. A feed is leased by a conditional write before it is fetched, so that two runs never ask
+it at the same time. Events are sent before the feed's state is written: a crash in between sends them again, and recording
+knows duplicates; the other way round they would be lost.
 """
 
-import hashlib
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
-from stoppress import queues, table, web
+from stoppress import feed_fetching, feed_hints, feeds, queues, table, web
 from stoppress.article import ArticleEvent, digest_of
-from stoppress.feed_documents import ENTRIES_MAX, read_document
-from stoppress.feeds import FeedError, FeedState, after_failure, after_success, entries_of, to_events
-from stoppress.instants import exact, parse
+from stoppress.feed_documents import ENTRIES_MAX
+from stoppress.feed_hubs import hub_of
+from stoppress.feed_schedule import FeedState, Pace, after_failure, after_success, leased, moved, pace_of
+from stoppress.feeds import FeedError
+from stoppress.records import (
+    feed_entries_item,
+    feed_entries_key,
+    feed_item,
+    feed_key,
+    read_feed,
+    read_feed_entries,
+)
 from stoppress.site import Feed, Site
-from stoppress.urls import key_of
 
 # Slow servers cost a thread's wait, not work; more threads than this would be 0.3 GB of the largest bodies.
 FETCHES_AT_ONCE = 32
@@ -28,7 +39,8 @@ VALIDATOR_CHARACTERS_MAX = 1_000
 
 _ASKING_TO_WAIT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_INSTANTS = ("next_poll_at", "last_success")
+
+Result: TypeAlias = Literal["changed", "unchanged", "failed", "not reached", "waiting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +48,17 @@ class Outcome:
     """What became of one feed that was due: how many events were sent, which entries were left out and why.
 
     A feed that failed may have sent events: those of the complete entries, where it was cut off. One that was not
-    reached in this run is the first of the next.
+    reached in this run is among the first of the next. `needs_somebody` where a feed is gone or has failed for an hour; then
+    one that was not due is among the outcomes as well, as `waiting`.
     """
 
     site: str
     url: str
-    result: Literal["changed", "unchanged", "failed", "not reached"]
+    result: Result
     sent: int = 0
     skipped: tuple[str, ...] = ()
     reason: str | None = None
+    needs_somebody: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +67,9 @@ class _Due:
     feed: Feed
     state: FeedState
     rev: int | None
+    now: datetime
 
-    def outcome(self, result: Literal["changed", "unchanged", "failed", "not reached"], **said: Any) -> Outcome:
+    def outcome(self, result: Result, **said: Any) -> Outcome:
         return Outcome(self.site.host, self.feed.url, result, **said)
 
     @property
@@ -62,48 +77,84 @@ class _Due:
         """Whether the last body was read by the site's configuration of today; else it is to be read again."""
         return self.state.config_version == self.site.version
 
+    @property
+    def pace(self) -> Pace:
+        return pace_of(self.feed, self.site)
+
+    @property
+    def asked(self) -> str:
+        """Where the feed is to be found today."""
+        return self.state.url_to_ask(self.feed.url, self.now)
+
 
 def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = float("inf")) -> Iterator[Outcome]:
     """Poll the feeds that are due, until `deadline` (of `time.monotonic`), and say what became of each.
 
     Raises nothing on behalf of a feed. Feeds that are not reached stay due.
     """
+    configured = {feed_key(site.host, feed.url): (site, feed) for site in sites for feed in site.feeds}
+    items = table.get_many(configured)
     due: list[_Due] = []
-    for site in sites:
-        for feed in site.feeds:
-            try:
-                item = table.get(_key(site, feed))
-                state = _state(item) if item else FeedState()
-            except Exception as error:  # noqa: BLE001 - one feed's state must not keep the others from being polled
-                yield Outcome(site.host, feed.url, "failed", reason=f"its state cannot be read: {error!r:.300}")
-                continue
-            if state.is_due(now):
-                due.append(_Due(site, feed, state, item["rev"] if item else None))
-    # Those that waited longest first, so that no feed is passed over twice.
-    due.sort(key=lambda one: one.state.next_poll_at or datetime.min.replace(tzinfo=now.tzinfo))
-    yield from _poll(due, now, deadline)
+    for key, (site, feed) in configured.items():
+        item = items.get(key)
+        try:
+            one = _Due(site, feed, read_feed(item) if item else FeedState(), int(item["rev"]) if item else None, now)
+        except Exception as error:  # noqa: BLE001 - one feed's state must not keep the others from being polled
+            reason = f"its state cannot be read: {error!r:.300}"
+            yield Outcome(site.host, feed.url, "failed", reason=reason, needs_somebody=True)
+            continue
+        if one.state.is_due(now, site.version):
+            due.append(one)
+        elif one.state.needs_somebody(now, site.version):
+            yield one.outcome("waiting", needs_somebody=True)
+    # Those that waited longest first, so that no feed is passed over twice; last those that may only cost time again.
+    earliest = datetime.min.replace(tzinfo=now.tzinfo)
+    due.sort(key=lambda one: (one.state.failures > 0, one.state.next_poll_at or earliest))
+    yield from _poll(deque(due), deadline)
 
 
-def _poll(due: list[_Due], now: datetime, deadline: float) -> Iterator[Outcome]:
+def _poll(due: deque[_Due], deadline: float) -> Iterator[Outcome]:
     executor = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
-    waiting: dict[Future[web.Response], _Due] = {}
+    waiting: dict[Future[feed_fetching.Fetched], _Due] = {}
     try:
-        waiting |= {executor.submit(web.fetch, one.feed.url, _conditions(one)): one for one in due}
-        for fetched in as_completed(list(waiting), timeout=min(max(0.0, deadline - time.monotonic()), 86_400)):
-            one = waiting.pop(fetched)
-            try:
-                yield _settle(one, fetched, now)
-            except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
-                yield one.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
-            if time.monotonic() >= deadline:
-                break
-    except TimeoutError:
-        pass
+        while (due or waiting) and time.monotonic() < deadline:
+            # No more are fetched than can be held in memory until they are read.
+            while due and len(waiting) < FETCHES_AT_ONCE:
+                one = due.popleft()
+                try:
+                    one = _leased(one)
+                except table.Conflict:
+                    yield one.outcome("waiting", reason="another run is at it")
+                    continue
+                except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
+                    yield one.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
+                    continue
+                waiting[executor.submit(feed_fetching.fetch, one.asked, _headers(one), one.site)] = one
+            done, _ = wait(waiting, min(max(0.0, deadline - time.monotonic()), 86_400), FIRST_COMPLETED)
+            for fetched in sorted(done, key=_size_bytes):
+                yield _settled(waiting.pop(fetched), fetched)
+                if time.monotonic() >= deadline:
+                    break
     finally:
         # Fetches that are under way end by their own deadline; nobody waits for them.
         executor.shutdown(wait=False, cancel_futures=True)
-    for one in waiting.values():
+    for one in [*waiting.values(), *due]:
         yield one.outcome("not reached", reason="the run's time was over")
+
+
+def _size_bytes(fetched: Future[feed_fetching.Fetched]) -> int:
+    """The small ones are read first: a large body keeps nobody waiting who comes with it."""
+    return 0 if fetched.exception() else fetched.result().size_bytes
+
+
+def _leased(one: _Due) -> _Due:
+    """The feed, taken for this run. Raises Conflict where another run has it."""
+    table.put(feed_item(one.site.host, one.feed.url, leased(one.state, one.now)), one.rev)
+    return replace(one, rev=(one.rev or 0) + 1)
+
+
+def _headers(one: _Due) -> dict[str, str]:
+    return {"User-Agent": web.user_agent(one.site.home), **_conditions(one)}
 
 
 def _conditions(one: _Due) -> dict[str, str]:
@@ -114,69 +165,123 @@ def _conditions(one: _Due) -> dict[str, str]:
     return {name: value for name, value in known.items() if value}
 
 
-def _settle(one: _Due, fetched: Future[web.Response], now: datetime) -> Outcome:
-    """Send what is new in an answer, then write the feed's state."""
-    state, interval = one.state, one.feed.interval_minutes
+def _settled(one: _Due, fetched: Future[feed_fetching.Fetched]) -> Outcome:
     try:
-        answer = fetched.result()
+        return _settle(one, fetched)
+    except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
+        with suppress(Exception):  # else the lease ends by itself
+            table.put(feed_item(one.site.host, one.feed.url, replace(one.state, leased_until=None)), one.rev)
+        return one.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
+
+
+def _settle(one: _Due, fetched: Future[feed_fetching.Fetched]) -> Outcome:
+    """Send what is new in an answer, then write the feed's state."""
+    try:
+        got = fetched.result()
+        answer = got.answer
         if answer.status == HTTPStatus.NOT_MODIFIED and _conditions(one):
-            outcome = one.outcome("unchanged")
-            state = after_success(_validated(state, answer.headers, keep=True), now, interval)
+            outcome, state = one.outcome("unchanged"), after_success(_not_modified(one, answer), one.now, one.pace)
         elif answer.status == HTTPStatus.OK:
-            outcome, state = _read(one, answer, now)
+            outcome, state = _read(one, got)
         else:
             reason = f"the server answered {answer.status}"
+            asked_to_wait = answer.headers.get("retry-after") if answer.status in _ASKING_TO_WAIT else None
             outcome = one.outcome("failed", reason=reason)
-            retry_after = answer.headers.get("retry-after") if answer.status in _ASKING_TO_WAIT else None
-            state = after_failure(
-                state, now, interval, reason, retry_after=retry_after, gone=answer.status == HTTPStatus.GONE
-            )
+            state = _failed(one, one.state, reason, retry_after=asked_to_wait, gone=_is_gone(one, answer))
     except (web.FetchError, FeedError) as error:
         outcome = one.outcome("failed", reason=str(error))
-        state = after_failure(state, now, interval, str(error))
+        state = _failed(one, one.state, str(error))
+    outcome = replace(outcome, needs_somebody=state.needs_somebody(one.now, one.site.version))
     try:
-        table.put(_item(one, state), one.rev)
+        table.put(feed_item(one.site.host, one.feed.url, state), one.rev)
     except table.Conflict:
         return replace(outcome, reason=outcome.reason or "another run polled it at the same time")
     return outcome
 
 
-def _read(one: _Due, answer: web.Response, now: datetime) -> tuple[Outcome, FeedState]:
-    """Send the entries of a body that the last good one did not have. Raises FeedError."""
-    interval = one.feed.interval_minutes
-    body_digest = hashlib.sha256(answer.body).hexdigest()[:32]
-    read = replace(
-        _validated(one.state, answer.headers),
-        body_digest=body_digest,
-        config_version=one.site.version,
-        moved_to=answer.permanent_url,
+def _failed(
+    one: _Due, state: FeedState, reason: str, *, retry_after: str | None = None, gone: bool = False
+) -> FeedState:
+    gone_by = one.site.version if gone else None
+    return after_failure(state, one.now, one.pace, reason, url=one.feed.url, retry_after=retry_after, gone_by=gone_by)
+
+
+def _is_gone(one: _Due, answer: web.Response) -> bool:
+    """Whether the configured URL itself, or what it redirects to for good, is gone: not where it leads for the moment."""
+    return (
+        answer.status == HTTPStatus.GONE
+        and one.asked == one.feed.url
+        and answer.url in {one.asked, answer.permanent_url}
     )
+
+
+def _not_modified(one: _Due, answer: web.Response) -> FeedState:
+    """The state after a 304, which may bring new validators (R10.1)."""
+    state = _answered(one, answer)
+    if _place(answer.url) == _place(one.state.answered_by or answer.url):
+        return _validated(state, answer, keep=True)
+    # Another server's word, on validators that are not its own, is not taken: the next poll is without them.
+    return replace(state, etag=None, last_modified=None, answered_by=None, body_digest=None)
+
+
+def _answered(one: _Due, answer: web.Response) -> FeedState:
+    """The state with what any good answer tells: where the feed is, and how long it is to be left alone."""
+    hints = feed_hints.with_answer(one.state.hints, answer.headers, one.now)
+    return moved(replace(one.state, hints=hints), one.asked, answer.permanent_url, one.feed.url, one.now)
+
+
+def _read(one: _Due, got: feed_fetching.Fetched) -> tuple[Outcome, FeedState]:
+    """Send the entries of a body that the last good one did not have. Raises FeedError."""
+    answer, body_digest = got.answer, got.body_digest
+    read = replace(_validated(_answered(one, answer), answer), body_digest=body_digest, config_version=one.site.version)
+    if got.is_index:  # its validators know nothing of its sitemaps
+        read = replace(read, etag=None, last_modified=None)
     if body_digest == one.state.body_digest and one.has_this_configuration:
-        return one.outcome("unchanged"), after_success(read, now, interval)
+        return one.outcome("unchanged"), after_success(read, one.now, one.pace)
 
-    document = read_document(answer.body, answer.headers)
-    events, skipped = to_events(entries_of(document, answer.url, one.site), one.site, now)
-    if document.left_out:
-        skipped.append(f"{document.left_out} entries after the first {ENTRIES_MAX:,}")
+    document, reading = feed_fetching.read(got, one.site, one.feed.take)
+    events, skipped = feeds.to_events(reading, one.site, one.now)
+    known = _known(one)
     digests = tuple(digest_of(event) for event in events)
+    heard = set(known)
+    new = [event for event, digest in zip(events, digests, strict=True) if digest not in heard]
     # By another configuration the same entry may mean something else; recording knows what it has heard.
-    new = _new(events, digests, one.state) if one.has_this_configuration else events
-    queues.send_articles(new)
+    sent = new if one.has_this_configuration else events
+    queues.send_articles(sent)
+    said = {"sent": len(sent), "skipped": tuple(skipped)}
+    last_new = _newest(new, one, first=not known) or one.state.last_new
 
-    said = {"sent": len(new), "skipped": tuple(skipped)}
-    if document.cut_off:
-        reason = f"the feed is cut off after {len(events)} complete entries"
+    if reading.incomplete:
+        reason = reading.incomplete
+        _remember(one, _joined(digests, known), known)
         # Without the validators: a 304 would make the loss last.
-        cut = replace(_validated(one.state, {}), body_digest=None, entries=_joined(digests, one.state.entries))
-        return one.outcome("failed", reason=reason, **said), after_failure(cut, now, interval, reason)
+        cut = replace(one.state, etag=None, last_modified=None, answered_by=None, body_digest=None, last_new=last_new)
+        return one.outcome("failed", reason=reason, **said), _failed(one, cut, reason)
     # A feed that is empty for a moment is no reason to send everything again when it is back.
-    read = replace(read, entries=digests or one.state.entries)
-    return one.outcome("changed", **said), after_success(read, now, interval)
+    _remember(one, digests or known, known)
+    hints = replace(feed_hints.of_document(document.text), answer_s=read.hints.answer_s)
+    hub = hub_of(feed_hints.without_entries(document.text), answer.headers, answer.url)
+    read = replace(read, last_new=last_new, hints=hints, hub=hub)
+    return one.outcome("changed", **said), after_success(read, one.now, one.pace)
 
 
-def _new(events: list[ArticleEvent], digests: tuple[str, ...], state: FeedState) -> list[ArticleEvent]:
-    known = set(state.entries)
-    return [event for event, digest in zip(events, digests, strict=True) if digest not in known]
+def _newest(new: list[ArticleEvent], one: _Due, *, first: bool) -> datetime | None:
+    """When the last new story came: now, or where all of them are new to us, when the newest was published."""
+    if not new:
+        return None
+    dated = [event.published_at for event in new if event.published_at and event.published_at <= one.now]
+    return max(dated, default=one.now) if first else one.now
+
+
+def _known(one: _Due) -> tuple[str, ...]:
+    """Digests of the entries that were sent already."""
+    key = feed_entries_key(one.site.host, one.feed.url)
+    return read_feed_entries(table.get_many([key]).get(key))
+
+
+def _remember(one: _Due, digests: tuple[str, ...], known: tuple[str, ...]) -> None:
+    if digests != known:
+        table.put_if(feed_entries_item(one.site.host, one.feed.url, digests))
 
 
 def _joined(digests: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
@@ -184,12 +289,12 @@ def _joined(digests: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]
     return tuple(dict.fromkeys(digests + known))[:ENTRIES_MAX]
 
 
-def _validated(state: FeedState, headers: Mapping[str, str], *, keep: bool = False) -> FeedState:
+def _validated(state: FeedState, answer: web.Response, *, keep: bool = False) -> FeedState:
     """With the answer's validators in place of the old ones; `keep` the old where the answer (a 304) has none."""
-    etag, last_modified = (_validator(headers.get(name)) for name in ("etag", "last-modified"))
+    etag, last_modified = (_validator(answer.headers.get(name)) for name in ("etag", "last-modified"))
     if keep:
         etag, last_modified = etag or state.etag, last_modified or state.last_modified
-    return replace(state, etag=etag, last_modified=last_modified)
+    return replace(state, etag=etag, last_modified=last_modified, answered_by=answer.url)
 
 
 def _validator(value: str | None) -> str | None:
@@ -197,24 +302,7 @@ def _validator(value: str | None) -> str | None:
     return value if value and len(value) <= VALIDATOR_CHARACTERS_MAX and not _CONTROL.search(value) else None
 
 
-def _key(site: Site, feed: Feed) -> str:
-    return f"feed#{site.host}#{key_of(feed.url)}"
-
-
-def _item(one: _Due, state: FeedState) -> dict[str, Any]:
-    said = {name: getattr(state, name) for name in FeedState.__slots__}
-    said |= {name: exact(said[name]) for name in _INSTANTS if said[name]}
-    said["entries"] = list(state.entries)
-    return {
-        "pk": _key(one.site, one.feed),
-        "sk": "-",
-        "url": one.feed.url,
-        **{name: value for name, value in said.items() if value is not None},
-    }
-
-
-def _state(item: Mapping[str, Any]) -> FeedState:
-    said = {name: item[name] for name in FeedState.__slots__ if name in item}
-    said |= {name: parse(said[name]) for name in _INSTANTS if name in said}
-    said |= {name: int(said[name]) for name in ("config_version", "failures") if name in said}
-    return FeedState(**{**said, "entries": tuple(said.get("entries", ()))})
+def _place(url: str) -> tuple[str, str]:
+    """A URL's host and path: what stands behind them changes with each answer of some servers."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.path

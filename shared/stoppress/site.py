@@ -26,6 +26,8 @@ from stoppress.urls import canonical, host_of, on_site
 
 # All feeds of a site together are one source, and this is its name.
 FEED_SOURCE = "feed"
+# And all old sitemaps that are polled as feeds are.
+SITEMAP_SOURCE = "sitemap"
 
 HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 SOURCE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -78,6 +80,9 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+Taken: TypeAlias = Literal["images", "videos", "language", "keywords", "alternates"]
+
+
 class Feed(_Part):
     """A feed that is polled for a site. What else is noted of it there (a title, a section) is left alone."""
 
@@ -85,6 +90,12 @@ class Feed(_Part):
 
     url: str = Field(pattern=r"^https?://\S+$", max_length=2_000)
     interval_minutes: int = Field(default=1, ge=1, le=1_440)
+    # Up to which interval it is asked the more seldom, the longer nothing new has come.
+    interval_max_minutes: int | None = Field(default=None, ge=1, le=1_440)
+    # Whether it is the publisher's own, where its host does not tell.
+    own: bool | None = None
+    # What to take from a feed besides a page, its title and its dates.
+    take: tuple[Taken, ...] = ()
 
 
 class Source(_Part):
@@ -271,8 +282,8 @@ class Site(_Part):
     @classmethod
     def _named_sources(cls, sources: dict[str, Source]) -> dict[str, Source]:
         for name in sources:
-            if name == FEED_SOURCE:
-                raise ValueError(f"{FEED_SOURCE!r} is the name of all feeds together: call the source something else")
+            if name in (FEED_SOURCE, SITEMAP_SOURCE):
+                raise ValueError(f"{name!r} is the name of all {name}s together: call the source something else")
             if not SOURCE.fullmatch(name):
                 raise ValueError(f"{name[:80]!r}: a source's name is small letters, digits, dots, dashes, underscores")
         return sources

@@ -27,7 +27,8 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
 
-USER_AGENT = "Stoppress/1 (sitemap updater; reads the feeds of this site)"
+# Who asks, and of whom to complain (R10.5): the site whose sitemaps are kept.
+USER_AGENT = "Stoppress/1"
 
 # The Fetch standard allows 20; a feed that needs more than five is a loop or a mistake (R10.2).
 REDIRECTS_MAX = 5
@@ -60,7 +61,11 @@ _NOT_PUBLIC = tuple(
         "64:ff9b::/96",  # NAT64
         "64:ff9b:1::/48",
         "2001::/32",  # Teredo
+        "2001:10::/28",  # ORCHID: names, not places
+        "2001:20::/28",
         "2002::/16",  # 6to4
+        "3fff::/20",  # documentation
+        "5f00::/16",  # segment routing
         "fec0::/10",
     )
 )
@@ -104,6 +109,11 @@ class Response:
     body: bytes
     url: str
     permanent_url: str | None = None
+
+
+def user_agent(home: str) -> str:
+    """Who asks, for the feeds of the site with this home page: whom to write to where it is a nuisance (R10.5)."""
+    return f"{USER_AGENT} (sitemap updater; +{home})"
 
 
 def fetch(url: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -203,7 +213,7 @@ def _get(url: str, headers: Mapping[str, str], deadline: float) -> Response:
         **headers,
     }
     target = "?".join(quote(part, safe=_URL_SAFE) for part in (parts.path or "/", parts.query) if part)
-    stop = _stopping(pool, deadline)
+    stop = _Stop(pool, deadline)
     try:
         left = _left(deadline)
         answer = pool.urlopen(
@@ -241,37 +251,45 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _stopping(pool: urllib3.HTTPConnectionPool, deadline: float) -> threading.Timer:
-    """A timer that cuts the pool's connections at the deadline.
+class _Stop:
+    """Cuts the pool's connections at the deadline.
 
-    A time-out of the socket counts from one byte to the next, and so never ends an answer that drips in byte by byte.
-    The sockets are kept from the moment of connecting, since a connection lets go of its own before the body is read.
+    A time-out of the socket counts from one byte to the next, and so never ends an answer, or a TLS handshake, that drips in
+    byte by byte. What is kept is a duplicate of each socket from the moment of connecting: wrapping a socket in TLS takes it
+    apart, and a connection lets go of its own before the body is read.
     """
-    sockets: list[socket.socket] = []
-    make = pool.ConnectionCls
 
-    def kept(*args: Any, **kwargs: Any) -> Any:
-        connection: Any = make(*args, **kwargs)
-        connect = connection.connect
+    def __init__(self, pool: urllib3.HTTPConnectionPool, deadline: float) -> None:
+        self._sockets: list[socket.socket] = []
+        self._deadline = deadline
+        self._make = pool.ConnectionCls
+        pool.ConnectionCls = self._kept  # type: ignore[assignment]
+        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._cut)
+        self._timer.daemon = True
+        self._timer.start()
 
-        def connect_and_keep() -> None:
-            connect()
-            sockets.append(connection.sock)
+    def _kept(self, *args: Any, **kwargs: Any) -> Any:
+        connection: Any = self._make(*args, **kwargs)
+        connect = connection._new_conn  # noqa: SLF001 - the one place between connecting and the TLS handshake
 
-        connection.connect = connect_and_keep
+        def connect_and_keep() -> socket.socket:
+            made: socket.socket = connect()
+            self._sockets.append(made.dup())
+            _left(self._deadline)  # nobody cuts what is connected after it
+            return made
+
+        connection._new_conn = connect_and_keep  # noqa: SLF001
         return connection
 
-    def cut() -> None:
-        for one in sockets:
+    def _cut(self) -> None:
+        for one in self._sockets:
             with suppress(OSError):  # closed already
-                # Not the TLS socket's own method, which would first touch what the reader holds.
-                socket.socket.shutdown(one, socket.SHUT_RDWR)
+                one.shutdown(socket.SHUT_RDWR)
 
-    pool.ConnectionCls = kept  # type: ignore[assignment]
-    timer = threading.Timer(max(0.0, deadline - time.monotonic()), cut)
-    timer.daemon = True
-    timer.start()
-    return timer
+    def cancel(self) -> None:
+        self._timer.cancel()
+        for one in self._sockets:
+            one.close()
 
 
 def _body(answer: urllib3.BaseHTTPResponse, headers: Mapping[str, str], deadline: float) -> bytes:
@@ -283,20 +301,18 @@ def _body(answer: urllib3.BaseHTTPResponse, headers: Mapping[str, str], deadline
         return _inflated(first, chunks)
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise Unreachable(f"the body is encoded as {encoding[:40]!r}, which was not asked for")
-    received = bytearray(first)
-    for chunk in chunks:
-        received += chunk
-        if len(received) > BODY_BYTES_MAX:
-            break
-    if len(received) > BODY_BYTES_MAX:
-        raise TooLarge(f"the body is larger than {BODY_BYTES_MAX:,} bytes")
-    return bytes(received)
+    return b"".join([first, *chunks])
 
 
 def _chunks(answer: urllib3.BaseHTTPResponse, deadline: float) -> Iterator[bytes]:
-    """The body as it comes, until it ends or breaks off."""
+    """The body as it comes, until it ends or breaks off. Raises TooLarge."""
+    size_bytes = 0
     try:
         for chunk in answer.stream(CHUNK_BYTES, decode_content=False):
+            # As it comes: gzip that inflates to nothing has no end either.
+            size_bytes += len(chunk)
+            if size_bytes > BODY_BYTES_MAX:
+                raise TooLarge(f"the body is larger than {BODY_BYTES_MAX:,} bytes")
             yield chunk
             _left(deadline)
     except (HTTPError, HTTPException, OSError) as error:

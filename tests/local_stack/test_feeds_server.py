@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 import urllib3
 
-from stoppress_cli.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.feeds_server import TIMES_AS_FAST, FeedAnswer, FeedServer
 
 URL = "https://www.example.com/rss.xml?full=1"
 FEED = FeedAnswer(200, {"etag": '"v1"', "last-modified": "Fri, 20 Nov 2026 08:00:00 GMT"}, b"<rss/>")
@@ -74,3 +74,58 @@ def test_loopback_itself_stays_reachable(server: FeedServer) -> None:
     with pool:
         own = {"host": f"127.0.0.1:{server.port}"}
         assert pool.request("GET", "/own.xml", headers=own, retries=False).status == 200
+
+
+def fetched(url: str) -> bytes:
+    from stoppress import web
+
+    return web.fetch(url).body
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "0x7f.1", "[::1]", "inside.example.com"])
+def test_the_pollers_door_checks_addresses_here_as_it_does_elsewhere(server: FeedServer, host: str) -> None:
+    from stoppress import web
+
+    server.set("http://inside.example.com/", FeedAnswer(body=b"<rss/>", addresses=("93.184.215.14", "10.0.0.1")))
+    server.set(f"http://{host}/", FeedAnswer(body=b"<rss/>"))
+
+    with pytest.raises(web.Refused):
+        fetched(f"http://{host}/")
+    assert server.requests == 0
+
+
+def test_an_answer_can_be_compressed_or_a_bomb_or_of_another_length_than_it_says(server: FeedServer) -> None:
+    from stoppress import web
+
+    server.set("http://www.example.com/gzip", FeedAnswer(body=b"<rss/>", gzip=True))
+    server.set("http://www.example.com/bomb", FeedAnswer(bomb_bytes=20_000_000))
+    server.set("http://www.example.com/short", FeedAnswer(body=b"<rss/>", length=4))
+    server.set("http://www.example.com/long", FeedAnswer(body=b"<rss/>", length=400))
+
+    assert [fetched(f"http://www.example.com/{name}") for name in ("gzip", "short", "long")] == [
+        b"<rss/>",
+        b"<rss",
+        b"<rss/>",
+    ]
+    with pytest.raises(web.TooLarge):
+        fetched("http://www.example.com/bomb")
+
+
+def test_a_tag_can_change_with_each_answer(server: FeedServer) -> None:
+    server.set(URL, FeedAnswer(body=b"<rss/>", changing_etag=True))
+
+    assert [get("/rss.xml?full=1", if_none_match='"1"') for _ in range(2)] == [(200, b"<rss/>")] * 2
+    assert server.asked_for(URL) == 2
+
+
+@pytest.mark.parametrize("slow", [FeedAnswer(body=b"<rss/>", delay_s=60), FeedAnswer(body=b"<rss/>", drip_s=60)])
+def test_a_slow_answer_is_played_fast_and_the_pollers_patience_is_its_own_again_afterwards(slow: FeedAnswer) -> None:
+    from stoppress import web
+
+    patience_s = web.FETCH_SECONDS_MAX
+    with FeedServer().running() as server:
+        server.set(URL, slow)
+        hurried_s = web.FETCH_SECONDS_MAX
+        with pytest.raises(web.TooSlow):
+            fetched(URL)
+    assert (hurried_s, web.FETCH_SECONDS_MAX) == (patience_s / TIMES_AS_FAST, patience_s)

@@ -1,0 +1,118 @@
+"""`stoppress feeds`: how each feed of a stack is, as the poller remembers it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from stoppress import sites, table
+from stoppress.feed_schedule import FeedState, interval_of, pace_of
+from stoppress.instants import iso
+from stoppress.records import feed_key, read_feed
+from stoppress.site import Feed, Site
+
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Health:
+    """A feed of a site, and what is remembered of it; None where it was not asked yet."""
+
+    site: Site
+    feed: Feed
+    state: FeedState | None
+
+    @property
+    def condition(self) -> str:
+        """`well`, `failing`, `gone` or `not asked yet`."""
+        if self.state is None:
+            return "not asked yet"
+        if self.state.is_gone(self.site.version):
+            return "gone"
+        return "failing" if self.state.failures else "well"
+
+    def report(self, now: datetime) -> dict[str, Any]:
+        """Everything that is known, for JSON: instants ISO 8601 in UTC, the interval in minutes."""
+        state, pace = self.state or FeedState(), pace_of(self.feed, self.site)
+        return {
+            "site": self.site.host,
+            "url": self.feed.url,
+            "condition": self.condition,
+            "last_success": _iso(state.last_success),
+            "last_new_story": _iso(state.last_new),
+            "interval_minutes": interval_of(state, now, pace) / timedelta(minutes=1),
+            "floor_minutes": pace.floor / timedelta(minutes=1),
+            "cap_minutes": pace.cap / timedelta(minutes=1),
+            "own": pace.own,
+            "next_poll": None if self.condition == "gone" else _iso(state.next_poll_at),
+            "failures": state.failures,
+            "failing_since": _iso(state.failing_since),
+            "last_error": state.last_error,
+            "moved_to": state.moved_to,
+            "hub": state.hub,
+        }
+
+
+def health(host: str | None) -> list[Health]:
+    """The feeds of a site, or of all sites of the stack. Raises UnknownSite, BadConfiguration, and what the doors raise."""
+    found = [sites.load_usable(host)] if host else sites.load_all()[0]
+    feeds = {feed_key(site.host, feed.url): (site, feed) for site in found for feed in site.feeds}
+    items = table.get_many(feeds)
+    return [Health(site, feed, read_feed(items[key]) if key in items else None) for key, (site, feed) in feeds.items()]
+
+
+def as_json(feeds: Sequence[Health], now: datetime) -> str:
+    """All of it, for programs."""
+    return json.dumps({"feeds": [one.report(now) for one in feeds]}, ensure_ascii=False, indent=2)
+
+
+def as_lines(feeds: Sequence[Health], now: datetime) -> Iterator[str]:
+    """All of it, for people: a feed's URL, then what is to be known of it."""
+    if not feeds:
+        yield "no feeds are polled: name them in `feeds` of a site's parameter"
+    for one in feeds:
+        yield f"{one.feed.url}  {one.condition}"
+        if one.state is not None:
+            yield from (f"  {line}" for line in _lines(one, one.state, now))
+
+
+def _lines(one: Health, state: FeedState, now: datetime) -> Iterator[str]:
+    pace = pace_of(one.feed, one.site)
+    yield f"last success {_ago(state.last_success, now)}, last new story {_ago(state.last_new, now)}"
+    if one.condition == "gone":
+        yield "it answered 410 and is not asked any more; put the site's parameter again to have it asked"
+    else:
+        own = "" if pace.own else ", or as seldom as it asks for"
+        asked = (
+            f"every {_minutes(interval_of(state, now, pace))}, between {_minutes(pace.floor)} and {_minutes(pace.cap)}"
+        )
+        yield f"asked {asked}{own}; next {_at(state.next_poll_at)}"
+    if state.failures:
+        yield f"failing since {_at(state.failing_since)}, {state.failures} in a row: {state.last_error}"
+    if state.moved_to:
+        yield f"moved to {state.moved_to}: name that in the site's parameter"
+    if state.hub:
+        yield f"names the hub {state.hub}, which is not subscribed to: it is polled all the same"
+
+
+def _at(instant: datetime | None) -> str:
+    return f"{instant:%Y-%m-%d %H:%M:%S} UTC" if instant else "at once"
+
+
+def _ago(instant: datetime | None, now: datetime) -> str:
+    if instant is None:
+        return "never"
+    age = now - instant
+    unit, name = (
+        (_DAY, "days") if age >= 2 * _DAY else (_HOUR, "hours") if age >= 2 * _HOUR else (_HOUR / 60, "minutes")
+    )
+    return f"{_at(instant)} ({age // unit} {name} ago)"
+
+
+def _minutes(time: timedelta) -> str:
+    return f"{time / timedelta(minutes=1):g} min"
+
+
+def _iso(instant: datetime | None) -> str | None:
+    return iso(instant) if instant else None

@@ -1,0 +1,141 @@
+"""What a feed says of an entry besides its page and dates: images, videos, language, keywords, language versions.
+
+Media RSS, enclosures and Dublin Core, as feedparser has them, in the form that a CMS would send; it is not judged here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from stoppress.media_values import DESCRIPTION_MAX
+from stoppress.text import clean
+
+# A web address as feeds write it, as an absolute one; None for what is none.
+Absolute: TypeAlias = Callable[[Any], str | None]
+Item: TypeAlias = Mapping[str, Any]
+
+PAGE_TYPES = {"text/html", "application/xhtml+xml"}
+# Pictures of authors, which WordPress puts before those of the story.
+_AVATARS = {"gravatar.com", "0.gravatar.com", "1.gravatar.com", "2.gravatar.com", "secure.gravatar.com"}
+# A player rather than a file.
+_FLASH = "application/x-shockwave-flash"
+_PLAYERS = {_FLASH, "text/html"}
+# Where neither a medium nor a type is said.
+_ENDINGS = {
+    **dict.fromkeys(("jpg", "jpeg", "png", "gif", "webp", "avif"), "image"),
+    **dict.fromkeys(("mp4", "m4v", "mov", "webm", "mpg", "mpeg", "ogv"), "video"),
+}
+
+
+def images(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
+    """The images of an entry, each once: of one that comes in several widths the widest.
+
+    A thumbnail stands for itself where there is nothing larger, and no video that it could be of.
+    """
+    items = _of_kind(entry, "image", absolute)
+    if not items and not _of_kind(entry, "video", absolute):
+        thumbnails = _located(entry.get("media_thumbnail", ()), absolute)
+        items = [max(thumbnails, key=_width)] if thumbnails else []
+    renditions: dict[str, list[Item]] = {}
+    for item in items:
+        renditions.setdefault(item["url"].partition("?")[0], []).append(item)
+    kept = (
+        [max(group, key=_width)] if len({_width(item) for item in group}) == len(group) else group
+        for group in renditions.values()
+    )
+    return tuple({"url": item["url"]} for group in kept for item in group)
+
+
+def videos(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
+    """The videos of an entry: files of one length, or of no stated one, are one video in several forms.
+
+    Of those the one that the feed calls its default is taken, else the one of the highest bit rate, else the first.
+    """
+    forms: dict[Any, list[Item]] = {}
+    for item in _of_kind(entry, "video", absolute):
+        forms.setdefault(item.get("duration"), []).append(item)
+    pictures = _located(entry.get("media_thumbnail", ()), absolute) or _of_kind(entry, "image", absolute)
+    title = clean(entry.get("title", ""))
+    said = {"title": title, "description": clean(entry.get("summary", ""), DESCRIPTION_MAX) or title}
+    found = []
+    for number, group in enumerate(forms.values()):
+        item = max(group, key=lambda form: (form.get("isdefault") == "true", _number(form.get("bitrate"))))
+        place = "player_loc" if item.get("type") in _PLAYERS else "content_loc"
+        video = {**said, place: item["url"]}
+        if pictures:
+            video["thumbnail_loc"] = pictures[min(number, len(pictures) - 1)]["url"]
+        if seconds := _number(item.get("duration")):
+            video["duration"] = seconds
+        found.append(video)
+    player = absolute(entry.get("media_player", {}).get("url"))
+    if player and len(found) == 1:
+        found[0].setdefault("player_loc", player)
+    return tuple(found)
+
+
+def language(entry: Item, feed: Item) -> str | None:
+    """The language of an entry: its own, that of its title, that of the feed."""
+    said = (entry.get("language"), entry.get("title_detail", {}).get("language"), feed.get("language"))
+    return next((text for text in said if text), None)
+
+
+def keywords(entry: Item) -> tuple[str, ...]:
+    """An entry's categories, as people read them."""
+    names = (clean(tag.get("label") or tag.get("term") or "", 200) for tag in entry.get("tags", ()))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def alternates(entry: Item, page: str | None, absolute: Absolute) -> tuple[dict[str, Any], ...]:
+    """The language versions of an entry's page, where it names one that is not the page itself."""
+    links = [link for link in pages_of(entry) if link.get("hreflang")]
+    found = tuple({"hreflang": link["hreflang"], "url": url} for link in links if (url := absolute(link.get("href"))))
+    return found if any(version["url"] != page for version in found) else ()
+
+
+def pages_of(entry: Item) -> list[Item]:
+    """An entry's links to web pages: the alternates that are HTML."""
+    return [
+        link
+        for link in entry.get("links", ())
+        if link.get("rel") == "alternate" and link.get("type", "text/html") in PAGE_TYPES
+    ]
+
+
+def _of_kind(entry: Item, kind: str, absolute: Absolute) -> list[Item]:
+    enclosures = [
+        {**link, "url": link.get("href")} for link in entry.get("links", ()) if link.get("rel") == "enclosure"
+    ]
+    return [
+        item
+        for item in _located([*entry.get("media_content", ()), *enclosures], absolute)
+        if _kind(item) == kind and urlsplit(item["url"]).hostname not in _AVATARS
+    ]
+
+
+def _located(items: Iterable[Item], absolute: Absolute) -> list[Item]:
+    """The items that have a web address, each address once, in their order."""
+    found: dict[str, Item] = {}
+    for item in items:
+        url = absolute(item.get("url"))
+        if url:
+            found.setdefault(url, {**item, "url": url})
+    return list(found.values())
+
+
+def _kind(item: Item) -> str:
+    medium, type_ = item.get("medium"), item.get("type") or ""
+    if medium in ("image", "video", "audio"):
+        return str(medium)
+    if type_ == _FLASH:
+        return "video"
+    return type_.partition("/")[0] or _ENDINGS.get(urlsplit(item["url"]).path.rpartition(".")[2].lower(), "")
+
+
+def _width(item: Item) -> int:
+    return _number(item.get("width"))
+
+
+def _number(value: object) -> int:
+    """A number as feeds write it (`185`, `29.97`), 0 for none."""
+    whole = str(value or "").partition(".")[0].strip()
+    return int(whole[:9]) if whole.isascii() and whole.isdigit() else 0

@@ -1,0 +1,71 @@
+"""Dates as feeds write them, read in a newsroom of Paris where they name no zone."""
+
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from stoppress.feed_dates import instant
+from stoppress.instants import iso
+
+PARIS = ZoneInfo("Europe/Paris")
+SAID = {
+    "Fri, 20 Nov 2026 08:00:00 +0530": "2026-11-20T02:30:00Z",
+    "Fri, 20 Nov 2026 08:00:00 GMT+05:30": "2026-11-20T02:30:00Z",
+    "Fri, 20 Nov 2026 08:00:00 -0330": "2026-11-20T11:30:00Z",
+    "Fri, 20 Nov 26 08:00 EST": "2026-11-20T13:00:00Z",
+    "Fri, 20 Nov 99 08:00 EST": "1999-11-20T13:00:00Z",
+    "Fri, 20 Nov 2026 24:00:00 GMT": "2026-11-21T00:00:00Z",
+    "Fri, 20 Nov 2026 23:59:60 GMT": "2026-11-21T00:00:00Z",
+    "Fri, 20 Nov 2026 08:00:00 GMT (Friday)": "2026-11-20T08:00:00Z",
+    "Fri, 20 Nov 2026 12:30 AM GMT": "2026-11-20T00:30:00Z",
+    "Fri Nov 20 08:00:00 CET 2026": "2026-11-20T07:00:00Z",
+    "November 20th, 2026": "2026-11-19T23:00:00Z",
+    "2026-11-20T08:00:00.123456789+0530": "2026-11-20T02:30:00Z",
+    "20261120T080000Z": "2026-11-20T08:00:00Z",
+    "20261120080000": "2026-11-20T07:00:00Z",
+    "Freitag, 20.11.2026 08:00": "2026-11-20T07:00:00Z",
+    "Fri, 20 Nov 2026 08.00.09 GMT": "2026-11-20T08:00:09Z",
+    "ven 20 nov 2026 08.30": "2026-11-20T07:30:00Z",
+    "Vendredi 20 novembre 2026 08h05": "2026-11-20T07:05:00Z",
+    # The weekday is the name of a month as well, and is not meant.
+    "mar, 20 oct 2026 08:00:00 +0200": "2026-10-20T06:00:00Z",
+    "1 juin 2026 08:00": "2026-06-01T06:00:00Z",
+    "1 juil 2026 08:00": "2026-07-01T06:00:00Z",
+    "ma, 20 mrt 2026 08:00:00 +0100": "2026-03-20T07:00:00Z",
+    "ons, 20 maj 2026 08:00:00 +0200": "2026-05-20T06:00:00Z",
+    "Cum, 20 Kas 2026 08:00:00 +0300": "2026-11-20T05:00:00Z",
+    "2026-október-31 11:37": "2026-10-31T10:37:00Z",
+    "Пятница, 20 ноября 2026 08:00:00 +0300": "2026-11-20T05:00:00Z",
+    "пт, 20 лис 2026 08:00:00 +0200": "2026-11-20T06:00:00Z",
+    "Κυρ, 11 Ιούλ 2004 12:00:00 EST": "2004-07-11T17:00:00Z",
+    "2026年11月20日 08:00:00": "2026-11-20T07:00:00Z",
+    "2026年11月20日 下午 1:05": "2026-11-20T12:05:00Z",
+    "2026년 11월 20일 오전 12:05:00": "2026-11-19T23:05:00Z",
+}
+# Two meanings, no day, or none at all: a guess would put a story hours or months away from its place.
+UNSAID = (
+    "11/10/2026 08:00",
+    "pią, 20 lis 2026 08:00:00 +0100",
+    "1605859200",
+    "2026-11",
+    "2026-02-30T08:00:00Z",
+    "31.11.2026",
+    "Thu, 01 Jan 1970 00:00:00 GMT",
+    "0000-00-00 00:00:00",
+    "soon",
+    "",
+    "Fri, 20 Nov 2026 08:00:00 GMT" + " " * 100,
+)
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_a_date_is_read_as_it_is_meant(text: str) -> None:
+    found = instant(text, PARIS)
+
+    assert found
+    assert iso(found) == SAID[text]
+
+
+@pytest.mark.parametrize("text", UNSAID)
+def test_what_is_no_date_or_could_be_two_is_none(text: str) -> None:
+    assert instant(text, PARIS) is None

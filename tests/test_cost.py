@@ -33,15 +33,16 @@ class Price:
 # 300 articles in the window, the shard half full, nothing of configuration and secrets in memory. `sqs` is the webhook's
 # one send, `ssm` the site in each function, `secrets` the webhook's. An edited or removed old page is in its shard alone.
 PRICES = {
-    "new": Price("GetItem 4, BatchGetItem 1, Query 3, PutItem 4, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 13, {1_000: 107, 1_000_000: 124}),
-    "edit_fresh": Price("GetItem 2, BatchGetItem 1, Query 3, PutItem 2, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 11, {1_000: 105}),
-    "edit_old": Price("GetItem 1, BatchGetItem 1, Query 2, PutItem 1, TransactWriteItems 1, BatchWriteItem 1, GetObject 2, PutObject 2, PutEvents 2, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 8, {1_000: 75, 1_000_000: 92}),
-    "slug_change": Price("GetItem 3, BatchGetItem 2, Query 3, PutItem 3, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 18, {1_000: 107}),
-    "removal": Price("GetItem 3, BatchGetItem 2, Query 3, PutItem 3, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 12, {1_000: 106, 1_000_000: 123}),
-    "expiry": Price("GetItem 2, Query 2, PutItem 2, DeleteItem 1, GetObject 2, PutObject 2, PutEvents 2, GetParameter 1", 3, {1_000: 32}, invocations=2),
+    "new": Price("GetItem 4, BatchGetItem 4, PutItem 4, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 13, {1_000: 9, 1_000_000: 10}),
+    "edit_fresh": Price("GetItem 2, BatchGetItem 4, PutItem 2, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 11, {1_000: 7}),
+    "edit_old": Price("GetItem 1, BatchGetItem 3, PutItem 1, TransactWriteItems 1, BatchWriteItem 1, GetObject 2, PutObject 2, PutEvents 2, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 8, {1_000: 5, 1_000_000: 5}),
+    "slug_change": Price("GetItem 3, BatchGetItem 5, PutItem 3, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 18, {1_000: 11}),
+    "removal": Price("GetItem 3, BatchGetItem 5, PutItem 2, TransactWriteItems 2, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 13, {1_000: 8, 1_000_000: 9}),
+    "expiry": Price("GetItem 2, BatchGetItem 2, PutItem 1, DeleteItem 1, TransactWriteItems 1, GetObject 2, PutObject 2, PutEvents 2, GetParameter 1", 4, {1_000: 4}, invocations=2),
 }  # fmt: skip
 
 
+SMALL = 1_000
 # At a million pages three of them: what differs there is the index, and all of them rewrite it.
 MEASURED = [(1_000, event) for event in cost.EVENTS] + [(1_000_000, event) for event in ("new", "edit_old", "removal")]
 
@@ -63,7 +64,10 @@ def test_an_event_costs_these_calls_and_units_and_no_more(
     counted, price = costs[urls, event].counted, PRICES[event]
     calls = Counter({name.rpartition(".")[2]: number for name, number in counted.calls.items()})
 
-    assert calls == {name: int(number) for name, number in map(str.split, price.calls.split(", "))}
+    expected = Counter({name: int(number) for name, number in map(str.split, price.calls.split(", "))})
+    if urls == SMALL:  # an index of some lines is read whole
+        expected += Counter(BatchGetItem=-1, Query=1)
+    assert calls == +expected
     assert counted.write_units == price.write_units
     assert counted.read_units == price.read_units[urls]
     assert sum(counted.invocations.values()) == price.invocations
@@ -91,7 +95,7 @@ def standing(stack: Stack) -> tuple[dict[str, dict[str, object]], dict[str, byte
         f"{item['pk']} {item['sk']}": {name: value for name, value in item.items() if name not in untold}
         for kind in event_files.items(stack).values()
         for item in kind
-        if item["sk"] != "configuration"
+        if item["sk"] not in ("configuration", "reconciliation")
     }
     return items, {name: body for name, body in event_files.objects(stack).items() if name != f"{HOST}/{INDEX_FILE}"}
 

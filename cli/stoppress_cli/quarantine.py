@@ -92,7 +92,7 @@ def hindrance(one: Kept, now: datetime) -> str:
         return f"this version does not know how to read {one.kind!r} again: have its source send it, then drop it"
     try:
         if incomplete := read(Message(one.id, AGAIN[one.kind](one), one.at), now).incomplete:
-            raise incomplete  # noqa: TRY301 - said as if all of it were
+            raise incomplete
     except (Unusable, BadConfiguration) as error:
         where = ", or put the parameter of its site" if one.site == UNKNOWN_SITE else ""
         return f"it would come back: {error}. Correct that at its source and have it sent again{where}"

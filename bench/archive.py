@@ -96,7 +96,10 @@ def newsroom(start: datetime = NOW, dynamodb_url: str | None = None, site: Mappi
             Name=f"{stack.variable('SECRETS_PATH')}/newsroom", SecretString=SECRET
         )
         stack.client("ssm").put_parameter(
-            Name=f"{stack.variable('SITES_PATH')}/{HOST}", Value=json.dumps(site), Type="String"
+            Name=f"{stack.variable('SITES_PATH')}/{HOST}",
+            Value=json.dumps(site),
+            Type="String",
+            Tier="Intelligent-Tiering",
         )
         for minutes in (8, 5, 2):
             stack.advance(start - timedelta(minutes=minutes), every_schedule=True)

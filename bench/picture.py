@@ -96,5 +96,5 @@ def _band(left: float, decades: tuple[int, int], least: float, most: float) -> l
     width = left + PANEL_WIDTH - start
     return [
         f'<rect x="{start:.1f}" y="{top:.1f}" width="{width:.1f}" height="{bottom - top:.1f}" fill="{THEIRS}" opacity="0.12"/>',
-        f'<text x="{start + 6:.1f}" y="{bottom - 8:.1f}" fill="{THEIRS}">as full as its file is</text>',
+        f'<text x="{left + PANEL_WIDTH - 5:.1f}" y="{bottom - 8:.1f}" text-anchor="end" font-size="11" fill="{THEIRS}">as its file fills</text>',
     ]

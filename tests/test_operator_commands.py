@@ -116,16 +116,19 @@ def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> 
 
 
 def test_a_late_publish_does_not_bring_back_what_was_forgotten(tmp_path: Path) -> None:
-    late = event(3, "1042", "named-person", title="Named person, again")
     with operated(TOLD, tmp_path) as stack:
         later(stack, 10)
         forget(stack, "1042")
-        detail = late["body"]["data"] | {"site": HOST, "version": "2026-11-20T12:02:00Z"}
-        entry = {"Source": "cms", "DetailType": "article.published", "Detail": json.dumps(detail),
-                 "EventBusName": stack.only("AWS::Events::EventBus").ref}  # fmt: skip
-        stack.client("events").put_events(Entries=[entry])
+        before = everything(stack)
+        for said in ({"published_at": "2026-11-20T12:00:00Z"}, {}):
+            detail = {"site": HOST, "id": "1042", "url": url("named-person"), "title": "Named person", **said}
+            late = json.dumps(detail | {"version": "2026-11-20T12:02:00Z"})
+            entry = {"Source": "cms", "DetailType": "article.published", "Detail": late}
+            bus = stack.only("AWS::Events::EventBus").ref
+            stack.client("events").put_events(Entries=[entry | {"EventBusName": bus}])
         stack.rest()
-        assert stack.metrics["EventsLate"] == 1
+        assert stack.metrics["EventsLate"] == 2
+        assert everything(stack) == before
         assert anywhere(stack, "named-person") == []
 
 

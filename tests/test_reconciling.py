@@ -1,5 +1,6 @@
 """Reconciling: what has drifted is seen at two looks, and only then put right."""
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from stoppress import bucket, sites, table
 from stoppress.queues import read_rewrite
-from stoppress.reconciling import KINDS, LOOKS_APART, Report, reconcile
+from stoppress.reconciling import KINDS, LOOKS_APART, Report, in_turn, reconcile
 from stoppress.records import read_series
 from stoppress_cli import rebuilding
 from stoppress_cli.stack import Stack
@@ -29,7 +30,10 @@ def stack(shared: Stack) -> Iterator[Stack]:
     """A stack without drift; whatever a test has left is put right."""
     later(shared, 5)
     table.delete(f"places#{HOST}", "reconciliation")
+    before = [item for item in table.query(f"places#{HOST}") if "files" in item]
     yield shared
+    for item in before:
+        table.put_if(item)
     rebuilding.rebuild(rebuilding.files(None, None))
     later(shared, 1)
 
@@ -206,6 +210,39 @@ def test_a_file_that_cannot_be_looked_at_hides_no_other(stack: Stack, monkeypatc
     assert [(str(error), error.__notes__) for error in report.failed] == [
         ("no answer", [f"while {HOST}/{NEWS} was looked at"])
     ]
+
+
+def test_an_object_whose_partition_has_entries_is_written_and_not_deleted(stack: Stack) -> None:
+    name = "sitemap-2026-11-2.xml"
+    entry = next(iter(table.query(f"file#{HOST}/{SHARD}")))
+    table.put_if(entry | {"pk": f"file#{HOST}/{name}"})
+    stack.sources.stream_mappings[0]._reader.read()
+    put(stack, name, b"by hand")
+    later(stack, 24 * 60)
+    look(stack, anew=True)
+    later(stack, 3)
+    report = look(stack)
+    assert [(one.kind, one.name) for one in report.repaired] == [("orphan", name)]
+    assert [json.loads(body)["file"] for body in on_queue(stack, "RewritesQueue")] == [name]
+    table.delete(f"file#{HOST}/{name}", entry["sk"])
+    put(stack, name, None)
+
+
+def test_a_shard_with_more_pages_than_places_were_handed_out_is_counted_up_and_never_down(stack: Stack) -> None:
+    key = (f"places#{HOST}", "2026-11")
+    for before, after in ((1, 2), (5, 5)):
+        table.delete(f"places#{HOST}", "reconciliation")
+        change(*key, files=[[before, 100]])
+        look(stack)
+        later(stack, 3)
+        look(stack)
+        assert read_series("2026-11", table.get(*key)).files[0].entries == after
+
+
+def test_the_site_whose_last_pass_is_longest_ago_has_its_turn_first(stack: Stack) -> None:
+    look(stack)
+    site, other = sites.load(HOST), sites.load(HOST).model_copy(update={"host": "zzz.example.com"})
+    assert [one.host for one in in_turn([site, other])] == ["zzz.example.com", HOST]
 
 
 def test_every_kind_has_a_metric_of_its_own() -> None:

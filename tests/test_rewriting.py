@@ -12,6 +12,7 @@ from stoppress import bucket, files, queues, rewriting, sites, table
 from stoppress.aws import client
 from stoppress.bucket import Overtaken, StoredFile
 from stoppress.files import GeneralEntry, NewsEntry, render_general, render_index, render_news
+from stoppress.formats import content_type
 from stoppress.instants import exact
 from stoppress.places import Place
 from stoppress.queues import Rewrite, read_rewrite
@@ -202,6 +203,18 @@ def test_a_put_whose_answer_was_lost_is_found_and_marked(behind: Doors) -> None:
     assert marked
     assert marked.changed == NOON
     assert announced(behind) == [(SHARD, 1)]
+
+
+def test_an_object_that_somebody_else_has_put_is_written_anew_with_its_headers(behind: Doors) -> None:
+    put_page()
+    shard()
+    body = behind.file(SHARD).body
+    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}", Body=body)
+    assert not behind.file(SHARD).ours
+    assert shard(NOON + HOUR) == "written"
+    assert behind.file(SHARD).ours
+    assert client("s3").head_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}")["ContentType"] == content_type(SHARD)
+    assert shard(NOON + 2 * HOUR) == "unchanged"
 
 
 # ── crashes ──

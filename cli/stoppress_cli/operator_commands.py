@@ -4,7 +4,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -230,7 +230,9 @@ def _look(host: str | None, *, dry_run: bool, wait: bool) -> list[tuple[str, rec
     if not wait or dry_run or not any(report.suspected for _, report in reports):
         return reports
     time.sleep(reconciling.LOOKS_APART.total_seconds() + 1)
-    return reports + [(site.host, reconciling.reconcile(site, datetime.now(UTC))) for site in chosen]
+    # What the first look suspected is what the second one has repaired, or was on its way.
+    again = [(site.host, reconciling.reconcile(site, datetime.now(UTC))) for site in chosen]
+    return [(host, replace(report, suspected=())) for host, report in reports if report.repaired] + again
 
 
 def restore(target: Target, name: str, *, dry_run: bool, yes: bool) -> int:

@@ -46,7 +46,7 @@ def read_rewrite(message: str) -> Rewrite:
         said = json.loads(message)
         release = parse(said["release"]) if said.get("release") else None
         return Rewrite(str(said["site"]), str(said["file"]), int(said.get("config_version", 0)), release)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(
             f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}'
         ) from None

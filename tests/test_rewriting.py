@@ -233,6 +233,16 @@ def test_a_crash_between_put_and_mark_is_repaired_by_the_next_rewrite(behind: Do
     assert announced(behind) == [(SHARD, 1), (SHARD, 1)]
 
 
+def test_a_mark_at_which_a_transaction_is_busy_is_not_taken_for_written(behind: Doors) -> None:
+    """A shard without a mark would be in no index until it changes again."""
+    put_page("a")
+    with failing("dynamodb", "PutItem", code="TransactionConflictException"), pytest.raises(table.Busy):
+        rewrite(Rewrite(HOST, SHARD), NOON)
+    rewrite(Rewrite(HOST, SHARD), NOON)
+
+    assert behind.item(file_pk(HOST, INDEX), SHARD)
+
+
 def test_a_crash_before_the_announcement_announces_and_marks_later(behind: Doors) -> None:
     put_page()
     with failing("events", "PutEvents"), pytest.raises(ClientError):

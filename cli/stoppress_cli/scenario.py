@@ -221,7 +221,7 @@ def parse(lines: Sequence[str], path: Path) -> list[Line]:
 def _step(text: str, where: str) -> tuple[Any, Any]:
     try:
         raw = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ScenarioError(f"{where}: not JSON ({error}); a step is one JSON object on one line") from error
     if not isinstance(raw, dict):
         raise ScenarioError(f"{where}: a step is a JSON object, not {type(raw).__name__}")

@@ -53,7 +53,7 @@ def read_rewrite(message: str) -> Rewrite:
         release = parse(said["release"]) if said.get("release") else None
         version, thorough = int(said.get("config_version", 0)), said.get("thorough") is True
         return Rewrite(str(said["site"]), str(said["file"]), version, release, thorough)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(
             f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}'
         ) from None

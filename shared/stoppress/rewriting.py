@@ -6,8 +6,8 @@ the one that was read: who read the partition earlier loses, and starts again.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -363,13 +363,24 @@ def _mark_of(site: Site, file: str) -> Mark | None:
 
 def _put_mark(site: Site, mark: Mark) -> None:
     item = mark_item(site.host, mark)
-    with suppress(table.Conflict):  # the mark says this already, or something newer
+    with _unless_newer():  # the mark says this already, or something newer
         table.put_if(
             item,
             # Of two at one instant the later one has other forms, by another configuration.
             "attribute_not_exists(pk) OR changed < :changed OR (changed = :changed AND digest <> :digest)",
             {":digest": item["digest"], ":changed": item["changed"]},
         )
+
+
+@contextmanager
+def _unless_newer() -> Iterator[None]:
+    """A mark that is newer is left as it is. One that is busy says nothing: then the file comes again."""
+    try:
+        yield
+    except table.Busy:
+        raise
+    except table.Conflict:
+        pass
 
 
 # ── emptied files ──
@@ -398,7 +409,7 @@ def _retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None)
         bucket.delete(site.host, file, stored)
     if mark:
         _take_away(site, set(mark.also) - _others_forms(site, file))
-        with suppress(table.Conflict):  # the file has been filled again meanwhile, and its mark is newer
+        with _unless_newer():  # the file has been filled again meanwhile
             table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})
     return "retired"
 

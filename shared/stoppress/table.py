@@ -34,6 +34,10 @@ class Conflict(Exception):
     """Somebody wrote first: read again and decide again."""
 
 
+class Busy(Conflict):
+    """A transaction is at the item: nothing is said of it, and the same write may go through a moment later."""
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
     """Write an item; with `guarded`, only while it is as it was read (`expected_rev`)."""
@@ -197,10 +201,9 @@ def _as_read(rev: int | None) -> tuple[str, dict[str, Any] | None]:
 
 
 def _conflict_or(error: ClientError) -> Exception:
-    code = error.response["Error"]["Code"]
-    return (
-        Conflict(str(error)) if code in ("ConditionalCheckFailedException", "TransactionConflictException") else error
-    )
+    known = {"ConditionalCheckFailedException": Conflict, "TransactionConflictException": Busy}
+    conflict = known.get(error.response["Error"]["Code"])
+    return conflict(str(error)) if conflict else error
 
 
 def _table() -> Any:

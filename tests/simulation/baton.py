@@ -27,8 +27,8 @@ class _Worker:
 class Task:
     """Work that stops wherever it calls `pause`, and goes on with `step`. What it raised is in `error`."""
 
-    def __init__(self, name: str, work: Callable[[], object]) -> None:
-        self.name, self.done = name, False
+    def __init__(self, name: str, work: Callable[[], object], urgency: float = 0.0) -> None:
+        self.name, self.urgency, self.done = name, urgency, False
         self.error: BaseException | None = None
         self._work = work
         self._over = False

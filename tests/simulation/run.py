@@ -166,24 +166,25 @@ class Run:
         world = self.world
         world.stormy = False
         for _ in range(3):
-            self._until_nothing_waits()
-            world.advance(world.now + LONGEST_WAIT)
+            # A changed configuration is applied again after a minute and a half.
+            self._until_nothing_waits(ticks=3)
+            self._go_to(world.now + LONGEST_WAIT)
             self._until_nothing_waits()
             given_up = self._operate()
             if not given_up:
                 return
         raise Broken(f"what was given up on is given up on again and again: {given_up}")
 
-    def _until_nothing_waits(self) -> None:
+    def _until_nothing_waits(self, ticks: int = 0) -> None:
         world = self.world
         for tick in range(200):
             while step := self._due():
                 step()
             world.rest()
             instants = [at for at in (world.next_instant(), self._next_at()) if at]
-            if not instants and tick >= 4:
+            if not instants and tick >= ticks:
                 return
-            world.advance(max(world.now + MINUTE, min([*instants, world.now + MINUTE] if tick < 4 else instants)))
+            world.advance(max(world.now + MINUTE, min([*instants, world.now + MINUTE] if tick < ticks else instants)))
         raise Broken("something is tried again for ever, though nothing fails any more")
 
     def _operate(self) -> list[str]:

@@ -18,6 +18,8 @@ HOSTS = ("www.example.com", "news.example.org")
 APART = timedelta(minutes=3)
 # And than the skew, so that nobody hears of an event before it was said: what lies ahead is cut to the hearer's clock.
 ON_ITS_WAY = timedelta(seconds=6)
+# After so long a new site's files have been written for the second time, and nothing is mended any more by the way.
+SETTLED = timedelta(minutes=5)
 TITLES = ("Flood closes the harbour", "Vote & count", "Über 30 °C", "“Quiet” day — 東京", "A")
 
 
@@ -48,23 +50,24 @@ class Story:
 def tell(chance: random.Random) -> Story:
     """The story of a seed."""
     story = Story(HOSTS[: chance.choice((1, 1, 1, 2))])
-    length = timedelta(minutes=chance.choice((20, 120, 600, 2_400)))
+    begin = START + chance.choice((timedelta(), SETTLED, SETTLED))
+    length = timedelta(minutes=chance.choice((1, 1, 20, 120, 600, 2_400)))
     for host in story.hosts:
-        _configure(chance, story, host, length)
+        _configure(chance, story, host, begin, length)
     urls: dict[str, list[str]] = {host: [] for host in story.hosts}
     for number in range(chance.randint(2, 9)):
         host = chance.choice(story.hosts)
-        _keep(story, _article(chance, host, number, urls[host], length))
+        _keep(story, _article(chance, host, number, urls[host], begin, length))
     for host in story.hosts:
         if chance.random() < 0.4:
-            _feed(chance, story, host, length)
+            _feed(chance, story, host, begin, length)
     for configured in (one for one in story.deliveries if one.kind == "site"):
         configured.body["feeds"] = [feed_of(host) for host in story.feeds if host == configured.body["host"]]
     for said in [one for one in story.said if one.told_by != "feed"]:
         _deliver(chance, story, said, length)
-    _nonsense(chance, story, length)
+    _nonsense(chance, story, begin, length)
     feeds = [at for states in story.feeds.values() for at, _ in states]
-    story.ends = max([START + length, *feeds, *(one.at for one in story.deliveries)])
+    story.ends = max([begin + length, *feeds, *(one.at for one in story.deliveries)])
     story.deliveries.append(Delivery(story.ends, "nothing more"))
     return story
 
@@ -72,9 +75,11 @@ def tell(chance: random.Random) -> Story:
 # ── articles ──
 
 
-def _article(chance: random.Random, host: str, number: int, urls: list[str], length: timedelta) -> list[Said]:
+def _article(
+    chance: random.Random, host: str, number: int, urls: list[str], begin: datetime, length: timedelta
+) -> list[Said]:
     """All that is said of one article, oldest first."""
-    at = START + chance.random() * length
+    at = begin + chance.random() * length
     taken = chance.choice(urls) if urls and chance.random() < 0.25 else None
     url = taken or f"https://{host}/{chance.choice(('news/', 'sponsored/', 'stra%C3%9Fe/'))}a{number}"
     scheduled = chance.random() < 0.15
@@ -157,11 +162,11 @@ def feed_of(host: str) -> str:
     return f"https://{host}/rss.xml"
 
 
-def _feed(chance: random.Random, story: Story, host: str, length: timedelta) -> None:
+def _feed(chance: random.Random, story: Story, host: str, begin: datetime, length: timedelta) -> None:
     """A feed that grows, and whose entries are edited; one of them may be a page that the CMS speaks for."""
     entries: list[Said] = []
     states: list[tuple[datetime, list[Said]]] = [(START, [])]
-    at = START
+    at = begin
     single = [one for one in story.said if one.site == host and not one.removal and _alone(story, one)]
     for number in range(chance.randint(1, 5)):
         at = (at + chance.random() * length / 4).replace(microsecond=0)
@@ -208,7 +213,7 @@ def _deliver(chance: random.Random, story: Story, said: Said, length: timedelta)
         )
 
 
-def _configure(chance: random.Random, story: Story, host: str, length: timedelta) -> None:
+def _configure(chance: random.Random, story: Story, host: str, begin: datetime, length: timedelta) -> None:
     document: dict[str, Any] = {
         "host": host,
         "publication": "Example News",
@@ -217,13 +222,13 @@ def _configure(chance: random.Random, story: Story, host: str, length: timedelta
         "outputs": {"gzip": chance.random() < 0.3, "text": chance.random() < 0.2, "atom": chance.random() < 0.2},
     }
     story.deliveries.append(Delivery(START, "site", body=document))
-    for number in range(chance.choice((0, 0, 1, 2))):
+    for number in range(chance.choice((0, 0, 0, 1, 2))):
         document = {**document, "publication": f"Example News {number}"}
         if chance.random() < 0.5:
             document["rules"] = [{"path": "/sponsored/*"}]
         if chance.random() < 0.3:
             document["outputs"] = {"gzip": chance.random() < 0.5, "atom": chance.random() < 0.5}
-        story.deliveries.append(Delivery(START + chance.random() * length, "site", body=document))
+        story.deliveries.append(Delivery(begin + chance.random() * length, "site", body=document))
     configurations = sorted(
         (one for one in story.deliveries if one.kind == "site" and one.body["host"] == host), key=lambda one: one.at
     )
@@ -231,7 +236,7 @@ def _configure(chance: random.Random, story: Story, host: str, length: timedelta
     story.kept_out[host] = ("sponsored/",) if "rules" in configurations[-1].body else ()
 
 
-def _nonsense(chance: random.Random, story: Story, length: timedelta) -> None:
+def _nonsense(chance: random.Random, story: Story, begin: datetime, length: timedelta) -> None:
     """Files that an operator names, and messages that nobody can apply."""
     kinds: list[Callable[[], Delivery]] = [
         lambda: _named(chance, story, "sitemap-news.xml"),
@@ -240,11 +245,11 @@ def _nonsense(chance: random.Random, story: Story, length: timedelta) -> None:
     ]
     for _ in range(chance.choice((0, 1, 3))):
         delivery = chance.choice(kinds)()
-        story.deliveries.append(replace(delivery, at=START + chance.random() * length))
+        story.deliveries.append(replace(delivery, at=begin + chance.random() * length))
     for _ in range(chance.choice((0, 0, 0, 1, 2))):
         body = chance.choice(("not json", "{}", '{"site": "www.example.com", "id": ""}', '{"site": "no.example"}'))
         story.poison.append(body)
-        story.deliveries.append(Delivery(START + chance.random() * length, "poison", body=body))
+        story.deliveries.append(Delivery(begin + chance.random() * length, "poison", body=body))
 
 
 def _named(chance: random.Random, story: Story, file: str) -> Delivery:

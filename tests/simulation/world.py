@@ -27,11 +27,14 @@ from stoppress_cli.functions import Context, Function, Result, environment
 from stoppress_cli.gateway import Answer, Request
 from stoppress_cli.template import Json
 from tests.simulation.baton import Task
-from tests.simulation.weather import Killed, Weather, suffer
+from tests.simulation.weather import WRITES, Killed, Weather, suffer
 from tests.simulation.wiring import Apps, Wiring, copied
 
 STEPS_MAX = 40_000  # calls of AWS after which a run that does not come to rest is an error
 MINUTE = timedelta(minutes=1)
+# Of two that are at one thing the slower one does most harm: it may have to wait until all others are done.
+_STARVED_AT_WRITES = 0.25
+_CHANGES_OF_MIND = 0.05
 _STICKY_IN_QUIET = 0.95  # the chance that who has the baton keeps it
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 # One loader for all runs: making a module of a function takes longer than many a run's calls.
@@ -153,11 +156,12 @@ class World:
         self._pollers: dict[str, int] = {}
         self._arrived: list[tuple[str, Json]] = []
         self._clock: Any = None
+        self._starving = self.chance.random() < 0.5
         self._sticky = self.chance.choice((0.2, 0.6, 0.9))
         self._hurry = self.chance.choice((0.002, 0.02, 0.06))
         self.doors = {name: Door(self, name) for name in ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")}
         self.backend = backend(self)
-        self.readers = [ShardReader(self) for _ in range(self.chance.choice((1, 1, 2, 3)))]
+        self.readers = [ShardReader(self) for _ in range(self.chance.choice((1, 2, 3, 3)))]
         self.sources, self.streams = wiring.sources(list(self.readers))
         self.sources.invoke = self.invoke  # type: ignore[method-assign]
         self._concurrency = {one.name: wiring.concurrency(one.name) for one in self.sources.queue_mappings}
@@ -195,7 +199,7 @@ class World:
 
     def start(self, name: str, work: Callable[[], object]) -> None:
         """Begin something that hands the baton on at each call of AWS."""
-        self._tasks.append(Task(name, work))
+        self._tasks.append(Task(name, work, self.chance.random()))
 
     def storm(self, until: Callable[[], datetime | None], due: Callable[[], Callable[[], None] | None]) -> None:
         """Run until nothing is left to do: `due` gives what of the story is due, `until` the instant of what comes next."""
@@ -266,13 +270,22 @@ class World:
         self.advance(instant)
 
     def _step(self) -> None:
-        task = self._running = self.chance.choice(self._tasks)
+        task = self._running = self._next_task()
         try:
             task.step()
         finally:
             if task.done:
                 self._tasks.remove(task)
             self._set_clock(timedelta())
+
+    def _next_task(self) -> Task:
+        """Any task; or, in seeds that starve some, the one that is to go before the others, which changes at times."""
+        if not self._starving or not self.stormy:
+            return self.chance.choice(self._tasks)
+        first = max(self._tasks, key=lambda task: task.urgency)
+        if self.chance.random() < _CHANGES_OF_MIND:
+            first.urgency = -self.chance.random()
+        return first
 
     def _count_step(self) -> None:
         self.steps += 1
@@ -381,7 +394,10 @@ class World:
         task = self._running
         assert task, f"{what} outside of any task"
         self._count_step()
-        if self.chance.random() >= (self._sticky if self.stormy else _STICKY_IN_QUIET):
+        starved = self._starving and self.stormy and what in WRITES and self.chance.random() < _STARVED_AT_WRITES
+        if starved:
+            task.urgency = -self.chance.random()
+        if starved or self.chance.random() >= (self._sticky if self.stormy else _STICKY_IN_QUIET):
             task.pause()
         one = self._invocations.get(task)
         if one is None:

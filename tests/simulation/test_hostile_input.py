@@ -1,0 +1,211 @@
+"""Whatever comes in is read or refused with a reason: no bytes, no text and no JSON bring out an error that nobody planned.
+
+Webhooks and their signatures are tried so in test_receiving and test_signatures, single settings in test_site.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from stoppress import feeds
+from stoppress.article import from_message, to_message
+from stoppress.feeds import FeedError
+from stoppress.queues import read_rewrite
+from stoppress.records import file_of
+from stoppress.signatures import BadSecret, BadSignature, verify_standard
+from stoppress.site import BadConfiguration, Site, read_site
+from stoppress_cli import scenario
+from stoppress_cli.scenario import ScenarioError
+from tests import doors
+from tests.doors import Doors, failed_ones, queue_batch
+from tests.ledger import HOST, MORNING, SITE, publish
+
+HERE = Path(__file__).parents[1]
+FEEDS = [path.read_bytes() for path in sorted((HERE / "feeds").glob("*.xml"))]
+SCENARIOS = [path.read_text(encoding="utf-8").split("\n") for path in sorted((HERE / "scenarios").glob("*.jsonl"))]
+SOME = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+
+NASTY = [
+    "\ud800",
+    "a\udfff",
+    "\x00",
+    "9" * 400,
+    "-1",
+    "1e999",
+    "NaN",
+    "☃",
+    "[" * 2_000,
+    "٣",
+    "2026-11-20T08:00:00Z",
+    "%%",
+    ".",
+]
+ANY_TEXT = st.text(max_size=30) | st.sampled_from(NASTY)
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
+    lambda part: st.lists(part, max_size=4) | st.dictionaries(st.text(max_size=8), part, max_size=4),
+    max_leaves=8,
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: list[bytes]) -> bytes:
+    """One of some bytes with a few pieces of it cut out, doubled or replaced."""
+    body = draw(st.sampled_from(whole))
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(body)))
+        end = draw(st.integers(start, min(len(body), start + 200)))
+        piece = draw(st.sampled_from([b"", body[start:end] * 2, b"\x00", b"\xff\xfe", b"<", b"]]>", b"&#0;", b"&a;"]))
+        body = body[:start] + piece + body[end:]
+    return body
+
+
+# ── feeds ──
+
+
+@SOME
+@given(
+    damaged(FEEDS) | st.binary(max_size=300),
+    st.sampled_from(["application/rss+xml", "text/xml; charset=utf-16", "text/html", "x; charset=☃", ""]) | ANY_TEXT,
+)
+def test_a_feed_is_read_or_is_a_feed_error_and_what_is_read_can_be_sent(body: bytes, kind: str) -> None:
+    try:
+        entries = feeds.parse_feed(body, {"content-type": kind}, f"https://{HOST}/rss.xml", SITE)
+    except FeedError as refused:
+        assert str(refused)  # noqa: PT017 - any other error ends the test
+        return
+    events, skipped = feeds.to_events(entries, SITE, MORNING)
+
+    assert all(skipped)
+    assert [from_message(to_message(event)) for event in events] == events
+
+
+@given(st.integers(200, 599), ANY_TEXT)
+def test_whatever_a_server_asks_for_its_feed_is_asked_again_within_a_day(status: int, retry_after: str) -> None:
+    after = feeds.after_failure(feeds.FeedState(), MORNING, 1, str(status), retry_after=retry_after)
+
+    assert after.next_poll_at
+    assert after.next_poll_at <= MORNING + timedelta(days=1)
+
+
+# ── signatures ──
+
+
+@given(
+    st.dictionaries(st.sampled_from(["webhook-id", "webhook-timestamp", "webhook-signature"]), ANY_TEXT),
+    st.lists(ANY_TEXT),
+)
+def test_no_header_and_no_secret_brings_more_than_a_bad_signature_or_a_bad_secret(
+    headers: dict[str, str], secrets: list[str]
+) -> None:
+    now = str(int(MORNING.timestamp()))
+    for said in (headers, {"webhook-id": "a", "webhook-signature": "v1,a"} | headers | {"webhook-timestamp": now}):
+        with pytest.raises((BadSignature, BadSecret)):
+            verify_standard(said, b"{}", ["c3RvcHByZXNz", *secrets], MORNING)
+
+
+# ── scenarios and configuration ──
+
+
+@st.composite
+def scenario_lines(draw: st.DrawFn) -> list[str]:
+    """Lines of a scenario, one of them damaged, replaced, or with another value in it."""
+    lines = list(draw(st.sampled_from(SCENARIOS)))
+    number = draw(st.integers(0, len(lines) - 1))
+    match draw(st.sampled_from(["damaged", "any", "value"])):
+        case "damaged":
+            lines[number] = draw(damaged([lines[number].encode()])).decode("utf-8", "surrogateescape")
+        case "any":
+            lines[number] = draw(ANY_TEXT | ANY_JSON.map(json.dumps))
+        case _:
+            step: dict[str, Any] = json.loads(lines[number] or "{}")
+            key = draw(st.sampled_from([*step, "at", "tick", "fault", "expect", "nonsense"]))
+            lines[number] = json.dumps(step | {key: draw(ANY_JSON)})
+    return lines
+
+
+@SOME
+@given(scenario_lines())
+def test_a_scenario_is_read_or_is_a_scenario_error_that_names_its_line(lines: list[str]) -> None:
+    path = HERE / "scenarios" / "any.jsonl"
+    try:
+        steps = scenario.parse(lines, path)
+    except ScenarioError as refused:
+        assert str(refused).startswith(f"{path}:")  # noqa: PT017 - any other error ends the test
+    else:
+        assert len(steps) <= len(lines)
+
+
+@given(
+    ANY_TEXT
+    | ANY_JSON.map(json.dumps)
+    | damaged([Site.model_dump_json(SITE).encode()]).map(lambda text: text.decode("utf-8", "replace"))
+)
+def test_a_parameter_is_a_site_or_a_bad_configuration(text: str) -> None:
+    try:
+        site = read_site(text, 1)
+    except BadConfiguration as refused:
+        assert str(refused)  # noqa: PT017 - any other error ends the test
+    else:
+        assert site.host
+
+
+# ── what comes by queues and by the stream ──
+
+
+@given(ANY_TEXT | ANY_JSON.map(json.dumps))
+def test_a_message_that_names_no_file_is_a_value_error(text: str) -> None:
+    for read in (read_rewrite, file_of):
+        try:
+            read(text)
+        except ValueError as refused:
+            assert str(refused)  # noqa: PT017 - any other error ends the test
+
+
+@pytest.fixture
+def behind() -> Iterator[Doors]:
+    with doors.opened(MORNING) as opened:
+        opened.site()
+        yield opened
+
+
+MESSAGE = to_message(publish()).encode()
+BUS_EVENT = json.dumps(
+    {
+        "detail-type": "article.published",
+        "source": "bus",
+        "time": "2026-11-20T08:00:00Z",
+        "detail": {
+            "site": HOST,
+            "id": "1",
+            "url": f"https://{HOST}/a",
+            "title": "A",
+            "published_at": "2026-11-20T08:00:00Z",
+        },
+    }
+).encode()
+
+
+@settings(SOME, max_examples=40)
+@given(
+    st.lists(
+        damaged([MESSAGE, BUS_EVENT]).map(lambda text: text.decode("utf-8", "replace"))
+        | ANY_JSON.map(json.dumps)
+        | st.builds(
+            lambda key, value: json.dumps(json.loads(MESSAGE) | {key: value}),
+            st.sampled_from(["site", "id", "url", "version", "action", "published_at", "images", "release"]),
+            ANY_JSON,
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_a_message_of_the_articles_queue_is_applied_or_in_quarantine_and_never_comes_again(
+    behind: Doors, bodies: list[str]
+) -> None:
+    assert failed_ones(behind.call("record_article", queue_batch(bodies, sent_at=MORNING))) == []

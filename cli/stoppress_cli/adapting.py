@@ -21,6 +21,7 @@ from stoppress.adapters.mapping import BadMapping, MappingFile, load, read_file
 from stoppress.adapters.reading import Verdict, read_delivery, told
 from stoppress.instants import parse
 from stoppress.site import BadConfiguration, Site, read_site
+from stoppress.urls import host_of
 
 UNUSABLE = 2
 # The mapping file has the rest of an expression.
@@ -160,6 +161,11 @@ def _query(request: Mapping[str, Any]) -> dict[str, str]:
     return of_path | {str(key): _text(value) for key, value in (query or {}).items()}
 
 
+def _other_host(url: str | None, site: Site) -> str:
+    host = host_of(url) if url else site.host
+    return host if host != site.host else ""
+
+
 def _tell(verdicts: list[Verdict], site: Site | None, now: datetime) -> None:
     console = Console(width=WIDTH_PIPED if not sys.stdout.isatty() else None, highlight=False)
     for number, verdict in enumerate(verdicts, 1):
@@ -176,5 +182,7 @@ def _tell(verdicts: list[Verdict], site: Site | None, now: datetime) -> None:
             source = shorten(" ".join(expression.split()), EXPRESSION_CHARACTERS_MAX, placeholder=" …")
             table.add_row(name, escape(value), escape(f"from {source}"))
         console.print(table)
+        if site and verdict.disposition != "ignore" and (host := _other_host(shown.get("url"), site)):
+            console.print(f"   its host is {host}, not {site.host}: it goes there, or into quarantine", markup=False)
         for dropped in shown["dropped"]:
             console.print(f"   left out: {dropped}", markup=False)

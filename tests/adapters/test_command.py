@@ -98,6 +98,13 @@ def test_a_sites_configuration_gives_host_and_zone_and_spells_the_url(tmp_path: 
     assert (shown["url"], shown["published_at"]) == ("https://www.example.com/a", "2026-11-20T08:00:00.000000Z")
 
 
+def test_an_article_of_another_host_than_the_sites_is_pointed_out(tmp_path: Path) -> None:
+    (tmp_path / "site.json").write_text(json.dumps({"host": "blog.example.com", "publication": "A"}))
+    (tmp_path / "a.json").write_text(json.dumps(CREATED))
+    _, out, _ = run("try", "ghost", str(tmp_path / "a.json"), "--site", str(tmp_path / "site.json"))
+    assert "its host is www.example.com, not blog.example.com: it goes there, or into quarantine" in out
+
+
 def test_a_mapping_file_of_ones_own_is_tried_before_it_is_put_anywhere(tmp_path: Path) -> None:
     (tmp_path / "gazette.toml").write_text(GAZETTE)
     body = {"stories": [{"event": "story.gone", "story": {"number": 7}}]}

@@ -284,6 +284,23 @@ def test_of_several_articles_in_one_bus_event_each_is_recorded_and_the_worst_is_
     assert again.outcome == "failed"
 
 
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        (["listed", "failed"], "failed"),
+        (["listed", "quarantined"], "quarantined"),
+        (["failed", "quarantined"], "failed"),
+        (["quarantined", "listed"], "quarantined"),
+        (["duplicate", "listed"], "duplicate"),
+    ],
+)
+def test_of_the_parts_of_a_message_the_worst_is_told(parts: list[str], told: str) -> None:
+    """Or a message would be deleted whose second article has failed."""
+    names = ["m0", f"m0{recording.PART}1"]
+    outcomes = {name: Outcome(outcome) for name, outcome in zip(names, parts, strict=True)}
+    assert {name: outcome.outcome for name, outcome in recording._whole(outcomes).items()} == {"m0": told}
+
+
 def test_an_event_that_only_looks_incomplete_is_no_article_either(behind: Doors) -> None:
     [outcome] = outcome_of(json.dumps({"site": HOST, "incomplete": ["url"]}))
     assert (outcome.outcome, outcome.reason) == ("quarantined", "incomplete: no reason was given")

@@ -17,7 +17,7 @@ from stoppress.article import from_message, to_message
 from stoppress.feeds import FeedError
 from stoppress.queues import read_rewrite
 from stoppress.records import file_of
-from stoppress.signatures import BadSecret, BadSignature, verify_standard
+from stoppress.signatures import BadSecret, BadSignature, Request, verify
 from stoppress.site import BadConfiguration, Site, read_site
 from stoppress_cli import scenario
 from stoppress_cli.scenario import ScenarioError
@@ -106,7 +106,7 @@ def test_no_header_and_no_secret_brings_more_than_a_bad_signature_or_a_bad_secre
     now = str(int(MORNING.timestamp()))
     for said in (headers, {"webhook-id": "a", "webhook-signature": "v1,a"} | headers | {"webhook-timestamp": now}):
         with pytest.raises((BadSignature, BadSecret)):
-            verify_standard(said, b"{}", ["c3RvcHByZXNz", *secrets], MORNING)
+            verify("standard", Request(said, b"{}"), ["c3RvcHByZXNz", *secrets], MORNING)
 
 
 # ── scenarios and configuration ──

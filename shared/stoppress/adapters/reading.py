@@ -81,7 +81,8 @@ class Verdict:
         said: dict[str, Any] = {"disposition": self.disposition, "action": self.action}
         said |= {"missing": list(self.missing), "reason": self.reason or None, "dropped": list(self.dropped)}
         if self.disposition in ("apply", "hold"):
-            said |= {"url": None} | _fields(self, site or NOWHERE, now, said)
+            said |= {"url": None} | ({} if self.action in REMOVALS else {"noindex": False})
+            said |= _fields(self, site or NOWHERE, now, said)
         else:
             said |= {name: _plain(name, value) for name, value in self.data.items()}
         extra = {"hold_until": self.hold_until and exact(self.hold_until), "site": self.site}
@@ -96,10 +97,7 @@ class Verdict:
 
 
 def _fields(verdict: Verdict, site: Site, now: datetime, said: dict[str, Any]) -> dict[str, Any]:
-    event = read_article(
-        f"{'page' if verdict.page else 'article'}.{'deleted' if verdict.action in REMOVALS else 'published'}",
-        dict(verdict.data), site, "source", verdict.timestamp, now,
-    )[0]  # fmt: skip
+    event = replace(verdict, hold_until=None).event(site, "source", now)
     plain = json.loads(to_message(event, in_ascii=False))
     said["dropped"] += plain.pop("dropped", [])
     return {name: value for name, value in plain.items() if name not in ("site", "source", "action")}

@@ -48,7 +48,7 @@ class Taker:
         if verdict.disposition == "incomplete":
             return self._incomplete(verdict, verdict.missing, verdict.reason)
         try:
-            event = self._event(verdict)
+            event = verdict.event(self._site_of(verdict), self._name, self._now)
         except _Foreign as error:
             return self._incomplete(verdict, ("url",), f"url: {error}")
         except BadArticle as error:
@@ -60,13 +60,6 @@ class Taker:
         if verdict.hold_until:
             answer["held_until"] = exact(verdict.hold_until)
         return Taken(event, answer | ({"dropped": list(dropped)} if dropped else {}))
-
-    def _event(self, verdict: Verdict) -> ArticleEvent:
-        site = self._site_of(verdict)
-        event = verdict.event(site, self._name, self._now)
-        if event.url and host_of(event.url) != site.host:
-            raise _Foreign(f"its host is {host_of(event.url)}, not {site.host}")
-        return event
 
     def _incomplete(self, verdict: Verdict, missing: tuple[str, ...], reason: str) -> Taken:
         said = {name: str(verdict.data[name]) for name in ("id", "url") if name in verdict.data}

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 import time_machine
-from aws_lambda_powertools.utilities.parameters import clear_caches
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from stoppress import bucket, sites, table
+from stoppress import bucket, secrets, sites, table
 from stoppress.article import ArticleEvent, to_message
 from stoppress.aws import client
 from stoppress.bucket import StoredFile
@@ -67,15 +66,15 @@ class Doors:
 
     def secret(self, name: str, value: str) -> None:
         """Put a secret, or the next value of one."""
-        secrets = client("secretsmanager")
+        manager = client("secretsmanager")
         try:
-            secrets.create_secret(Name=f"stoppress/test/{name}", SecretString=value)
-        except secrets.exceptions.ResourceExistsException:
-            secrets.put_secret_value(SecretId=f"stoppress/test/{name}", SecretString=value)
+            manager.create_secret(Name=f"stoppress/test/{name}", SecretString=value)
+        except manager.exceptions.ResourceExistsException:
+            manager.put_secret_value(SecretId=f"stoppress/test/{name}", SecretString=value)
 
     def forget_secrets(self) -> None:
         """Forget the secrets that are kept for a minute."""
-        clear_caches()  # type: ignore[no-untyped-call]
+        secrets.forget()
 
     def taken(self, queue: str) -> list[str]:
         """The bodies of all messages on a queue, delayed ones too, which are gone from it then."""

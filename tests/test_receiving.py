@@ -300,6 +300,12 @@ def test_a_secret_that_cannot_be_used_is_our_own_fault(behind: Doors, value: str
     assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
 
 
+def test_a_secret_that_was_stored_as_bytes_is_our_own_fault(behind: Doors) -> None:
+    client("secretsmanager").create_secret(Name="stoppress/test/bytes", SecretBinary=SECRET.encode())
+    behind.site(sources={"cms": {"secret": "bytes"}})
+    assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
+
+
 def test_a_site_whose_configuration_is_broken_is_our_own_fault(behind: Doors) -> None:
     name = f"/stoppress/test/sites/{HOST}"
     client("ssm").put_parameter(Name=name, Value="{}", Type="String", Overwrite=True)

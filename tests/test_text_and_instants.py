@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
+from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import given, strategies as st
@@ -10,7 +11,7 @@ from lxml import etree
 
 from stoppress.instants import epoch_seconds, exact, iso, parse, utc, whole
 from stoppress.languages import language_code
-from stoppress.text import TITLE_CHARACTERS_MAX, clean, publication_name
+from stoppress.text import TITLE_CHARACTERS_MAX, clean, escaped, publication_name
 
 EIGHT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 
@@ -84,6 +85,14 @@ def test_whatever_is_said_the_title_is_legal_xml_in_one_line(said: str) -> None:
 )
 def test_a_publication_has_nothing_in_parentheses(said: str, name: str) -> None:
     assert publication_name(said) == name
+
+
+# ── in XML ──
+
+
+@given(st.text("&<>\"';#amplgtquos🌊 ") | st.text())
+def test_a_text_is_escaped_as_the_standard_library_escapes_it(text: str) -> None:
+    assert escaped(text) == escape(text, {'"': "&quot;", "'": "&apos;"})
 
 
 # ── languages ──

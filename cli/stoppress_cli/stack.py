@@ -25,8 +25,6 @@ from stoppress_cli.stream import EndpointReader, MotoReader, Reader
 from stoppress_cli.template import REGION, STACK_NAME, TemplateError, load
 from stoppress_cli.wire import LOCK, Wire, absent
 
-PARAMETER_CACHE_S = 60  # how long Powertools' parameters (secrets) may be kept by the functions
-
 # None: not set. Whatever this machine's owner has configured, no account is met and no endpoint but moto.
 _ENVIRONMENT: dict[str, str | None] = {
     "AWS_PROFILE": None,
@@ -80,7 +78,6 @@ class Stack:
         self._open = contextlib.ExitStack()
         self._clients: dict[str, Any] = {}
         self._sites: dict[str, dict[str, Any]] = {}  # the configurations that each function keeps
-        self._cached_since: datetime | None = None
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opening:
@@ -117,10 +114,6 @@ class Stack:
 
     def come_due(self, *, every_schedule: bool = False) -> None:
         """Fires what is due at this instant and comes to rest."""
-        now = self.clock.now()
-        if self._cached_since is None or abs((now - self._cached_since).total_seconds()) >= PARAMETER_CACHE_S:
-            self.forget_parameters()
-            self._cached_since = now
         self.sources.fire_due(every_schedule=every_schedule)
         self.sources.rest()
 
@@ -133,16 +126,13 @@ class Stack:
         self.sources.rest()
 
     def forget_parameters(self) -> None:
-        """Empties the cache of secrets that Powertools keeps in the functions."""
-        # Not Powertools' own clear_caches: that throws the clients away too, each of which takes 0.1 s to make.
-        if (module := sys.modules.get("aws_lambda_powertools.utilities.parameters.base")) is not None:
-            for provider in module.DEFAULT_PROVIDERS.values():
-                provider.store.clear()
+        """Empties the cache of secrets that the functions' layer keeps."""
+        if (module := sys.modules.get("stoppress.secrets")) is not None:
+            module.forget()
 
     def forget_clients(self) -> None:
         """Empties what the functions' layer keeps between calls, as new execution environments would."""
-        if (module := sys.modules.get("aws_lambda_powertools.utilities.parameters")) is not None:
-            module.clear_caches()
+        self.forget_parameters()
         if (module := sys.modules.get("stoppress.aws")) is not None:
             module.client.cache_clear()
         self._sites.clear()

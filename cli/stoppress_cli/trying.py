@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from stoppress import feed_fetching, feeds, web
-from stoppress.article import ArticleEvent
-from stoppress.deciding import CLOCK_SKEW_MAX, excluded_because
+from stoppress.article import CLOCK_SKEW_MAX, ArticleEvent
+from stoppress.deciding import excluded_because
 from stoppress.feed_documents import FeedError
 from stoppress.files import NEWS_WINDOW
 from stoppress.instants import iso

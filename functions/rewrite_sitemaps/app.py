@@ -10,8 +10,6 @@ from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
-from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.queues import Rewrite, read_rewrite, retry_rewrite_later
@@ -20,13 +18,11 @@ from stoppress.rewriting import Result, hand_over, rewrite_all
 
 logger = Logger()
 metrics = Metrics()
-changes = BatchProcessor(event_type=EventType.DynamoDBStreams, raise_on_entire_batch_failure=False)
-names = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 
 
 @logger.inject_lambda_context
 @metrics.log_metrics
-def lambda_handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """A batch of the stream or of the rewrites queue; the answer names the records that must come again."""
     records: list[dict[str, Any]] = event["Records"]
     from_queue = records[0]["eventSource"] == "aws:sqs"
@@ -37,15 +33,15 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> PartialItem
         metrics.add_metric(f"Files{outcome.capitalize()}", MetricUnit.Count, count)
     metrics.add_metric("FilesUnreadable", MetricUnit.Count, len(unreadable))
 
-    def check(record: Any) -> None:
-        identity = _identity(record.raw_event)
-        error = unreadable.get(identity) or failed.get((works[identity].site, works[identity].file))
-        if error and from_queue:
-            retry_rewrite_later(record.receipt_handle, int(record.attributes.approximate_receive_count))
-        if error:
-            raise error
-
-    return process_partial_response(event, check, names if from_queue else changes, context)
+    again = [
+        record
+        for record in records
+        if (identity := _identity(record)) in unreadable or (works[identity].site, works[identity].file) in failed
+    ]
+    if from_queue:
+        for record in again:
+            _delay(record)
+    return {"batchItemFailures": [{"itemIdentifier": _identity(record)} for record in again]}
 
 
 def _works(records: list[dict[str, Any]], from_queue: bool) -> tuple[dict[str, Rewrite], dict[str, Exception]]:
@@ -70,6 +66,14 @@ def _changed(record: dict[str, Any]) -> Rewrite:
 
 def _identity(record: dict[str, Any]) -> str:
     return str(record["messageId"] if "messageId" in record else record["dynamodb"]["SequenceNumber"])
+
+
+def _delay(record: dict[str, Any]) -> None:
+    try:
+        retry_rewrite_later(record["receiptHandle"], int(record["attributes"]["ApproximateReceiveCount"]))
+    except Exception:
+        # It comes again all the same, when its visibility ends; the others must not come with it.
+        logger.exception("not delayed", message_id=record["messageId"])
 
 
 def _tell(result: Result, from_queue: bool) -> Exception | None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Literal
 
@@ -18,6 +18,11 @@ from stoppress.site import FEED_SOURCE, SITEMAP_SOURCE, ChangeFreq, explain
 # Who is believed when two sources speak of one page: a CMS knows better than the feed that it fills, and any feed better than
 # a sitemap, most of which have no titles and no dates of publication.
 SITEMAP_RANK, FEED_RANK, CMS_RANK = 0, 1, 2
+
+# A newsroom's clock may be ahead of ours by this much; what lies further in the future is held back.
+CLOCK_SKEW_MAX = timedelta(minutes=5)
+# Hints beyond this many are not looked at: each costs a read and, where it helps, writes.
+PREVIOUS_URLS_MAX = 10
 
 # Keys of the table hold the id, and DynamoDB takes at most 2,048 bytes in one.
 ID_BYTES_MAX = 512

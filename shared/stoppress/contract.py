@@ -15,8 +15,7 @@ from urllib.parse import urljoin
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from stoppress.alternates import read_alternates
-from stoppress.article import ID_BYTES_MAX, ArticleEvent
-from stoppress.deciding import CLOCK_SKEW_MAX, PREVIOUS_URLS_MAX
+from stoppress.article import CLOCK_SKEW_MAX, ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent
 from stoppress.instants import parse
 from stoppress.languages import language_code
 from stoppress.media import items_of, read_images, read_videos
@@ -175,7 +174,7 @@ _Instant: TypeAlias = Annotated[datetime | None, BeforeValidator(_instant)]
 
 
 class _Said(BaseModel):
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)  # of three models an event needs one
 
 
 class _Removal(_Said):

@@ -5,11 +5,19 @@ URL is taken out only while its claim is the article's: so events may come late,
 """
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal
 from urllib.parse import urlsplit
 
-from stoppress.article import CMS_RANK, ArticleEvent, digest_of, order_of, rank_of
+from stoppress.article import (
+    CLOCK_SKEW_MAX,
+    CMS_RANK,
+    PREVIOUS_URLS_MAX,
+    ArticleEvent,
+    digest_of,
+    order_of,
+    rank_of,
+)
 from stoppress.files import (
     NEWS_WINDOW,
     PAGES_SERIES,
@@ -27,11 +35,6 @@ from stoppress.rules import against
 from stoppress.site import Site
 from stoppress.state import FORGOTTEN, Article, Claim, Decision, EntryKey, Known
 from stoppress.urls import host_of
-
-# A newsroom's clock may be ahead of ours by this much; what lies further in the future is held back.
-CLOCK_SKEW_MAX = timedelta(minutes=5)
-# Hints beyond this many are not looked at: each costs a read and, where it helps, writes.
-PREVIOUS_URLS_MAX = 10
 
 EXPIRED = "published more than 48 hours ago"
 SAID_BEFORE = Decision(outcome="duplicate", reason="said before")

@@ -3,15 +3,19 @@
 import json
 import os
 import re
+from datetime import UTC, datetime, timedelta
 
-from aws_lambda_powertools.utilities.parameters import get_secret
-from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
+from botocore.exceptions import BotoCoreError, ClientError
 
-CACHE_AGE_MAX_SECONDS = 60
+from stoppress.aws import client
+
+CACHE_AGE_MAX = timedelta(seconds=60)
 # What is shorter, beside others, is more likely a word of a phrase than a secret of its own: anybody could guess it.
 PART_CHARACTERS_MIN = 8
 
 _PEM = re.compile(r"-----BEGIN [^-]+-----[^-]+-----END [^-]+-----")
+
+_cache: dict[str, tuple[datetime, str]] = {}
 
 
 class NoSecret(LookupError):
@@ -25,8 +29,8 @@ def load(name: str) -> list[str]:
     """
     full_name = f"{os.environ['SECRETS_PATH']}/{name}"
     try:
-        text = str(get_secret(full_name, max_age=CACHE_AGE_MAX_SECONDS))
-    except GetParameterError as error:
+        text = _text(full_name)
+    except (ClientError, BotoCoreError) as error:
         raise NoSecret(f"the secret {full_name} cannot be read: {error}") from None
     try:
         return split(text)
@@ -55,3 +59,19 @@ def _listed(text: str) -> list[str]:
     if not isinstance(secrets, list) or not all(isinstance(secret, str) and secret.strip() for secret in secrets):
         raise ValueError("begins as a JSON list and is no list of texts")
     return secrets
+
+
+def forget() -> None:
+    """Forget what is kept, as a cold start does."""
+    _cache.clear()
+
+
+def _text(full_name: str) -> str:
+    now = datetime.now(UTC)
+    read_at, text = _cache.get(full_name, (now, None))
+    if text is not None and timedelta() <= now - read_at < CACHE_AGE_MAX:
+        return text
+    answer = client("secretsmanager").get_secret_value(SecretId=full_name)
+    text = str(answer.get("SecretString", ""))  # absent where somebody stored bytes
+    _cache[full_name] = (now, text)
+    return text

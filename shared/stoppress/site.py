@@ -77,7 +77,8 @@ def _language(language: str | None) -> str | None:
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Deferred: a part is built within the site, and a second time by itself only where somebody makes one by itself.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 Taken: TypeAlias = Literal["images", "videos", "language", "keywords", "alternates"]
@@ -248,14 +249,14 @@ class Site(_Part):
     scheme: Literal["https", "http"] = "https"
     feeds: tuple[Annotated[Feed, BeforeValidator(_feed)], ...] = ()
     sources: dict[str, Source] = {}
-    shards: Shards = Shards()
+    shards: Shards = Shards.model_construct()
     rules: tuple[Rule, ...] = ()
     sections: dict[str, Voice] = {}
     editions: tuple[Edition, ...] = ()
     pages: tuple[Annotated[Page, BeforeValidator(_page)], ...] = Field(default=(), max_length=PAGES_MAX)
     # What search engines ignore, and what the news schema has but nobody documents any more, only where it is asked for.
     write: tuple[Literal["keywords", "changefreq", "priority"], ...] = ()
-    outputs: Outputs = Outputs()
+    outputs: Outputs = Outputs.model_construct()
     # The rules of a robots.txt that is kept for the site; without them it has its own.
     robots: str | None = Field(default=None, max_length=ROBOTS_CHARACTERS_MAX)
     republish: Literal["keep-date", "new-date"] = "keep-date"

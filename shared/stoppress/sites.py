@@ -1,12 +1,13 @@
 """The door to the sites' configuration: one SSM parameter a site, kept for a minute."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress import table
 from stoppress.aws import client
 from stoppress.site import HOST, BadConfiguration, Site, read_site
 
@@ -72,6 +73,8 @@ def load_usable(host: str, at_least: int = 0) -> Site:
 
 def last_applied(host: str) -> Site | None:
     """The configuration that the site's files were last written by, as `roll_window` keeps it."""
+    from stoppress import table  # webhooks do without it, and without all that it knows of items
+
     applied = table.get(f"places#{host}", "configuration")
     return read_site(applied["document"], int(applied["version"])) if applied else None
 
@@ -79,9 +82,8 @@ def last_applied(host: str) -> Site | None:
 def load_all() -> tuple[list[Site], list[BadSite]]:
     """All sites of the stack as they are now, and the parameters that describe none."""
     path = os.environ["SITES_PATH"]
-    pages = client("ssm").get_paginator("get_parameters_by_path").paginate(Path=path, WithDecryption=True)
     good, bad = [], []
-    for parameter in (parameter for page in pages for parameter in page["Parameters"]):
+    for parameter in _parameters(path):
         host = parameter["Name"].removeprefix(f"{path}/")
         try:
             good.append(_checked(host, parameter["Value"], parameter["Version"]))
@@ -93,6 +95,15 @@ def load_all() -> tuple[list[Site], list[BadSite]]:
 def forget() -> None:
     """Forget what is kept, as a cold start does."""
     _cache.clear()
+
+
+def _parameters(path: str) -> Iterator[dict[str, Any]]:
+    """All parameters below a path; page by page, as in `table.query`."""
+    page: dict[str, Any] = {"NextToken": ""}
+    while "NextToken" in page:
+        start = {"NextToken": page["NextToken"]} if page["NextToken"] else {}
+        page = client("ssm").get_parameters_by_path(Path=path, WithDecryption=True, **start)
+        yield from page["Parameters"]
 
 
 def _checked(host: str, text: str, version: int) -> Site:

@@ -100,17 +100,18 @@ def query(pk: str, *, below: str | None = None, prefix: str | None = None, consi
         condition, values = f"{condition} AND sk < :below", values | {":below": _serialize(below)}
     if prefix is not None:
         condition, values = f"{condition} AND begins_with(sk, :prefix)", values | {":prefix": _serialize(prefix)}
-    pages = (
-        _table()
-        .get_paginator("query")
-        .paginate(
+    # Not botocore's paginator: to make its first one it lists the folders of all services, which a cold start would pay for.
+    page: dict[str, Any] = {"LastEvaluatedKey": None}
+    while "LastEvaluatedKey" in page:
+        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]} if page["LastEvaluatedKey"] else {}
+        page = _table().query(
             TableName=_name(),
             KeyConditionExpression=condition,
             ExpressionAttributeValues=values,
             ConsistentRead=consistent,
+            **start,
         )
-    )
-    return (_read(item) for page in pages for item in page["Items"])
+        yield from map(_read, page["Items"])
 
 
 def put(item: Item, expected_rev: int | None) -> None:

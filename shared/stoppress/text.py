@@ -3,7 +3,6 @@
 import html
 import re
 import unicodedata
-from xml.sax.saxutils import escape
 
 # No rule bounds news:title (Google may shorten it, R2.12); the bound keeps an entry far below a table item's 400 KB.
 TITLE_CHARACTERS_MAX = 1_000
@@ -24,7 +23,6 @@ _TAG = re.compile(r"<!--.*?-->|<!\[CDATA\[|<[/!?]?[A-Za-z][^<>]*>", re.DOTALL)
 _CDATA_END = re.compile(r"\]\]>")
 _IN_PARENTHESES = re.compile(r"\([^()]*\)")
 _PARENTHESIS = re.compile("[()]")
-_QUOTES = {'"': "&quot;", "'": "&apos;"}
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
 
 
@@ -45,7 +43,9 @@ def clean(text: str, limit: int = TITLE_CHARACTERS_MAX) -> str:
 
 def escaped(text: str) -> str:
     """A text as it stands in an element or an attribute of an XML file (R1.2)."""
-    return escape(text, _QUOTES)
+    # The ampersand first, which the others bring. Not saxutils: it reads XML too, which a cold start would pay for.
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace('"', "&quot;").replace("'", "&apos;")
 
 
 def publication_name(text: str) -> str:

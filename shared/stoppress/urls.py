@@ -4,8 +4,6 @@ import hashlib
 import re
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
-import idna
-
 # sitemaps.org: "less than 2,048 characters", counted on the final form (R1.4).
 LOC_CHARACTERS_MAX = 2_047
 
@@ -102,6 +100,8 @@ def _host(host: str, shown: str) -> str:
         if not _HOST.fullmatch(host):
             raise ValueError(f"{shown} has no valid host name")
         return host.rstrip(".")
+    import idna  # large tables, which hosts in ASCII do without
+
     try:
         return idna.encode(host, uts46=True).decode()
     except idna.IDNAError:

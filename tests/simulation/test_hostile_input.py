@@ -14,11 +14,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from stoppress import feeds
 from stoppress.article import from_message, to_message
-from stoppress.feeds import FeedError
+from stoppress.feed_documents import FeedError, read_document
+from stoppress.feed_schedule import FeedState, after_failure, pace_of
 from stoppress.queues import read_rewrite
 from stoppress.records import file_of
 from stoppress.signatures import BadSecret, BadSignature, Request, verify
-from stoppress.site import BadConfiguration, Site, read_site
+from stoppress.site import BadConfiguration, Feed, Site, read_site
 from stoppress_cli import scenario
 from stoppress_cli.scenario import ScenarioError
 from tests import doors
@@ -28,6 +29,7 @@ from tests.ledger import HOST, MORNING, SITE, publish
 HERE = Path(__file__).parents[1]
 FEEDS = [path.read_bytes() for path in sorted((HERE / "feeds").glob("*.xml"))]
 SCENARIOS = [path.read_text(encoding="utf-8").split("\n") for path in sorted((HERE / "scenarios").glob("*.jsonl"))]
+TAKEN = ("images", "videos", "language", "keywords", "alternates")
 SOME = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 NASTY = [
@@ -75,11 +77,11 @@ def damaged(draw: st.DrawFn, whole: list[bytes]) -> bytes:
 )
 def test_a_feed_is_read_or_is_a_feed_error_and_what_is_read_can_be_sent(body: bytes, kind: str) -> None:
     try:
-        entries = feeds.parse_feed(body, {"content-type": kind}, f"https://{HOST}/rss.xml", SITE)
+        reading = feeds.read(read_document(body, {"content-type": kind}), f"https://{HOST}/rss.xml", SITE, TAKEN)
     except FeedError as refused:
         assert str(refused)  # noqa: PT017 - any other error ends the test
         return
-    events, skipped = feeds.to_events(entries, SITE, MORNING)
+    events, skipped = feeds.to_events(reading, SITE, MORNING)
 
     assert all(skipped)
     assert [from_message(to_message(event)) for event in events] == events
@@ -87,7 +89,8 @@ def test_a_feed_is_read_or_is_a_feed_error_and_what_is_read_can_be_sent(body: by
 
 @given(st.integers(200, 599), ANY_TEXT)
 def test_whatever_a_server_asks_for_its_feed_is_asked_again_within_a_day(status: int, retry_after: str) -> None:
-    after = feeds.after_failure(feeds.FeedState(), MORNING, 1, str(status), retry_after=retry_after)
+    pace = pace_of(Feed(url=f"https://{HOST}/rss.xml"), SITE)
+    after = after_failure(FeedState(), MORNING, pace, str(status), retry_after=retry_after)
 
     assert after.next_poll_at
     assert after.next_poll_at <= MORNING + timedelta(days=1)

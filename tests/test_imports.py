@@ -1,0 +1,73 @@
+"""What a cold start does without: modules that no function's first event needs, each of which was once paid for."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.doors import ENVIRONMENT
+
+ROOT = Path(__file__).parents[1]
+
+# asyncio is 20 ms and comes with Powertools' batch processing; its parameters make a session and a client of their own.
+NOWHERE = {
+    "asyncio",
+    "aws_lambda_powertools.utilities.batch",
+    "aws_lambda_powertools.utilities.data_classes",
+    "aws_lambda_powertools.utilities.parameters",
+}
+# A webhook touches no item of the table and no file, a function without feeds parses none, only the rewriter checks what it writes.
+LEFT_OUT = {
+    "receive_webhook": {
+        "stoppress.checking", "stoppress.deciding", "stoppress.files", "stoppress.places", "stoppress.records",
+        "stoppress.state", "stoppress.table", "feedparser", "idna", "xml.sax",
+    },
+    "poll_feeds": {"stoppress.checking", "stoppress.deciding"},
+    "record_article": {"stoppress.checking", "feedparser", "idna", "xml.sax"},
+    "rewrite_sitemaps": {"stoppress.contract", "stoppress.deciding", "stoppress.recording", "feedparser", "idna", "xml.sax"},
+    "reconcile_sites": {"feedparser", "idna", "xml.sax"},
+    "roll_window": {"stoppress.checking", "feedparser", "idna", "xml.sax"},
+}  # fmt: skip
+
+_SAYS = (
+    "import app, gc, json, sys; print(json.dumps({'modules': list(sys.modules), 'threshold': gc.get_threshold()[0]}))"
+)
+
+
+@cache
+def started(function: str, *, on_lambda: bool = True) -> tuple[frozenset[str], int]:
+    """The modules of a process that has imported a function and nothing else, and its threshold for collecting garbage."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "COV_", "PYTHON"))}
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-B", "-c", _SAYS],
+        cwd=ROOT / "functions" / function,
+        env=variables
+        | ENVIRONMENT
+        | {"PYTHONPATH": str(ROOT / "shared")}
+        | ({"AWS_LAMBDA_FUNCTION_NAME": function} if on_lambda else {}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = json.loads(done.stdout)
+    return frozenset(said["modules"]), int(said["threshold"])
+
+
+@pytest.mark.parametrize("function", LEFT_OUT)
+def test_a_function_imports_nothing_that_its_first_event_does_without(function: str) -> None:
+    modules, _ = started(function)
+
+    assert f"stoppress.{'polling' if function == 'poll_feeds' else 'sites'}" in modules
+    assert not modules & (NOWHERE | LEFT_OUT[function])
+
+
+def test_every_function_is_looked_at() -> None:
+    assert {path.parent.name for path in (ROOT / "functions").glob("*/app.py")} == LEFT_OUT.keys()
+
+
+def test_garbage_is_looked_for_less_often_on_lambda_and_nowhere_else() -> None:
+    assert started("receive_webhook")[1] > 10 * started("receive_webhook", on_lambda=False)[1]

@@ -14,9 +14,8 @@ from stoppress.adapters import Received, values
 from stoppress.adapters.envelopes import document_of
 from stoppress.adapters.functions import OPTIONS
 from stoppress.adapters.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, REMOVALS, Action, MappingFile
-from stoppress.article import ArticleEvent, to_message
+from stoppress.article import CLOCK_SKEW_MAX, ArticleEvent, to_message
 from stoppress.contract import BadArticle, read_article, read_field
-from stoppress.deciding import CLOCK_SKEW_MAX
 from stoppress.instants import exact, parse
 from stoppress.media_values import shown as shortly
 from stoppress.site import Site

@@ -146,7 +146,8 @@ def check(
 
 
 adapters_app = typer.Typer(
-    help="What each CMS sends, and what becomes of it. Without a command: every adapter there is.", rich_markup_mode=None
+    help="What each CMS sends, and what becomes of it. Without a command: every adapter there is.",
+    rich_markup_mode=None,
 )
 app.add_typer(adapters_app, name="adapters")
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

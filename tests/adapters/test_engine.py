@@ -122,7 +122,7 @@ import json, sys
 sys.path[:0] = ["shared", "."]
 import functions.receive_webhook.app
 from stoppress.site import read_site
-read_site(json.dumps({"host": "www.example.com", "publication": "A", "sources": {"cms": {"secret": "cms"}}}), 1)
+read_site(json.dumps({"host": "www.example.com", "publication": "A", "sources": {"cms": {"adapter": "standard", "secret": "cms"}}}), 1)
 print([name for name in sys.modules if name.startswith("stoppress.adapters") or name == "tomllib"])
 """
     environment = {"POWERTOOLS_METRICS_NAMESPACE": "x", "POWERTOOLS_SERVICE_NAME": "x", "PATH": "/usr/bin"}
@@ -209,6 +209,7 @@ def test_an_embargoed_article_is_published_when_its_embargo_ends() -> None:
 
 def test_false_is_no_value_but_for_what_is_true_or_false(gazette: MappingFile) -> None:
     assert "images" not in one(gazette, pictures=False)
+    assert one(gazette, pictures=False)["dropped"] == []
     assert one(gazette, is_news=False)["news"] is False
     assert "news" not in one(gazette, is_news=None)
 

@@ -248,9 +248,9 @@ def test_nothing_in_it_and_an_event_that_is_not_known_are_ignored_with_their_rea
 
 
 def test_the_end_of_an_event_counts_where_the_mapping_says_so() -> None:
-    event = {"specversion": "1.0", "id": "1", "subject": "7", "type": "org.example.news.StoryDeleted.v0"}
+    event = {"specversion": "1.0", "id": "1", "subject": "7", "type": "org.example.news.StoryDeletedTwice"}
     assert [verdict.disposition for verdict in read(load("cloudevents"), event)] == ["ignore"]
-    [verdict] = read(load("cloudevents"), event | {"type": "org.example.news.StoryDeleted"})
+    [verdict] = read(load("cloudevents"), event | {"type": "org.example.news.StoryDeleted.v1"})
     assert (verdict.disposition, verdict.action, verdict.data["id"]) == ("apply", "delete", "7")
 
 

@@ -122,7 +122,7 @@ import json, sys
 sys.path[:0] = ["shared", "."]
 import functions.receive_webhook.app
 from stoppress.site import read_site
-read_site(json.dumps({"host": "www.example.com", "publication": "A", "sources": {"cms": {"secret": "cms"}}}), 1)
+read_site(json.dumps({"host": "www.example.com", "publication": "A", "sources": {"cms": {"adapter": "standard", "secret": "cms"}}}), 1)
 print([name for name in sys.modules if name.startswith("stoppress.adapters") or name == "tomllib"])
 """
     environment = {"POWERTOOLS_METRICS_NAMESPACE": "x", "POWERTOOLS_SERVICE_NAME": "x", "PATH": "/usr/bin"}
@@ -209,6 +209,7 @@ def test_an_embargoed_article_is_published_when_its_embargo_ends() -> None:
 
 def test_false_is_no_value_but_for_what_is_true_or_false(gazette: MappingFile) -> None:
     assert "images" not in one(gazette, pictures=False)
+    assert one(gazette, pictures=False)["dropped"] == []
     assert one(gazette, is_news=False)["news"] is False
     assert "news" not in one(gazette, is_news=None)
 
@@ -247,9 +248,9 @@ def test_nothing_in_it_and_an_event_that_is_not_known_are_ignored_with_their_rea
 
 
 def test_the_end_of_an_event_counts_where_the_mapping_says_so() -> None:
-    event = {"specversion": "1.0", "id": "1", "subject": "7", "type": "org.example.news.StoryDeleted.v0"}
+    event = {"specversion": "1.0", "id": "1", "subject": "7", "type": "org.example.news.StoryDeletedTwice"}
     assert [verdict.disposition for verdict in read(load("cloudevents"), event)] == ["ignore"]
-    [verdict] = read(load("cloudevents"), event | {"type": "org.example.news.StoryDeleted"})
+    [verdict] = read(load("cloudevents"), event | {"type": "org.example.news.StoryDeleted.v1"})
     assert (verdict.disposition, verdict.action, verdict.data["id"]) == ("apply", "delete", "7")
 
 

@@ -279,7 +279,7 @@ def test_of_several_articles_in_one_bus_event_each_is_recorded_and_the_worst_is_
 
     with failing("dynamodb", "TransactWriteItems"):
         [again] = outcome_of(
-            bus("kontent", {"body": {"notifications": [{**KONTENT, "message": {"action": "unpublished"}}]}})
+            bus("kontent", {"body": {"notifications": [{**new, "message": {"action": "unpublished"}}]}})
         )
     assert again.outcome == "failed"
 

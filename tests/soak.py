@@ -266,10 +266,7 @@ def report(result: Result) -> Iterator[tuple[str, str]]:
     )
     each_minute = feeds * minutes
     yield "requests", f"{result.requests:,}; each feed each minute would be {each_minute:,}"
-    yield (
-        "polls",
-        ", ".join(f"{name} {result.polls[name]:,.0f}" for name in ("FeedsPolled", "FeedsUnchanged", "FeedsFailed")),
-    )
+    yield "polls", ", ".join(f"{name} {count:,}" for name, count in sorted(result.polls.items()))
     yield "failed", "; ".join(f"{count:,} {reason}" for reason, count in sorted((+result.reasons).items()))
     yield "bytes", f"{result.body_bytes:,} of bodies"
     for name, chosen in (("feeds without trouble", ""), ("feeds in trouble", "x")):

@@ -15,7 +15,7 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play test build bench bench-quick cold large lint types format lock clean
+.PHONY: help install demo play test build bench bench-quick cold large soak lint types format lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -50,6 +50,9 @@ cold: $(INSTALLED_DEV) ## measure the cold start of each built function, two min
 
 large: $(INSTALLED_DEV) ## play a year: ten thousand articles through the whole stack, some minutes long
 	@.venv/bin/python -m tests.large_run
+
+soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day, some minutes long
+	@.venv/bin/python -m tests.soak
 
 lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style, and template and workflows for form and security
 	.venv/bin/ruff check

@@ -234,13 +234,14 @@ def _main(names: list[str]) -> None:
         try:
             Run(seed).play()
         except Broken as broken:
-            print("   ", str(broken).splitlines()[0][:160])
+            sys.stdout.write(f"    {str(broken).splitlines()[0][:160]}\n")
             return True
         return False
 
     for name, fault in FAULTS.items():
         if not names or name in names:
-            print(f"{first_seed(fault, breaks)}  {name}", flush=True)
+            sys.stdout.write(f"{first_seed(fault, breaks)}  {name}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -149,7 +149,13 @@ def made_table(behind: Any) -> None:
 def tidy(answer: Any) -> Any:
     """Items of a batch come in any order."""
     if isinstance(answer, dict) and "Responses" in answer:
-        return {**answer, "Responses": {name: sorted(items, key=str) for name, items in answer["Responses"].items()}}
+        return {
+            **answer,
+            "Responses": {
+                name: sorted(items, key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
+                for name, items in answer["Responses"].items()
+            },
+        }
     return answer
 
 

@@ -7,6 +7,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 ONCE ?=
 OUT ?= out
 WORKERS ?= 2
+SEEDS ?= 1000
+FIRST ?= 1
+MINUTES ?= 0
+DOORS ?= fast
 PIP_INSTALL := .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
 # Made after what they stand for succeeded; a changed lock or pyproject.toml makes them old.
@@ -15,7 +19,7 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play test build bench bench-quick cold large soak lint types format lock clean
+.PHONY: help install demo play test build bench bench-quick cold large soak simulate lint types format lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -53,6 +57,9 @@ large: $(INSTALLED_DEV) ## play a year: ten thousand articles through the whole 
 
 soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day, some minutes long
 	@.venv/bin/python -m tests.soak
+simulate: $(INSTALLED_DEV) ## run the whole flow under crashes and reordering (SEEDS=…, FIRST=…, DOORS=moto; or MINUTES=…)
+	.venv/bin/pytest -q -n 0 tests/simulation/test_seeds.py -k "newsroom or as_long_as" \
+		--seeds $(SEEDS) --first-seed $(FIRST) --minutes $(MINUTES) --doors $(DOORS)
 
 lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style, and template and workflows for form and security
 	.venv/bin/ruff check

@@ -1,0 +1,40 @@
+"""The simulation tested: each fault planted in the product breaks the run of a seed that is sound without it."""
+
+from functools import cache
+
+import pytest
+
+from tests.simulation.faults import FAULTS, SEEDS_MAX, Fault, planted
+from tests.simulation.run import Broken, Run
+
+
+@cache
+def sound(seed: int) -> bool:
+    """Whether a run ends well; it raises where it does not."""
+    Run(seed).play()
+    return True
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_that_is_planted_is_caught(name: str) -> None:
+    fault = FAULTS[name]
+    assert 0 < fault.seed <= SEEDS_MAX
+    assert sound(fault.seed)
+
+    with planted(fault), pytest.raises(Broken, match=f"--first-seed {fault.seed} --seeds 1"):
+        Run(fault.seed).play()
+
+
+def test_a_fault_whose_words_are_gone_is_named() -> None:
+    fault = Fault("table:transact", "words that are not there", "", 1)
+    with pytest.raises(AssertionError, match="plant the fault again"), planted(fault):
+        pass
+
+
+def test_a_fault_of_a_function_that_is_gone_is_named() -> None:
+    with pytest.raises(AssertionError, match="is gone"), planted(Fault("table:transmogrify", "", "", 1)):
+        pass
+
+
+def test_at_least_twenty_faults_are_planted() -> None:
+    assert len(FAULTS) >= 20

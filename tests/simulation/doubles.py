@@ -270,7 +270,7 @@ class Dynamo:
         reasons = []
         for kind, part in parts:
             self._known("TransactWriteItems", part["TableName"])
-            if kind not in ("Put", "Delete"):
+            if kind not in ("Put", "Delete", "ConditionCheck"):
                 raise NotKnown(f"the double does not know {kind} in a transaction")
             if kind == "Put":
                 _check_item("TransactWriteItems", part["Item"])
@@ -287,7 +287,8 @@ class Dynamo:
             codes = [{"Code": reason} for reason in reasons]
             raise error("TransactWriteItems", "TransactionCanceledException", said, CancellationReasons=codes)
         for kind, part in parts:
-            self._write(part.get("Item") or part["Key"], part["Item"] if kind == "Put" else None)
+            if kind != "ConditionCheck":
+                self._write(part.get("Item") or part["Key"], part["Item"] if kind == "Put" else None)
         return {}
 
     # ── inside ──
@@ -411,6 +412,12 @@ class S3:
         etag = f'"{hashlib.md5(Body, usedforsecurity=False).hexdigest()}"'
         self.objects[Key] = Stored(Body, etag, headers, datetime.now(UTC).replace(microsecond=0))
         return {"ETag": etag}
+
+    def list_objects_v2(self, *, Bucket: str, Prefix: str) -> Item:  # noqa: N803
+        self._known("ListObjectsV2", Bucket)
+        found = {key: self.objects[key] for key in sorted(self.objects) if key.startswith(Prefix)}
+        contents = [{"Key": key, "ETag": one.etag, "LastModified": one.changed} for key, one in found.items()]
+        return {"Contents": contents} if contents else {}
 
     def delete_object(self, *, Bucket: str, Key: str, IfMatch: str | None = None) -> Item:  # noqa: N803
         self._known("DeleteObject", Bucket)

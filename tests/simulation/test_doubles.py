@@ -55,13 +55,15 @@ def heard(behind: Any, operation: str, params: dict[str, Any]) -> Any:
         return error.response["Error"]["Code"], reasons
     if "Body" in answer:
         answer["Body"] = answer["Body"].read()
+    if "Contents" in answer:
+        answer["Contents"] = [{name: one[name] for name in ("Key", "ETag", "LastModified")} for one in answer["Contents"]]
     return {name: value for name, value in answer.items() if name in SAID}
 
 
 # What the product reads of answers.
 SAID = {
     "Item", "Items", "Attributes", "Responses", "UnprocessedKeys", "UnprocessedItems", "LastEvaluatedKey",
-    "Body", "ETag", "Metadata", "LastModified", "FailedEntryCount", "Parameters", "NextToken", "SecretString",
+    "Body", "ETag", "Metadata", "Contents", "LastModified", "FailedEntryCount", "Parameters", "NextToken", "SecretString",
 }  # fmt: skip
 
 
@@ -128,7 +130,10 @@ def dynamo_calls(chance: random.Random) -> Iterator[Call]:  # noqa: C901 - a cas
             case _:
                 parts: list[dict[str, Any]] = []
                 for one in apart(chance.randint(1, 4)):
-                    if chance.random() < 0.6:
+                    if chance.random() < 0.2:
+                        condition = {"ConditionExpression": "attribute_exists(pk)"}
+                        parts.append({"ConditionCheck": {"TableName": TABLE, "Key": one, **condition}})
+                    elif chance.random() < 0.6:
                         parts.append({"Put": {"TableName": TABLE, "Item": item() | one, **conditional()}})
                     else:
                         must = chance.choice(({}, {"ConditionExpression": "attribute_exists(pk)"}))
@@ -283,9 +288,11 @@ def test_the_bucket_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) 
     for _ in range(60):
         at: dict[str, Any] = {"Bucket": BUCKET, "Key": f"www.example.com/{chance.randrange(2)}"}
         condition: dict[str, Any] = chance.choice(({}, {"IfNoneMatch": "*"}, {"IfMatch": chance.choice(etags)}))
-        match chance.randrange(3):
+        match chance.randrange(4):
             case 0:
                 operation = "get_object"
+            case 3:
+                operation, at = "list_objects_v2", {"Bucket": BUCKET, "Prefix": "www.example.com/"}
             case 1:
                 operation = "put_object"
                 at |= condition | {"Body": chance.choice((b"a", b"b")), "Metadata": {"changed": "now"}}

@@ -8,7 +8,7 @@ import random
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,10 +18,8 @@ from types import ModuleType
 from typing import Any, Protocol
 
 import time_machine
-from aws_lambda_powertools.utilities.parameters.constants import DEFAULT_PROVIDERS
-from aws_lambda_powertools.utilities.parameters.secrets import SecretsProvider
 
-from stoppress import polling, sites, web
+from stoppress import polling, secrets, sites, web
 from stoppress_cli import bus, sources as cli_sources, stream as cli_stream
 from stoppress_cli.functions import Context, Function, Result, environment
 from stoppress_cli.gateway import Answer, Request
@@ -82,7 +80,7 @@ class _Paginator:
     operation: str
 
     def paginate(self, **params: Any) -> Iterator[Any]:
-        said, given = {"query": ("LastEvaluatedKey", "ExclusiveStartKey")}.get(
+        said, given = {"list_objects_v2": ("NextContinuationToken", "ContinuationToken")}.get(
             self.operation, ("NextToken", "NextToken")
         )
         while True:
@@ -101,7 +99,7 @@ class Sandbox:
     app: ModuleType
     skew: timedelta
     sites: dict[str, Any] = field(default_factory=dict)
-    secrets: Any = None
+    secrets: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -179,12 +177,12 @@ class World:
                 APPS.give_back(function, APPS.take(function))
             self._clock = opening.enter_context(time_machine.travel(self.now, tick=False))
             opening.callback(self._close)
-            own = DEFAULT_PROVIDERS.get("secrets"), sites._cache
+            own = secrets._cache, sites._cache
             patches = [
                 *((module, "client", self.doors.__getitem__) for module in _with_doors()),
                 *((module, "queues", self) for module in (cli_sources, cli_stream, bus)),
                 (polling, "ThreadPoolExecutor", _AtOnce),
-                (polling, "as_completed", self._in_any_order),
+                (polling, "wait", self._some_of),
                 (web, "fetch", self._fetched),
                 (time, "sleep", lambda _seconds: self.pause("sleep")),
                 *constants,
@@ -193,9 +191,7 @@ class World:
                 opening.callback(setattr, module, name, getattr(module, name))
                 setattr(module, name, value)
             yield
-            DEFAULT_PROVIDERS["secrets"], sites._cache = own
-            if own[0] is None:
-                del DEFAULT_PROVIDERS["secrets"]
+            secrets._cache, sites._cache = own
 
     def start(self, name: str, work: Callable[[], object]) -> None:
         """Begin something that hands the baton on at each call of AWS."""
@@ -380,8 +376,7 @@ class World:
         if warm:
             return warm.pop(self.chance.randrange(len(warm)))
         skew = timedelta(seconds=self.chance.uniform(-self.weather.skew_s, self.weather.skew_s))
-        door: Any = self.doors["secretsmanager"]
-        made = Sandbox(function, APPS.take(function), skew, secrets=SecretsProvider(boto3_client=door))
+        made = Sandbox(function, APPS.take(function), skew)
         self._taken.append(made)
         return made
 
@@ -403,7 +398,7 @@ class World:
         if one is None:
             return
         sites._cache = one.sandbox.sites
-        DEFAULT_PROVIDERS["secrets"] = one.sandbox.secrets
+        secrets._cache = one.sandbox.secrets
         self._set_clock(one.sandbox.skew)
         if one.killed or self.now > one.deadline:
             one.killed = True
@@ -444,8 +439,13 @@ class World:
             raise web.TooSlow(f"{url} did not answer in time")
         return self.fetch(url, headers)
 
-    def _in_any_order(self, futures: Sequence[Future[Any]], timeout: float | None = None) -> Iterator[Future[Any]]:
-        return iter(self.chance.sample(list(futures), len(futures)))
+    def _some_of(
+        self, futures: Iterable[Future[Any]], timeout: float, until: str
+    ) -> tuple[list[Future[Any]], list[Future[Any]]]:
+        """Some have been answered, in any order."""
+        shuffled = self.chance.sample(all_of := list(futures), len(all_of))
+        done = self.chance.randint(1, len(shuffled))
+        return shuffled[:done], shuffled[done:]
 
     def _close(self) -> None:
         for task in self._tasks:

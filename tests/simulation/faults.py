@@ -113,9 +113,6 @@ FAULTS: dict[str, Fault] = {
         "expired.extend([read_news_place(removed)] * 2)",
         7,
     ),
-    "a changed configuration is applied once": Fault(
-        "rolling:_apply_configuration", '"settled": known}', '"settled": True}', 0
-    ),
     # ── the files ──
     "a file is put whatever stands there": Fault(
         "bucket:write",

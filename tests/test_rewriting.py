@@ -19,7 +19,7 @@ from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import changed_entry, file_pk, general_item, news_item, read_mark
 from stoppress.rewriting import BrokenFile, hand_over, rewrite, rewrite_all
 from stoppress.site import Site
-from stoppress.table import Conflict
+from stoppress.table import Busy, Conflict
 from stoppress.urls import key_of
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before, queue_batch
@@ -858,7 +858,7 @@ class Rewriter(threading.Thread):
 class World:
     """Object, table, mark and bus in memory; each call is a step that may stand between any two of the others."""
 
-    Conflict = Conflict
+    Conflict, Busy = Conflict, Busy
 
     def __init__(self) -> None:
         self.pages = {"before"}
@@ -917,7 +917,7 @@ class World:
 
     def put_if(self, item: dict[str, Any], condition: str = "", values: dict[str, Any] | None = None) -> None:
         self._stand()
-        newer = self.mark is None or (self.mark["digest"] != item["digest"] and self.mark["changed"] < item["changed"])
+        newer = self.mark is None or self.mark["changed"] < item["changed"]
         if not newer:
             raise Conflict
         self.mark = item

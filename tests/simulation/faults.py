@@ -113,9 +113,6 @@ FAULTS: dict[str, Fault] = {
         "expired.extend([read_news_place(removed)] * 2)",
         7,
     ),
-    "a changed configuration is applied once": Fault(
-        "rolling:_apply_configuration", '"settled": known}', '"settled": True}', 0
-    ),
     # ── the files ──
     "a file is put whatever stands there": Fault(
         "bucket:write",
@@ -133,7 +130,7 @@ FAULTS: dict[str, Fault] = {
         "bucket:write", "        raise _overtaken_or(error) from error", "        return", 58
     ),
     "a file that failed is handed over to nobody": Fault(
-        "rewriting:hand_over", "queues.send_rewrites([result.work], delay_seconds=RETRY_DELAY_SECONDS)", "pass", 0
+        "rewriting:hand_over", "queues.send_rewrites([result.work], delay_seconds=RETRY_DELAY_SECONDS)", "pass", 217
     ),
     "a file that failed is done": Fault(
         "functions/rewrite_sitemaps/app.py",
@@ -141,15 +138,12 @@ FAULTS: dict[str, Fault] = {
         "        if False:\n            raise error",
         160,
     ),
-    "a file's mark is not conditional": Fault(
-        "table:put_if", "    if condition:\n", '    if condition and "changed" not in condition:\n', 0
-    ),
     "an emptied file is deleted at once": Fault(
         "rewriting:_is_over", "stored.changed + EMPTIED_KEPT <= now", "stored.changed <= now", 336
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Fault(
-        "queues:_send", 'if answer.get("Failed"):', "if False:", 0
+        "queues:_send", 'if answer.get("Failed"):', "if False:", 51
     ),
     "a webhook is acknowledged although the queue failed": Fault(
         "receiving:receive",
@@ -162,7 +156,7 @@ FAULTS: dict[str, Fault] = {
         "    queues.send_articles(new)\n",
         "    state = replace(read, entries=digests or one.state.entries)\n"
         "    table.put(_item(one, after_success(state, now, interval)), one.rev)\n    queues.send_articles(new)\n",
-        0,
+        191,
     ),
     "what cannot be read is dropped": Fault(
         "recording:_quarantine", "        table.put_if(quarantine_item", "        (quarantine_item", 1

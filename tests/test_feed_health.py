@@ -120,8 +120,8 @@ def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "usage"),
     [
-        (["try", "--help"], "feeds try [OPTIONS] TARGET"),
-        (["show", "--help"], "feeds show [OPTIONS] [HOST]"),
+        (["try", "--help"], "feeds try [OPTIONS]"),
+        (["show", "--help"], "feeds show [OPTIONS]"),
         (["--help"], "feeds [OPTIONS] COMMAND"),
     ],
 )

@@ -52,6 +52,8 @@ ATTEMPTS_MAX = 10
 CONFLICTS_UNTIL_UNSURE = 4
 # Between a message's id and the number of an article in it; no id of SQS has one.
 PART = "#"
+# What these put on the bus is our own contract.
+OF_OUR_CONTRACT = ("standard", "eventbridge")
 # Where an event names no site of ours, this is where it is to be found.
 UNKNOWN_SITE = "unknown"
 
@@ -185,7 +187,7 @@ def _read(message: Message, now: datetime, outcomes: dict[str, Outcome]) -> list
         raise _Unusable(host, f"incomplete: {envelope.get('reason') or 'no reason was given'}")
     try:
         source = site.sources.get(str(envelope.get("source"))) if from_bus else None
-        if source and source.adapter != "standard":
+        if source and source.adapter not in OF_OUR_CONTRACT:
             return _adapted(message, envelope, site, now, outcomes)
         return [(read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site)]
     except (BadArticle, UnknownType, ValueError) as error:
@@ -195,16 +197,13 @@ def _read(message: Message, now: datetime, outcomes: dict[str, Outcome]) -> list
 def _adapted(
     message: Message, envelope: Mapping[str, Any], site: Site, now: datetime, outcomes: dict[str, Outcome]
 ) -> list[tuple[ArticleEvent, Site]]:
-    """A bus event of a source that has an adapter: the event itself, or a CMS's delivery in it. Raises ValueError.
-
-    `detail` is then {"site": …, "headers": {…}, "body": what the CMS sends}.
-    """
+    """A CMS's delivery in a bus event: `detail` is {"site": …, "headers": {…}, "body": what the CMS sends}. Raises ValueError."""
     from stoppress import adapters
     from stoppress.adapters.taking import Taker
 
     name, adapter = envelope["source"], site.sources[envelope["source"]].adapter
     detail = envelope["detail"]
-    body = envelope if adapter == "eventbridge" else detail.get("body", {**detail, "site": None})
+    body = detail.get("body", {**detail, "site": None})
     headers = detail.get("headers") if isinstance(detail.get("headers"), dict) else {}
     received = adapters.Received(
         body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),

@@ -11,14 +11,16 @@ from zoneinfo import ZoneInfo
 import jmespath
 import pytest
 
-from stoppress import adapters
+from stoppress import adapters, contract
 from stoppress.adapters import BadDelivery, Received, values
 from stoppress.adapters.functions import OPTIONS
 from stoppress.adapters.mapping import BadMapping, MappingFile, load, read_file
 from stoppress.adapters.reading import ITEMS_MAX, Verdict, read_delivery
 from stoppress.adapters.taking import OTHER_SITES_MAX, Taker
 from stoppress.article import ArticleEvent, Incomplete
+from stoppress.contract import BadArticle
 from stoppress.site import Site, read_site
+from tests.adapters.recorded import OWN, Case, cases, now_of, verdicts
 from tests.beside import SHARED
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
@@ -171,6 +173,34 @@ def test_a_bad_field_that_is_needed_makes_the_delivery_incomplete(gazette: Mappi
     assert (shown["disposition"], shown["missing"]) == ("incomplete", [named])
     assert shown["reason"].startswith(f"{named}: ")
     assert "is missing" not in shown["reason"]
+
+
+def test_what_speaks_our_own_contract_may_have_no_bad_field() -> None:
+    data = {
+        "id": "1",
+        "url": "https://www.example.com/a",
+        "title": "T",
+        "published_at": "yesterday",
+        "language": "klingon",
+    }
+    [verdict] = read(load("standard"), {"type": "article.published", "data": data})
+    assert (verdict.disposition, verdict.missing) == ("incomplete", ("published_at", "language"))
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases(OWN) if case.document["mapping"] == "standard"], ids=lambda case: case.name
+)
+def test_our_own_contract_is_tried_as_it_is_read(case: Case) -> None:
+    """`adapters try standard` goes by a mapping file, a delivery by the contract: both say the same."""
+    site = Site(host="www.example.com", publication="A")
+    recorded = case.recorded
+    [verdict] = verdicts("standard", recorded, site)
+    if verdict.disposition == "incomplete":
+        with pytest.raises(BadArticle, match=verdict.missing[0]):
+            contract.read_delivery(json.loads(recorded.received.body), site, "cms", now_of(recorded))
+    else:
+        read_by_contract = contract.read_delivery(json.loads(recorded.received.body), site, "cms", now_of(recorded))[0]
+        assert verdict.event(site, "cms", now_of(recorded)) == read_by_contract
 
 
 def test_of_several_expressions_the_first_good_one_counts(gazette: MappingFile) -> None:

@@ -245,12 +245,16 @@ def outcome_of(*bodies: str) -> list[Outcome]:
 
 
 def test_a_bus_event_of_an_adapter_is_read_by_its_mapping(behind: Doors) -> None:
-    article = {"id": "e1", "url": page("tide"), "headline": "Tide", "datePublished": "2026-11-20T08:00:00Z"}
-    [listed, delivered] = outcome_of(
-        bus("bus", article, "Article Published"), bus("arc", {"body": OPERATION}, "article.delivery")
-    )
+    article = {"id": "e1", "url": page("tide"), "title": "Tide", "published_at": "2026-11-20T08:00:00Z"}
+    [listed, delivered] = outcome_of(bus("bus", article), bus("arc", {"body": OPERATION}, "article.delivery"))
     assert (listed.outcome, listed.about["url"]) == ("listed", page("tide"))
     assert (delivered.outcome, delivered.about["article"]) == ("listed", "arc#A")
+
+
+def test_our_own_contract_on_the_bus_is_as_strict_as_before(behind: Doors) -> None:
+    article = {"id": "e2", "url": page("ebb"), "title": "Ebb", "published_at": "yesterday"}
+    [outcome] = outcome_of(bus("bus", article))
+    assert (outcome.outcome, outcome.reason.partition(":")[0]) == ("quarantined", "published_at")
 
 
 def test_a_bus_event_that_changes_no_page_is_ignored_and_one_that_lacks_something_is_kept(behind: Doors) -> None:

@@ -56,7 +56,9 @@ def heard(behind: Any, operation: str, params: dict[str, Any]) -> Any:
     if "Body" in answer:
         answer["Body"] = answer["Body"].read()
     if "Contents" in answer:
-        answer["Contents"] = [{name: one[name] for name in ("Key", "ETag", "LastModified")} for one in answer["Contents"]]
+        answer["Contents"] = [
+            {name: one[name] for name in ("Key", "ETag", "LastModified")} for one in answer["Contents"]
+        ]
     return {name: value for name, value in answer.items() if name in SAID}
 
 

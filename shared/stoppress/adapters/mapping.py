@@ -125,6 +125,8 @@ class MappingFile(_Part):
     data: Expression | None = None
     # What relative URLs are relative to.
     base: Expression = "settings.base_url"
+    # As our own contract has it, a bad field makes the delivery incomplete, whether it is needed or not.
+    strict: bool = False
     required: tuple[str, ...] = ("id", "url", "title", "published_at")
     fields: dict[str, Expressions] = {}
 

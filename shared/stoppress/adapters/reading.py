@@ -208,7 +208,7 @@ class _Fields:
         self.readings: list[Reading] = []
         self.data: dict[str, Any] = {}
         self.faults: dict[str, str] = {}
-        self._root, self._where, self._now = root, where, now
+        self._root, self._where, self._now, self._strict = root, where, now, mapping.strict
         wanted = OF_REMOVALS if action in REMOVALS else OF_ARTICLES + OF_DELIVERIES
         for name in wanted:
             for expression in mapping.expressions(name):
@@ -239,7 +239,7 @@ class _Fields:
         value = values.read(name, found, self._where)
         if name in OF_ARTICLES:
             read_field(name, value)
-        if name in ("version", "timestamp") and isinstance(value, str) and not value.isdigit():
+        if not self._strict and name in ("version", "timestamp") and isinstance(value, str) and not value.isdigit():
             instant = parse(value)
             if instant > self._now + CLOCK_SKEW_MAX:
                 raise ValueError(f"{value} lies in the future: every later change would look old")
@@ -254,6 +254,8 @@ def _judged(mapping: MappingFile, action: Action, fields: _Fields, item: Any, no
     page = bool(delivery["page"])
     needed = ("id",) if action in REMOVALS else ("id", "url") if page else mapping.required
     missing = tuple(name for name in needed if name not in data)
+    if mapping.strict:
+        missing += tuple(name for name in fields.faults if name not in data and name not in missing)
     hold_until = None
     if action not in REMOVALS:
         hours = [parse(hour) for hour in (delivery["hold_until"], data.get("published_at")) if hour]

@@ -204,33 +204,17 @@ def read(message: Message, now: datetime) -> Found:
         raise Unusable(host, f"incomplete: {envelope.get('reason') or 'no reason was given'}")
     try:
         source = site.sources.get(str(envelope.get("source"))) if from_bus else None
-<<<<<<< HEAD
-        if source and source.adapter != "standard":
+        if source and source.adapter not in OF_OUR_CONTRACT:
             return _adapted(envelope, site, now)
         return Found(
             site, ((read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site),)
         )
-=======
-        if source and source.adapter not in OF_OUR_CONTRACT:
-            return _adapted(message, envelope, site, now, outcomes)
-        return [(read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site)]
->>>>>>> adapters
     except (BadArticle, UnknownType, ValueError) as error:
         raise Unusable(host, str(error)) from None
 
 
-<<<<<<< HEAD
 def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
-    """A bus event of a source that has an adapter: the event itself, or a CMS's delivery in it. Raises ValueError.
-
-    `detail` is then {"site": …, "headers": {…}, "body": what the CMS sends}.
-    """
-=======
-def _adapted(
-    message: Message, envelope: Mapping[str, Any], site: Site, now: datetime, outcomes: dict[str, Outcome]
-) -> list[tuple[ArticleEvent, Site]]:
     """A CMS's delivery in a bus event: `detail` is {"site": …, "headers": {…}, "body": what the CMS sends}. Raises ValueError."""
->>>>>>> adapters
     from stoppress import adapters
     from stoppress.adapters.taking import Taker
 

@@ -342,7 +342,7 @@ def _write_forms(site: Site, forms: dict[str, bytes], mark: Mark | None, changed
 
 
 def _take_away(site: Site, names: Iterable[str]) -> None:
-    for name in names:
+    for name in sorted(names):
         if stored := bucket.read(site.host, name):
             bucket.delete(site.host, name, stored)
 

@@ -95,7 +95,7 @@ FAULTS: dict[str, Fault] = {
         "deciding:decide", ' and decision.outcome == "held"', "", 299
     ),
     "the feed is believed as much as the CMS": Fault(
-        "article:rank_of", "return FEED_RANK if", "return CMS_RANK if", 10
+        "article:rank_of", "return FEED_RANK if", "return CMS_RANK if", 13
     ),
     # ── the clock ──
     "what is due is deleted before it is sent": Fault(

@@ -249,7 +249,8 @@ class Run:
         self._compare_texts(host, found, Wanted(pages, {url: one for want in wants for url, one in want.news.items()}))
 
     def _compare_texts(self, host: str, found: reading.Listed, want: Wanted) -> None:
-        scheduled = {one.url for one in self.story.said if one.published_at and one.published_at > one.at}
+        ids = {(one.source, one.id) for one in self.story.said if one.published_at and one.published_at > one.at}
+        scheduled = {one.url for one in self.story.said if (one.source, one.id) in ids}
         for url, (title, date, publication) in found.news.items():
             wanted_title, wanted_date = want.news[url]
             early = EARLY_MAX if url in scheduled else timedelta()

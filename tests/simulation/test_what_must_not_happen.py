@@ -219,13 +219,13 @@ def test_pages_that_were_removed_do_not_stay_in_the_live_file(behind: Doors) -> 
 def test_no_function_is_fed_what_it_cannot_read(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     """In fair weather and without nonsense, each event source of the template brings its function only what that takes."""
     monkeypatch.setattr(Weather, "of", staticmethod(lambda chance: Weather()))
-    run = Run(2)
-    assert run.story.poison == []
+    run = next(run for seed in range(1, 50) if not (run := Run(seed)).story.poison)
     run.play()
 
-    answered = [line for line in run.world.log if "begins" not in line]
-    assert answered
-    assert [line for line in answered if "errorType" in line or "itemIdentifier" in line] == []
+    batches = [line for line in run.world.log if "RecordArticle" in line or "RewriteSitemaps" in line]
+    assert batches
+    assert [line for line in batches if "errorType" in line or "itemIdentifier" in line] == []
+    assert not re.search("(Key|Type|Value|Attribute)Error", "".join(run.world.log))
 
 
 def test_an_article_without_date_or_title_is_not_written_with_empty_tags(behind: Doors) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress import files
+from stoppress import files, folding
 from stoppress.alternates import Alternate
 from stoppress.files import (
     GeneralEntry,
@@ -169,6 +169,25 @@ def test_a_changed_line_is_the_only_one_made_anew() -> None:
     assert folded.urls == 2
     assert folded.newest == MORNING
     assert folded.fresh == render_general([GeneralEntry(page("b"), MORNING)], SITE).body
+
+
+def test_a_changed_mark_changes_its_line_of_the_index_alone() -> None:
+    first, second = (Mark(file, MORNING, 1, 1, "") for file in FILES[:2])
+    changed = Mark(second.file, MORNING + HOUR, 1, 1, "")
+    folded = fold_index(render_index([first, second], SITE)[0].body, {second.file: changed}, SITE)
+
+    assert folded
+    assert folded.body == render_index([first, changed], SITE)[0].body
+    assert folded.fresh == render_index([changed], SITE)[0].body
+
+
+@pytest.mark.parametrize("added", [0, 1])
+def test_an_index_that_is_full_is_left_to_who_reads_all_marks(monkeypatch: pytest.MonkeyPatch, added: int) -> None:
+    marks = [Mark(file, MORNING, 1, 1, "") for file in FILES[:3]]
+    monkeypatch.setattr(folding, "INDEX_ENTRIES_MAX", 3 - added)
+    body = render_index(marks[: 3 - added], SITE)[0].body
+
+    assert fold_index(body, {marks[2].file: marks[2]}, SITE) is None
 
 
 def test_an_article_dated_anew_stands_once_whichever_of_its_two_records_comes_first() -> None:

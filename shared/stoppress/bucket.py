@@ -29,15 +29,16 @@ class Overtaken(Exception):
 class StoredFile:
     """A file as it stands in the bucket, when its bytes last changed, and the configuration it was made by.
 
-    `renderer`: the form of its lines where a change can be folded into them, else 0. What somebody else has put there is not
-    `ours`: it has no such metadata, and perhaps other headers.
+    `form` names what its lines were made by, where a change can be folded into them; `whole` is when it was last made from all
+    its entries. What somebody else has put there is not `ours`: it has no such metadata, and perhaps other headers.
     """
 
     body: bytes
     etag: str
     changed: datetime
     config_version: int
-    renderer: int = 0
+    form: str = ""
+    whole: datetime | None = None
     ours: bool = True
 
 
@@ -59,10 +60,17 @@ def read(site: str, file: str) -> StoredFile | None:
             return None
         raise
     metadata = answer["Metadata"]
-    ours = "changed" in metadata
-    changed = parse(metadata["changed"]) if ours else answer["LastModified"]
-    version, renderer = (int(metadata.get(name, 0)) for name in ("config-version", "renderer"))
-    return StoredFile(answer["Body"].read(), answer["ETag"], changed, version, renderer, ours)
+    if "changed" not in metadata:
+        return StoredFile(answer["Body"].read(), answer["ETag"], answer["LastModified"], 0, ours=False)
+    whole = metadata.get("whole")
+    return StoredFile(
+        answer["Body"].read(),
+        answer["ETag"],
+        parse(metadata["changed"]),
+        int(metadata.get("config-version", 0)),
+        metadata.get("form", ""),
+        parse(whole) if whole else None,
+    )
 
 
 def write(
@@ -73,7 +81,8 @@ def write(
     replaces: StoredFile | None,
     changed: datetime,
     config_version: int,
-    renderer: int = 0,
+    form: str = "",
+    whole: datetime | None = None,
 ) -> None:
     """Put a file in the place of what was read, or where there was none. Raises Overtaken."""
     condition: dict[str, Any] = {"IfMatch": replaces.etag} if replaces else {"IfNoneMatch": "*"}
@@ -87,7 +96,8 @@ def write(
             Metadata={
                 "changed": exact(changed),
                 "config-version": str(config_version),
-                **({"renderer": str(renderer)} if renderer else {}),
+                **({"form": form} if form else {}),
+                **({"whole": exact(whole)} if whole else {}),
             },
             **condition,
         )

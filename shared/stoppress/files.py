@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -51,8 +51,8 @@ _EXTENSIONS = {"xhtml": XHTML_NAMESPACE, "image": IMAGE_NAMESPACE, "video": VIDE
 # counted lines never add up to a file over the limit.
 FRAME_BYTES_MAX = 65_536
 
-# The form of the lines. It stands with each file: raise it with every change of the bytes that an entry becomes, so that
-# files of the form before are made anew from all their entries, not from those alone that changed.
+# The form of the lines. It stands with each file: raise it with every change of the bytes that an entry becomes, and of which
+# entries a file lists, so that files of the form before are made anew from all their entries, not from those alone that changed.
 RENDERER = 1
 
 # Of a section's name in a file's: names stay short enough to be read.
@@ -110,6 +110,8 @@ class Mark:
     digest: str
     # The names of the other forms that were written with it.
     also: tuple[str, ...] = ()
+    # How often it was written.
+    rev: int | None = field(default=None, compare=False)
 
     @property
     def served(self) -> str:

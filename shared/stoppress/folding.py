@@ -50,7 +50,7 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
     if not lines:
         return None
     locs = tuple(sorted(lines))
-    newest = newest_of(entry.lastmod for entry in changed.values() if entry)
+    newest = newest_of(entry.lastmod for loc, entry in changed.items() if entry and loc in lines)
     body = general_file([lines[loc] for loc in locs])
     return checked(Rendered(body, len(locs), newest, locs, by_line=True, fresh=_of(general_file, fresh)), URLS_MAX)
 
@@ -76,7 +76,8 @@ def fold_news(
     if not lines:
         return None
     newest_first = sorted(sorted(lines, key=lambda key: key[1]), key=lambda key: key[0], reverse=True)
-    instants = (instant for entry in changed.values() if entry for instant in (entry.lastmod, entry.published))
+    listed = (entry for key, entry in changed.items() if entry and key in lines)
+    instants = (instant for entry in listed for instant in (entry.lastmod, entry.published))
     body = news_file([lines[key] for key in newest_first])
     rendered = Rendered(body, len(lines), newest_of(instants), by_line=True, fresh=_of(news_file, fresh))
     return checked(rendered, NEWS_ENTRIES_MAX)

@@ -64,12 +64,14 @@ def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
     """Sort key and URL of the entry that a record of the table's stream tells of; of a mark, its file. None: it says no URL.
 
     Of the images nothing else is looked at: they are as old as the record. The URL cannot be: the sort key is made of it.
+    None as well where it is not.
     """
     sk = record["Keys"]["sk"]["S"]
     if file_of(record["Keys"]["pk"]["S"])[1] == INDEX_FILE:
         return sk, sk
     image = record.get("NewImage") or record.get("OldImage") or {}
-    return (sk, image["loc"]["S"]) if "loc" in image else None
+    loc = image.get("loc", {}).get("S", "")
+    return (sk, loc) if sk.endswith(key_of(loc)) else None
 
 
 def entry_key(site: str, entry: EntryKey) -> tuple[str, str]:
@@ -269,6 +271,7 @@ def read_mark(item: Mapping[str, Any]) -> Mark:
         int(item["size_bytes"]),
         item["digest"],
         tuple(item.get("also", ())),
+        int(item["rev"]) if "rev" in item else None,
     )
 
 

@@ -6,8 +6,7 @@ the one that was read: who read the partition earlier loses, and starts again.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -68,6 +67,8 @@ EMPTIED_KEPT = timedelta(days=1)
 READ_UNIT_BYTES = 4_096
 # More entries than one call reads are not folded in.
 FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
+# Into an older file nothing is folded: whatever it has missed, by a fault of ours or of others, it misses for so long.
+WHOLE_EVERY = timedelta(hours=1)
 # A file that failed is not tried again before whatever was wrong had a moment to pass.
 RETRY_DELAY_SECONDS = 5
 
@@ -163,7 +164,7 @@ def rewrite(work: Rewrite, now: datetime) -> Result:
         rendered, forms = _fold(site, work, stored, now) or render(site, work.file, now)
         try:
             at = max(now, work.release or now)
-            outcome = _commit(site, work.file, mark, stored, rendered, forms, at, thorough=work.thorough)
+            outcome = _commit(site, work, mark, stored, rendered, forms, at)
         except Overtaken:
             continue
         if work.release:
@@ -178,7 +179,7 @@ def _fold(site: Site, work: Rewrite, stored: StoredFile | None, now: datetime) -
     The entries are read after the object, as the whole partition would be: who writes first with an older one loses.
     """
     file, entries = work.file, work.entries
-    if entries is None or stored is None or not _can_fold(site, file, stored):
+    if entries is None or stored is None or not _can_fold(site, file, stored, now):
         return None
     # A key is a unit to read, however small its item is; read as a whole, a partition is one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
@@ -202,10 +203,19 @@ def _fold(site: Site, work: Rewrite, stored: StoredFile | None, now: datetime) -
     return rendered, lambda: _packed(site, {file: rendered.body}) | text()
 
 
-def _can_fold(site: Site, file: str, stored: StoredFile) -> bool:
-    """Whether the object was written by us, by this configuration, and line by line. A feed is made from whole entries."""
-    made_alike = stored.config_version == site.version and stored.renderer == RENDERER
-    return made_alike and not is_pages(file) and not (is_news(file) and site.outputs.atom)
+def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
+    """Whether the object was written by us, by this configuration, line by line, and as a whole not long ago.
+
+    A feed is made from whole entries.
+    """
+    made_alike = stored.config_version == site.version and stored.form == _form(site)
+    young = stored.whole is not None and now < stored.whole + WHOLE_EVERY
+    return made_alike and young and not is_pages(file) and not (is_news(file) and site.outputs.atom)
+
+
+def _form(site: Site) -> str:
+    """What a line is made by, besides its entry."""
+    return f"{RENDERER}.{site.digest}"
 
 
 def render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
@@ -248,20 +258,21 @@ def _feed(site: Site, file: str, news: list[NewsEntry], now: datetime) -> dict[s
 
 def _commit(
     site: Site,
-    file: str,
+    work: Rewrite,
     mark: Mark | None,
     stored: StoredFile | None,
     rendered: Rendered,
     forms: Forms,
     now: datetime,
-    *,
-    thorough: bool = False,
 ) -> str:
+    file = work.file
     stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
     if not stays and (stored is None or file == ROBOTS_FILE or _is_over(stored, rendered, now)):
         return _retire(site, file, mark, stored)
     changed, written = stored.changed if stored else now, False
-    if stored is None or stored.body != rendered.body or not stored.ours:
+    # One that could be folded into and cannot any more has to say so, though not a byte of it changes.
+    misleads = stored is not None and stored.form and not rendered.by_line
+    if stored is None or stored.body != rendered.body or not stored.ours or misleads:
         changed, written = _changed(stored, rendered, now), True
         _hold_to_the_rules(site, file, rendered, changed)
         bucket.write(
@@ -271,7 +282,8 @@ def _commit(
             replaces=stored,
             changed=changed,
             config_version=site.version,
-            renderer=RENDERER if rendered.by_line else 0,
+            form=_form(site) if rendered.by_line else "",
+            whole=stored.whole if stored and rendered.fresh is not None else now,
         )
     digest = digest_of(site, file, rendered.body, stays=stays)
     # A file may come back to the bytes of an older mark: what was to follow the bytes between may still be to do.
@@ -280,7 +292,7 @@ def _commit(
     # The index never records itself, so that its other forms are looked at whenever it has any.
     if file == INDEX_FILE and mark is None and forms():
         mark = _mark_of(site, file)
-    also = _write_forms(site, forms(), mark, changed) if told or thorough or file == INDEX_FILE else ()
+    also = _write_forms(site, forms(), mark, changed) if told or work.thorough or file == INDEX_FILE else ()
     if told:
         detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(changed)}
         queues.announce(REWRITTEN, detail)
@@ -288,7 +300,9 @@ def _commit(
         _have_retired(site, file, changed)
     now_known = Mark(file, changed, rendered.urls, len(rendered.body), digest, also)
     if told and file not in UNMARKED:
-        _put_mark(site, now_known)
+        _put_mark(site, now_known, mark)
+    elif mark and file not in UNMARKED and not work.config_version:
+        _put_mark(site, mark, mark)
     elif file == INDEX_FILE and also != (mark.also if mark else ()):
         table.put_if(mark_item(site.host, now_known))
     return "written" if written else "unchanged"
@@ -361,26 +375,16 @@ def _mark_of(site: Site, file: str) -> Mark | None:
     return read_mark(item) if item else None
 
 
-def _put_mark(site: Site, mark: Mark) -> None:
-    item = mark_item(site.host, mark)
-    with _unless_newer():  # the mark says this already, or something newer
-        table.put_if(
-            item,
-            # Of two at one instant the later one has other forms, by another configuration.
-            "attribute_not_exists(pk) OR changed < :changed OR (changed = :changed AND digest <> :digest)",
-            {":digest": item["digest"], ":changed": item["changed"]},
-        )
+def _put_mark(site: Site, mark: Mark, before: Mark | None) -> None:
+    """Write a file's mark while it is as it was read, before the file. Raises Overtaken.
 
-
-@contextmanager
-def _unless_newer() -> Iterator[None]:
-    """A mark that is newer is left as it is. One that is busy says nothing: then the file comes again."""
+    Who found nothing to change writes it too: another who read the table earlier may still put the file by what he has read, and
+    no condition of S3 would stop him, since an ETag is made of the bytes. Of the two, who comes second goes over it again.
+    """
     try:
-        yield
-    except table.Busy:
-        raise
-    except table.Conflict:
-        pass
+        table.put(mark_item(site.host, mark), before.rev if before else None)
+    except table.Conflict as error:
+        raise Overtaken(f"the mark of {site.host}/{mark.file} was written meanwhile") from error
 
 
 # ── emptied files ──
@@ -409,8 +413,12 @@ def _retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None)
         bucket.delete(site.host, file, stored)
     if mark:
         _take_away(site, set(mark.also) - _others_forms(site, file))
-        with _unless_newer():  # the file has been filled again meanwhile
+        try:
             table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})
+        except table.Busy:  # which says nothing of the mark: then the file comes again
+            raise
+        except table.Conflict:  # the file has been filled again meanwhile, and its mark is newer
+            pass
     return "retired"
 
 

@@ -1,5 +1,6 @@
 """A site's configuration: one JSON document, validated here and nowhere else."""
 
+import hashlib
 import json
 import re
 from functools import cached_property
@@ -339,6 +340,11 @@ class Site(_Part):
     @cached_property
     def _voice(self) -> Voice:
         return Voice(publication=self.publication, language=self.language)
+
+    @cached_property
+    def digest(self) -> str:
+        """The configuration in short. Its version does not name it: a parameter that is deleted and made again begins at 1."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
     @cached_property
     def zone(self) -> ZoneInfo:

@@ -81,7 +81,8 @@ class Moto:
     def __init__(self, world: "World") -> None:
         self._table = world.wiring.only("AWS::DynamoDB::Table")
         self._bucket = world.wiring.only("AWS::S3::Bucket").ref
-        self.clients = {service: _client(service) for service in _SERVICES}
+        self.clients: dict[str, Any] = {service: _client(service) for service in _SERVICES}
+        self.clients["ssm"] = _InOrder(self.clients["ssm"])
         self._stream = MotoReader(self._table.ref, f"{self._table.arn}/stream/local")
         made = sorted(world.wiring.resources, key=lambda one: "RedrivePolicy" in one.properties)
         for resource in made:
@@ -129,6 +130,21 @@ class Moto:
     def items(self) -> list[Json]:
         pages = self.clients["dynamodb"].get_paginator("scan").paginate(TableName=self._table.ref)
         return [item for page in pages for item in page["Items"]]
+
+
+class _InOrder:
+    """The client of SSM, its parameters in the order of their names: moto's come in that of a set."""
+
+    def __init__(self, behind: Any) -> None:
+        self._behind = behind
+
+    def __getattr__(self, operation: str) -> Any:
+        return getattr(self._behind, operation)
+
+    def get_parameters_by_path(self, **params: Any) -> Any:
+        answer = self._behind.get_parameters_by_path(**params)
+        answer["Parameters"].sort(key=lambda parameter: parameter["Name"])
+        return answer
 
 
 @cache

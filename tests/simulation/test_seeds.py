@@ -70,7 +70,7 @@ def test_a_seed_is_the_same_run_in_another_process() -> None:
     assert other.stdout.split() == [digest(seed) for seed in SOME]
 
 
-@pytest.mark.parametrize("seed_", [1, 5, 9])
+@pytest.mark.parametrize("seed_", [1, 5])
 def test_a_seed_ends_in_the_same_bytes_on_moto(seed_: int) -> None:
     assert digest(seed_, "moto") == digest(seed_)
 

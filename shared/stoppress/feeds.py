@@ -39,6 +39,7 @@ __all__ = [
 
 # The host of relative links and guids while feedparser resolves them; no such host can exist (RFC 6761).
 _NOWHERE = "feed.invalid"
+_HAS_BASE = re.compile(r"\bbase\s*=")
 _PROXY = re.compile(r"feeds\..+|feedproxy\..+|(?:.+\.)?(?:feedburner\.com|feedsportal\.com|pheedo\.com)")
 # WordPress's short form redirects to the page, and a redirecting URL has no place in a sitemap (R2.16).
 _SHORT_FORM = re.compile(r"(?:.*&)?p=\d+(?:&.*)?")
@@ -184,11 +185,16 @@ def _sitemap(document: Document, url: str, site: Site) -> Reading:
 def _entries(document: Document, url: str, site: Site, take: Collection[str]) -> Iterator[Entry]:
     """The entries of a feed's document. Raises FeedError."""
     base = urlsplit(url)._replace(netloc=_NOWHERE, query="", fragment="").geturl()
+    headers = {"content-type": "application/xml; charset=utf-8"}
+    if _HAS_BASE.search(
+        document.text
+    ):  # else nothing is relative to anything but the feed, and feedparser need not join at each tag
+        headers["content-location"] = base
     try:
         # Bytes as a file: given as they are, feedparser would first take them for the name of one and open it.
         parsed = feedparser.parse(
             io.BytesIO(document.text.encode()),
-            response_headers={"content-type": "application/xml; charset=utf-8", "content-location": base},
+            response_headers=headers,
             sanitize_html=False,
             resolve_relative_uris=False,
         )

@@ -325,20 +325,25 @@ def index_line(mark: Mark, site: Site) -> str:
 
 def general_line(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate] = ()) -> str:
     """The `<url>` of a page in a shard; `backlinks` are the pages of the shard that name it as their alternate."""
-    hints = _hints(entry, site) if site.write else ""
-    # What most pages have none of is not asked for: nothing else costs as much in a file of plain pages.
-    alternates = alternate_tags(_alternates(entry, site, backlinks)) if entry.alternates or backlinks else ""
-    images = image_tags(_ours(url, site) for url in entry.images) if entry.images else ""
-    videos = video_tags(_our_video(video, site) for video in entry.videos) if entry.videos else ""
-    return f"<url><loc>{escaped(under_scheme(entry.loc, site))}</loc>{_lastmod(entry.lastmod)}{hints}{alternates}{images}{videos}</url>"
+    loc = entry.loc if site.scheme == "https" else under_scheme(entry.loc, site)
+    # Most pages have nothing more, and in a file of them all that is asked of each in vain adds up.
+    more = ""
+    if site.write or entry.images or entry.alternates or entry.videos or backlinks:
+        more = _more_tags(entry, site, backlinks)
+    lastmod = f"<lastmod>{iso(entry.lastmod)}</lastmod>" if entry.lastmod else ""
+    return f"<url><loc>{escaped(loc)}</loc>{lastmod}{more}</url>"
 
 
-def _hints(entry: GeneralEntry, site: Site) -> str:
-    return "".join(
+def _more_tags(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate]) -> str:
+    """What stands behind a page's lastmod."""
+    hints = "".join(
         f"<{name}>{value}</{name}>"
         for name, value in (("changefreq", entry.changefreq), ("priority", entry.priority))
         if value and name in site.write
     )
+    alternates = alternate_tags(_alternates(entry, site, backlinks)) if entry.alternates or backlinks else ""
+    images = image_tags(_ours(url, site) for url in entry.images)
+    return f"{hints}{alternates}{images}{video_tags(_our_video(video, site) for video in entry.videos)}"
 
 
 def _backlinks(entries: Sequence[GeneralEntry], site: Site) -> dict[str, list[Alternate]]:
@@ -398,8 +403,9 @@ def _our_video(video: Video, site: Site) -> Video:
 def news_line(entry: NewsEntry, site: Site) -> str:
     """The `<url>` of an article in the news sitemap, its elements in the schema's order (R2.3)."""
     keywords = ", ".join(entry.traits.keywords) if "keywords" in site.write else ""
+    lastmod = f"<lastmod>{iso(entry.lastmod)}</lastmod>" if entry.lastmod else ""
     return (
-        f"<url><loc>{escaped(under_scheme(entry.loc, site))}</loc>{_lastmod(entry.lastmod)}<news:news>"
+        f"<url><loc>{escaped(under_scheme(entry.loc, site))}</loc>{lastmod}<news:news>"
         f"<news:publication><news:name>{escaped(publication_of(entry, site))}</news:name>"
         f"<news:language>{escaped(language_of(entry, site))}</news:language></news:publication>"
         f"<news:publication_date>{iso(entry.published)}</news:publication_date>"
@@ -434,10 +440,6 @@ def line_bytes(line: str) -> int:
 def under_scheme(loc: str, site: Site) -> str:
     """A page's URL as the site has it. Inside, pages are known under https, so that a site can change over."""
     return loc if site.scheme == "https" else loc.replace("https:", "http:", 1)
-
-
-def _lastmod(instant: datetime | None) -> str:
-    return f"<lastmod>{iso(instant)}</lastmod>" if instant else ""
 
 
 def newest_of(instants: Iterable[datetime | None]) -> datetime | None:

@@ -54,7 +54,7 @@ _EXTENSIONS = {"xhtml": XHTML_NAMESPACE, "image": IMAGE_NAMESPACE, "video": VIDE
 # counted lines never add up to a file over the limit.
 FRAME_BYTES_MAX = 65_536
 # So many lines are made, joined and encoded at a time: a file of 50 MB is never there as text as well.
-_LINES_AT_ONCE = 1_000
+_LINES_AT_ONCE = 50
 
 # The form of the lines. It stands with each file: raise it with every change of the bytes that an entry becomes, so that
 # files of the form before are made anew from all their entries, not from those alone that changed.

@@ -242,12 +242,12 @@ def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
         "video": any(map(attrgetter("videos"), entries)),
     }
     newest = newest_of(map(attrgetter("lastmod"), entries))
-    listed = sorted(entries, key=attrgetter("loc"))
+    listed, home = sorted(entries, key=attrgetter("loc")), [GeneralEntry(site.home)]
     locs = tuple(map(attrgetter("loc"), listed))
-    lines = (
-        general_line(entry, site, backlinks.get(entry.loc, ()) if backlinks else ())
-        for entry in listed or [GeneralEntry(site.home)]
-    )
+    if versions or site.write or any(used.values()):
+        lines = (general_line(entry, site, backlinks.get(entry.loc, ())) for entry in listed or home)
+    else:  # what none has is not asked of each
+        lines = (_url(entry, site) for entry in listed or home)
     body = _shard(lines, [prefix for prefix, is_used in used.items() if is_used])
     return checked(Rendered(body, len(listed), newest, locs, by_line=bool(listed) and not versions), URLS_MAX)
 
@@ -325,17 +325,6 @@ def index_line(mark: Mark, site: Site) -> str:
 
 def general_line(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate] = ()) -> str:
     """The `<url>` of a page in a shard; `backlinks` are the pages of the shard that name it as their alternate."""
-    loc = entry.loc if site.scheme == "https" else under_scheme(entry.loc, site)
-    # Most pages have nothing more, and in a file of them all that is asked of each in vain adds up.
-    more = ""
-    if site.write or entry.images or entry.alternates or entry.videos or backlinks:
-        more = _more_tags(entry, site, backlinks)
-    lastmod = f"<lastmod>{iso(entry.lastmod)}</lastmod>" if entry.lastmod else ""
-    return f"<url><loc>{escaped(loc)}</loc>{lastmod}{more}</url>"
-
-
-def _more_tags(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate]) -> str:
-    """What stands behind a page's lastmod."""
     hints = "".join(
         f"<{name}>{value}</{name}>"
         for name, value in (("changefreq", entry.changefreq), ("priority", entry.priority))
@@ -343,7 +332,15 @@ def _more_tags(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate]) 
     )
     alternates = alternate_tags(_alternates(entry, site, backlinks)) if entry.alternates or backlinks else ""
     images = image_tags(_ours(url, site) for url in entry.images)
-    return f"{hints}{alternates}{images}{video_tags(_our_video(video, site) for video in entry.videos)}"
+    videos = video_tags(_our_video(video, site) for video in entry.videos)
+    return _url(entry, site, f"{hints}{alternates}{images}{videos}")
+
+
+def _url(entry: GeneralEntry, site: Site, more: str = "") -> str:
+    """The `<url>` of a page with what stands behind its lastmod."""
+    loc = entry.loc if site.scheme == "https" else under_scheme(entry.loc, site)
+    lastmod = f"<lastmod>{iso(entry.lastmod)}</lastmod>" if entry.lastmod else ""
+    return f"<url><loc>{escaped(loc)}</loc>{lastmod}{more}</url>"
 
 
 def _backlinks(entries: Sequence[GeneralEntry], site: Site) -> dict[str, list[Alternate]]:

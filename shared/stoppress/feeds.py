@@ -39,6 +39,7 @@ __all__ = [
 
 # The host of relative links and guids while feedparser resolves them; no such host can exist (RFC 6761).
 _NOWHERE = "feed.invalid"
+_HAS_BASE = re.compile(r"\bbase\s*=")
 _PROXY = re.compile(r"feeds\..+|feedproxy\..+|(?:.+\.)?(?:feedburner\.com|feedsportal\.com|pheedo\.com)")
 # WordPress's short form redirects to the page, and a redirecting URL has no place in a sitemap (R2.16).
 _SHORT_FORM = re.compile(r"(?:.*&)?p=\d+(?:&.*)?")
@@ -184,11 +185,16 @@ def _sitemap(document: Document, url: str, site: Site) -> Reading:
 def _entries(document: Document, url: str, site: Site, take: Collection[str]) -> Iterator[Entry]:
     """The entries of a feed's document. Raises FeedError."""
     base = urlsplit(url)._replace(netloc=_NOWHERE, query="", fragment="").geturl()
+    headers = {"content-type": "application/xml; charset=utf-8"}
+    # A tag that names a base may name a relative one. Without any, what is relative stays so, and is joined below:
+    # feedparser joins URLs at every tag as soon as it has a base.
+    if _HAS_BASE.search(document.text):
+        headers["content-location"] = base
     try:
         # Bytes as a file: given as they are, feedparser would first take them for the name of one and open it.
         parsed = feedparser.parse(
             io.BytesIO(document.text.encode()),
-            response_headers={"content-type": "application/xml; charset=utf-8", "content-location": base},
+            response_headers=headers,
             sanitize_html=False,
             resolve_relative_uris=False,
         )
@@ -245,12 +251,12 @@ def _link(entry: Any, url: str, language: str | None) -> str | None:
     """The page of an entry: the original behind a proxy, else the alternate that is a web page, else the permalink."""
     pages = sorted(feed_media.pages_of(entry), key=lambda link: _is_translation(link.get("hreflang"), language))
     # What is left as the entry's link, without an alternate, is its guid: "77" would lead nowhere, however it is declared.
-    permalink, guid = _absolute(entry.get("link")), _absolute(entry.get("id"))
-    links = (entry.get("feedburner_origlink"), *(page.get("href") for page in pages), permalink)
-    link = next((page for found in links if (page := _web(found, url))), None)
-    if link and guid and _is_proxy(link) and not _is_proxy(guid) and not _SHORT_FORM.fullmatch(urlsplit(guid).query):
-        return guid
-    return link
+    links = (entry.get("feedburner_origlink"), *(page.get("href") for page in pages))
+    link = next((page for found in links if (page := _web(found, url))), None) or _absolute(entry.get("link"), url)
+    if not link or not _is_proxy(link):
+        return link
+    guid = _absolute(entry.get("id"), url)
+    return guid if guid and not _is_proxy(guid) and not _SHORT_FORM.fullmatch(urlsplit(guid).query) else link
 
 
 def _is_translation(hreflang: str | None, language: str | None) -> bool:
@@ -258,8 +264,9 @@ def _is_translation(hreflang: str | None, language: str | None) -> bool:
     return bool(hreflang and language) and str(hreflang)[:2].lower() != str(language)[:2].lower()
 
 
-def _absolute(link: str | None) -> str | None:
-    page = _web(link, "")
+def _absolute(link: str | None, url: str) -> str | None:
+    """The link if it names its own host, maybe under the scheme of the feed; None for others."""
+    page = _web(f"{urlsplit(url).scheme}:{link}" if link and link.startswith("//") else link, "")
     return page if page and urlsplit(page).hostname else None
 
 

@@ -7,9 +7,12 @@ One `<url>` a line, sorted, no generation time, no comment: equal entries give e
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from io import BytesIO
+from itertools import islice
+from operator import attrgetter
 from typing import Literal
 
 from stoppress.alternates import DEFAULT, Alternate, hreflang_of
@@ -50,6 +53,8 @@ _EXTENSIONS = {"xhtml": XHTML_NAMESPACE, "image": IMAGE_NAMESPACE, "video": VIDE
 # More than declaration, root element and name spaces take, and a byte for each page whose scheme becomes https, so that
 # counted lines never add up to a file over the limit.
 FRAME_BYTES_MAX = 65_536
+# So many lines are made, joined and encoded at a time: a file of 50 MB is never there as text as well.
+_LINES_AT_ONCE = 50
 
 # The form of the lines. It stands with each file: raise it with every change of the bytes that an entry becomes, and of which
 # entries a file lists, so that files of the form before are made anew from all their entries, not from those alone that changed.
@@ -203,7 +208,9 @@ def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
 
     A page of the site's configuration is in the file of those, and nowhere else.
     """
-    return _general([entry for entry in entries if lists_in_general(entry, site)], site)
+    if site.rules or site.pages:  # most sites have neither, and their entries are not asked one by one
+        entries = [entry for entry in entries if lists_in_general(entry, site)]
+    return _general(entries, site)
 
 
 def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
@@ -227,31 +234,44 @@ def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
 
 
 def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
-    listed = sorted(entries, key=lambda entry: entry.loc)
-    backlinks = _backlinks(listed, site)
-    lines = [general_line(entry, site, backlinks.get(entry.loc, ())) for entry in listed or [GeneralEntry(site.home)]]
-    locs = tuple(entry.loc for entry in listed)
-    by_line = bool(listed) and not any(entry.alternates for entry in listed)
-    newest = newest_of(entry.lastmod for entry in listed)
-    return checked(Rendered(general_file(lines), len(listed), newest, locs, by_line), URLS_MAX)
+    entries = list(entries)
+    versions = any(map(attrgetter("alternates"), entries))
+    backlinks = _backlinks(entries, site) if versions else {}
+    # Asked of the entries, because the root element stands before the lines, and those are never there all at once.
+    used = {
+        "xhtml": versions and any(_alternates(entry, site, backlinks.get(entry.loc, ())) for entry in entries),
+        "image": any(map(attrgetter("images"), entries)),
+        "video": any(map(attrgetter("videos"), entries)),
+    }
+    newest = newest_of(map(attrgetter("lastmod"), entries))
+    listed, home = sorted(entries, key=attrgetter("loc")), [GeneralEntry(site.home)]
+    locs = tuple(map(attrgetter("loc"), listed))
+    if versions or site.write or any(used.values()):
+        lines = (general_line(entry, site, backlinks.get(entry.loc, ())) for entry in listed or home)
+    else:  # what none has is not asked of each
+        lines = (_url(entry, site) for entry in listed or home)
+    body = _shard(lines, [prefix for prefix, is_used in used.items() if is_used])
+    return checked(Rendered(body, len(listed), newest, locs, by_line=bool(listed) and not versions), URLS_MAX)
 
 
 def general_file(lines: Sequence[str]) -> bytes:
     """A shard of these lines; the namespaces of extensions are declared where one of them is used (R1.2)."""
     # What is text is escaped, so that a tag is a tag.
-    used = (prefix for prefix in _EXTENSIONS if any(f"<{prefix}:" in line for line in lines))
-    extensions = {f"xmlns:{prefix}": _EXTENSIONS[prefix] for prefix in used}
+    return _shard(lines, [prefix for prefix in _EXTENSIONS if any(f"<{prefix}:" in line for line in lines)])
+
+
+def _shard(lines: Iterable[str], used: Collection[str]) -> bytes:
+    extensions = {f"xmlns:{prefix}": namespace for prefix, namespace in _EXTENSIONS.items() if prefix in used}
     return _frame("urlset", {"xmlns": _SITEMAP} | extensions, lines)
 
 
 def in_window(entries: Iterable[NewsEntry], site: Site, now: datetime) -> list[NewsEntry]:
     """The articles of the window at `now` that the site's rules let in, newest first."""
-    current = [
-        entry
-        for entry in entries
-        if entry.expires_at > now and not against(site.rules, "news", entry.loc, entry.traits)
-    ]
-    return sorted(sorted(current, key=lambda entry: entry.loc), key=lambda entry: entry.published, reverse=True)
+    expired = now - NEWS_WINDOW
+    current = [entry for entry in entries if entry.published > expired]
+    if site.rules:
+        current = [entry for entry in current if not against(site.rules, "news", entry.loc, entry.traits)]
+    return sorted(sorted(current, key=attrgetter("loc")), key=attrgetter("published"), reverse=True)
 
 
 def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rendered:
@@ -262,12 +282,12 @@ def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rend
     listed = in_window(entries, site, now)
     if not listed:
         return Rendered(_general([], site).body, 0, None)
-    body = news_file([news_line(entry, site) for entry in listed])
-    newest = newest_of(instant for entry in listed for instant in (entry.lastmod, entry.published))
+    body = news_file(news_line(entry, site) for entry in listed)
+    newest = newest_of([listed[0].published, *(entry.lastmod for entry in listed)])
     return checked(Rendered(body, len(listed), newest, by_line=True), NEWS_ENTRIES_MAX)
 
 
-def news_file(lines: Sequence[str]) -> bytes:
+def news_file(lines: Iterable[str]) -> bytes:
     """A news sitemap of these lines."""
     return _frame("urlset", {"xmlns": _SITEMAP, "xmlns:news": _NEWS}, lines)
 
@@ -305,27 +325,34 @@ def index_line(mark: Mark, site: Site) -> str:
     return f"<sitemap><loc>{url}</loc><lastmod>{iso(mark.changed)}</lastmod></sitemap>"
 
 
-def general_line(entry: GeneralEntry, site: Site, backlinks: Iterable[Alternate] = ()) -> str:
+def general_line(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate] = ()) -> str:
     """The `<url>` of a page in a shard; `backlinks` are the pages of the shard that name it as their alternate."""
     hints = "".join(
         f"<{name}>{value}</{name}>"
         for name, value in (("changefreq", entry.changefreq), ("priority", entry.priority))
         if value and name in site.write
     )
-    return (
-        f"<url><loc>{escaped(under_scheme(entry.loc, site))}</loc>{_lastmod(entry.lastmod)}{hints}"
-        f"{alternate_tags(_alternates(entry, site, backlinks))}{image_tags(_ours(url, site) for url in entry.images)}"
-        f"{video_tags(_our_video(video, site) for video in entry.videos)}</url>"
-    )
+    alternates = alternate_tags(_alternates(entry, site, backlinks)) if entry.alternates or backlinks else ""
+    images = image_tags(_ours(url, site) for url in entry.images)
+    videos = video_tags(_our_video(video, site) for video in entry.videos)
+    return _url(entry, site, f"{hints}{alternates}{images}{videos}")
 
 
-def _backlinks(entries: Iterable[GeneralEntry], site: Site) -> dict[str, list[Alternate]]:
+def _url(entry: GeneralEntry, site: Site, more: str = "") -> str:
+    """The `<url>` of a page with what stands behind its lastmod."""
+    loc = entry.loc if site.scheme == "https" else under_scheme(entry.loc, site)
+    lastmod = f"<lastmod>{iso(entry.lastmod)}</lastmod>" if entry.lastmod else ""
+    return f"<url><loc>{escaped(loc)}</loc>{lastmod}{more}</url>"
+
+
+def _backlinks(entries: Sequence[GeneralEntry], site: Site) -> dict[str, list[Alternate]]:
     """Who names a page of the shard as an alternate without being named by it: links count where they are mutual (R5.1)."""
+    there = {entry.loc for entry in entries}
     found: dict[str, list[Alternate]] = defaultdict(list)
     for entry in entries:
         own = _own_code(entry, site) if entry.alternates else None
         for alternate in entry.alternates:
-            if own and alternate.href != entry.loc:
+            if own and alternate.href != entry.loc and alternate.href in there:
                 found[alternate.href].append(Alternate(own, entry.loc))
     return found
 
@@ -375,8 +402,9 @@ def _our_video(video: Video, site: Site) -> Video:
 def news_line(entry: NewsEntry, site: Site) -> str:
     """The `<url>` of an article in the news sitemap, its elements in the schema's order (R2.3)."""
     keywords = ", ".join(entry.traits.keywords) if "keywords" in site.write else ""
+    lastmod = f"<lastmod>{iso(entry.lastmod)}</lastmod>" if entry.lastmod else ""
     return (
-        f"<url><loc>{escaped(under_scheme(entry.loc, site))}</loc>{_lastmod(entry.lastmod)}<news:news>"
+        f"<url><loc>{escaped(under_scheme(entry.loc, site))}</loc>{lastmod}<news:news>"
         f"<news:publication><news:name>{escaped(publication_of(entry, site))}</news:name>"
         f"<news:language>{escaped(language_of(entry, site))}</news:language></news:publication>"
         f"<news:publication_date>{iso(entry.published)}</news:publication_date>"
@@ -387,12 +415,16 @@ def news_line(entry: NewsEntry, site: Site) -> str:
 
 def publication_of(entry: NewsEntry, site: Site) -> str:
     """The publication that an article is of: its own, its section's, its edition's, or the site's."""
-    return entry.publication or _first(voice.publication for voice in site.voices(entry.loc, entry.traits.section))
+    if entry.publication or not site.speaks_in_parts:
+        return entry.publication or site.publication
+    return _first(voice.publication for voice in site.voices(entry.loc, entry.traits.section))
 
 
 def language_of(entry: NewsEntry | GeneralEntry, site: Site) -> str:
     """The language that an article is in: its own, its section's, its edition's, or the site's."""
-    return entry.language or _first(voice.language for voice in site.voices(entry.loc, entry.traits.section))
+    if entry.language or not site.speaks_in_parts:
+        return entry.language or site.language
+    return _first(voice.language for voice in site.voices(entry.loc, entry.traits.section))
 
 
 def _first(said: Iterable[str | None]) -> str:
@@ -409,18 +441,19 @@ def under_scheme(loc: str, site: Site) -> str:
     return loc if site.scheme == "https" else loc.replace("https:", "http:", 1)
 
 
-def _lastmod(instant: datetime | None) -> str:
-    return f"<lastmod>{iso(instant)}</lastmod>" if instant else ""
-
-
 def newest_of(instants: Iterable[datetime | None]) -> datetime | None:
     """The latest of the instants that there are."""
-    return max((instant for instant in instants if instant), default=None)
+    return max(filter(None, instants), default=None)
 
 
-def _frame(root: str, namespaces: dict[str, str], lines: Sequence[str]) -> bytes:
+def _frame(root: str, namespaces: dict[str, str], lines: Iterable[str]) -> bytes:
     attributes = "".join(f' {name}="{value}"' for name, value in namespaces.items())
-    return "\n".join([f"{_DECLARATION}<{root}{attributes}>", *lines, f"</{root}>\n"]).encode()
+    file, lines = BytesIO(), iter(lines)
+    file.write(f"{_DECLARATION}<{root}{attributes}>\n".encode())
+    while some := list(islice(lines, _LINES_AT_ONCE)):
+        file.write("\n".join([*some, ""]).encode())
+    file.write(f"</{root}>\n".encode())
+    return file.getvalue()
 
 
 def checked(file: Rendered, entries_max: int) -> Rendered:

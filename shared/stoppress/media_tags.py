@@ -94,7 +94,9 @@ def _video(video: Video) -> str:
 
 
 def _relation(name: str, relation: str | None) -> str:
-    relationship, _, codes = (relation or "").partition(" ")
+    if not relation:
+        return ""
+    relationship, _, codes = relation.partition(" ")
     return _tag(name, codes or None, {"relationship": relationship})
 
 
@@ -103,5 +105,5 @@ def _tag(name: str, value: str | int | None, attributes: dict[str, str] | None =
     if value is None:
         return ""
     text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-    said = "".join(f' {attribute}="{escaped(text)}"' for attribute, text in (attributes or {}).items())
+    said = "".join(f' {attribute}="{escaped(text)}"' for attribute, text in attributes.items()) if attributes else ""
     return f"<video:{name}{said}>{escaped(text)}</video:{name}>"

@@ -337,6 +337,11 @@ class Site(_Part):
         nearest = [self.sections.get(section) if section else None, self.edition_of(url), self._voice]
         return [voice for voice in nearest if voice]
 
+    @property
+    def speaks_in_parts(self) -> bool:
+        """Whether a section or an edition may have a publication or a language of its own."""
+        return bool(self.sections or self.editions)
+
     @cached_property
     def _voice(self) -> Voice:
         return Voice(publication=self.publication, language=self.language)

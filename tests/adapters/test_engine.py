@@ -284,6 +284,24 @@ def test_the_end_of_an_event_counts_where_the_mapping_says_so() -> None:
     assert (verdict.disposition, verdict.action, verdict.data["id"]) == ("apply", "delete", "7")
 
 
+@pytest.mark.parametrize(
+    ("said", "end", "action"),
+    [
+        ("com.acme.story.gone", "story.gone", "delete"),
+        ("com.acme.history.gone", "story.gone", None),
+        ("AcmeStoryGone", "StoryGone", "delete"),
+        ("acme.story.gone", ".gone", "delete"),
+        ("story.gone", "story.gone", "delete"),
+        ("story.gone", "", None),
+    ],
+)
+def test_the_end_of_an_event_is_a_word_of_its_own(tmp_path: Path, said: str, end: str, action: str | None) -> None:
+    listed = [line for line in GAZETTE.splitlines() if not line.startswith("map = ")]
+    text = "\n".join(listed).replace('from = "item.event"', f'from = "item.event"\nsuffix = true\nmap = {{ "{end}" = "delete" }}')
+    [verdict] = read(mapping(tmp_path, text), {"stories": [story(said)]}, SETTINGS)
+    assert verdict.action == action
+
+
 def test_a_site_gives_what_its_source_leaves_out() -> None:
     body = {"id": 1, "title": "T", "url": "/a", "date": {"raw": "2026-11-20 09:00:00"}}
     site = Site(host="www.example.com", publication="A", timezone="Europe/Paris")

@@ -190,8 +190,16 @@ def _action(mapping: MappingFile, said: object) -> Action | None:
         return None
     if said in mapping.action.map:
         return mapping.action.map[said]
-    fitting = [end for end in mapping.action.map if said.endswith(end)] if mapping.action.suffix else []
+    fitting = [end for end in mapping.action.map if _ends_in(said, end)] if mapping.action.suffix else []
     return mapping.action.map[max(fitting, key=len)] if fitting else None
+
+
+def _ends_in(said: str, end: str) -> bool:
+    """Whether a longer text ends in it as a word of its own: `history deleted` is no `story deleted`."""
+    if not end or not said.endswith(end):
+        return False
+    before, first = said[-len(end) - 1], end[0]
+    return not (before.isalnum() and first.isalnum()) or (before.islower() and first.isupper())
 
 
 def _holds(value: object) -> bool:

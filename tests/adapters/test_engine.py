@@ -17,7 +17,7 @@ from stoppress.adapters.functions import OPTIONS
 from stoppress.adapters.mapping import BadMapping, MappingFile, load, read_file
 from stoppress.adapters.reading import ITEMS_MAX, Verdict, read_delivery
 from stoppress.adapters.taking import OTHER_SITES_MAX, Taker
-from stoppress.article import ArticleEvent, Incomplete
+from stoppress.article import ArticleEvent, Incomplete, Order, order_of
 from stoppress.contract import BadArticle
 from stoppress.site import Site, read_site
 from tests.adapters.recorded import OWN, Case, cases, now_of, verdicts
@@ -258,6 +258,26 @@ def test_a_version_of_the_future_does_not_make_later_changes_look_old() -> None:
 def test_the_time_of_a_delivery_that_has_none_is_its_version_so_that_late_is_not_newer(gazette: MappingFile) -> None:
     [verdict] = read(gazette, {"stories": [story(changed="2026-11-20T08:30:00Z")]}, SETTINGS)
     assert verdict.timestamp == datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("at", ["2026-11-20T08:{}:00Z", 1795163400])
+def test_an_unpublishing_of_arc_without_a_date_is_ordered_by_when_it_was_told(at: str | int) -> None:
+    """What comes after it in the same state (republishing changes no date) is newer, and what was told before it is not."""
+    site = Site(host="www.example.com", publication="A")
+
+    def order(key: str, minute: int, **said: Any) -> Order:
+        ans = {"_id": "A", "type": "story", "headlines": {"basic": "T"}, "canonical_url": "/a/"} | said
+        told = {"key": f"story:{key}", "time": at.format(minute) if isinstance(at, str) else at + 60 * minute, "body": ans}
+        [verdict] = read(load("arc-ifx"), told, {"base_url": "https://www.example.com"})
+        return order_of(verdict.event(site, "cms", NOW))
+
+    dates = {"first_publish_date": "2026-11-20T07:00:00Z", "last_updated_date": "2026-11-20T08:10:00Z"}
+    published, removed, again = order("update", 10, **dates), order("unpublish", 20), order("republish", 25, **dates)
+    assert published.is_before(removed)
+    assert removed.is_before(again)
+    assert not again.is_before(removed)
+    assert not removed.is_before(published)
+    assert removed.is_before(order("unpublish", 28))
 
 
 # ── items and actions ──

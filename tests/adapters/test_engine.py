@@ -280,6 +280,24 @@ def test_an_unpublishing_of_arc_without_a_date_is_ordered_by_when_it_was_told(at
     assert removed.is_before(order("unpublish", 28))
 
 
+@pytest.mark.parametrize(("signature", "signed"), [("ghost", True), (None, True), ("ghost-legacy", False), ("bearer", False)])
+def test_the_time_beside_ghosts_signature_counts_where_it_is_signed(signature: str | None, signed: bool) -> None:
+    """Whoever repeats a publication with a later time that nobody signed does not revive what was deleted."""
+    post = {"id": "1", "url": "https://a.example/b", "title": "T", "status": "published",
+            "published_at": "2026-11-20T08:00:00Z", "updated_at": "2026-11-20T08:00:00Z"}  # fmt: skip
+    deleted = {"post": {"current": {}, "previous": post}}
+    published = {"post": {"current": post, "previous": {"status": "draft"}}}
+    site = Site(host="a.example", publication="A")
+
+    def order(body: Any, at_ms: int) -> Order:
+        received = Received(json.dumps(body).encode(), {"x-ghost-signature": f"sha256={'0' * 64}, t={at_ms}"})
+        settings = {"signature": signature} if signature else {}
+        [verdict] = read_delivery(load("ghost"), received, settings, site, NOW)
+        return order_of(verdict.event(site, "cms", NOW))
+
+    assert order(deleted, 1795163400000).is_before(order(published, 1795163460000)) is signed
+
+
 # ── items and actions ──
 
 

@@ -538,7 +538,9 @@ def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
         ("lower(@)", "PUBLISHED", "published"),
         ("is_in('a', @)", None, True),
         ("is_in('a', @)", ["b"], False),
-        ("where_in(@, 'type', ['a'])", [{"type": "a"}, {"type": ["c", "a"]}, {"type": "b"}, 7], [{"type": "a"}, {"type": ["c", "a"]}]),
+        ("of_type(@, ['a'])", [{"@type": "a"}, {"@type": ["c", "a"]}, {"@type": "b"}, 7], [{"@type": "a"}, {"@type": ["c", "a"]}]),
+        ("of_type(@, ['a'])[]|length(@)", [{"@type": t} for t in ("schema:a", "http://schema.org/a", "https://schema.org/a")], 3),
+        ("of_type(@, ['a'])", [{"@type": t} for t in ("https://example.org/a", "schema:b", None, 7, {"a": 1})], []),
     ],
 )  # fmt: skip
 def test_the_functions_of_mappings(expression: str, given: Any, result: Any) -> None:

@@ -188,6 +188,8 @@ def _verdict(
     said, fault = _search(mapping.action.source, root)
     if fault:
         return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
+    if mapping.strict and not isinstance(said, str):
+        return Verdict(disposition="incomplete", missing=("type",), reason="type: is missing, or no text", item=item)
     action = _action(mapping, said)
     if action is None:
         what = clean(said, 100) if isinstance(said, str) and said else "what it says"

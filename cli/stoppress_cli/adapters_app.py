@@ -42,7 +42,8 @@ def try_adapter(
 ) -> None:
     """Show what a delivery comes to, field by field: each value, where it came from, what was left out and why.
 
-    Exit code 0: it could be read, whatever became of it; 2: it could not.
+    Exit code 0: it was tried, whatever became of it; 2: file, adapter or options cannot be used. A body that is not what the CMS
+    posts (no JSON, say) is incomplete, its body missing; the webhook answers 400 to it.
     """
     from stoppress_cli.adapting import try_delivery
 

@@ -64,8 +64,8 @@ def try_delivery(
         given = {**recorded.settings, **(json.loads(settings) if settings else {})}
         instant = parse(now) if now else recorded.now or datetime.now(UTC)
         of_site = read_site(site.read_text(), 0) if site else None
-        verdicts = read_delivery(mapping, recorded.received, given, of_site, instant)
-    except (OSError, ValueError, TypeError, UnknownAdapter, BadMapping, BadDelivery, BadConfiguration) as error:
+        verdicts = _read(mapping, recorded.received, given, of_site, instant)
+    except (OSError, ValueError, TypeError, UnknownAdapter, BadMapping, BadConfiguration) as error:
         typer.echo(f"{error}", err=True)
         return UNUSABLE
     unknown = [setting for setting in given if setting not in mapping.settings]
@@ -78,6 +78,15 @@ def try_delivery(
     else:
         _tell(verdicts, of_site, instant)
     return 0
+
+
+def _read(
+    mapping: MappingFile, received: Received, settings: Mapping[str, Any], site: Site | None, now: datetime
+) -> list[Verdict]:
+    try:
+        return read_delivery(mapping, received, settings, site, now)
+    except BadDelivery as error:  # what posts it hears 400 with these words
+        return [Verdict(disposition="incomplete", missing=("body",), reason=str(error))]
 
 
 def _print_json(value: Any) -> None:

@@ -42,7 +42,7 @@ from stoppress.records import (
     series_item,
     story_item,
 )
-from stoppress.site import Site
+from stoppress.site import BadConfiguration, Site
 from stoppress.state import FORGOTTEN, Article, Decision, EntryKey, Known
 from stoppress.table import Conflict, Delete, Put
 
@@ -226,7 +226,7 @@ def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
         body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),
         {str(key).lower(): str(value) for key, value in headers.items()},
     )
-    taken = Taker(site, name, now, sites.load_usable).take(
+    taken = Taker(site, name, now, _other_site).take(
         adapters.read(adapter, received, site.sources[name].settings, site, now)
     )
     faults = [one.answer["reason"] for one in taken if isinstance(one.message, Incomplete)]
@@ -239,6 +239,14 @@ def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
     }
     reasons = dict.fromkeys(str(one.answer.get("reason", "")) for one in taken)
     return Found(site, tuple((event, known[event.site]) for event in events), unusable, "; ".join(reasons))
+
+
+def _other_site(host: str) -> Site:
+    """Another site of the stack. Raises LookupError where there is none that can be used."""
+    try:
+        return sites.load_usable(host)
+    except BadConfiguration as error:
+        raise LookupError(str(error)) from None
 
 
 def _quarantine(message: Message, error: Unusable) -> Outcome:

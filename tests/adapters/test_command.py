@@ -133,19 +133,31 @@ def test_half_a_character_does_not_keep_the_rest_from_being_printed(tmp_path: Pa
         (("try", "ghost", "{file}", "--now", "yesterday"), "is not an ISO 8601 instant"),
         (("try", "{folder}/none.toml", "{file}"), "No such file"),
         (("try", "ghost", "{file}", "--site", "{file}"), "host: is missing"),
-        (("try", "ghost", "{broken}"), "the body is not JSON"),
     ],
 )
 def test_what_cannot_be_read_ends_with_2_and_a_sentence(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     (tmp_path / "a.json").write_text(json.dumps(CREATED))
-    (tmp_path / "b.json").write_text("{")
-    places = {"{file}": str(tmp_path / "a.json"), "{folder}": str(tmp_path), "{broken}": str(tmp_path / "b.json")}
+    places = {"{file}": str(tmp_path / "a.json"), "{folder}": str(tmp_path)}
     given = list(arguments)
     for name, path in places.items():
         given = [argument.replace(name, path) for argument in given]
     code, out, err = run(*given)
     assert (code, out) == (2, "")
     assert words in err
+
+
+@pytest.mark.parametrize("name", ["ghost", "standard", "cloudevents"])
+@pytest.mark.parametrize(
+    "document",
+    [b"{", b"no recorded delivery", b"\xff", {"request": {"headers": {}, "body": "{"}}],
+    ids=["bare", "text", "bytes", "recorded"],
+)
+def test_a_body_that_cannot_be_read_is_incomplete(tmp_path: Path, document: Any, name: str) -> None:
+    [shown] = tried(tmp_path, document, name=name)
+    assert (shown["disposition"], shown["action"], shown["missing"]) == ("incomplete", None, ["body"])
+    assert shown["reason"].startswith("the body is not ")
+    code, out, _ = run("try", name, str(tmp_path / "delivery.json"))
+    assert (code, out.split()[:5]) == (0, ["incomplete", "the", "body", "is", "not"])
 
 
 def test_a_delivery_is_read_from_stdin() -> None:

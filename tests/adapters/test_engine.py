@@ -12,12 +12,12 @@ import jmespath
 import pytest
 
 from stoppress import adapters, contract
-from stoppress.adapters import BadDelivery, Received, values
+from stoppress.adapters import BadDelivery, Received, reading, values
 from stoppress.adapters.functions import OPTIONS
 from stoppress.adapters.mapping import BadMapping, MappingFile, load, read_file
 from stoppress.adapters.reading import ITEMS_MAX, Verdict, read_delivery
 from stoppress.adapters.taking import OTHER_SITES_MAX, Taker
-from stoppress.article import ArticleEvent, Incomplete
+from stoppress.article import ArticleEvent, Incomplete, Order, order_of
 from stoppress.contract import BadArticle
 from stoppress.site import Site, read_site
 from tests.adapters.recorded import OWN, Case, cases, now_of, verdicts
@@ -260,6 +260,50 @@ def test_the_time_of_a_delivery_that_has_none_is_its_version_so_that_late_is_not
     assert verdict.timestamp == datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("at", ["2026-11-20T08:{}:00Z", 1795163400])
+def test_an_unpublishing_of_arc_without_a_date_is_ordered_by_when_it_was_told(at: str | int) -> None:
+    """What comes after it in the same state (republishing changes no date) is newer, and what was told before it is not."""
+    site = Site(host="www.example.com", publication="A")
+
+    def order(key: str, minute: int, **said: Any) -> Order:
+        ans = {"_id": "A", "type": "story", "headlines": {"basic": "T"}, "canonical_url": "/a/"} | said
+        told = {
+            "key": f"story:{key}",
+            "time": at.format(minute) if isinstance(at, str) else at + 60 * minute,
+            "body": ans,
+        }
+        [verdict] = read(load("arc-ifx"), told, {"base_url": "https://www.example.com"})
+        return order_of(verdict.event(site, "cms", NOW))
+
+    dates = {"first_publish_date": "2026-11-20T07:00:00Z", "last_updated_date": "2026-11-20T08:10:00Z"}
+    published, removed, again = order("update", 10, **dates), order("unpublish", 20), order("republish", 25, **dates)
+    assert published.is_before(removed)
+    assert removed.is_before(again)
+    assert not again.is_before(removed)
+    assert not removed.is_before(published)
+    assert removed.is_before(order("unpublish", 28))
+
+
+@pytest.mark.parametrize(
+    ("signature", "signed"), [("ghost", True), (None, True), ("ghost-legacy", False), ("bearer", False)]
+)
+def test_the_time_beside_ghosts_signature_counts_where_it_is_signed(signature: str | None, signed: bool) -> None:
+    """Whoever repeats a publication with a later time that nobody signed does not revive what was deleted."""
+    post = {"id": "1", "url": "https://a.example/b", "title": "T", "status": "published",
+            "published_at": "2026-11-20T08:00:00Z", "updated_at": "2026-11-20T08:00:00Z"}  # fmt: skip
+    deleted = {"post": {"current": {}, "previous": post}}
+    published = {"post": {"current": post, "previous": {"status": "draft"}}}
+    site = Site(host="a.example", publication="A")
+
+    def order(body: Any, at_ms: int) -> Order:
+        received = Received(json.dumps(body).encode(), {"x-ghost-signature": f"sha256={'0' * 64}, t={at_ms}"})
+        settings = {"signature": signature} if signature else {}
+        [verdict] = read_delivery(load("ghost"), received, settings, site, NOW)
+        return order_of(verdict.event(site, "cms", NOW))
+
+    assert order(deleted, 1795163400000).is_before(order(published, 1795163460000)) is signed
+
+
 # ── items and actions ──
 
 
@@ -268,6 +312,27 @@ def test_a_delivery_of_too_many_items_is_looked_at_as_far_as_there_is_time(gazet
     assert len(verdicts) == ITEMS_MAX + 1
     assert verdicts[-1].disposition == "incomplete"
     assert "the last 3 were not looked at" in verdicts[-1].reason
+
+
+def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A story of thousands of sites took ten seconds, where each of its items went through all of them."""
+    given = 'events = "body.stories[].event"\nall = "@"\nmine = "story.number"\nfirst = "events[0]"\n'
+    text = GAZETTE.replace('story = "item.story"\n', f'story = "item.story"\n{given}')
+    text = text.replace('section = "story.section"', """section = "to_string([mine, all.item.story.number, first])" """)
+    asked: list[str] = []
+
+    def search(expression: str, root: Any) -> Any:
+        asked.append(expression)
+        return found(expression, root)
+
+    found = reading._search
+    monkeypatch.setattr(reading, "_search", search)
+    body = {"stories": [story(number=number) for number in (7, 8, 9)]}
+    sections = [verdict.data["section"] for verdict in read(mapping(tmp_path, text), body, SETTINGS)]
+
+    assert sections == [f'[{number},{number},"story.live"]' for number in (7, 8, 9)]
+    # Once to find the items, and once for all of them.
+    assert (asked.count("body.stories[].event"), asked.count("events[0]")) == (2, 2)
 
 
 def test_nothing_in_it_and_an_event_that_is_not_known_are_ignored_with_their_reason(gazette: MappingFile) -> None:
@@ -282,6 +347,26 @@ def test_the_end_of_an_event_counts_where_the_mapping_says_so() -> None:
     assert [verdict.disposition for verdict in read(load("cloudevents"), event)] == ["ignore"]
     [verdict] = read(load("cloudevents"), event | {"type": "org.example.news.StoryDeleted.v1"})
     assert (verdict.disposition, verdict.action, verdict.data["id"]) == ("apply", "delete", "7")
+
+
+@pytest.mark.parametrize(
+    ("said", "end", "action"),
+    [
+        ("com.acme.story.gone", "story.gone", "delete"),
+        ("com.acme.history.gone", "story.gone", None),
+        ("AcmeStoryGone", "StoryGone", "delete"),
+        ("acme.story.gone", ".gone", "delete"),
+        ("story.gone", "story.gone", "delete"),
+        ("story.gone", "", None),
+    ],
+)
+def test_the_end_of_an_event_is_a_word_of_its_own(tmp_path: Path, said: str, end: str, action: str | None) -> None:
+    listed = [line for line in GAZETTE.splitlines() if not line.startswith("map = ")]
+    text = "\n".join(listed).replace(
+        'from = "item.event"', f'from = "item.event"\nsuffix = true\nmap = {{ "{end}" = "delete" }}'
+    )
+    [verdict] = read(mapping(tmp_path, text), {"stories": [story(said)]}, SETTINGS)
+    assert verdict.action == action
 
 
 def test_a_site_gives_what_its_source_leaves_out() -> None:
@@ -482,7 +567,9 @@ def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
         ("lower(@)", "PUBLISHED", "published"),
         ("is_in('a', @)", None, True),
         ("is_in('a', @)", ["b"], False),
-        ("where_in(@, 'type', ['a'])", [{"type": "a"}, {"type": ["c", "a"]}, {"type": "b"}, 7], [{"type": "a"}, {"type": ["c", "a"]}]),
+        ("of_type(@, ['a'])", [{"@type": "a"}, {"@type": ["c", "a"]}, {"@type": "b"}, 7], [{"@type": "a"}, {"@type": ["c", "a"]}]),
+        ("of_type(@, ['a'])[]|length(@)", [{"@type": t} for t in ("schema:a", "http://schema.org/a", "https://schema.org/a")], 3),
+        ("of_type(@, ['a'])", [{"@type": t} for t in ("https://example.org/a", "schema:b", None, 7, {"a": 1})], []),
     ],
 )  # fmt: skip
 def test_the_functions_of_mappings(expression: str, given: Any, result: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from stoppress import recording
 from stoppress.article import ArticleEvent, from_message
+from stoppress.aws import client
 from stoppress.recording import Message, Outcome, record
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
@@ -286,6 +287,23 @@ def test_of_several_articles_in_one_bus_event_each_is_recorded_and_the_worst_is_
             bus("kontent", {"body": {"notifications": [{**new, "message": {"action": "unpublished"}}]}})
         )
     assert again.outcome == "failed"
+
+
+def test_another_sites_broken_parameter_costs_only_that_sites_article(behind: Doors) -> None:
+    broken = "broken.example.com"
+    name = f"/stoppress/test/sites/{broken}"
+    client("ssm").put_parameter(Name=name, Value="{}", Type="String", Overwrite=True)
+    settings = {"site_urls": {"daily": page(""), "weekly": f"https://{broken}"}}
+    behind.site(sources={"arc": {"adapter": "arc-ifx", "settings": settings}})
+    websites = {name: {"website_url": "/moored/"} for name in ("daily", "weekly")}
+    [outcome] = outcome_of(
+        bus("arc", {"body": {"key": "story:update", "body": ANS | {"_id": "B", "websites": websites}}})
+    )
+    client("ssm").delete_parameter(Name=name)
+
+    assert outcome.outcome == "quarantined"
+    assert f"its host is {broken}, not {HOST}" in outcome.reason
+    assert page("moored/") in {item["url"] for item in behind.items(f"article#{HOST}#arc")}
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,15 @@ def test_a_sender_of_a_newsrooms_own_is_described_by_a_table() -> None:
     assert not accepted(OURS, posted(newsroom(), headers={"x-newsroom": newsroom().headers["x-newsroom"]}))
 
 
+def test_headers_in_a_table_may_be_named_in_capitals() -> None:
+    assert accepted(OURS | {"signed": "{X-Nonce}/{body}"}, newsroom())
+    timed = {"header": "X-Newsroom", "signed": "{T}.{Body}", "time_header": "X-Time"}
+    at = str(int(MORNING.timestamp()))
+    signature = hmac.new(SECRET.encode(), f"{at}.".encode() + BODY, hashlib.sha256).hexdigest()
+    assert accepted(timed, Request({"x-newsroom": signature, "x-time": at}, BODY))
+    assert not accepted(timed, Request({"x-newsroom": signature, "x-time": at}, b"{}"))
+
+
 def test_a_key_in_hex_is_the_bytes_that_it_encodes() -> None:
     table = {"header": "x-sum", "key": "hex", "encoding": "base64"}
     request = Request({"x-sum": base64.b64encode(hmac.digest(b"\x00\xffkey", BODY, "sha256")).decode()}, BODY)

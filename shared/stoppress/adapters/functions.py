@@ -111,15 +111,15 @@ class Functions(functions.Functions):  # type: ignore[misc]
         """A text in small letters."""
         return text.lower() if isinstance(text, str) else None
 
-    @_taking(3)
-    def _func_where_in(self, items: Any, key: Any, values: Any) -> list[Any]:
-        """The objects of a list whose value under a key is one of the values, or a list that has one of them."""
-        if not isinstance(items, list) or not isinstance(values, list):
+    @_taking(2)
+    def _func_of_type(self, items: Any, types: Any) -> list[Any]:
+        """The JSON-LD objects of a list that are of one of the types: `A`, `schema:A`, `https://schema.org/A`, or a list with one."""
+        if not isinstance(items, list) or not isinstance(types, list):
             return []
         found = []
         for item in items:
-            said = item.get(key) if isinstance(item, dict) else None
-            if any(value in values for value in (said if isinstance(said, list) else [said])):
+            said = item.get("@type") if isinstance(item, dict) else None
+            if any(_bare_type(one) in types for one in (said if isinstance(said, list) else [said])):
                 found.append(item)
         return found
 
@@ -138,6 +138,13 @@ def _slug_letter(letter: str) -> str:
     if bare.isascii() and bare.isalnum():
         return bare
     return letter if letter.isalnum() or unicodedata.combining(letter) else "-"
+
+
+def _bare_type(said: Any) -> Any:
+    """A type without what says that it is one of schema.org's."""
+    if not isinstance(said, str):
+        return said
+    return said.removeprefix("schema:").removeprefix("https:").removeprefix("http:").removeprefix("//schema.org/")
 
 
 def _in_locale(values: Any, locales: list[str]) -> Any:

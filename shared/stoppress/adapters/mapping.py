@@ -92,7 +92,7 @@ class When(_Part):
 
 
 class Actions(_Part):
-    """What happened: a text, and what it means. With `suffix` the end of it counts: `com.example.article.published`."""
+    """What happened: a text, and what it means. With `suffix` its last words count: `com.example.article.published`."""
 
     source: Expression = Field(alias="from")
     map: dict[str, Action]

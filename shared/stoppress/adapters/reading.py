@@ -130,13 +130,14 @@ def read_delivery(
     if mapping.items is None:
         items = body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]
     else:
-        found, fault = _search(mapping.items, root | _variables(mapping, root))
+        found, fault = _search(mapping.items, root | _variables(mapping, root, {}))
         items = found if isinstance(found, list) else [found] if found else []
         if fault:
             return [Verdict(disposition="incomplete", reason=f"its items cannot be found: {fault}", item=body)]
     if not items:
         return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
-    verdicts = [_verdict(mapping, root | {"item": item}, zone, now) for item in items[:ITEMS_MAX]]
+    common = _common(mapping, root) if len(items) > 1 else {}
+    verdicts = [_verdict(mapping, root | {"item": item}, common, zone, now) for item in items[:ITEMS_MAX]]
     if len(items) > ITEMS_MAX:
         reason = f"a delivery takes {ITEMS_MAX} items; the last {len(items) - ITEMS_MAX:,} were not looked at"
         verdicts.append(Verdict(disposition="incomplete", reason=reason, item=items[ITEMS_MAX:]))
@@ -159,16 +160,27 @@ def _zone(name: object) -> ZoneInfo | None:
         return None
 
 
-def _variables(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
-    """Each variable sees those above it; one that cannot be had is null."""
+def _variables(mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    """Each variable sees those above it; one that cannot be had is null. Those in `common` are known already."""
     known: dict[str, Any] = {}
     for name, expression in mapping.variables.items():
-        known[name] = _search(expression, {**root, **known})[0]
+        known[name] = common[name] if name in common else _search(expression, {**root, **known})[0]
     return known
 
 
-def _verdict(mapping: MappingFile, root: Mapping[str, Any], zone: ZoneInfo | None, now: datetime) -> Verdict:
-    root = {**root, **_variables(mapping, root)}
+def _common(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables that are the same for all items of a delivery, so that a long list is gone through once."""
+    of_item = {"item"}
+    for name, expression in mapping.variables.items():
+        if of_item & _names_in(expression):
+            of_item.add(name)
+    return {name: value for name, value in _variables(mapping, root, {}).items() if name not in of_item}
+
+
+def _verdict(
+    mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str, Any], zone: ZoneInfo | None, now: datetime
+) -> Verdict:
+    root = {**root, **_variables(mapping, root, common)}
     item = root["body"] if root["item"] is None else root["item"]
     for when in mapping.when:
         if _holds(_search(when.condition, root)[0]):
@@ -176,6 +188,8 @@ def _verdict(mapping: MappingFile, root: Mapping[str, Any], zone: ZoneInfo | Non
     said, fault = _search(mapping.action.source, root)
     if fault:
         return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
+    if mapping.strict and not isinstance(said, str):
+        return Verdict(disposition="incomplete", missing=("type",), reason="type: is missing, or no text", item=item)
     action = _action(mapping, said)
     if action is None:
         what = clean(said, 100) if isinstance(said, str) and said else "what it says"
@@ -190,8 +204,16 @@ def _action(mapping: MappingFile, said: object) -> Action | None:
         return None
     if said in mapping.action.map:
         return mapping.action.map[said]
-    fitting = [end for end in mapping.action.map if said.endswith(end)] if mapping.action.suffix else []
+    fitting = [end for end in mapping.action.map if _ends_in(said, end)] if mapping.action.suffix else []
     return mapping.action.map[max(fitting, key=len)] if fitting else None
+
+
+def _ends_in(said: str, end: str) -> bool:
+    """Whether a longer text ends in it as a word of its own: `history deleted` is no `story deleted`."""
+    if not end or not said.endswith(end):
+        return False
+    before, first = said[-len(end) - 1], end[0]
+    return not (before.isalnum() and first.isalnum()) or (before.islower() and first.isupper())
 
 
 def _holds(value: object) -> bool:
@@ -321,6 +343,20 @@ def _search(expression: str, root: Mapping[str, Any]) -> tuple[Any, str]:
 @cache
 def _compiled(expression: str) -> Any:
     return jmespath.compile(expression)
+
+
+@cache
+def _names_in(expression: str) -> frozenset[str]:
+    """Every name in an expression, of a variable or of a field; `item` too where it may be meant without being named."""
+    names, nodes = set(), [_compiled(expression).parsed]
+    while nodes:
+        node = nodes.pop()
+        if node["type"] == "field":
+            names.add(node["value"])
+        elif node["type"] in ("current", "value_projection"):
+            names.add("item")
+        nodes += [child for child in node["children"] if isinstance(child, dict)]
+    return frozenset(names)
 
 
 def told(verdict: Verdict) -> Iterator[tuple[str, str, str]]:

@@ -53,7 +53,10 @@ class Hmac:
             raise BadScheme(f"signature: {', '.join(wrong)} is no text: give it in quotation marks")
         if not table.get("header"):
             raise BadScheme("signature: header is missing: give the name of the header that holds the signature")
-        scheme = cls(**{**table, "header": table["header"].lower()})
+        names = {name: table[name].lower() for name in ("header", "time_header") if name in table}
+        if "signed" in table:
+            names["signed"] = _PLACE.sub(lambda place: place[0].lower(), table["signed"])
+        scheme = cls(**{**table, **names})
         scheme._check()
         return scheme
 

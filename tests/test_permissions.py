@@ -85,6 +85,7 @@ MISSED_BY = {
     "RecordArticleRole-RecordArticles-quarantine#": "bad-bus-events",
     "RewriteSitemapsRole-KnowTheConfigurationLastApplied": "a-misspelt-setting-stops-no-clock",
     "RewriteSitemapsRole-ReadAndWriteFiles-s3:DeleteObject": "emptied-shard",
+    "RewriteSitemapsRole-ReadPartitionsAndMarkFiles-dynamodb:BatchGetItem": "changes-folded-into-large-files",
     "RewriteSitemapsRole-ReadPartitionsAndMarkFiles-due#": "emptied-shard",
     "RewriteSitemapsRole-ReadPartitionsAndMarkFiles-dynamodb:DeleteItem": "emptied-shard",
     "RewriteSitemapsRole-SendFilesThatFailed": "a-file-that-cannot-be-written",

@@ -61,12 +61,12 @@ _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+")
 
 
-def instant(text: str | None, zone: ZoneInfo) -> datetime | None:
+def instant(text: object, zone: ZoneInfo) -> datetime | None:
     """The instant that a feed's date says, in UTC, whole seconds; None for what is no date.
 
     A date without a zone, or with one that nobody knows, is read in `zone`, the newsroom's.
     """
-    if not text or len(text) > DATE_CHARACTERS_MAX:
+    if not isinstance(text, str) or not text or len(text) > DATE_CHARACTERS_MAX:  # feedparser makes some damage an object
         return None
     text = _iso_spelt(" ".join(text.split()))
     try:

@@ -55,8 +55,8 @@ def videos(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
     for item in _of_kind(entry, "video", absolute):
         forms.setdefault(item.get("duration"), []).append(item)
     pictures = _located(entry.get("media_thumbnail", ()), absolute) or _of_kind(entry, "image", absolute)
-    title = clean(entry.get("title", ""))
-    said = {"title": title, "description": clean(entry.get("summary", ""), DESCRIPTION_MAX) or title}
+    title = clean(entry.get("title") or "")
+    said = {"title": title, "description": clean(entry.get("summary") or "", DESCRIPTION_MAX) or title}
     found = []
     for number, group in enumerate(forms.values()):
         item = max(group, key=lambda form: (form.get("isdefault") == "true", _number(form.get("bitrate"))))

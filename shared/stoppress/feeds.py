@@ -217,7 +217,7 @@ def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) ->
     return Entry(
         guid=_guid(entry.get("id", ""), base),
         url=_link(entry, url, language),
-        title=clean(entry.get("title", "")),
+        title=clean(entry.get("title") or ""),
         published_at=first,
         # A change before publication is a date of something else (an event, the print edition).
         updated_at=updated if updated and first and updated >= first else None,

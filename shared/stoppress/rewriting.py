@@ -68,7 +68,7 @@ READ_UNIT_BYTES = 4_096
 # More entries than one call reads are not folded in.
 FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
 # Into an older file nothing is folded: whatever it has missed, by a fault of ours or of others, it misses for so long.
-WHOLE_EVERY = timedelta(hours=1)
+WHOLE_EVERY = timedelta(hours=6)
 # A file that failed is not tried again before whatever was wrong had a moment to pass.
 RETRY_DELAY_SECONDS = 5
 
@@ -270,11 +270,14 @@ def _commit(
     if not stays and (stored is None or file == ROBOTS_FILE or _is_over(stored, rendered, now)):
         return _retire(site, file, mark, stored)
     changed, written = stored.changed if stored else now, False
-    # One that could be folded into and cannot any more has to say so, though not a byte of it changes.
-    misleads = stored is not None and stored.form and not rendered.by_line
-    if stored is None or stored.body != rendered.body or not stored.ours or misleads:
+    digest = digest_of(site, file, rendered.body, stays=stays)
+    if stored is None or stored.body != rendered.body or not stored.ours:
         changed, written = _changed(stored, rendered, now), True
+        if stored is None and mark and mark.digest == digest:  # it is put back, and has not changed
+            changed = mark.changed
         _hold_to_the_rules(site, file, rendered, changed)
+    # One that could be folded into and cannot any more has to say so, though not a byte of it changes.
+    if written or (stored and stored.form and not rendered.by_line):
         bucket.write(
             site.host,
             file,
@@ -285,7 +288,6 @@ def _commit(
             form=_form(site) if rendered.by_line else "",
             whole=stored.whole if stored and rendered.fresh is not None else now,
         )
-    digest = digest_of(site, file, rendered.body, stays=stays)
     # A file may come back to the bytes of an older mark: what was to follow the bytes between may still be to do.
     settled = mark is not None and mark.digest == digest and mark.changed >= changed
     told = written or (file not in UNMARKED and not settled)

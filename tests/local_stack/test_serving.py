@@ -77,6 +77,8 @@ def test_what_is_noted_of_a_file_is_said_as_s3_says_it(server: Server) -> None:
     assert {name for name in headers if name.startswith("x-amz-meta-")} == {
         "x-amz-meta-changed",
         "x-amz-meta-config-version",
+        "x-amz-meta-form",
+        "x-amz-meta-whole",
     }
 
 

@@ -273,7 +273,8 @@ def _commit(
     digest = digest_of(site, file, rendered.body, stays=stays)
     if stored is None or stored.body != rendered.body or not stored.ours:
         changed, written = _changed(stored, rendered, now), True
-        if stored is None and mark and mark.digest == digest:  # it is put back, and has not changed
+        # Put back after somebody's hand, it is what it was.
+        if not (stored and stored.ours) and mark and mark.digest == digest:
             changed = mark.changed
         _hold_to_the_rules(site, file, rendered, changed)
     # One that could be folded into and cannot any more has to say so, though not a byte of it changes.

@@ -66,7 +66,8 @@ def instant(text: object, zone: ZoneInfo) -> datetime | None:
 
     A date without a zone, or with one that nobody knows, is read in `zone`, the newsroom's.
     """
-    if not isinstance(text, str) or not text or len(text) > DATE_CHARACTERS_MAX:  # feedparser makes some damage an object
+    # feedparser makes an object of some damage.
+    if not isinstance(text, str) or not text or len(text) > DATE_CHARACTERS_MAX:
         return None
     text = _iso_spelt(" ".join(text.split()))
     try:

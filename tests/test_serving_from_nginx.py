@@ -112,7 +112,9 @@ def kept_s(kept: Path, key: str) -> int:
 
 def _entry(kept: Path, key: str) -> Path:
     line = f"\nKEY: {key}\n".encode()
-    [entry] = [path for path in kept.rglob("*") if path.is_file() and line in path.read_bytes()]
+    # nginx renames what it has begun, under our eyes: its name has a dot.
+    named = (path for path in kept.rglob("*") if path.is_file() and "." not in path.name)
+    [entry] = [path for path in named if line in path.read_bytes()]
     return entry
 
 

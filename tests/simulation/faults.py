@@ -39,7 +39,7 @@ FAULTS: dict[str, Fault] = {
         "recording:_write",
         "        table.transact([*puts, *deletes])",
         "        for one in [*puts, *deletes]:\n            table.transact([one])",
-        1,
+        2,
     ),
     "an error while writing is swallowed": Fault(
         "recording:_record_wave",

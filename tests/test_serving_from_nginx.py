@@ -111,11 +111,16 @@ def kept_s(kept: Path, key: str) -> int:
 
 
 def _entry(kept: Path, key: str) -> Path:
+    """The file of a kept answer. nginx gives it its name only after its reader has read it all: that is waited for."""
     line = f"\nKEY: {key}\n".encode()
-    # nginx renames what it has begun, under our eyes: its name has a dot.
-    named = (path for path in kept.rglob("*") if path.is_file() and "." not in path.name)
-    [entry] = [path for path in named if line in path.read_bytes()]
-    return entry
+    until = time.monotonic() + START_S
+    while time.monotonic() < until:
+        # What nginx has begun has a dot in its name, and is renamed under our eyes.
+        for path in (path for path in kept.rglob("*") if path.is_file() and "." not in path.name):
+            if line in path.read_bytes():
+                return path
+        time.sleep(0.01)
+    raise AssertionError(f"nginx has not kept {key} within {START_S} s")
 
 
 def _head(entry: Path) -> tuple[int, int, int]:

@@ -20,7 +20,7 @@ from stoppress.files import (
 )
 from stoppress.folding import fold_general, fold_index, fold_news
 from stoppress.instants import iso
-from stoppress.media import Video
+from stoppress.media.reading import Video
 from stoppress.rules import Traits
 from stoppress.site import Edition, Outputs, Page, Rule, Site, Voice
 from tests.ledger import HOST, MORNING, SITE, page

@@ -17,8 +17,8 @@ from typing import Literal
 
 from stoppress.alternates import DEFAULT, Alternate, hreflang_of
 from stoppress.instants import iso
-from stoppress.media import Video
-from stoppress.media_tags import (
+from stoppress.media.reading import Video
+from stoppress.media.tags import (
     IMAGE_NAMESPACE,
     VIDEO_NAMESPACE,
     XHTML_NAMESPACE,

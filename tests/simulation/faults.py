@@ -55,7 +55,7 @@ FAULTS: dict[str, Fault] = {
         "table:get_many", "            rest += answer", "            rest or answer", 77
     ),
     "places are handed out and not counted": Fault(
-        "recording:_reserve", "if _keep_series(host, series):", "if True:", 1
+        "reserving:reserve", "if _keep_series(host, series):", "if True:", 1
     ),
     "messages that failed are not reported": Fault(
         "functions/record_article/app.py", "for message_id in again]}", "for message_id in ()]}", 12

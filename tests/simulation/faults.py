@@ -158,6 +158,19 @@ FAULTS: dict[str, Fault] = {
     "what cannot be read is dropped": Fault(
         "recording:_quarantine", "        table.put_if(quarantine_item", "        (quarantine_item", 1
     ),
+    "an item is written whatever was read": Fault("table:_as_read", '"rev = :read"', '"attribute_exists(pk)"', 16),
+    "packed files go before the index that names them": Fault(
+        "rewriting:_take_away", 'if index is None or f"/{name}</loc>".encode() not in index.body:', "if True:", 8
+    ),
+    "forms that no mark tells of stay": Fault(
+        "rewriting:_commit", " | (_possible_forms(file) if work.config_version else set())", "", 8
+    ),
+    "of several changed entries one is folded in": Fault(
+        "rewriting:_fold", "for sk, loc in sorted(entries)}", "for sk, loc in sorted(entries)[:1]}", 61
+    ),
+    "a file is folded into whatever its size": Fault(
+        "folding:_fitting", "return file if is_within_limits(file, entries_max) else None", "return file", 7
+    ),
 }
 
 

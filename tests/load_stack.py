@@ -20,6 +20,7 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.table import Table
 from moto.s3.models import s3_backends
 from moto.sqs.models import sqs_backends
+from pydantic import TypeAdapter
 
 from stoppress_cli import player
 from stoppress_cli.commands import find_template, waiting_messages
@@ -75,7 +76,7 @@ class Weather(Fault):
     def raised(self, operation: str) -> ClientError:
         error = super().raised(operation)
         if self.error == "TransactionCanceledException":
-            error.response["CancellationReasons"] = [{"Code": "TransactionConflict"}]  # type: ignore[typeddict-unknown-key]
+            error.response["CancellationReasons"] = [{"Code": "TransactionConflict"}]
         return error
 
     @property
@@ -171,7 +172,7 @@ class Asked:
 
 
 def blocks_of(roots: list[Any]) -> int:
-    """Blocks of memory of all that these lead to: one an object, and one more for the entries of a dictionary, list or set."""
+    """Blocks of memory of all that these lead to: one an object, and one more for entries or attributes."""
     seen: set[int] = set()
     left, blocks = [*roots], 0
     while left:
@@ -179,7 +180,7 @@ def blocks_of(roots: list[Any]) -> int:
         if id(one) in seen or isinstance(one, type | ModuleType | FunctionType):
             continue
         seen.add(id(one))
-        blocks += 2 if isinstance(one, dict | list | set) and one else 1
+        blocks += 1 + (isinstance(one, dict | list | set) and bool(one)) + bool(type(one).__dictoffset__)
         left += gc.get_referents(one)
     return blocks
 
@@ -195,6 +196,8 @@ def main() -> None:
     ):
         one.play(lines)
         stack.come_due(every_schedule=True)  # all functions of each minute have run: what they load once is there
+        # And what pydantic keeps, the last 16,384 short texts that it has read, is full.
+        TypeAdapter(list[str]).validate_json(json.dumps([f"a text {number}" for number in range(100_000)]))
         server = Server(stack, "127.0.0.1", 0)
         asked = Asked(stack, server, begin["seed"], begin["storm"])
         serving = threading.Thread(target=server.serve)

@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from stoppress.feed_dates import instant
+from stoppress.feeds.dates import instant
 from stoppress.instants import iso
 
 PARIS = ZoneInfo("Europe/Paris")

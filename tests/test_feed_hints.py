@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress.feed_hints import WISH_MAX, Hints, of_document, with_answer
+from stoppress.feeds.hints import WISH_MAX, Hints, of_document, with_answer
 
 NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
 ITEM = "<item><title>&lt;ttl&gt;</title><ttl>9999</ttl></item>"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoppress.feed_hubs import hub_of
+from stoppress.feeds.hubs import hub_of
 
 URL, HUB = "https://www.example.com/news/feed.xml", "https://hub.example.net/"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from stoppress.feed_hints import Hints
-from stoppress.feed_schedule import (
+from stoppress.feeds.hints import Hints
+from stoppress.feeds.schedule import (
     LEASE,
     MOVE_TRUSTED,
     FeedState,

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from stoppress import feed_documents, feeds
-from stoppress.feed_documents import decode, read_document
-from stoppress.feeds import Deletion, Entry, FeedError, Reading, to_events
+from stoppress.feeds import documents, events, reading as module
+from stoppress.feeds.documents import FeedError, decode, read_document
+from stoppress.feeds.entries import Deletion, Entry, Reading
+from stoppress.feeds.events import to_events
+from stoppress.feeds.reading import read
 from stoppress.instants import iso
 from stoppress.site import Site
 
@@ -22,7 +24,7 @@ RSS = (Path(__file__).parent / "feeds" / "rss.xml").read_text(encoding="utf-8")
 
 
 def parse_feed(body: bytes, headers: dict[str, str], url: str, site: Site) -> tuple[Entry, ...]:
-    return feeds.read(read_document(body, headers), url, site).entries
+    return read(read_document(body, headers), url, site).entries
 
 
 def expectation(body: bytes) -> dict[str, Any]:
@@ -52,10 +54,10 @@ def test_a_feed_is_read_as_its_first_comment_says(case: Path) -> None:
     site = Site(host="www.example.com", publication="Example News", timezone=expected.get("zone", "UTC"))
     if "reject" in expected:
         with pytest.raises(FeedError, match=expected["reject"]):
-            feeds.read(read_document(body, {}), URL, site)
+            read(read_document(body, {}), URL, site)
         return
 
-    reading = feeds.read(read_document(body, {}), URL, site, expected.get("take", ()))
+    reading = read(read_document(body, {}), URL, site, expected.get("take", ()))
 
     assert [shown(entry) for entry in reading.entries] == expected["entries"]
     assert (reading.incomplete is not None) is expected.get("cut_off", False)
@@ -190,9 +192,9 @@ def items(*names: str, closed: str = "</item>") -> bytes:
 
 
 def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_documents, "TAGS_MAX", 2 + 3 * 8 + 5)
+    monkeypatch.setattr(documents, "TAGS_MAX", 2 + 3 * 8 + 5)
 
-    reading = feeds.read(read_document(items(*"abcde"), {}), URL, SITE)
+    reading = read(read_document(items(*"abcde"), {}), URL, SITE)
 
     assert [one.title for one in reading.entries] == ["a", "b", "c"]
     assert reading.left_out == ("2 entries after the first 3",)
@@ -200,22 +202,22 @@ def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeyp
 
 
 def test_a_feed_with_too_many_tags_in_its_first_item_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_documents, "TAGS_MAX", 9)
+    monkeypatch.setattr(documents, "TAGS_MAX", 9)
 
     with pytest.raises(FeedError, match="more than 9 tags"):
         read_document(items("a", "b"), {})
 
 
 def test_items_that_are_never_closed_are_entries_up_to_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
+    monkeypatch.setattr(documents, "ENTRIES_MAX", 3)
 
-    assert len(feeds.read(read_document(items(*"abcde", closed=""), {}), URL, SITE).entries) == 3
+    assert len(read(read_document(items(*"abcde", closed=""), {}), URL, SITE).entries) == 3
 
 
 def test_what_no_feed_is_made_of_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FeedError, match="a tag of it is longer"):
         read_document(items("a").replace(b"<title>", b"<title " + b"a='b' " * 200_000 + b">"), {})
-    monkeypatch.setattr(feed_documents, "REFERENCES_MAX", 3)
+    monkeypatch.setattr(documents, "REFERENCES_MAX", 3)
     with pytest.raises(FeedError, match="more than 3 ampersands"):
         read_document(items("a&b&c", "&&"), {})
 
@@ -262,7 +264,7 @@ def test_of_very_many_images_those_that_fit_are_kept() -> None:
 def test_what_was_not_asked_for_is_not_taken() -> None:
     body = (Path(__file__).parent / "feeds" / "rss-media.xml").read_bytes()
 
-    reading = feeds.read(read_document(body, {}), URL, SITE, ("keywords",))
+    reading = read(read_document(body, {}), URL, SITE, ("keywords",))
 
     assert [(one.images, one.videos) for one in reading.entries] == [((), ())] * 6
 
@@ -314,11 +316,11 @@ def test_a_tombstone_names_a_long_guid_as_its_entry_does() -> None:
 
 
 def test_tombstones_are_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "DELETIONS_MAX", 2)
+    monkeypatch.setattr(module, "DELETIONS_MAX", 2)
     stones = "".join(f'<at:deleted-entry ref="{number}" when="2026-11-20T07:00:00Z"/>' for number in range(5))
     body = f'<feed xmlns:at="http://purl.org/atompub/tombstones/1.0">{stones}</feed>'
 
-    reading = feeds.read(read_document(body.encode(), {}), URL, SITE)
+    reading = read(read_document(body.encode(), {}), URL, SITE)
 
     assert [deletion.guid for deletion in reading.deleted] == ["0", "1"]
 
@@ -328,7 +330,7 @@ def test_tombstones_are_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_every_entry_is_told_what_becomes_of_it_in_the_feeds_order() -> None:
     old, new = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
-    told = feeds.judged(
+    told = events.judged(
         Reading(
             (entry("1", updated_at=old), entry("2", None), entry("1", updated_at=new), entry("3", published_at=old)),
             deleted=(Deletion("3", new),),

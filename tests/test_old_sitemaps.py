@@ -7,9 +7,11 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from stoppress import aws, bucket, feed_documents, feed_fetching, feeds, web
+from stoppress import aws, bucket, web
 from stoppress.article import ArticleEvent
-from stoppress.feed_documents import FeedError, read_document
+from stoppress.feeds import documents, entries, events, fetching
+from stoppress.feeds.documents import FeedError, read_document
+from stoppress.feeds.reading import children_of, read
 from stoppress.site import BadConfiguration, Site, read_site
 from tests.ledger import HOST, MORNING, Ledger, page, publish, remove
 
@@ -32,7 +34,7 @@ def index(*locs: str) -> bytes:
 
 
 def events_of(body: bytes, now: datetime = MORNING) -> list[ArticleEvent]:
-    return feeds.to_events(feeds.read(read_document(body, {}), INDEX, SITE), SITE, now)[0]
+    return events.to_events(read(read_document(body, {}), INDEX, SITE), SITE, now)[0]
 
 
 def feed_says(path: str = "flood", **said: object) -> ArticleEvent:
@@ -56,11 +58,11 @@ def test_a_page_of_an_old_sitemap_is_known_by_its_url_and_stands_in_the_general_
 
 
 def test_of_a_sitemap_that_is_too_long_the_newest_pages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
+    monkeypatch.setattr(documents, "ENTRIES_MAX", 3)
     new = urlset("new", lastmod="2026-11-19").partition(b"<url>")[2].partition(b"</urlset>")[0]
     body = urlset("1", "2", "3", "4").replace(b"</urlset>", b"<url>" + new + b"</urlset>")
 
-    reading = feeds.read(read_document(body, {}), INDEX, SITE)
+    reading = read(read_document(body, {}), INDEX, SITE)
 
     assert [entry.url for entry in reading.entries] == [page("new"), page("1"), page("2")]
     assert reading.left_out == ("2 pages beside the newest 3",)
@@ -162,8 +164,8 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Web:
     return Web(monkeypatch)
 
 
-def fetched() -> feed_fetching.Fetched:
-    return feed_fetching.fetch(INDEX, {"User-Agent": "Stoppress", "If-None-Match": '"1"'}, SITE)
+def fetched() -> fetching.Fetched:
+    return fetching.fetch(INDEX, {"User-Agent": "Stoppress", "If-None-Match": '"1"'}, SITE)
 
 
 def test_of_an_index_the_sitemaps_are_read_as_one_feed_the_newest_first(internet: Web) -> None:
@@ -172,7 +174,7 @@ def test_of_an_index_the_sitemaps_are_read_as_one_feed_the_newest_first(internet
     internet.answer("https://maps.example.org/2.xml", urlset("c"))
 
     got = fetched()
-    _, reading = feed_fetching.read(got, SITE, ())
+    _, reading = fetching.read(got, SITE, ())
 
     assert [url for url, _ in internet.asked] == [INDEX, "https://maps.example.org/2.xml", page("old/1.xml")]
     assert [headers for _, headers in internet.asked[1:]] == [{"User-Agent": "Stoppress"}] * 2
@@ -202,7 +204,7 @@ def test_what_fails_of_an_index_is_told_and_the_rest_is_read(internet: Web) -> N
     internet.answer(named[3], b"<html><body>Not here</body></html>")
     internet.answer(named[4], index("/old/6.xml"))
 
-    _, reading = feed_fetching.read(fetched(), SITE, ())
+    _, reading = fetching.read(fetched(), SITE, ())
 
     assert [entry.url for entry in reading.entries] == [page("a")]
     assert reading.incomplete
@@ -240,7 +242,7 @@ def test_readers_get_the_header_by_which_a_file_of_our_own_is_known(monkeypatch:
         answer = storage.get_object(Bucket="files", Key=f"{HOST}/sitemap.xml")
     aws.client.cache_clear()
 
-    assert feed_fetching._OWN_HEADER in answer["ResponseMetadata"]["HTTPHeaders"]
+    assert fetching._OWN_HEADER in answer["ResponseMetadata"]["HTTPHeaders"]
 
 
 def test_an_index_of_which_nothing_can_be_read_is_a_failed_poll(internet: Web) -> None:
@@ -248,14 +250,14 @@ def test_an_index_of_which_nothing_can_be_read_is_a_failed_poll(internet: Web) -
     internet.answer(page("old/1.xml"), b"", 500)
 
     with pytest.raises(FeedError, match="the server answered 500"):
-        feed_fetching.read(fetched(), SITE, ())
+        fetching.read(fetched(), SITE, ())
 
 
 def test_an_index_that_names_no_sitemap_is_a_failed_poll(internet: Web) -> None:
     internet.answer(INDEX, index())
 
     with pytest.raises(FeedError, match="index of sitemaps"):
-        feed_fetching.read(fetched(), SITE, ())
+        fetching.read(fetched(), SITE, ())
 
 
 def test_the_sitemaps_of_an_index_are_together_no_larger_than_a_feed_may_be(
@@ -266,14 +268,14 @@ def test_the_sitemaps_of_an_index_are_together_no_larger_than_a_feed_may_be(
     internet.answer(page("old/1.xml"), urlset("a"))
     internet.answer(page("old/2.xml"), urlset("b"))
 
-    _, reading = feed_fetching.read(fetched(), SITE, ())
+    _, reading = fetching.read(fetched(), SITE, ())
 
     assert [entry.url for entry in reading.entries] == [page("b")]
     assert "larger than" in str(reading.incomplete)
 
 
 def test_sitemaps_for_which_no_time_is_left_are_not_asked_for(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_fetching, "CHILDREN_SECONDS_MAX", -1.0)
+    monkeypatch.setattr(fetching, "CHILDREN_SECONDS_MAX", -1.0)
     internet.answer(INDEX, index("/old/1.xml"))
 
     got = fetched()
@@ -302,26 +304,24 @@ def test_only_a_good_answer_can_be_an_index(internet: Web, status: int) -> None:
 def test_a_feed_that_writes_of_sitemapindex_is_none() -> None:
     body = b'<rss version="2.0"><channel><item><title>&lt;sitemapindex></title><link>/a</link></item></channel></rss>'
 
-    assert feeds.children_of(body, {}, INDEX, SITE) == ()
+    assert children_of(body, {}, INDEX, SITE) == ()
 
 
 def test_an_index_is_known_by_its_content_in_any_encoding() -> None:
     body = index("/old/1.xml").decode().encode("utf-16")
 
-    assert feeds.children_of(body, {}, INDEX, SITE) == (page("old/1.xml"),)
+    assert children_of(body, {}, INDEX, SITE) == (page("old/1.xml"),)
 
 
 def test_a_damaged_index_is_a_failed_poll() -> None:
     with pytest.raises(FeedError):
-        feeds.children_of(b"<sitemapindex><sitemap><loc>https://www.exa", {}, INDEX, SITE)
+        children_of(b"<sitemapindex><sitemap><loc>https://www.exa", {}, INDEX, SITE)
 
 
 def test_a_sitemap_of_an_index_that_is_cut_off_makes_the_whole_incomplete() -> None:
-    cut = feeds.read(read_document(urlset("a", "b")[:-30], {}), INDEX, SITE)
+    cut = read(read_document(urlset("a", "b")[:-30], {}), INDEX, SITE)
 
-    reading = feeds.joined(
-        [cut, feeds.read(read_document(urlset("c"), {}), INDEX, SITE)], ["x: the server answered 404"]
-    )
+    reading = entries.joined([cut, read(read_document(urlset("c"), {}), INDEX, SITE)], ["x: the server answered 404"])
 
     assert [entry.url for entry in reading.entries] == [page("a"), page("c")]
     assert reading.incomplete == (
@@ -330,10 +330,10 @@ def test_a_sitemap_of_an_index_that_is_cut_off_makes_the_whole_incomplete() -> N
 
 
 def test_of_many_pages_of_an_index_the_first_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_documents, "ENTRIES_MAX", 3)
-    readings = [feeds.read(read_document(urlset(*names), {}), INDEX, SITE) for names in ("ab", "cd")]
+    monkeypatch.setattr(documents, "ENTRIES_MAX", 3)
+    readings = [read(read_document(urlset(*names), {}), INDEX, SITE) for names in ("ab", "cd")]
 
-    reading = feeds.joined(readings, [])
+    reading = entries.joined(readings, [])
 
     assert [entry.url for entry in reading.entries] == [page("a"), page("b"), page("c")]
     assert reading.left_out == ("1 pages after the first 3",)

@@ -30,7 +30,7 @@ from stoppress.files import (
     render_pages,
 )
 from stoppress.formats import atom_feed, compressed, text_sitemap
-from stoppress.media_values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
+from stoppress.media.values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
 from stoppress.places import Place
 from stoppress.records import general_item, news_item, read_general, read_news
 from stoppress.rules import against

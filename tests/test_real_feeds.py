@@ -8,9 +8,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from stoppress import feed_dates, feeds, urls
-from stoppress.feed_documents import read_document
-from stoppress.feeds import to_events
+from stoppress import urls
+from stoppress.feeds import dates
+from stoppress.feeds.documents import read_document
+from stoppress.feeds.events import to_events
+from stoppress.feeds.reading import read
 from stoppress.instants import iso
 from stoppress.site import Site
 from stoppress_cli.trying import try_feed
@@ -62,7 +64,7 @@ def test_a_real_feed_is_read_as_its_index_says(row: dict[str, str], capsys: pyte
     expected = row["first_canonical_hint"] or row["first_link"].partition("  (from")[0]
     assert first["url"] == (urls.canonical(expected) if expected else None)
     date = re.match(r"[\d-]+(T[\d:]+Z)?", row["first_date_utc"])
-    said = DATES.get(row["file"]) or feed_dates.instant(date.group() if date else None, ZoneInfo(zone))
+    said = DATES.get(row["file"]) or dates.instant(date.group() if date else None, ZoneInfo(zone))
     assert first["published_at"] == (iso(said) if said else None)
 
 
@@ -70,7 +72,7 @@ def test_a_real_feed_is_read_as_its_index_says(row: dict[str, str], capsys: pyte
 def test_every_entry_of_a_real_feed_becomes_an_event_or_a_reason(row: dict[str, str]) -> None:
     site = site_of(row)
     body = (FEEDS / row["file"]).read_bytes()
-    reading = feeds.read(read_document(body, {}), "https://www.example.com/feed", site)
+    reading = read(read_document(body, {}), "https://www.example.com/feed", site)
 
     events, skipped = to_events(reading, site, NOW)
 

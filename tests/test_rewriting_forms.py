@@ -247,10 +247,15 @@ def test_forms_that_are_turned_off_are_taken_away(behind: Doors) -> None:
     assert names() == [TEXT, SHARD, PACKED, FEED, NEWS, f"{NEWS}.gz", INDEX, f"{INDEX}.gz"]
 
     behind.site(outputs={"text": True})
-    rewrite_all([Rewrite(HOST, work.file, 2) for work in works], NOON + MINUTE)
-    assert names() == [TEXT, SHARD, NEWS, INDEX]
+    again = [Rewrite(HOST, work.file, 2) for work in works]
+    rewrite_all(again, NOON + MINUTE)
     assert (mark().also, mark(NEWS).also) == ((TEXT,), ())
     assert b".gz" not in behind.file(INDEX).body
+    # Until the index was written it named them, and who has read it then may ask for them yet.
+    assert names() == [TEXT, SHARD, PACKED, NEWS, f"{NEWS}.gz", INDEX]
+
+    rewrite_all(again, NOON + 3 * MINUTE)
+    assert names() == [TEXT, SHARD, NEWS, INDEX]
 
 
 def test_a_crash_while_forms_are_taken_away_is_repaired(behind: Doors) -> None:
@@ -263,6 +268,34 @@ def test_a_crash_while_forms_are_taken_away_is_repaired(behind: Doors) -> None:
 
     done(now=NOON + HOUR, config_version=2)
     assert (names(), mark().also) == ([SHARD], ())
+
+
+def test_forms_that_no_mark_tells_of_go_with_the_configuration_that_wanted_them(behind: Doors) -> None:
+    behind.site(outputs={})
+    put_page("a")
+    done()
+    behind.site(outputs=EVERY_FORM)
+    put_page("b")
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done(now=NOON + MINUTE)  # the file and its forms are there, and not its mark
+    assert (names(), mark().also) == ([TEXT, SHARD, PACKED], ())
+
+    behind.site(outputs={})
+    done(now=NOON + HOUR, config_version=4)
+    assert (names(), mark().also) == ([SHARD], ())
+
+
+def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: Doors) -> None:
+    put_page("a")
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done()
+    take_page("a")
+    behind.site(outputs={})
+    assert done(now=NOON + MINUTE) == "written"
+    assert names() == [TEXT, SHARD, PACKED]
+
+    assert done(now=NOON + MINUTE + EMPTIED_KEPT) == "retired"
+    assert names() == []
 
 
 def test_forms_go_with_an_emptied_shard(behind: Doors) -> None:

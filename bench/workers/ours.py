@@ -11,7 +11,7 @@ from bench.workers import usage
 from stoppress.alternates import Alternate
 from stoppress.files import GeneralEntry, NewsEntry, render_general, render_news
 from stoppress.formats import compressed
-from stoppress.media import Video
+from stoppress.media.reading import Video
 from stoppress.site import Site
 
 SITE = Site(host="www.example.com", publication="Example News", language="en")

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from stoppress import sites, table
-from stoppress.feed_schedule import FeedState, interval_of, pace_of
+from stoppress.feeds.schedule import FeedState, interval_of, pace_of
 from stoppress.instants import iso
 from stoppress.records import feed_key, read_feed
 from stoppress.site import Feed, Site

@@ -13,10 +13,13 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from rich.console import Console
 
-from stoppress import feed_fetching, feeds, web
+from stoppress import web
 from stoppress.article import CLOCK_SKEW_MAX, ArticleEvent
 from stoppress.deciding import excluded_because
-from stoppress.feed_documents import FeedError
+from stoppress.feeds import fetching
+from stoppress.feeds.documents import FeedError
+from stoppress.feeds.events import Judged, judged, to_events
+from stoppress.feeds.reading import children_of
 from stoppress.files import NEWS_WINDOW
 from stoppress.instants import iso
 from stoppress.site import Feed, Site, explain
@@ -38,7 +41,7 @@ class Tried:
 
     outcome: Literal["parse", "empty", "reject"]
     reason: str | None
-    entries: Sequence[feeds.Judged] = ()
+    entries: Sequence[Judged] = ()
     removed: Sequence[ArticleEvent] = ()
     left_out: Sequence[str] = ()
 
@@ -79,22 +82,22 @@ def _tried(target: str, url: str | None, site: Site, feed: Feed, now: datetime) 
     try:
         if is_remote:
             asking = {} if site.host == NO_SITE else {"User-Agent": web.user_agent(site.home)}
-            fetched = feed_fetching.fetch(target, asking, site)
+            fetched = fetching.fetch(target, asking, site)
             if fetched.answer.status != HTTPStatus.OK:
                 return Tried("reject", f"the server answered {fetched.answer.status}")
             fetched = replace(fetched, answer=replace(fetched.answer, url=url or fetched.answer.url))
         else:
-            fetched = feed_fetching.Fetched(web.Response(200, {}, _file(Path(target)), feed.url))
-            if named := feeds.children_of(fetched.answer.body, {}, feed.url, site):
+            fetched = fetching.Fetched(web.Response(200, {}, _file(Path(target)), feed.url))
+            if named := children_of(fetched.answer.body, {}, feed.url, site):
                 return Tried("empty", f"an index of sitemaps; a poll reads, the newest first: {' '.join(named)}")
-        _, reading = feed_fetching.read(fetched, site, feed.take)
+        _, reading = fetching.read(fetched, site, feed.take)
     except (FeedError, web.FetchError) as error:
         return Tried("reject", str(error))
-    events, _ = feeds.to_events(reading, site, now)
+    events, _ = to_events(reading, site, now)
     return Tried(
         "parse" if reading.entries else "empty",
         reading.incomplete,
-        feeds.judged(reading, site, now),
+        judged(reading, site, now),
         [event for event in events if event.action == "remove"],
         reading.left_out,
     )
@@ -157,7 +160,7 @@ def _print(tried: Tried, site: Site, now: datetime) -> None:
         console.print(f"{'incomplete, counts as a failed poll' if tried.entries else 'empty'}: {tried.reason}")
 
 
-def _fate(one: feeds.Judged, site: Site, now: datetime) -> list[str]:
+def _fate(one: Judged, site: Site, now: datetime) -> list[str]:
     """What would become of an entry, by itself and by the site as far as it was named."""
     event = one.event
     if event is None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoppress.languages import COUNTRIES, LANGUAGES, MEANT, RENAMED
-from stoppress.media import ITEMS_READ_MAX, items_of
-from stoppress.media_values import shown
+from stoppress.media.reading import ITEMS_READ_MAX, items_of
+from stoppress.media.values import shown
 from stoppress.urls import linked
 
 # The version for readers whose language has none.

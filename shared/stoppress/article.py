@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stoppress.alternates import Alternate
 from stoppress.instants import exact
-from stoppress.media import Video, video_json
+from stoppress.media.reading import Video, video_json
 from stoppress.rules import Traits
 from stoppress.site import FEED_SOURCE, SITEMAP_SOURCE, ChangeFreq, explain
 

@@ -18,9 +18,9 @@ from stoppress.alternates import read_alternates
 from stoppress.article import CLOCK_SKEW_MAX, ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent
 from stoppress.instants import parse
 from stoppress.languages import language_code
-from stoppress.media import items_of, read_images, read_videos
-from stoppress.media_tags import fit
-from stoppress.media_values import shown
+from stoppress.media.reading import items_of, read_images, read_videos
+from stoppress.media.tags import fit
+from stoppress.media.values import shown
 from stoppress.site import ChangeFreq, Site, explain, priority_text
 from stoppress.text import clean, publication_name
 from stoppress.urls import canonical, on_site

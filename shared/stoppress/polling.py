@@ -17,12 +17,13 @@ from http import HTTPStatus
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from stoppress import feed_fetching, feed_hints, feeds, queues, table, web
+from stoppress import queues, table, web
 from stoppress.article import ArticleEvent, digest_of
-from stoppress.feed_documents import ENTRIES_MAX
-from stoppress.feed_hubs import hub_of
-from stoppress.feed_schedule import FeedState, Pace, after_failure, after_success, leased, moved, pace_of
-from stoppress.feeds import FeedError
+from stoppress.feeds import fetching, hints
+from stoppress.feeds.documents import ENTRIES_MAX, FeedError
+from stoppress.feeds.events import to_events
+from stoppress.feeds.hubs import hub_of
+from stoppress.feeds.schedule import FeedState, Pace, after_failure, after_success, leased, moved, pace_of
 from stoppress.records import (
     feed_entries_item,
     feed_entries_key,
@@ -116,7 +117,7 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
 
 def _poll(due: deque[_Due], deadline: float) -> Iterator[Outcome]:
     executor = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
-    waiting: dict[Future[feed_fetching.Fetched], _Due] = {}
+    waiting: dict[Future[fetching.Fetched], _Due] = {}
     try:
         while (due or waiting) and time.monotonic() < deadline:
             # No more are fetched than can be held in memory until they are read.
@@ -130,7 +131,7 @@ def _poll(due: deque[_Due], deadline: float) -> Iterator[Outcome]:
                 except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
                     yield one.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
                     continue
-                waiting[executor.submit(feed_fetching.fetch, one.asked, _headers(one), one.site)] = one
+                waiting[executor.submit(fetching.fetch, one.asked, _headers(one), one.site)] = one
             done, _ = wait(waiting, min(max(0.0, deadline - time.monotonic()), 86_400), FIRST_COMPLETED)
             for fetched in sorted(done, key=_size_bytes):
                 yield _settled(waiting.pop(fetched), fetched)
@@ -143,7 +144,7 @@ def _poll(due: deque[_Due], deadline: float) -> Iterator[Outcome]:
         yield one.outcome("not reached", reason="the run's time was over")
 
 
-def _size_bytes(fetched: Future[feed_fetching.Fetched]) -> int:
+def _size_bytes(fetched: Future[fetching.Fetched]) -> int:
     """The small ones are read first: a large body keeps nobody waiting who comes with it."""
     return 0 if fetched.exception() else fetched.result().size_bytes
 
@@ -166,7 +167,7 @@ def _conditions(one: _Due) -> dict[str, str]:
     return {name: value for name, value in known.items() if value}
 
 
-def _settled(one: _Due, fetched: Future[feed_fetching.Fetched]) -> Outcome:
+def _settled(one: _Due, fetched: Future[fetching.Fetched]) -> Outcome:
     try:
         return _settle(one, fetched)
     except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
@@ -175,7 +176,7 @@ def _settled(one: _Due, fetched: Future[feed_fetching.Fetched]) -> Outcome:
         return one.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
 
 
-def _settle(one: _Due, fetched: Future[feed_fetching.Fetched]) -> Outcome:
+def _settle(one: _Due, fetched: Future[fetching.Fetched]) -> Outcome:
     """Send what is new in an answer, then write the feed's state."""
     try:
         got = fetched.result()
@@ -227,11 +228,11 @@ def _not_modified(one: _Due, answer: web.Response) -> FeedState:
 
 def _answered(one: _Due, answer: web.Response) -> FeedState:
     """The state with what any good answer tells: where the feed is, and how long it is to be left alone."""
-    hints = feed_hints.with_answer(one.state.hints, answer.headers, one.now)
-    return moved(replace(one.state, hints=hints), one.asked, answer.permanent_url, one.feed.url, one.now)
+    asked = hints.with_answer(one.state.hints, answer.headers, one.now)
+    return moved(replace(one.state, hints=asked), one.asked, answer.permanent_url, one.feed.url, one.now)
 
 
-def _read(one: _Due, got: feed_fetching.Fetched) -> tuple[Outcome, FeedState]:
+def _read(one: _Due, got: fetching.Fetched) -> tuple[Outcome, FeedState]:
     """Send the entries of a body that the last good one did not have. Raises FeedError."""
     answer, body_digest = got.answer, got.body_digest
     read = replace(_validated(_answered(one, answer), answer), body_digest=body_digest, config_version=one.site.version)
@@ -240,8 +241,8 @@ def _read(one: _Due, got: feed_fetching.Fetched) -> tuple[Outcome, FeedState]:
     if body_digest == one.state.body_digest and one.has_this_configuration:
         return one.outcome("unchanged"), after_success(read, one.now, one.pace)
 
-    document, reading = feed_fetching.read(got, one.site, one.feed.take)
-    events, skipped = feeds.to_events(reading, one.site, one.now)
+    document, reading = fetching.read(got, one.site, one.feed.take)
+    events, skipped = to_events(reading, one.site, one.now)
     known = _known(one)
     digests = tuple(digest_of(event) for event in events)
     heard = set(known)
@@ -260,9 +261,9 @@ def _read(one: _Due, got: feed_fetching.Fetched) -> tuple[Outcome, FeedState]:
         return one.outcome("failed", reason=reason, **said), _failed(one, cut, reason)
     # A feed that is empty for a moment is no reason to send everything again when it is back.
     _remember(one, digests or known, known)
-    hints = replace(feed_hints.of_document(document.text), answer_s=read.hints.answer_s)
-    hub = hub_of(feed_hints.without_entries(document.text), answer.headers, answer.url)
-    read = replace(read, last_new=last_new, hints=hints, hub=hub)
+    asked = replace(hints.of_document(document.text), answer_s=read.hints.answer_s)
+    hub = hub_of(hints.without_entries(document.text), answer.headers, answer.url)
+    read = replace(read, last_new=last_new, hints=asked, hub=hub)
     return one.outcome("changed", **said), after_success(read, one.now, one.pace)
 
 

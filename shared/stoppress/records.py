@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 from stoppress.alternates import Alternate
 from stoppress.article import ArticleEvent, Order
-from stoppress.feed_hints import Hints
-from stoppress.feed_schedule import FeedState
+from stoppress.feeds.hints import Hints
+from stoppress.feeds.schedule import FeedState
 from stoppress.files import INDEX_FILE, GeneralEntry, Mark, NewsEntry, file_name
 from stoppress.instants import epoch_seconds, exact, iso, parse
-from stoppress.media import video_json, video_of
+from stoppress.media.reading import video_json, video_of
 from stoppress.places import Place, Series, Used
 from stoppress.rules import Traits
 from stoppress.state import Article, Claim, EntryKey

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from stoppress import feeds
 from stoppress.article import from_message, to_message
-from stoppress.feed_documents import FeedError, read_document
-from stoppress.feed_schedule import FeedState, after_failure, pace_of
+from stoppress.feeds.documents import FeedError, read_document
+from stoppress.feeds.events import to_events
+from stoppress.feeds.reading import read
+from stoppress.feeds.schedule import FeedState, after_failure, pace_of
 from stoppress.queues import read_rewrite
 from stoppress.records import file_of
 from stoppress.signatures import BadSecret, BadSignature, Request, verify
@@ -77,11 +78,11 @@ def damaged(draw: st.DrawFn, whole: list[bytes]) -> bytes:
 )
 def test_a_feed_is_read_or_is_a_feed_error_and_what_is_read_can_be_sent(body: bytes, kind: str) -> None:
     try:
-        reading = feeds.read(read_document(body, {"content-type": kind}), f"https://{HOST}/rss.xml", SITE, TAKEN)
+        reading = read(read_document(body, {"content-type": kind}), f"https://{HOST}/rss.xml", SITE, TAKEN)
     except FeedError as refused:
         assert str(refused)  # noqa: PT017 - any other error ends the test
         return
-    events, skipped = feeds.to_events(reading, SITE, MORNING)
+    events, skipped = to_events(reading, SITE, MORNING)
 
     assert all(skipped)
     assert [from_message(to_message(event)) for event in events] == events
@@ -163,9 +164,9 @@ def test_a_parameter_is_a_site_or_a_bad_configuration(text: str) -> None:
 
 @given(ANY_TEXT | ANY_JSON.map(json.dumps))
 def test_a_message_that_names_no_file_is_a_value_error(text: str) -> None:
-    for read in (read_rewrite, file_of):
+    for reader in (read_rewrite, file_of):
         try:
-            read(text)
+            reader(text)
         except ValueError as refused:
             assert str(refused)  # noqa: PT017 - any other error ends the test
 

@@ -17,7 +17,7 @@ from stoppress.adapters.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, 
 from stoppress.article import CLOCK_SKEW_MAX, ArticleEvent, to_message
 from stoppress.contract import BadArticle, read_article, read_field
 from stoppress.instants import exact, parse
-from stoppress.media_values import shown as shortly
+from stoppress.media.values import shown as shortly
 from stoppress.site import Site
 from stoppress.text import clean
 from stoppress.urls import host_of

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from stoppress.instants import exact, parse, utc
 from stoppress.languages import language_code
-from stoppress.media_values import shown
+from stoppress.media.values import shown
 from stoppress.urls import canonical
 
 # 2286 in seconds; a number above it is one of milliseconds, or of microseconds.

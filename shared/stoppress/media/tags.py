@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from stoppress.alternates import Alternate
-from stoppress.media import Video
+from stoppress.media.reading import Video
 from stoppress.text import escaped
 
 IMAGE_NAMESPACE = "http://www.google.com/schemas/sitemap-image/1.1"

@@ -1,7 +1,7 @@
 """When to ask a feed again: what is remembered of it, and what a poll changes of that. Pure functions of state and `now`.
 
 A feed is asked between two intervals, its floor and its cap (`pace_of`): near the floor while stories come, and the more
-seldom the longer none has come. What the feed itself asks for (`feed_hints`) is a lower bound where it is not the
+seldom the longer none has come. What the feed itself asks for (`hints`) is a lower bound where it is not the
 publisher's own. Failures wait longer each time; a feed that is gone (410) is not asked again under this configuration.
 """
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from stoppress import feed_dates
-from stoppress.feed_hints import Hints
+from stoppress.feeds import dates
+from stoppress.feeds.hints import Hints
 from stoppress.site import Feed, Site
 
 BACKOFF_MAX = timedelta(hours=1)
@@ -196,7 +196,7 @@ def _asked_wait(retry_after: str | None, now: datetime) -> timedelta:
     text = (retry_after or "").strip()
     if text.isascii() and text.isdigit():
         return timedelta(seconds=min(int(text[:9]), 10**9))
-    until = feed_dates.instant(text, feed_dates.UTC_ZONE)
+    until = dates.instant(text, dates.UTC_ZONE)
     return max(until - now, timedelta()) if until else timedelta()
 
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from stoppress import feeds, web
-from stoppress.feed_documents import Document, FeedError, read_document
+from stoppress import web
+from stoppress.feeds import reading
+from stoppress.feeds.documents import Document, FeedError, read_document
+from stoppress.feeds.entries import Reading, joined
 from stoppress.site import Site
 
 # For all sitemaps of an index together; what was not fetched by then counts as failed, and the next poll tries again.
@@ -50,7 +52,7 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
     answer = web.fetch(url, headers)
     if _OWN_HEADER in answer.headers:
         raise FeedError("Stoppress writes this file itself: take it out of the site's feeds")
-    named = feeds.children_of(answer.body, answer.headers, answer.url, site) if answer.status == HTTPStatus.OK else ()
+    named = reading.children_of(answer.body, answer.headers, answer.url, site) if answer.status == HTTPStatus.OK else ()
     fetched = Fetched(answer)
     for child in named:
         reason = "there was no time left for it" if time.monotonic() >= deadline else ""
@@ -73,17 +75,17 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
     return fetched
 
 
-def read(fetched: Fetched, site: Site, take: Sequence[str]) -> tuple[Document, feeds.Reading]:
+def read(fetched: Fetched, site: Site, take: Sequence[str]) -> tuple[Document, Reading]:
     """What a good answer says: its document, and the entries. Raises FeedError; of an index where nothing can be read."""
     document = read_document(fetched.answer.body, fetched.answer.headers)
     if not fetched.is_index:
-        return document, feeds.read(document, fetched.answer.url, site, take)
+        return document, reading.read(document, fetched.answer.url, site, take)
     readings, failures = [], list(fetched.failures)
     for child in fetched.children:
         try:
-            readings.append(feeds.read(read_document(child.body, child.headers), child.url, site, take))
+            readings.append(reading.read(read_document(child.body, child.headers), child.url, site, take))
         except FeedError as error:
             failures.append(f"{child.url}: {error}")
     if not readings:
         raise FeedError("; ".join(failures))
-    return document, feeds.joined(readings, failures)
+    return document, joined(readings, failures)

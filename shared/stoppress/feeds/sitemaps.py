@@ -10,18 +10,57 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from stoppress import feed_dates
 from stoppress.checking.xml import Broken, Document as Tree, Node
-from stoppress.feed_documents import Document, FeedError
-from stoppress.site import Site
+from stoppress.feeds import dates, documents
+from stoppress.feeds.documents import Document, FeedError
+from stoppress.feeds.entries import Entry, Reading
+from stoppress.feeds.links import web_url
+from stoppress.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 from stoppress.text import clean
 
 _PIECE_CHARACTERS = 65_536
+# Of an index of sitemaps each child is a request: the newest, which are those that change.
+CHILDREN_MAX = 10
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
+def read(document: Document, url: str, site: Site) -> Reading:
+    """The pages of a sitemap as entries, the newest ENTRIES_MAX first; `url` is where it came from. Raises FeedError."""
+    found = _listed(document, site, documents.ENTRIES_MAX)
+    entries = []
+    for node in found.nodes:
+        title = clean(_text_of(node, "news", "title"))
+        published, updated = (_instant_of(node, site, *path) for path in (("news", "publication_date"), ("lastmod",)))
+        entries.append(
+            Entry(
+                guid=None,
+                url=web_url(_text_of(node, "loc"), url),
+                title=title,
+                published_at=published,
+                updated_at=updated if not published or (updated and updated >= published) else None,
+                language=_text_of(node, "news", "publication", "language"),
+                keywords=_keywords(node),
+                images=_images(node),
+                videos=_videos(node),
+                alternates=_alternates(node),
+                source=FEED_SOURCE if title and published else SITEMAP_SOURCE,
+            )
+        )
+    return Reading(
+        tuple(entries),
+        incomplete=f"the sitemap is damaged or cut off after {len(entries)} complete pages" if found.cut_off else None,
+        left_out=(f"{found.left_out} pages beside the newest {documents.ENTRIES_MAX:,}",) if found.left_out else (),
+    )
+
+
+def children_of(document: Document, url: str, site: Site) -> tuple[str, ...]:
+    """The sitemaps that an index names, the newest CHILDREN_MAX. Raises FeedError."""
+    named = (web_url(_text_of(node, "loc"), url) for node in _listed(document, site, CHILDREN_MAX).nodes)
+    return tuple(dict.fromkeys(child for child in named if child and child != url))
+
+
 @dataclass(frozen=True, slots=True)
-class Listed:
+class _Listed:
     """What a sitemap lists, newest first as far as it has dates: the nodes, how many there were, whether it broke off."""
 
     nodes: tuple[Node, ...]
@@ -29,7 +68,7 @@ class Listed:
     cut_off: bool
 
 
-def listed(document: Document, site: Site, most: int) -> Listed:
+def _listed(document: Document, site: Site, most: int) -> _Listed:
     """The newest `<url>` or `<sitemap>` elements of a document, `most` of them. Raises FeedError where none can be read."""
     pieces = (
         document.text[start : start + _PIECE_CHARACTERS] for start in range(0, len(document.text), _PIECE_CHARACTERS)
@@ -47,10 +86,10 @@ def listed(document: Document, site: Site, most: int) -> Listed:
     if broken and not newest:
         raise FeedError(f"the sitemap cannot be read: {broken}")
     nodes = tuple(node for _, _, node in sorted(newest, reverse=True, key=lambda one: one[:2]))
-    return Listed(nodes, -number - len(nodes), document.cut_off or bool(broken))
+    return _Listed(nodes, -number - len(nodes), document.cut_off or bool(broken))
 
 
-def text_of(node: Node, *path: str) -> str:
+def _text_of(node: Node, *path: str) -> str:
     """The text of the first element at the path below a node, empty where there is none."""
     found: Node | None = node
     for name in path:
@@ -58,22 +97,22 @@ def text_of(node: Node, *path: str) -> str:
     return found.text.strip() if found else ""
 
 
-def instant_of(node: Node, site: Site, *path: str) -> datetime | None:
+def _instant_of(node: Node, site: Site, *path: str) -> datetime | None:
     """The date there."""
-    return feed_dates.instant(text_of(node, *path), site.zone)
+    return dates.instant(_text_of(node, *path), site.zone)
 
 
-def images(url: Node) -> tuple[dict[str, Any], ...]:
+def _images(url: Node) -> tuple[dict[str, Any], ...]:
     """The images of a `<url>`, in the form that a CMS would send."""
-    return tuple({"url": text_of(image, "loc")} for image in _named(url, "image"))
+    return tuple({"url": _text_of(image, "loc")} for image in _named(url, "image"))
 
 
-def videos(url: Node) -> tuple[dict[str, Any], ...]:
+def _videos(url: Node) -> tuple[dict[str, Any], ...]:
     """Its videos."""
     return tuple(_video(video) for video in _named(url, "video"))
 
 
-def alternates(url: Node) -> tuple[dict[str, Any], ...]:
+def _alternates(url: Node) -> tuple[dict[str, Any], ...]:
     """Its language versions."""
     links = (link.attributes for link in _named(url, "link"))
     return tuple(
@@ -83,14 +122,14 @@ def alternates(url: Node) -> tuple[dict[str, Any], ...]:
     )
 
 
-def keywords(url: Node) -> tuple[str, ...]:
+def _keywords(url: Node) -> tuple[str, ...]:
     """The keywords of its news."""
-    words = (clean(word, 200) for word in text_of(url, "news", "keywords").split(","))
+    words = (clean(word, 200) for word in _text_of(url, "news", "keywords").split(","))
     return tuple(dict.fromkeys(word for word in words if word))
 
 
 def _newest_date(node: Node, site: Site) -> datetime:
-    dates = (instant_of(node, site, "lastmod"), instant_of(node, site, "news", "publication_date"))
+    dates = (_instant_of(node, site, "lastmod"), _instant_of(node, site, "news", "publication_date"))
     return max((date for date in dates if date), default=_NEVER)
 
 

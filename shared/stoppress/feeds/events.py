@@ -1,0 +1,136 @@
+"""What becomes of a feed's entries: article events, or nothing for a reason."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from stoppress.alternates import read_alternates
+from stoppress.article import ID_BYTES_MAX, ArticleEvent
+from stoppress.contract import DROPPED_SHOWN, KEYWORDS_MAX, MEDIA_BYTES_MAX
+from stoppress.feeds.entries import Entry, Reading
+from stoppress.languages import language_code
+from stoppress.media.reading import read_images, read_videos
+from stoppress.media.tags import fit
+from stoppress.site import FEED_SOURCE, Site
+from stoppress.text import clean
+from stoppress.urls import canonical, on_site
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What becomes of an entry: an event, or nothing for a reason. `url` is canonical, None where there is no good one."""
+
+    entry: Entry
+    id: str | None
+    url: str | None
+    event: ArticleEvent | None
+    reason: str = ""
+
+
+def judged(reading: Reading, site: Site, now: datetime) -> list[Judged]:
+    """What becomes of each entry of a feed, in its order.
+
+    Identity is the guid, else the URL; a guid that several URLs share identifies none of them. Of two entries with one
+    identity the newer is kept, of equals the first, since feeds have the newest on top. A tombstone that is newer than
+    its entry, or whose entry has no date, is believed (RFC 6721, 3).
+    """
+    verdicts = [_placed(entry, site) for entry in reading.entries]
+    pages_of: dict[str, set[str]] = {}
+    for verdict in verdicts:
+        if verdict.entry.guid and verdict.url:
+            pages_of.setdefault(verdict.entry.guid, set()).add(verdict.url)
+    deleted_at = {_bounded(deletion.guid): deletion.at for deletion in reading.deleted}
+    newest: dict[str, int] = {}
+    for number, (entry, url) in enumerate((verdict.entry, verdict.url) for verdict in verdicts):
+        if url is None:
+            continue
+        identity = _bounded(entry.guid if entry.guid and len(pages_of[entry.guid]) == 1 else url)
+        event = _event(entry, identity, url, site, now)
+        gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
+        if gone_at and _version(event) <= min(gone_at, now).timestamp():
+            verdicts[number] = Judged(entry, identity, url, None, "its feed says that it is deleted")
+            continue
+        verdicts[number] = Judged(entry, identity, url, event)
+        before = newest.setdefault(event.name, number)
+        if before == number:
+            continue
+        newest[event.name], older = (number, before) if _is_newer(event, verdicts[before].event) else (before, number)
+        verdicts[older] = replace(verdicts[older], event=None, reason="another entry of the same id counts")
+    return verdicts
+
+
+def _placed(entry: Entry, site: Site) -> Judged:
+    """The entry with its page, or with the reason why it has none."""
+    identity = _bounded(entry.guid) if entry.guid else None
+    if entry.url is None:
+        return Judged(entry, identity, None, None, "it has no http or https link")
+    try:
+        return Judged(entry, identity, on_site(canonical(entry.url), site.host), None)
+    except ValueError as error:
+        return Judged(entry, identity, None, None, str(error))
+
+
+def _is_newer(event: ArticleEvent, other: ArticleEvent | None) -> bool:
+    return other is None or _version(event) > _version(other)
+
+
+def to_events(reading: Reading, site: Site, now: datetime) -> tuple[list[ArticleEvent], list[str]]:
+    """What a feed says, as article events (entries, then tombstones), and why some entries say nothing."""
+    verdicts = judged(reading, site, now)
+    events = [verdict.event for verdict in verdicts if verdict.event]
+    there = {event.id for event in events}
+    gone = {
+        identity: ArticleEvent(
+            site=site.host,
+            source=FEED_SOURCE,
+            id=identity,
+            action="remove",
+            timestamp=now,
+            version=min(deletion.at, now) if deletion.at else None,
+        )
+        for deletion in reading.deleted
+        if (identity := _bounded(deletion.guid)) not in there
+    }
+    skipped = [
+        f"entry {(verdict.entry.guid or verdict.entry.title)[:80]!r}: {verdict.reason}"
+        for verdict in verdicts
+        if verdict.url is None
+    ]
+    return [*events, *gone.values()], skipped + list(reading.left_out)
+
+
+def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> ArticleEvent:
+    version = entry.updated_at or entry.published_at
+    images, bad_images = read_images(list(entry.images), url)
+    videos, bad_videos = read_videos(list(entry.videos), url, url)
+    alternates, bad_alternates = read_alternates(list(entry.alternates), url)
+    images, videos, alternates, too_much = fit(images, videos, alternates, MEDIA_BYTES_MAX)
+    dropped = (clean(reason) for reason in (*bad_images, *bad_videos, *bad_alternates, *too_much))
+    return ArticleEvent(
+        site=site.host,
+        source=entry.source,
+        id=identity,
+        action="publish",
+        timestamp=now,
+        # A version in the future would make every correction of it look older.
+        version=min(version, now) if version else None,
+        url=url,
+        title=entry.title,
+        published_at=entry.published_at,
+        updated_at=entry.updated_at,
+        language=language_code(entry.language) if entry.language else None,
+        keywords=entry.keywords[:KEYWORDS_MAX],
+        images=images,
+        videos=videos,
+        alternates=alternates,
+        dropped=tuple(dropped)[:DROPPED_SHOWN],
+    )
+
+
+def _version(event: ArticleEvent) -> float:
+    return event.version.timestamp() if isinstance(event.version, datetime) else 0.0
+
+
+def _bounded(identity: str) -> str:
+    encoded = identity.encode()
+    return identity if len(encoded) <= ID_BYTES_MAX else f"sha256:{hashlib.sha256(encoded).hexdigest()}"

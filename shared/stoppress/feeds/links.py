@@ -1,0 +1,54 @@
+"""The links of a feed: which of an entry's is its page, and where a relative one leads."""
+
+import re
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from stoppress.feeds.media import pages_of
+
+# The host of relative links and guids while feedparser resolves them; no such host can exist (RFC 6761).
+NOWHERE = "feed.invalid"
+_PROXY = re.compile(r"feeds\..+|feedproxy\..+|(?:.+\.)?(?:feedburner\.com|feedsportal\.com|pheedo\.com)")
+# WordPress's short form redirects to the page, and a redirecting URL has no place in a sitemap (R2.16).
+_SHORT_FORM = re.compile(r"(?:.*&)?p=\d+(?:&.*)?")
+
+
+def page_of(entry: Any, url: str, language: str | None) -> str | None:
+    """The page of an entry: the original behind a proxy, else the alternate that is a web page, else the permalink."""
+    pages = sorted(pages_of(entry), key=lambda link: _is_translation(link.get("hreflang"), language))
+    # What is left as the entry's link, without an alternate, is its guid: "77" would lead nowhere, however it is declared.
+    links = (entry.get("feedburner_origlink"), *(page.get("href") for page in pages))
+    link = next((page for found in links if (page := web_url(found, url))), None) or _absolute(entry.get("link"), url)
+    if not link or not _is_proxy(link):
+        return link
+    guid = _absolute(entry.get("id"), url)
+    return guid if guid and not _is_proxy(guid) and not _SHORT_FORM.fullmatch(urlsplit(guid).query) else link
+
+
+def _is_translation(hreflang: str | None, language: str | None) -> bool:
+    """Whether an alternate is of another language than the entry's own."""
+    return bool(hreflang and language) and str(hreflang)[:2].lower() != str(language)[:2].lower()
+
+
+def _absolute(link: str | None, url: str) -> str | None:
+    """The link if it names its own host, maybe under the scheme of the feed; None for others."""
+    page = web_url(f"{urlsplit(url).scheme}:{link}" if link and link.startswith("//") else link, "")
+    return page if page and urlsplit(page).hostname else None
+
+
+def web_url(link: str | None, url: str) -> str | None:
+    """The link as an absolute http(s) URL, None for what is none; one that was relative leads to the feed's own host."""
+    if not link or not link.strip():
+        return None
+    try:
+        page = urljoin(url, link.strip())
+        parts = urlsplit(page)
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return None
+    return parts._replace(netloc=urlsplit(url).netloc).geturl() if parts.netloc == NOWHERE else page
+
+
+def _is_proxy(url: str) -> bool:
+    return _PROXY.fullmatch(urlsplit(url).hostname or "") is not None

@@ -1,0 +1,1 @@
+"""Images and videos: single `values`, lists `reading`, and the `tags` that stand in a file."""

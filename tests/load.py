@@ -55,7 +55,7 @@ ACKNOWLEDGED_WITHIN_S = 120.0
 REST_MAX_S = 900.0
 # Blocks of memory, apart from moto's, that webhooks may leave behind when they have been dealt with: some once for all (what is
 # loaded when it is first needed), and of each less than one. Who keeps anything of each keeps one of each.
-HELD_BLOCKS_MAX, HELD_BLOCKS_EACH_MAX = 1_000, 0.25
+HELD_BLOCKS_MAX, HELD_BLOCKS_EACH_MAX = 3_000, 0.25
 # What its process may grow by meanwhile, as the system sees it: memory is given back in large pieces, if at all.
 GROWN_BYTES_MAX = 16 * 1_048_576
 

@@ -292,6 +292,21 @@ def test_a_read_that_fails_makes_its_wave_come_again_and_nothing_is_lost(behind:
     assert locs(SHARD) == [page("1"), page("2")]
 
 
+@pytest.mark.parametrize(("receives", "delay_s"), [(1, 10), (2, 20), (5, 160), (8, 900)])
+def test_what_could_not_be_recorded_comes_back_later_each_time_and_the_rest_is_left_alone(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **said: asked.append(said))
+    batch = queue_batch([publish("1", "1"), publish("2", "2")], sent_at=MORNING)
+    for one in batch["Records"]:
+        one["attributes"]["ApproximateReceiveCount"] = str(receives)
+
+    with failing("dynamodb", "TransactWriteItems"):
+        assert failed_ones(behind.call("record_article", batch)) == ["m0"]
+    assert [(said["ReceiptHandle"], said["VisibilityTimeout"]) for said in asked] == [("handle-0", delay_s)]
+
+
 def test_a_transaction_that_fails_makes_only_its_message_come_again(behind: Doors) -> None:
     batch = queue_batch([publish(str(number), str(number)) for number in range(3)], sent_at=MORNING)
     with failing("dynamodb", "TransactWriteItems"):

@@ -230,7 +230,7 @@ class _Fields:
         self.readings: list[Reading] = []
         self.data: dict[str, Any] = {}
         self.faults: dict[str, str] = {}
-        self._root, self._where, self._now, self._strict = root, where, now, mapping.strict
+        self._mapping, self._root, self._where, self._now = mapping, root, where, now
         wanted = OF_REMOVALS if action in REMOVALS else OF_ARTICLES + OF_DELIVERIES
         for name in wanted:
             for expression in mapping.expressions(name):
@@ -258,10 +258,12 @@ class _Fields:
         return True
 
     def _good(self, name: str, found: Any) -> Any:
-        value = values.read(name, found, self._where)
+        # What stands under a name of our own contract is read by that alone, where a mapping is as strict as it is.
+        own = self._mapping.strict and name not in self._mapping.fields
+        value = found if own else values.read(name, found, self._where)
         if name in OF_ARTICLES:
             read_field(name, value)
-        if not self._strict and name in ("version", "timestamp") and isinstance(value, str) and not value.isdigit():
+        if not self._mapping.strict and name in ("version", "timestamp") and isinstance(value, str) and not value.isdigit():
             instant = parse(value)
             if instant > self._now + CLOCK_SKEW_MAX:
                 raise ValueError(f"{value} lies in the future: every later change would look old")

@@ -238,14 +238,19 @@ class _Fields:
                     break
 
     def _read(self, name: str, expression: str) -> bool:
+        """Whether no other expression is to be looked at."""
         found, fault = _search(expression, self._root)
         if not fault and (values.is_absent(name, found) or values.is_no_date(name, found)):
             self.readings.append(Reading(name, expression, found))
             return False
         value: Any = None
+        final = False
         if not fault:
             try:
                 value = self._good(name, found)
+            except values.NoZone as error:
+                # Another date in its place would hide that a setting is missing.
+                fault, final = str(error), name in self._mapping.required
             except ValueError as error:
                 fault = str(error)
             except (TypeError, OverflowError, RecursionError) as error:  # a value that nobody has thought of
@@ -253,7 +258,7 @@ class _Fields:
         self.readings.append(Reading(name, expression, found, value, fault))
         if fault:
             self.faults.setdefault(name, clean(fault, 300))
-            return False
+            return final
         self.data[name] = value
         return True
 
@@ -263,7 +268,12 @@ class _Fields:
         value = found if own else values.read(name, found, self._where)
         if name in OF_ARTICLES:
             read_field(name, value)
-        if not self._mapping.strict and name in ("version", "timestamp") and isinstance(value, str) and not value.isdigit():
+        if (
+            not self._mapping.strict
+            and name in ("version", "timestamp")
+            and isinstance(value, str)
+            and not value.isdigit()
+        ):
             instant = parse(value)
             if instant > self._now + CLOCK_SKEW_MAX:
                 raise ValueError(f"{value} lies in the future: every later change would look old")

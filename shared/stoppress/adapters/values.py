@@ -51,6 +51,10 @@ _NO_LANGUAGES = {"und", "zxx", "mul", "mis"}
 _NAMES = ("name", "title", "label", "text", "value")
 
 
+class NoZone(ValueError):
+    """A date and time that is good but for its zone, which the setting `timezone` would give."""
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """What a value is read by: the URL that relative ones belong to, and the zone of dates without one."""
@@ -81,7 +85,9 @@ def date_of(value: object, where: Where) -> datetime:
         naive = datetime.fromisoformat(text.replace(" ", "T", 1))
     except ValueError:
         return parse(text)
-    if naive.tzinfo is None and where.zone:
+    if naive.tzinfo is None:
+        if where.zone is None:
+            raise NoZone(f"{shown(value)} has no zone: give the source the setting timezone")
         return utc(naive.replace(tzinfo=where.zone))
     return parse(text)
 

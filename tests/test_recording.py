@@ -15,6 +15,7 @@ from stoppress.article import ID_BYTES_MAX, ArticleEvent, to_message
 from stoppress.aws import client
 from stoppress.contract import KEYWORDS_MAX
 from stoppress.deciding import decide
+from stoppress.files import NEWS_WINDOW
 from stoppress.instants import exact
 from stoppress.messages import Message
 from stoppress.places import Used
@@ -30,6 +31,7 @@ from stoppress.records import (
     read_news_place,
     read_series,
 )
+from stoppress.rolling import roll
 from stoppress.state import Article
 from stoppress.table import Conflict
 from stoppress.text import TITLE_CHARACTERS_MAX
@@ -279,6 +281,28 @@ def test_a_site_whose_configuration_is_broken_makes_its_messages_come_again(behi
     sites.forget()
     assert hear(publish()) == ["failed"]
     assert behind.items() == []
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        publish("1", "1", timestamp=MORNING + MINUTE, title="Flood"),
+        publish("1", "elsewhere", timestamp=MORNING + MINUTE),
+        publish("2", "1", timestamp=MORNING + MINUTE),
+    ],
+    ids=["in its place", "at another URL", "of another article that takes the page over"],
+)
+def test_an_edit_as_the_window_closes_uses_no_place_that_was_given_back(edit: ArticleEvent) -> None:
+    """The roller's clock, or its call, is ahead: it takes out the entry that this edit writes again."""
+    hear(publish("0", "0", published_at=MORNING + HOUR), publish("1", "1"))
+    roll(sites.load(HOST), MORNING + NEWS_WINDOW + timedelta(seconds=1))
+    assert [file.entries for file in used("news")] == [1]
+
+    assert hear(edit, now=MORNING + NEWS_WINDOW - timedelta(seconds=4)) == ["listed"]
+    assert len(locs(NEWS)) == 2
+    assert [file.entries for file in used("news")] == [2]
+    roll(sites.load(HOST), MORNING + NEWS_WINDOW + timedelta(seconds=1))
+    assert [file.entries for file in used("news")] == [1]
 
 
 # ── what fails now and may succeed later ──

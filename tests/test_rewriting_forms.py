@@ -251,11 +251,14 @@ def test_forms_that_are_turned_off_are_taken_away(behind: Doors) -> None:
     rewrite_all(again, NOON + MINUTE)
     assert (mark().also, mark(NEWS).also) == ((TEXT,), ())
     assert b".gz" not in behind.file(INDEX).body
-    # Until the index was written it named them, and who has read it then may ask for them yet.
+    # Until the index was written it named them.
     assert names() == [TEXT, SHARD, PACKED, NEWS, f"{NEWS}.gz", INDEX]
 
-    rewrite_all(again, NOON + 3 * MINUTE)
+    sent = [read_rewrite(message) for message in behind.taken("rewrites")]
+    assert [work.file for work in sent] == [SHARD, NEWS]
+    rewrite_all(sent, NOON + 3 * MINUTE)
     assert names() == [TEXT, SHARD, NEWS, INDEX]
+    assert behind.taken("rewrites") == []
 
 
 def test_a_crash_while_forms_are_taken_away_is_repaired(behind: Doors) -> None:

@@ -71,6 +71,8 @@ FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
 WHOLE_EVERY = timedelta(hours=6)
 # A file that failed is not tried again before whatever was wrong had a moment to pass.
 RETRY_DELAY_SECONDS = 5
+# What the index does not want any more may go when it has been written without it.
+INDEX_FOLLOWS_SECONDS = 60
 
 REWRITTEN = "sitemap rewritten"
 
@@ -297,11 +299,9 @@ def _commit(
         mark = _mark_of(site, file)
     also = mark.also if mark else ()
     if told or work.thorough or work.config_version or file == INDEX_FILE:
-        wanted = forms()
-        _write_forms(site, wanted, changed)
         # By another configuration a rewriter that was killed may have left what no mark tells of.
-        _take_away(site, (set(also) | (_possible_forms(file) if work.config_version else set())) - wanted.keys())
-        also = tuple(sorted(wanted))
+        had = set(also) | (_possible_forms(file) if work.config_version else set())
+        also = _replace_forms(site, file, forms(), had, changed)
     if told:
         detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(changed)}
         queues.announce(REWRITTEN, detail)
@@ -348,6 +348,14 @@ def _changed(stored: StoredFile | None, rendered: Rendered, now: datetime) -> da
     return max(now, after_last, rendered.newest or now)
 
 
+def _replace_forms(site: Site, file: str, forms: dict[str, bytes], had: set[str], changed: datetime) -> tuple[str, ...]:
+    """Put a file's other forms in the place of those that it had: their names. Raises Overtaken."""
+    _write_forms(site, forms, changed)
+    if _take_away(site, had - forms.keys()):
+        queues.send_rewrites([Rewrite(site.host, file, site.version)], INDEX_FOLLOWS_SECONDS)
+    return tuple(sorted(forms))
+
+
 def _write_forms(site: Site, forms: dict[str, bytes], changed: datetime) -> None:
     """Write a file's other forms. Raises Overtaken.
 
@@ -376,13 +384,14 @@ def _text_name(file: str) -> str:
     return f"{file.removesuffix('.xml')}.txt"
 
 
-def _take_away(site: Site, names: Iterable[str]) -> None:
-    """Take away other forms. What the index still names stays until the configuration is applied for the second time."""
+def _take_away(site: Site, names: Iterable[str]) -> set[str]:
+    """Take away other forms, but those that the index still names: these are the answer."""
     there = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
     index = bucket.read(site.host, INDEX_FILE) if there else None
-    for name, stored in there.items():
-        if index is None or f"/{name}</loc>".encode() not in index.body:
-            bucket.delete(site.host, name, stored)
+    named = {name for name in there if index and f"/{name}</loc>".encode() in index.body}
+    for name in sorted(there.keys() - named):
+        bucket.delete(site.host, name, there[name])
+    return named
 
 
 # ── commit marks ──

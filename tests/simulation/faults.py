@@ -160,7 +160,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "an item is written whatever was read": Fault("table:_as_read", '"rev = :read"', '"attribute_exists(pk)"', 16),
     "packed files go before the index that names them": Fault(
-        "rewriting:_take_away", 'if index is None or f"/{name}</loc>".encode() not in index.body:', "if True:", 8
+        "rewriting:_take_away", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 8
     ),
     "forms that no mark tells of stay": Fault(
         "rewriting:_commit", " | (_possible_forms(file) if work.config_version else set())", "", 8

@@ -97,6 +97,25 @@ def test_one_broken_character_does_not_spoil_the_rest_of_a_feed() -> None:
     assert "élève à l'école" in decode(body, "")
 
 
+def test_a_json_feed_is_rejected_with_what_is_read() -> None:
+    told = '{"version": "https://jsonfeed.org/version/1.1", "items": [{"content_html": "<rss><item></item></rss>"}]}'
+
+    for body in (told, f" \n[{told}]"):
+        with pytest.raises(FeedError, match="JSON, not a feed: only RSS and Atom are read"):
+            read_document(body.encode(), {})
+
+
+@pytest.mark.parametrize("url", ["https://www.example.com/feed", "https://www.example.com/news/feed"])
+def test_guids_that_look_like_paths_stay_as_they_are_where_links_are_resolved(url: str) -> None:
+    guids = ("/flood", "flood", "news/flood", "77")
+    told = "".join(f'<entry><id>{guid}</id><link href="/flood"/></entry>' for guid in guids)
+
+    entries = parse_feed(f"<feed><title xml:base='.'/>{told}</feed>".encode(), {}, url, SITE)
+
+    assert tuple(entry.guid for entry in entries) == guids
+    assert {entry.url for entry in entries} == {"https://www.example.com/flood"}
+
+
 def test_a_body_that_names_a_file_is_not_opened(tmp_path: Path) -> None:
     file = tmp_path / "feed.xml"
     file.write_text(RSS, encoding="utf-8")

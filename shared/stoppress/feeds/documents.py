@@ -41,12 +41,14 @@ _TEXT_ENCODING = re.compile(
 _WIDER = {"iso-8859-1": "windows-1252", "us-ascii": "windows-1252", "ascii": "windows-1252", "latin-1": "windows-1252",
           "latin1": "windows-1252", "gb2312": "gb18030", "gbk": "gb18030"}  # fmt: skip
 
-_ROOT = re.compile(r"<!--|<((?:[\w.-]+:)?(rss|rdf|feed|entry|urlset|sitemapindex))(?=[\s/>])", re.IGNORECASE)
+_ROOT = re.compile(r"<!--|<((?:[\w.-]+:)?(rss|rdf|channel|feed|entry|urlset|sitemapindex))(?=[\s/>])", re.IGNORECASE)
 _PAGE = re.compile(r"<(?:html|head|body)[\s>]", re.IGNORECASE)
 _MARKED = re.compile(r"[^<>]*\b(?:xmlns|version)\b")
+_JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*\{)")
 _FIRST_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{0,60})")
 _LONG_TAG = re.compile(f"<[^<>]{{{TAG_CHARACTERS_MAX}}}")
-# What a root holds. (An Atom entry may be a document of its own: RFC 4287, 2.)
+# What a root holds. (An Atom entry may be a document of its own: RFC 4287, 2. A channel is one in RSS 1.1, and where its
+# `rss` was left out.)
 _ITEMS = {"urlset": "url", "sitemapindex": "sitemap"}
 _FEED_ITEMS = "(?:item|entry)"
 SITEMAPS = {"urlset", "sitemapindex"}
@@ -55,8 +57,19 @@ _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 # XML 1.0, Char: what may not occur at all, and what may not be referred to.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
-# A link that says nothing would keep feedparser from taking the permalink.
-_EMPTY_LINK = re.compile(r"<link>\s*(?:<!\[CDATA\[\s*\]\]>\s*)?</link\s*>|<link\s*/>", re.IGNORECASE)
+# A link that says nothing would keep feedparser from taking the permalink, or lead to the base. (A hostile tag is why
+# nothing here gives back what it took.)
+_EMPTY_LINK = re.compile(
+    r"<link>\s*(?:<!\[CDATA\[\s*\]\]>\s*)?</link\s*>|<link\s*/>"
+    r"""|<(?:[\w.-]+:)?link\b(?>[^<>]*?\bhref\s*=\s*(?:"\s*"|'\s*'))[^<>]*+>""",
+    re.IGNORECASE,
+)
+# Of a link with a text feedparser takes any `uri` or `url` in the tag instead.
+_TAG_OF_A_LINK_WITH_TEXT = re.compile(
+    r"<link\s(?![^<>]*\bhref)[^<>]*+(?<!/)>(?=\s*(?:<!\[CDATA\[\s*)?https?://)", re.IGNORECASE
+)
+_EMPTY_ITEM = re.compile(r"<item\s*(?:/>|>\s*</item\s*>)", re.IGNORECASE)
+_ITEM_TAG = re.compile(r"<(/?)item(?:\s[^<>]*)?>", re.IGNORECASE)
 _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
 
 
@@ -83,16 +96,19 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
     if not body.strip():
         raise FeedError("the body is empty")
     text = decode(body, headers.get("content-type", ""))
+    if _JSON.match(text):
+        raise FeedError("JSON, not a feed: only RSS and Atom are read")
     root = _root(text)
     page = _PAGE.search(text, 0, root.start() if root else PROLOG_CHARACTERS_MAX)
     # Some feed does stand inside a page; it is one by its namespace or version.
     marked = root and _MARKED.match(text, root.end())
     if page and not marked:
         raise FeedError("an HTML page, not a feed")
-    if root is None or (root[2].lower() == "entry" and not marked):
+    name = root[2].lower() if root else ""
+    if root is None or (name == "entry" and not marked) or (name == "channel" and not _ITEM_TAG.search(text)):
         first = _FIRST_ELEMENT.search(text, 0, PROLOG_CHARACTERS_MAX)
         raise FeedError(f"neither RSS nor Atom: begins with <{first[1]}>" if first else "not XML: no element in it")
-    tag, name, text = root[1], root[2].lower(), text[root.start() :]
+    tag, text = root[1], text[root.start() :]
     items = [
         found.end()
         for found in re.finditer(rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>", text, re.IGNORECASE)
@@ -192,7 +208,9 @@ def _mended(text: str) -> str:
     CDATA is left alone. Raises FeedError for too many ampersands. feedparser would mend them too, but turn `&copy=1` of a
     link into a copyright sign.
     """
-    text = _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text))
+    text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text)))
+    if _EMPTY_ITEM.search(text):
+        text = _without_items_inside(text)
     if text.count("&") > REFERENCES_MAX:
         raise FeedError(f"it has more than {REFERENCES_MAX:,} ampersands")
     pieces, position = [], 0
@@ -201,6 +219,20 @@ def _mended(text: str) -> str:
         position = end + 3
     pieces.append(_AMPERSAND.sub(_reference, text[position:]))
     return "".join(pieces)
+
+
+def _without_items_inside(text: str) -> str:
+    """Without the empty items inside others: feedparser would end the other one there."""
+    pieces, position, is_inside = [], 0, False
+    for tag in _ITEM_TAG.finditer(text):
+        if tag.start() < position:
+            continue
+        if is_inside and (empty := _EMPTY_ITEM.match(text, tag.start())):
+            pieces.append(text[position : tag.start()])
+            position = empty.end()
+        elif not tag[0].endswith("/>"):
+            is_inside = not tag[1]
+    return "".join([*pieces, text[position:]])
 
 
 def _reference(found: re.Match[str]) -> str:

@@ -6,8 +6,10 @@ from urllib.parse import urljoin, urlsplit
 
 from stoppress.feeds.media import pages_of
 
-# The host of relative links and guids while feedparser resolves them; no such host can exist (RFC 6761).
+# The host of relative links and guids while feedparser resolves them; no such host can exist (RFC 6761). The path before
+# the feed's own tells "story" from "/story".
 NOWHERE = "feed.invalid"
+HERE = "/here.invalid"
 _PROXY = re.compile(r"feeds\..+|feedproxy\..+|(?:.+\.)?(?:feedburner\.com|feedsportal\.com|pheedo\.com)")
 # WordPress's short form redirects to the page, and a redirecting URL has no place in a sitemap (R2.16).
 _SHORT_FORM = re.compile(r"(?:.*&)?p=\d+(?:&.*)?")
@@ -17,8 +19,9 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
     """The page of an entry: the original behind a proxy, else the alternate that is a web page, else the permalink."""
     pages = sorted(pages_of(entry), key=lambda link: _is_translation(link.get("hreflang"), language))
     # What is left as the entry's link, without an alternate, is its guid: "77" would lead nowhere, however it is declared.
-    links = (entry.get("feedburner_origlink"), *(page.get("href") for page in pages))
-    link = next((page for found in links if (page := web_url(found, url))), None) or _absolute(entry.get("link"), url)
+    originals = (_absolute(entry.get(name), url) for name in ("feedburner_origlink", "pheedo_origlink"))
+    alternates = (web_url(page.get("href"), url) for page in pages)
+    link = next((link for link in (*originals, *alternates) if link), None) or _absolute(entry.get("link"), url)
     if not link or not _is_proxy(link):
         return link
     guid = _absolute(entry.get("id"), url)
@@ -47,7 +50,9 @@ def web_url(link: str | None, url: str) -> str | None:
         return None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return None
-    return parts._replace(netloc=urlsplit(url).netloc).geturl() if parts.netloc == NOWHERE else page
+    if parts.netloc != NOWHERE:
+        return page
+    return parts._replace(netloc=urlsplit(url).netloc, path=parts.path.removeprefix(HERE)).geturl()
 
 
 def _is_proxy(url: str) -> bool:

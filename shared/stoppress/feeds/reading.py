@@ -13,7 +13,7 @@ import feedparser
 from stoppress.feeds import dates, documents, media
 from stoppress.feeds.documents import SITEMAPS, Document, FeedError, read_document
 from stoppress.feeds.entries import Deletion, Entry, Reading
-from stoppress.feeds.links import NOWHERE, page_of, web_url
+from stoppress.feeds.links import HERE, NOWHERE, page_of, web_url
 from stoppress.site import Site
 from stoppress.text import clean
 
@@ -70,7 +70,9 @@ def children_of(body: bytes, headers: Mapping[str, str], url: str, site: Site) -
 
 def _entries(document: Document, url: str, site: Site, take: Collection[str]) -> Iterator[Entry]:
     """The entries of a feed's document. Raises FeedError."""
-    base = urlsplit(url)._replace(netloc=NOWHERE, query="", fragment="").geturl()
+    base = (
+        urlsplit(url)._replace(netloc=NOWHERE, path=HERE + (urlsplit(url).path or "/"), query="", fragment="").geturl()
+    )
     headers = {"content-type": "application/xml; charset=utf-8"}
     # A tag that names a base may name a relative one. Without any, what is relative stays so, and is joined below:
     # feedparser joins URLs at every tag as soon as it has a base.

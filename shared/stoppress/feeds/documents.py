@@ -66,7 +66,7 @@ _EMPTY_LINK = re.compile(
 )
 # Of a link with a text feedparser takes any `uri` or `url` in the tag instead.
 _TAG_OF_A_LINK_WITH_TEXT = re.compile(
-    r"<link\s(?![^<>]*\bhref)[^<>]*+(?<!/)>(?=\s*(?:<!\[CDATA\[\s*)?https?://)", re.IGNORECASE
+    r"<link\s(?![^<>]*\b(?:href|rel)\b)[^<>]*+(?<!/)>(?=\s*(?:<!\[CDATA\[\s*)?https?://)", re.IGNORECASE
 )
 _EMPTY_ITEM = re.compile(r"<item\s*(?:/>|>\s*</item\s*>)", re.IGNORECASE)
 _ITEM_TAG = re.compile(r"<(/?)item(?:\s[^<>]*)?>", re.IGNORECASE)

@@ -19,7 +19,7 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
     """The page of an entry: the original behind a proxy, else the alternate that is a web page, else the permalink."""
     pages = sorted(pages_of(entry), key=lambda link: _is_translation(link.get("hreflang"), language))
     # What is left as the entry's link, without an alternate, is its guid: "77" would lead nowhere, however it is declared.
-    originals = (_absolute(entry.get(name), url) for name in ("feedburner_origlink", "pheedo_origlink"))
+    originals = (_rooted(entry.get(name), url) for name in ("feedburner_origlink", "pheedo_origlink"))
     alternates = (web_url(page.get("href"), url) for page in pages)
     link = next((link for link in (*originals, *alternates) if link), None) or _absolute(entry.get("link"), url)
     if not link or not _is_proxy(link):
@@ -31,6 +31,11 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
 def _is_translation(hreflang: str | None, language: str | None) -> bool:
     """Whether an alternate is of another language than the entry's own."""
     return bool(hreflang and language) and str(hreflang)[:2].lower() != str(language)[:2].lower()
+
+
+def _rooted(link: str | None, url: str) -> str | None:
+    """The link if it is a whole URL or a whole path: an original may also be a name that leads nowhere."""
+    return web_url(link, url) if link and link.strip().startswith("/") else _absolute(link, url)
 
 
 def _absolute(link: str | None, url: str) -> str | None:

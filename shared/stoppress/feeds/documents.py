@@ -68,6 +68,9 @@ _EMPTY_LINK = re.compile(
 _TAG_OF_A_LINK_WITH_TEXT = re.compile(
     r"<link\s(?![^<>]*\b(?:href|rel)\b)[^<>]*+(?<!/)>(?=\s*(?:<!\[CDATA\[\s*)?https?://)", re.IGNORECASE
 )
+_TRUE_PERMALINK = re.compile(r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])\s*true\s*(?=["'])""", re.IGNORECASE)
+# RSS has no namespace; with that of another vocabulary its items would be of that.
+_ROOT_WITH_NAMESPACE = re.compile(r"""\A(<rss\b[^<>]*?)\sxmlns\s*=\s*(?:"[^"<>]*"|'[^'<>]*')([^<>]*>)""", re.IGNORECASE)
 _EMPTY_ITEM = re.compile(r"<item\s*(?:/>|>\s*</item\s*>)", re.IGNORECASE)
 _ITEM_TAG = re.compile(r"<(/?)item(?:\s[^<>]*)?>", re.IGNORECASE)
 _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
@@ -128,6 +131,15 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
         raise FeedError("the feed is cut off before its first item is complete")
     cut_off = not _ONLY_ENDS.fullmatch(text, items[-1])
     return Document(_mended(_closed(text[: items[-1]], tag)), name, cut_off=cut_off)
+
+
+def has_items(document: Document) -> bool:
+    """Whether an item or an entry ends in the document, outside comments and CDATA."""
+    text = document.text
+    for start, end in (("<!--", "-->"), ("<![CDATA[", "]]>")):
+        before, *pieces = text.split(start)
+        text = before + "".join(piece.partition(end)[2] for piece in pieces)
+    return re.search(rf"</(?:[\w.-]+:)?{_FEED_ITEMS}\s*>", text, re.IGNORECASE) is not None
 
 
 def _root(text: str) -> re.Match[str] | None:
@@ -209,6 +221,7 @@ def _mended(text: str) -> str:
     link into a copyright sign.
     """
     text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text)))
+    text = _ROOT_WITH_NAMESPACE.sub(r"\1\2", _TRUE_PERMALINK.sub(r"\1true", text), count=1)
     if _EMPTY_ITEM.search(text):
         text = _without_items_inside(text)
     if text.count("&") > REFERENCES_MAX:

@@ -11,6 +11,7 @@ from stoppress.feeds.media import pages_of
 NOWHERE = "feed.invalid"
 HERE = "/here.invalid"
 _PROXY = re.compile(r"feeds\..+|feedproxy\..+|(?:.+\.)?(?:feedburner\.com|feedsportal\.com|pheedo\.com)")
+_HOST_ALONE = re.compile(r"www\.[\w-]+\.[\w.-]+(?:[/?#]|$)", re.IGNORECASE)
 # WordPress's short form redirects to the page, and a redirecting URL has no place in a sitemap (R2.16).
 _SHORT_FORM = re.compile(r"(?:.*&)?p=\d+(?:&.*)?")
 
@@ -21,7 +22,9 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
     # What is left as the entry's link, without an alternate, is its guid: "77" would lead nowhere, however it is declared.
     originals = (_rooted(entry.get(name), url) for name in ("feedburner_origlink", "pheedo_origlink"))
     alternates = (web_url(page.get("href"), url) for page in pages)
-    link = next((link for link in (*originals, *alternates) if link), None) or _absolute(entry.get("link"), url)
+    # feedparser tells of a guid whether it is a link. What an item of RSS 1.0 is about is one.
+    permalink = entry.get("link") or (entry.get("id") if "guidislink" not in entry else None)
+    link = next((link for link in (*originals, *alternates) if link), None) or _absolute(permalink, url)
     if not link or not _is_proxy(link):
         return link
     guid = _absolute(entry.get("id"), url)
@@ -48,8 +51,11 @@ def web_url(link: str | None, url: str) -> str | None:
     """The link as an absolute http(s) URL, None for what is none; one that was relative leads to the feed's own host."""
     if not link or not link.strip():
         return None
+    link = link.strip()
+    if _HOST_ALONE.match(link):
+        link = f"//{link}"
     try:
-        page = urljoin(url, link.strip())
+        page = urljoin(url, link)
         parts = urlsplit(page)
     except ValueError:
         return None

@@ -17,6 +17,9 @@ from stoppress.feeds.links import HERE, NOWHERE, page_of, web_url
 from stoppress.site import Site
 from stoppress.text import clean
 
+# Where an entry has none of the dates that RSS and Atom know.
+_OTHER_DATES = ("news_publication_date", "publicationdate", "publishdate", "publish_date", "g_publish_date")
+
 _HAS_BASE = re.compile(r"\bbase\s*=")
 
 # RFC 6721. What stands inside entries, comments and CDATA is text about something else.
@@ -45,6 +48,8 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
         return sitemaps.read(document, url, site)
     # What is never closed is no item to the document, and each is one to feedparser.
     entries = tuple(islice(_entries(document, url, site, take), documents.ENTRIES_MAX))
+    if not entries and documents.has_items(document):
+        raise FeedError("it has items, and none of them is one of RSS or Atom")
     return Reading(
         entries,
         tuple(_deletions(document.text, site)),
@@ -102,6 +107,9 @@ def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) ->
     )
     # PRISM dates the issue of a journal, which comes out after its articles.
     first = published or created or updated or issued
+    if first is None:
+        others = (dates.instant(dict.get(entry, key), site.zone) for key in _OTHER_DATES)
+        first = next((instant for instant in others if instant), None)
     return Entry(
         guid=_guid(entry.get("id", ""), base),
         url=page_of(entry, url, language),

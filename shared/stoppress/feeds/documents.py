@@ -68,6 +68,8 @@ _EMPTY_LINK = re.compile(
 _TAG_OF_A_LINK_WITH_TEXT = re.compile(
     r"<link\s(?![^<>]*\b(?:href|rel)\b)[^<>]*+(?<!/)>(?=\s*(?:<!\[CDATA\[\s*)?https?://)", re.IGNORECASE
 )
+# Where it stands for no namespace, it is none.
+_PREFIX_OF_ITEMS = re.compile(rf"</([\w.-]+):{_FEED_ITEMS}\s*>", re.IGNORECASE)
 _TRUE_PERMALINK = re.compile(r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])\s*true\s*(?=["'])""", re.IGNORECASE)
 # RSS has no namespace; with that of another vocabulary its items would be of that.
 _ROOT_WITH_NAMESPACE = re.compile(r"""\A(<rss\b[^<>]*?)\sxmlns\s*=\s*(?:"[^"<>]*"|'[^'<>]*')([^<>]*>)""", re.IGNORECASE)
@@ -221,6 +223,9 @@ def _mended(text: str) -> str:
     link into a copyright sign.
     """
     text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text)))
+    prefix = _PREFIX_OF_ITEMS.search(text)
+    if prefix and f"xmlns:{prefix[1]}" not in text:
+        text = re.sub(rf"(</?){re.escape(prefix[1])}:", r"\1", text)
     text = _ROOT_WITH_NAMESPACE.sub(r"\1\2", _TRUE_PERMALINK.sub(r"\1true", text), count=1)
     if _EMPTY_ITEM.search(text):
         text = _without_items_inside(text)

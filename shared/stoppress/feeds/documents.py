@@ -34,12 +34,17 @@ _DECLARED = re.compile(rb"""<\?xml[^<>]*?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
 # Encodings of texts only: Python knows others under such names (punycode, unicode_escape) that are traps.
 _TEXT_ENCODING = re.compile(
-    r"(?:iso-?8859|latin|windows-|cp12|koi8|gb|big5|euc|shift|sjis|iso-2022|us-ascii|ascii|mac|tis|cp8|cp9)",
-    re.IGNORECASE,
+    r"(?:iso8859|latin|windows-|cp12|koi8|gb|big5|euc|shift|sjis|iso-2022|us-ascii|ascii|mac|tis|cp8|cp9|ibm8|ks-c-)"
 )
 # As browsers read them: the name promises less than the bytes hold.
-_WIDER = {"iso-8859-1": "windows-1252", "us-ascii": "windows-1252", "ascii": "windows-1252", "latin-1": "windows-1252",
-          "latin1": "windows-1252", "gb2312": "gb18030", "gbk": "gb18030"}  # fmt: skip
+_WIDER = {
+    **dict.fromkeys(("iso8859-1", "us-ascii", "ascii", "latin-1", "latin1"), "cp1252"), "iso8859-9": "cp1254",
+    "iso8859-11": "cp874", "tis-620": "cp874", "shift-jis": "cp932", "sjis": "cp932", "euc-kr": "cp949",
+    "ks-c-5601-1987": "cp949", "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs",
+}  # fmt: skip
+# windows1251, win-1251; ISO_8859-2.
+_WINDOWS = re.compile(r"(?:windows|win|cp)-?(125\d|874)")
+_ISO_8859 = re.compile(r"iso-?8859-?(\d\d?)(?:-\d+)?")
 
 _ROOT = re.compile(r"<!--|<((?:[\w.-]+:)?(rss|rdf|channel|feed|entry|urlset|sitemapindex))(?=[\s/>])", re.IGNORECASE)
 _PAGE = re.compile(r"<(?:html|head|body)[\s>]", re.IGNORECASE)
@@ -195,23 +200,25 @@ def decode(body: bytes, content_type: str) -> str:
             return body.decode()
         except UnicodeDecodeError:
             pass
-    claimed = _as_claimed(body, declared[1].decode() if declared else "")
-    if claimed is not None:
-        return claimed
-    # A few broken characters (a text cut by bytes) must not make the whole feed unreadable.
-    text = body.decode("utf-8", "replace")
-    broken = text.count("\ufffd")
-    if broken * 10 <= sum(1 for character in text if character > "\x7f"):
-        return text
-    served = _as_claimed(body, charset[1] if charset else "")
-    return body.decode("windows-1252", "replace") if served is None else served
+        # A few broken characters (a text cut by bytes) must not make the whole feed unreadable.
+        text = body.decode("utf-8", "replace")
+        if text.count("\ufffd") * 10 <= sum(1 for character in text if character > "\x7f"):
+            return text
+    claims = (declared[1].decode() if declared else "", charset[1] if charset else "")
+    known = (decoded for claim in claims if (decoded := _as_claimed(body, claim)) is not None)
+    return next(known, None) or body.decode("windows-1252", "replace")
 
 
 def _as_claimed(body: bytes, claim: str) -> str | None:
-    if not _TEXT_ENCODING.match(claim):
+    name = claim.lower().replace("_", "-").removeprefix("x-")
+    if windows := _WINDOWS.fullmatch(name):
+        name = f"cp{windows[1]}"
+    elif iso := _ISO_8859.fullmatch(name):
+        name = f"iso8859-{iso[1]}"
+    if not _TEXT_ENCODING.match(name):
         return None
     try:
-        return body.decode(_WIDER.get(claim.lower(), claim), "replace")
+        return body.decode(_WIDER.get(name, name), "replace")
     except LookupError:
         return None
 

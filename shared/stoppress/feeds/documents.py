@@ -77,7 +77,9 @@ _TAG_OF_A_LINK_WITH_TEXT = re.compile(
 _PREFIX_OF_ITEMS = re.compile(rf"</([\w.-]+):{_FEED_ITEMS}\s*>", re.IGNORECASE)
 _TRUE_PERMALINK = re.compile(r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])\s*true\s*(?=["'])""", re.IGNORECASE)
 # RSS has no namespace; with that of another vocabulary its items would be of that.
-_ROOT_WITH_NAMESPACE = re.compile(r"""\A(<rss\b[^<>]*?)\sxmlns\s*=\s*(?:"[^"<>]*"|'[^'<>]*')([^<>]*>)""", re.IGNORECASE)
+_ROOT_WITH_NAMESPACE = re.compile(
+    r"""\A(?>(<rss\b[^<>]*?)\sxmlns\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))([^<>]*+>)""", re.IGNORECASE
+)
 _EMPTY_ITEM = re.compile(r"<item\s*(?:/>|>\s*</item\s*>)", re.IGNORECASE)
 _ITEM_TAG = re.compile(r"<(/?)item(?:\s[^<>]*)?>", re.IGNORECASE)
 _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}

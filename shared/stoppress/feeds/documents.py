@@ -81,7 +81,7 @@ _ROOT_WITH_NAMESPACE = re.compile(
     r"""\A(?>(<rss\b[^<>]*?)\sxmlns\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))([^<>]*+>)""", re.IGNORECASE
 )
 _EMPTY_ITEM = re.compile(r"<item\s*(?:/>|>\s*</item\s*>)", re.IGNORECASE)
-_ITEM_TAG = re.compile(r"<(/?)item(?:\s[^<>]*)?>", re.IGNORECASE)
+_ITEM_TAG = re.compile(r"<(/?)item(?:\s[^<>]*|/)?>", re.IGNORECASE)
 _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
 
 

@@ -97,6 +97,61 @@ def test_one_broken_character_does_not_spoil_the_rest_of_a_feed() -> None:
     assert "élève à l'école" in decode(body, "")
 
 
+def test_a_wrong_claim_does_not_spoil_utf_8_that_has_one_broken_character() -> None:
+    body = (
+        b'<?xml version="1.0" encoding="ISO-8859-1"?>'
+        + "<rss>élève à l'école, déjà été là-bas".encode()
+        + b"\xe9</rss>"
+    )
+
+    assert "élève à l'école" in decode(body, "")
+
+
+@pytest.mark.parametrize(
+    ("claim", "codec", "text"),
+    [
+        ("Shift_JIS", "cp932", "①髙島屋の洪水"),
+        ("x-sjis", "cp932", "港の洪水"),
+        ("EUC-KR", "cp949", "항구 침수 똠방"),
+        ("ks_c_5601-1987", "euc-kr", "항구 침수"),
+        ("gb2312", "gb18030", "港口洪水镕"),
+        ("big5", "big5hkscs", "港口嘅洪水"),
+        ("iso-8859-9", "cp1254", "İstanbul’da"),
+        ("ISO_8859-2", "iso8859-2", "Zażółć gęślą"),
+        ("win-1251", "cp1251", "Наводнение"),
+        ("x-cp1251", "cp1251", "Наводнение"),
+        ("windows1251", "cp1251", "Наводнение"),
+        ("iso8859-7", "iso8859-7", "Πλημμύρα"),
+        ("x-mac-cyrillic", "mac-cyrillic", "Наводнение"),
+        ("ibm866", "cp866", "Наводнение"),
+        ("iso-2022-jp", "iso-2022-jp", "港の洪水"),
+    ],
+)
+def test_an_encoding_is_known_by_the_names_that_feeds_have_for_it(claim: str, codec: str, text: str) -> None:
+    told = f'<?xml version="1.0" encoding="{claim}"?><rss>{text}</rss>'
+
+    assert text in decode(told.encode(codec), "")
+
+
+def test_a_json_feed_is_rejected_with_what_is_read() -> None:
+    told = '{"version": "https://jsonfeed.org/version/1.1", "items": [{"content_html": "<rss><item></item></rss>"}]}'
+
+    for body in (told, f" \n[{told}]"):
+        with pytest.raises(FeedError, match="JSON, not a feed: only RSS and Atom are read"):
+            read_document(body.encode(), {})
+
+
+@pytest.mark.parametrize("url", ["https://www.example.com/feed", "https://www.example.com/news/feed"])
+def test_guids_that_look_like_paths_stay_as_they_are_where_links_are_resolved(url: str) -> None:
+    guids = ("/flood", "flood", "news/flood", "77")
+    told = "".join(f'<entry><id>{guid}</id><link href="/flood"/></entry>' for guid in guids)
+
+    entries = parse_feed(f"<feed><title xml:base='.'/>{told}</feed>".encode(), {}, url, SITE)
+
+    assert tuple(entry.guid for entry in entries) == guids
+    assert {entry.url for entry in entries} == {"https://www.example.com/flood"}
+
+
 def test_a_body_that_names_a_file_is_not_opened(tmp_path: Path) -> None:
     file = tmp_path / "feed.xml"
     file.write_text(RSS, encoding="utf-8")

@@ -30,6 +30,8 @@ EIGHT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
         ("&#8220;Flood&#8221; &eacute;t&eacute; &#x1F30A;", "“Flood” été 🌊"),
         ("<b>Flood</b> closes<br/>", "Flood closes"),
         ("&lt;b&gt;Flood&lt;/b&gt;", "Flood"),
+        ("Flood<br />closes&lt;BR&gt;the<p>harbour</p>", "Flood closes the harbour"),
+        ("Flo<b>o</b>d <i>pro</i>gress", "Flood progress"),
         ("<![CDATA[Flood]]>", "Flood"),
         ("Flood <!-- desk: check --> closes", "Flood closes"),
         ("a < b and b > a", "a < b and b > a"),

@@ -20,6 +20,8 @@ _FORBIDDEN = re.compile(
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 # A tag starts with a letter, a slash or an exclamation mark: "a < b" and "I <3 you" are text.
 _TAG = re.compile(r"<!--.*?-->|<!\[CDATA\[|<[/!?]?[A-Za-z][^<>]*>", re.DOTALL)
+# Elements that part words as a space does.
+_BREAK = re.compile(r"<(?:[bh]r|/?(?:p|div|li|td|h[1-6]))(?=[\s/>])[^<>]*>", re.IGNORECASE)
 _CDATA_END = re.compile(r"\]\]>")
 _IN_PARENTHESES = re.compile(r"\([^()]*\)")
 _PARENTHESIS = re.compile("[()]")
@@ -36,7 +38,7 @@ def clean(text: str, limit: int = TITLE_CHARACTERS_MAX) -> str:
     joined = _SURROGATE_PAIR.sub(lambda pair: pair.group().encode("utf-16", "surrogatepass").decode("utf-16"), joined)
     for _ in range(2):
         joined = html.unescape(joined)
-    plain = _CDATA_END.sub("", _TAG.sub("", joined))
+    plain = _CDATA_END.sub("", _TAG.sub("", _BREAK.sub(" ", joined)))
     legal = _INVISIBLE.sub("", _FORBIDDEN.sub("", plain))
     return unicodedata.normalize("NFC", " ".join(legal.split()))[:limit].rstrip()
 

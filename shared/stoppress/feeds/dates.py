@@ -1,7 +1,7 @@
 """Dates as feeds write them: RFC 822 and its misspellings, ISO 8601, many languages, any zone or none (R10.8)."""
 
 import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 # Before it lie the zeros of programs (1 January of 1 and of 1970), not stories.
@@ -36,26 +36,38 @@ _ZONE_HOURS: dict[str, float] = {
     "z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8,
     "pdt": -7, "wet": 0, "west": 1, "cet": 1, "cest": 2, "mez": 1, "mesz": 2, "eet": 2, "eest": 3, "bst": 1, "msk": 3,
     "jst": 9, "kst": 9, "hkt": 8, "sgt": 8, "aest": 10, "aedt": 11, "acst": 9.5, "awst": 8, "nzst": 12, "nzdt": 13,
-    "akst": -9, "akdt": -8, "hst": -10,
+    "akst": -9, "akdt": -8, "hst": -10, "wib": 7, "pkt": 5, "sast": 2, "brt": -3,
 }  # fmt: skip
+# Of America those that mean one of two, by the time of year (feedparser's, and newsrooms').
+_ZONES_OF_THE_YEAR = {
+    "et": "America/New_York", "ct": "America/Chicago", "mt": "America/Denver", "pt": "America/Los_Angeles",
+}  # fmt: skip
+# Kiribati's; what is written beyond it is no offset.
+OFFSET_HOURS_MAX = 14
 
 _ISO = re.compile(
     r"(?P<year>\d{4})(?:[-/.](?P<month>\d\d?)[-/.](?P<day>\d\d?)|(?P<month2>\d\d)(?P<day2>\d\d))"
-    r"(?:(?:T|\s+)(?P<hour>\d\d?):?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*))?",
+    r"(?:(?:\s*T\s*|,?\s+)(?P<hour>\d\d?):?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*))?",
     re.IGNORECASE,
 )
 _TIME = re.compile(
-    r"\b(?P<hour>\d\d?)[:h](?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)", re.IGNORECASE
+    r"(?<!\d)(?P<hour>\d\d?)[:h](?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?(?P<rest>.*)", re.IGNORECASE
 )
 # As some write 08.00.00; days are parted so as well, but not where a month has a name.
 _DOTTED_TIME = re.compile(r"\b(\d\d)\.(\d\d)(?:\.(\d\d))?(?=\s|$)")
 _DOTTED_DATE = re.compile(r"(?:\w+,? )?(\d\d?)\.(\d\d?)\.(\d{4})\b")
+# Fri, 11/20/2026 - 08:00 and 20-11-2026: which is the day, its number or the weekday may say.
+_DIGIT_DATE = re.compile(r"(?:([^\W\d_]{2,20})\.?,? )?(\d\d?)[/-](\d\d?)[/-](\d{4})\b,?(?: -)?")
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # 2026年11月20日, 2026년 11월 20일; the half of the day stands before the time.
 _CJK_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d\d?)\s*[月월]\s*(\d\d?)\s*[日일]")
 _CJK_HALF = re.compile(r"(上午|下午|午前|午後|오전|오후)\s*(\d\d?:\d\d(?::\d\d)?)")
 _AFTERNOON = {"下午", "午後", "오후"}
 _DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)")
-_OFFSET = re.compile(r"(?:gmt|utc|ut)?\s*(?P<sign>[+-])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)", re.IGNORECASE)
+_OFFSET = re.compile(
+    r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}\N{EN DASH}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)",
+    re.IGNORECASE,
+)
 _HALF = re.compile(r"\s*(?P<half>[ap])\.?m\b\.?", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+")
@@ -85,10 +97,26 @@ def _iso_spelt(text: str) -> str:
     text = _CJK_DATE.sub(lambda date: f"{date[1]}-{date[2]}-{date[3]}", text)
     text = _CJK_HALF.sub(lambda time: f"{time[2]} {'PM' if time[1] in _AFTERNOON else 'AM'}", text)
     text = _DOTTED_DATE.sub(lambda date: f"{date[3]}-{date[2]}-{date[1]}", text, count=1)
+    if (found := _DIGIT_DATE.match(text)) and (only := _only_day(found)):
+        return f"{only.isoformat()}{text[found.end() :]}"
     if digits := _DIGITS.fullmatch(text):
         year, month, day, *time = digits.groups()
         return f"{year}-{month}-{day}T{':'.join(time)}"
     return text
+
+
+def _only_day(found: re.Match[str]) -> date | None:
+    """The day that two numbers and a year can mean; None where they can mean two, or none."""
+    weekday, first, second, year = found.groups()
+    days = set()
+    for month, day in ((first, second), (second, first)):
+        try:
+            days.add(date(int(year), int(month), int(day)))
+        except ValueError:
+            continue
+    if weekday and (name := weekday[:3].lower()) in _WEEKDAYS:
+        days = {day for day in days if _WEEKDAYS[day.weekday()] == name}
+    return days.pop() if len(days) == 1 else None
 
 
 def _iso(text: str) -> tuple[datetime, str] | None:
@@ -138,24 +166,32 @@ def _year(digits: str) -> int:
     return int(digits)
 
 
-def _at(date: datetime, found: re.Match[str]) -> tuple[datetime, str]:
+def _at(day: datetime, found: re.Match[str]) -> tuple[datetime, str]:
     hour, rest = int(found["hour"]), found["rest"]
     if half := _HALF.match(rest):
         hour = hour % 12 + (12 if half["half"].lower() == "p" else 0)
         rest = rest[half.end() :]
+    minute, second = int(found["minute"]), int(found["second"] or 0)
     # Midnight as 24:00, and a leap second, are instants that datetime cannot spell.
-    return date + timedelta(hours=hour, minutes=int(found["minute"]), seconds=int(found["second"] or 0)), rest
+    if hour > 24 or minute > 59 or second > 60:
+        raise ValueError("no time of day")
+    return day + timedelta(hours=hour, minutes=minute, seconds=second), rest
 
 
 def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
     """The zone that is written behind the time. The site's own abbreviation is meant before anyone else's."""
     if offset := _OFFSET.match(rest.strip()):
         delta = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
-        return timezone(-delta if offset["sign"] == "-" else delta)
+        if delta > timedelta(hours=OFFSET_HOURS_MAX):
+            return site_zone
+        return timezone(delta if offset["sign"] == "+" else -delta)
     name = _WORD.search(rest)
     if name is None:
         return site_zone
     if local.replace(tzinfo=site_zone).tzname() == name.group().upper():
         return site_zone
-    hours = _ZONE_HOURS.get(name.group().lower())
-    return site_zone if hours is None else timezone(timedelta(hours=hours))
+    abbreviation = name.group().lower()
+    hours = _ZONE_HOURS.get(abbreviation)
+    if hours is not None:
+        return timezone(timedelta(hours=hours))
+    return ZoneInfo(_ZONES_OF_THE_YEAR[abbreviation]) if abbreviation in _ZONES_OF_THE_YEAR else site_zone

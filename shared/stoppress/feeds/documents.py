@@ -34,19 +34,26 @@ _DECLARED = re.compile(rb"""<\?xml[^<>]*?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
 # Encodings of texts only: Python knows others under such names (punycode, unicode_escape) that are traps.
 _TEXT_ENCODING = re.compile(
-    r"(?:iso-?8859|latin|windows-|cp12|koi8|gb|big5|euc|shift|sjis|iso-2022|us-ascii|ascii|mac|tis|cp8|cp9)",
-    re.IGNORECASE,
+    r"(?:iso8859|latin|windows-|cp12|koi8|gb|big5|euc|shift|sjis|iso-2022|us-ascii|ascii|mac|tis|cp8|cp9|ibm8|ks-c-)"
 )
 # As browsers read them: the name promises less than the bytes hold.
-_WIDER = {"iso-8859-1": "windows-1252", "us-ascii": "windows-1252", "ascii": "windows-1252", "latin-1": "windows-1252",
-          "latin1": "windows-1252", "gb2312": "gb18030", "gbk": "gb18030"}  # fmt: skip
+_WIDER = {
+    **dict.fromkeys(("iso8859-1", "us-ascii", "ascii", "latin-1", "latin1"), "cp1252"), "iso8859-9": "cp1254",
+    "iso8859-11": "cp874", "tis-620": "cp874", "shift-jis": "cp932", "sjis": "cp932", "euc-kr": "cp949",
+    "ks-c-5601-1987": "cp949", "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs",
+}  # fmt: skip
+# windows1251, win-1251; ISO_8859-2.
+_WINDOWS = re.compile(r"(?:windows|win|cp)-?(125\d|874)")
+_ISO_8859 = re.compile(r"iso-?8859-?(\d\d?)(?:-\d+)?")
 
-_ROOT = re.compile(r"<!--|<((?:[\w.-]+:)?(rss|rdf|feed|entry|urlset|sitemapindex))(?=[\s/>])", re.IGNORECASE)
+_ROOT = re.compile(r"<!--|<((?:[\w.-]+:)?(rss|rdf|channel|feed|entry|urlset|sitemapindex))(?=[\s/>])", re.IGNORECASE)
 _PAGE = re.compile(r"<(?:html|head|body)[\s>]", re.IGNORECASE)
 _MARKED = re.compile(r"[^<>]*\b(?:xmlns|version)\b")
+_JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*\{)")
 _FIRST_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{0,60})")
 _LONG_TAG = re.compile(f"<[^<>]{{{TAG_CHARACTERS_MAX}}}")
-# What a root holds. (An Atom entry may be a document of its own: RFC 4287, 2.)
+# What a root holds. (An Atom entry may be a document of its own: RFC 4287, 2. A channel is one in RSS 1.1, and where its
+# `rss` was left out.)
 _ITEMS = {"urlset": "url", "sitemapindex": "sitemap"}
 _FEED_ITEMS = "(?:item|entry)"
 SITEMAPS = {"urlset", "sitemapindex"}
@@ -55,8 +62,26 @@ _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 # XML 1.0, Char: what may not occur at all, and what may not be referred to.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
-# A link that says nothing would keep feedparser from taking the permalink.
-_EMPTY_LINK = re.compile(r"<link>\s*(?:<!\[CDATA\[\s*\]\]>\s*)?</link\s*>|<link\s*/>", re.IGNORECASE)
+# A link that says nothing would keep feedparser from taking the permalink, or lead to the base. (A hostile tag is why
+# nothing here gives back what it took.)
+_EMPTY_LINK = re.compile(
+    r"<link>\s*(?:<!\[CDATA\[\s*\]\]>\s*)?</link\s*>|<link\s*/>"
+    r"""|<(?:[\w.-]+:)?link\b(?>[^<>]*?\bhref\s*=\s*(?:"\s*"|'\s*'))[^<>]*+>""",
+    re.IGNORECASE,
+)
+# Of a link with a text feedparser takes any `uri` or `url` in the tag instead.
+_TAG_OF_A_LINK_WITH_TEXT = re.compile(
+    r"<link\s(?![^<>]*\b(?:href|rel)\b)[^<>]*+(?<!/)>(?=\s*(?:<!\[CDATA\[\s*)?https?://)", re.IGNORECASE
+)
+# Where it stands for no namespace, it is none.
+_PREFIX_OF_ITEMS = re.compile(rf"</([\w.-]+):{_FEED_ITEMS}\s*>", re.IGNORECASE)
+_TRUE_PERMALINK = re.compile(r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])\s*true\s*(?=["'])""", re.IGNORECASE)
+# RSS has no namespace; with that of another vocabulary its items would be of that.
+_ROOT_WITH_NAMESPACE = re.compile(
+    r"""\A(?>(<rss\b[^<>]*?)\sxmlns\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))([^<>]*+>)""", re.IGNORECASE
+)
+_EMPTY_ITEM = re.compile(r"<item\s*(?:/>|>\s*</item\s*>)", re.IGNORECASE)
+_ITEM_TAG = re.compile(r"<(/?)item(?:\s[^<>]*|/)?>", re.IGNORECASE)
 _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
 
 
@@ -83,16 +108,19 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
     if not body.strip():
         raise FeedError("the body is empty")
     text = decode(body, headers.get("content-type", ""))
+    if _JSON.match(text):
+        raise FeedError("JSON, not a feed: only RSS and Atom are read")
     root = _root(text)
     page = _PAGE.search(text, 0, root.start() if root else PROLOG_CHARACTERS_MAX)
     # Some feed does stand inside a page; it is one by its namespace or version.
     marked = root and _MARKED.match(text, root.end())
     if page and not marked:
         raise FeedError("an HTML page, not a feed")
-    if root is None or (root[2].lower() == "entry" and not marked):
+    name = root[2].lower() if root else ""
+    if root is None or (name == "entry" and not marked) or (name == "channel" and not _ITEM_TAG.search(text)):
         first = _FIRST_ELEMENT.search(text, 0, PROLOG_CHARACTERS_MAX)
         raise FeedError(f"neither RSS nor Atom: begins with <{first[1]}>" if first else "not XML: no element in it")
-    tag, name, text = root[1], root[2].lower(), text[root.start() :]
+    tag, text = root[1], text[root.start() :]
     items = [
         found.end()
         for found in re.finditer(rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>", text, re.IGNORECASE)
@@ -112,6 +140,15 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
         raise FeedError("the feed is cut off before its first item is complete")
     cut_off = not _ONLY_ENDS.fullmatch(text, items[-1])
     return Document(_mended(_closed(text[: items[-1]], tag)), name, cut_off=cut_off)
+
+
+def has_items(document: Document) -> bool:
+    """Whether an item or an entry ends in the document, outside comments and CDATA."""
+    text = document.text
+    for start, end in (("<!--", "-->"), ("<![CDATA[", "]]>")):
+        before, *pieces = text.split(start)
+        text = before + "".join(piece.partition(end)[2] for piece in pieces)
+    return re.search(rf"</(?:[\w.-]+:)?{_FEED_ITEMS}\s*>", text, re.IGNORECASE) is not None
 
 
 def _root(text: str) -> re.Match[str] | None:
@@ -165,23 +202,25 @@ def decode(body: bytes, content_type: str) -> str:
             return body.decode()
         except UnicodeDecodeError:
             pass
-    claimed = _as_claimed(body, declared[1].decode() if declared else "")
-    if claimed is not None:
-        return claimed
-    # A few broken characters (a text cut by bytes) must not make the whole feed unreadable.
-    text = body.decode("utf-8", "replace")
-    broken = text.count("\ufffd")
-    if broken * 10 <= sum(1 for character in text if character > "\x7f"):
-        return text
-    served = _as_claimed(body, charset[1] if charset else "")
-    return body.decode("windows-1252", "replace") if served is None else served
+        # A few broken characters (a text cut by bytes) must not make the whole feed unreadable.
+        text = body.decode("utf-8", "replace")
+        if text.count("\ufffd") * 10 <= sum(1 for character in text if character > "\x7f"):
+            return text
+    claims = (declared[1].decode() if declared else "", charset[1] if charset else "")
+    known = (decoded for claim in claims if (decoded := _as_claimed(body, claim)) is not None)
+    return next(known, None) or body.decode("windows-1252", "replace")
 
 
 def _as_claimed(body: bytes, claim: str) -> str | None:
-    if not _TEXT_ENCODING.match(claim):
+    name = claim.lower().replace("_", "-").removeprefix("x-")
+    if windows := _WINDOWS.fullmatch(name):
+        name = f"cp{windows[1]}"
+    elif iso := _ISO_8859.fullmatch(name):
+        name = f"iso8859-{iso[1]}"
+    if not _TEXT_ENCODING.match(name):
         return None
     try:
-        return body.decode(_WIDER.get(claim.lower(), claim), "replace")
+        return body.decode(_WIDER.get(name, name), "replace")
     except LookupError:
         return None
 
@@ -192,7 +231,13 @@ def _mended(text: str) -> str:
     CDATA is left alone. Raises FeedError for too many ampersands. feedparser would mend them too, but turn `&copy=1` of a
     link into a copyright sign.
     """
-    text = _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text))
+    text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text)))
+    prefix = _PREFIX_OF_ITEMS.search(text)
+    if prefix and f"xmlns:{prefix[1]}" not in text:
+        text = re.sub(rf"(</?){re.escape(prefix[1])}:", r"\1", text)
+    text = _ROOT_WITH_NAMESPACE.sub(r"\1\2", _TRUE_PERMALINK.sub(r"\1true", text), count=1)
+    if _EMPTY_ITEM.search(text):
+        text = _without_items_inside(text)
     if text.count("&") > REFERENCES_MAX:
         raise FeedError(f"it has more than {REFERENCES_MAX:,} ampersands")
     pieces, position = [], 0
@@ -201,6 +246,20 @@ def _mended(text: str) -> str:
         position = end + 3
     pieces.append(_AMPERSAND.sub(_reference, text[position:]))
     return "".join(pieces)
+
+
+def _without_items_inside(text: str) -> str:
+    """Without the empty items inside others: feedparser would end the other one there."""
+    pieces, position, is_inside = [], 0, False
+    for tag in _ITEM_TAG.finditer(text):
+        if tag.start() < position:
+            continue
+        if is_inside and (empty := _EMPTY_ITEM.match(text, tag.start())):
+            pieces.append(text[position : tag.start()])
+            position = empty.end()
+        elif not tag[0].endswith("/>"):
+            is_inside = not tag[1]
+    return "".join([*pieces, text[position:]])
 
 
 def _reference(found: re.Match[str]) -> str:

@@ -6,9 +6,12 @@ from urllib.parse import urljoin, urlsplit
 
 from stoppress.feeds.media import pages_of
 
-# The host of relative links and guids while feedparser resolves them; no such host can exist (RFC 6761).
+# The host of relative links and guids while feedparser resolves them; no such host can exist (RFC 6761). The path before
+# the feed's own tells "story" from "/story".
 NOWHERE = "feed.invalid"
+HERE = "/here.invalid"
 _PROXY = re.compile(r"feeds\..+|feedproxy\..+|(?:.+\.)?(?:feedburner\.com|feedsportal\.com|pheedo\.com)")
+_HOST_ALONE = re.compile(r"www\.[\w-]+\.[\w.-]+(?:[/?#]|$)", re.IGNORECASE)
 # WordPress's short form redirects to the page, and a redirecting URL has no place in a sitemap (R2.16).
 _SHORT_FORM = re.compile(r"(?:.*&)?p=\d+(?:&.*)?")
 
@@ -17,8 +20,11 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
     """The page of an entry: the original behind a proxy, else the alternate that is a web page, else the permalink."""
     pages = sorted(pages_of(entry), key=lambda link: _is_translation(link.get("hreflang"), language))
     # What is left as the entry's link, without an alternate, is its guid: "77" would lead nowhere, however it is declared.
-    links = (entry.get("feedburner_origlink"), *(page.get("href") for page in pages))
-    link = next((page for found in links if (page := web_url(found, url))), None) or _absolute(entry.get("link"), url)
+    originals = (_rooted(entry.get(name), url) for name in ("feedburner_origlink", "pheedo_origlink"))
+    alternates = (web_url(page.get("href"), url) for page in pages)
+    # feedparser tells of a guid whether it is a link. What an item of RSS 1.0 is about is one.
+    permalink = entry.get("link") or (entry.get("id") if "guidislink" not in entry else None)
+    link = next((link for link in (*originals, *alternates) if link), None) or _absolute(permalink, url)
     if not link or not _is_proxy(link):
         return link
     guid = _absolute(entry.get("id"), url)
@@ -28,6 +34,11 @@ def page_of(entry: Any, url: str, language: str | None) -> str | None:
 def _is_translation(hreflang: str | None, language: str | None) -> bool:
     """Whether an alternate is of another language than the entry's own."""
     return bool(hreflang and language) and str(hreflang)[:2].lower() != str(language)[:2].lower()
+
+
+def _rooted(link: str | None, url: str) -> str | None:
+    """The link if it is a whole URL or a whole path: an original may also be a name that leads nowhere."""
+    return web_url(link, url) if link and link.strip().startswith("/") else _absolute(link, url)
 
 
 def _absolute(link: str | None, url: str) -> str | None:
@@ -40,14 +51,19 @@ def web_url(link: str | None, url: str) -> str | None:
     """The link as an absolute http(s) URL, None for what is none; one that was relative leads to the feed's own host."""
     if not link or not link.strip():
         return None
+    link = link.strip()
+    if _HOST_ALONE.match(link):
+        link = f"//{link}"
     try:
-        page = urljoin(url, link.strip())
+        page = urljoin(url, link)
         parts = urlsplit(page)
     except ValueError:
         return None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return None
-    return parts._replace(netloc=urlsplit(url).netloc).geturl() if parts.netloc == NOWHERE else page
+    if parts.netloc != NOWHERE:
+        return page
+    return parts._replace(netloc=urlsplit(url).netloc, path=parts.path.removeprefix(HERE)).geturl()
 
 
 def _is_proxy(url: str) -> bool:

@@ -15,6 +15,8 @@ Absolute: TypeAlias = Callable[[Any], str | None]
 Item: TypeAlias = Mapping[str, Any]
 
 PAGE_TYPES = {"text/html", "application/xhtml+xml"}
+# RFC 4287, 4.2.7.2: the same, by the name and by the registry's.
+_ALTERNATE = {"alternate", "http://www.iana.org/assignments/relation/alternate"}
 # Pictures of authors, which WordPress puts before those of the story.
 _AVATARS = {"gravatar.com", "0.gravatar.com", "1.gravatar.com", "2.gravatar.com", "secure.gravatar.com"}
 # A player rather than a file.
@@ -93,12 +95,12 @@ def alternates(entry: Item, page: str | None, absolute: Absolute) -> tuple[dict[
 
 
 def pages_of(entry: Item) -> list[Item]:
-    """An entry's links to web pages: the alternates that are HTML."""
-    return [
-        link
-        for link in entry.get("links", ())
-        if link.get("rel") == "alternate" and link.get("type", "text/html") in PAGE_TYPES
-    ]
+    """An entry's links to web pages: the alternates that are HTML, or of no type that is one."""
+    return [link for link in entry.get("links", ()) if link.get("rel") in _ALTERNATE and _is_page(link.get("type", ""))]
+
+
+def _is_page(type_: str) -> bool:
+    return "/" not in type_ or type_.partition(";")[0].strip().lower() in PAGE_TYPES
 
 
 def _of_kind(entry: Item, kind: str, absolute: Absolute) -> list[Item]:

@@ -13,9 +13,12 @@ import feedparser
 from stoppress.feeds import dates, documents, media
 from stoppress.feeds.documents import SITEMAPS, Document, FeedError, read_document
 from stoppress.feeds.entries import Deletion, Entry, Reading
-from stoppress.feeds.links import NOWHERE, page_of, web_url
+from stoppress.feeds.links import HERE, NOWHERE, page_of, web_url
 from stoppress.site import Site
 from stoppress.text import clean
+
+# Where an entry has none of the dates that RSS and Atom know.
+_OTHER_DATES = ("news_publication_date", "publicationdate", "publishdate", "publish_date", "g_publish_date")
 
 _HAS_BASE = re.compile(r"\bbase\s*=")
 
@@ -45,6 +48,8 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
         return sitemaps.read(document, url, site)
     # What is never closed is no item to the document, and each is one to feedparser.
     entries = tuple(islice(_entries(document, url, site, take), documents.ENTRIES_MAX))
+    if not entries and documents.has_items(document):
+        raise FeedError("it has items, and none of them is one of RSS or Atom")
     return Reading(
         entries,
         tuple(_deletions(document.text, site)),
@@ -70,7 +75,9 @@ def children_of(body: bytes, headers: Mapping[str, str], url: str, site: Site) -
 
 def _entries(document: Document, url: str, site: Site, take: Collection[str]) -> Iterator[Entry]:
     """The entries of a feed's document. Raises FeedError."""
-    base = urlsplit(url)._replace(netloc=NOWHERE, query="", fragment="").geturl()
+    base = (
+        urlsplit(url)._replace(netloc=NOWHERE, path=HERE + (urlsplit(url).path or "/"), query="", fragment="").geturl()
+    )
     headers = {"content-type": "application/xml; charset=utf-8"}
     # A tag that names a base may name a relative one. Without any, what is relative stays so, and is joined below:
     # feedparser joins URLs at every tag as soon as it has a base.
@@ -100,6 +107,9 @@ def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) ->
     )
     # PRISM dates the issue of a journal, which comes out after its articles.
     first = published or created or updated or issued
+    if first is None:
+        others = (dates.instant(dict.get(entry, key), site.zone) for key in _OTHER_DATES)
+        first = next((instant for instant in others if instant), None)
     return Entry(
         guid=_guid(entry.get("id", ""), base),
         url=page_of(entry, url, language),

@@ -10,8 +10,9 @@ from typing import Any
 from stoppress_cli.resources import Resource, check_properties
 from stoppress_cli.template import REGION, Json
 
-# Configuration that an operator gives: scenarios bring their own, so the template's own is made on request only.
-GIVEN = {"AWS::SSM::Parameter", "AWS::SecretsManager::Secret"}
+# Configuration that an operator gives: scenarios bring their own, so the template's own is made on request only. Secrets that it
+# generates are there before anybody gives one.
+GIVEN = {"AWS::SSM::Parameter"}
 
 Client = Callable[[str], Any]
 

@@ -41,7 +41,7 @@ _ENVIRONMENT: dict[str, str | None] = {
 class Stack:
     """A running stack; use it as a context manager, one at a time in a process.
 
-    `parameters` are the template's. `first_site` makes the template's own site parameters and generated secrets
+    `parameters` are the template's. `first_site` makes the template's own site parameters
     (scenarios bring their own). `dynamodb_url` names another DynamoDB endpoint than moto. Lines that functions
     print go to `log`. Raises TemplateError for a template it cannot run whole.
     """

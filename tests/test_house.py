@@ -23,7 +23,7 @@ HANDLER_LINES_MAX = 60
 IN_THE_RUNTIME = {"boto3", "botocore"}
 # A handler takes the time and passes it on. These read a clock or throw dice themselves, each for a reason that is no decision
 # about an article: how long a configuration may be kept, how much time is left, how long to wait before another attempt.
-IMPURE = {"sites", "secrets", "web", "fetching", "polling", "recording", "table"}
+IMPURE = {"sites", "secrets", "web", "fetching", "polling", "table"}
 CHANCE_AND_TIME = {"random", "secrets", "time", "uuid"}
 CLOCKS = {"now", "today", "utcnow"}
 

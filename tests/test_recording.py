@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import recording, sites, table
+from stoppress import recording, reserving, sites, table
 from stoppress.article import ID_BYTES_MAX, ArticleEvent, to_message
 from stoppress.aws import client
 from stoppress.contract import KEYWORDS_MAX
 from stoppress.deciding import decide
 from stoppress.instants import exact
+from stoppress.messages import Message
 from stoppress.places import Used
-from stoppress.recording import Message, Outcome, record
+from stoppress.recording import Outcome, record
 from stoppress.records import (
     Item,
     article_key,
@@ -47,7 +48,7 @@ SHARD, NEWS = "sitemap-2026-11.xml", "sitemap-news.xml"
 def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
     with doors.opened(NOON) as opened:
         opened.site()
-        monkeypatch.setattr(recording, "_step_aside", lambda attempt: None)  # nobody waits in a test
+        monkeypatch.setattr(table, "step_aside", lambda attempt: None)  # nobody waits in a test
         yield opened
 
 
@@ -552,7 +553,7 @@ def test_a_shard_overflows_into_the_next_and_a_thousandth_and_first_news_into_a_
     behind: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behind.site(shards={"by": "month", "size": 3})
-    monkeypatch.setattr(recording, "entries_max_of", lambda series, size: 2 if series == "news" else size)
+    monkeypatch.setattr(reserving, "entries_max_of", lambda series, size: 2 if series == "news" else size)
     hear(*[publish(str(number), str(number)) for number in range(5)])
 
     assert [len(locs(file)) for file in (SHARD, "sitemap-2026-11-2.xml")] == [3, 2]

@@ -265,6 +265,34 @@ def test_a_crash_while_forms_are_taken_away_is_repaired(behind: Doors) -> None:
     assert (names(), mark().also) == ([SHARD], ())
 
 
+def test_forms_that_no_mark_tells_of_go_with_the_configuration_that_wanted_them(behind: Doors) -> None:
+    behind.site(outputs={})
+    put_page("a")
+    done()
+    behind.site(outputs=EVERY_FORM)
+    put_page("b")
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done(now=NOON + MINUTE)  # the file and its forms are there, and not its mark
+    assert (names(), mark().also) == ([TEXT, SHARD, PACKED], ())
+
+    behind.site(outputs={})
+    done(now=NOON + HOUR, config_version=4)
+    assert (names(), mark().also) == ([SHARD], ())
+
+
+def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: Doors) -> None:
+    put_page("a")
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done()
+    take_page("a")
+    behind.site(outputs={})
+    assert done(now=NOON + MINUTE) == "written"
+    assert names() == [TEXT, SHARD, PACKED]
+
+    assert done(now=NOON + MINUTE + EMPTIED_KEPT) == "retired"
+    assert names() == []
+
+
 def test_forms_go_with_an_emptied_shard(behind: Doors) -> None:
     put_page()
     done()

@@ -6,14 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress import queues, recording, rolling, table
+from stoppress import queues, rolling, table
 from stoppress.article import ArticleEvent, from_message, to_message
 from stoppress.aws import client
 from stoppress.files import GeneralEntry, Mark, NewsEntry
 from stoppress.instants import exact, iso
+from stoppress.messages import Message
 from stoppress.places import Place, Series, Used
 from stoppress.queues import Rewrite, read_rewrite
-from stoppress.recording import Message, record
+from stoppress.recording import record
 from stoppress.records import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item
 from stoppress.rolling import SETTLED_AFTER, roll
 from stoppress.site import Site
@@ -30,7 +31,7 @@ TICK = {"source": "aws.scheduler", "detail-type": "Scheduled Event", "detail": "
 @pytest.fixture(autouse=True)
 def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
     with doors.opened(MORNING) as opened:
-        monkeypatch.setattr(recording, "_step_aside", lambda attempt: None)
+        monkeypatch.setattr(table, "step_aside", lambda attempt: None)
         yield opened
 
 

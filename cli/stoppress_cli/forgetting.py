@@ -17,7 +17,7 @@ from stoppress.bucket import bucket_name
 from stoppress.files import is_news, under_scheme
 from stoppress.instants import parse
 from stoppress.inventory import all_files
-from stoppress.recording import UNKNOWN_SITE
+from stoppress.messages import UNKNOWN_SITE
 from stoppress.records import Item, article_item, article_key, claim_item, claim_key, read_article, read_claim
 from stoppress.site import FEED_SOURCE, Site
 from stoppress.state import FORGOTTEN, Article, Claim

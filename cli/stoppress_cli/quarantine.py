@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from stoppress import queues, sites, table
 from stoppress.instants import parse
-from stoppress.recording import UNKNOWN_SITE, Message, Unusable, read
+from stoppress.messages import UNKNOWN_SITE, Message, Unusable, read
 from stoppress.records import QUARANTINED_CHARACTERS_MAX, Item
 from stoppress.site import BadConfiguration
 from stoppress_cli.operating import queue_url

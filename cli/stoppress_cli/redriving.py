@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from stoppress import queues, sites
 from stoppress.aws import client
+from stoppress.messages import Message, Unusable, read
 from stoppress.queues import read_rewrite
-from stoppress.recording import Message, Unusable, read
 from stoppress_cli import rebuilding
 from stoppress_cli.operating import queue_url
 

@@ -12,7 +12,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress import recording
-from stoppress.recording import Message, Outcome
+from stoppress.messages import Message
+from stoppress.recording import Outcome
 
 logger = Logger()
 metrics = Metrics()

@@ -4,24 +4,21 @@ The events of a batch are read, decided and given their places together, then wr
 wrote first the event is decided again. What cannot be applied goes to quarantine, and its neighbours go on.
 """
 
-import json
-import random
-import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress import sites, table
-from stoppress.article import ArticleEvent, Incomplete, from_message, to_message
-from stoppress.contract import BadArticle, UnknownType, read_bus_event
+from stoppress import table
+from stoppress.article import ArticleEvent, to_message
 from stoppress.deciding import decide, is_late, urls_of
 from stoppress.files import is_news_series
-from stoppress.places import Place, Series, Want, entries_max_of
+from stoppress.messages import Message, Unusable, named_in, read
+from stoppress.places import Place, Want
 from stoppress.records import (
     Item,
     article_item,
@@ -38,13 +35,14 @@ from stoppress.records import (
     read_claim,
     read_general,
     read_news,
-    read_series,
-    series_item,
     story_item,
 )
-from stoppress.site import BadConfiguration, Site
+from stoppress.reserving import give_back, reserve
+from stoppress.site import Site
 from stoppress.state import FORGOTTEN, Article, Decision, EntryKey, Known
 from stoppress.table import Conflict, Delete, Put
+
+Key: TypeAlias = tuple[str, str]
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
 ATTEMPTS_MAX = 10
@@ -52,19 +50,6 @@ ATTEMPTS_MAX = 10
 CONFLICTS_UNTIL_UNSURE = 4
 # Between a message's id and the number of an article in it; no id of SQS has one.
 PART = "#"
-# What these put on the bus is our own contract.
-OF_OUR_CONTRACT = ("standard", "eventbridge")
-# Where an event names no site of ours, this is where it is to be found.
-UNKNOWN_SITE = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message of the articles queue: its id, its body, and when it was sent."""
-
-    id: str
-    body: str
-    sent_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +81,6 @@ class _Work:
     conflicts: int = 0
 
 
-class Unusable(ValueError):
-    """A message that no later attempt could apply."""
-
-    def __init__(self, site: str, reason: str) -> None:
-        super().__init__(reason)
-        self.site = site
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What is in a message: its events with their sites, what of it is incomplete, and why there may be none."""
-
-    site: Site
-    events: tuple[tuple[ArticleEvent, Site], ...]
-    incomplete: Unusable | None = None
-    ignored: str = ""
-
-
 def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
     """Record a batch; what became of each message, by its id."""
     outcomes: dict[str, Outcome] = {}
@@ -124,7 +91,7 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
             if found.incomplete:
                 outcomes[f"{message.id}{PART}incomplete"] = _quarantine(message, found.incomplete)
             elif not found.events:
-                said = _named(message.body) | {"site": found.site.host}
+                said = named_in(message.body) | {"site": found.site.host}
                 outcomes[message.id] = Outcome("ignored", found.ignored, said=said)
             for number, (event, site) in enumerate(found.events):
                 part = replace(message, id=f"{message.id}{PART}{number}") if number else message
@@ -143,7 +110,7 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
             else:
                 lost = Conflict(f"{work.event.name} was written by others, {ATTEMPTS_MAX} attempts long")
                 outcomes[work.message.id] = Outcome("failed", str(lost), work.event, lost)
-        _step_aside(max((work.conflicts for work in waiting), default=0))
+        table.step_aside(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
     _tell(outcomes.values(), now)
     return _whole(outcomes)
@@ -172,98 +139,12 @@ def _tell(outcomes: Iterable[Outcome], now: datetime) -> None:
         table.put_many(list(lines.values()))
 
 
-def _step_aside(conflicts: int) -> None:
-    """After a conflict let the other writer finish, for a time drawn anew so that both do not meet again."""
-    if conflicts:
-        time.sleep(random.uniform(0, 0.01 * 2**conflicts))  # noqa: S311
-
-
-# ── reading messages ──
-
-
-def read(message: Message, now: datetime) -> Found:
-    """What is in a message. Raises Unusable, BadConfiguration, and what the doors raise."""
-    try:
-        document = json.loads(message.body)
-    except (ValueError, RecursionError) as error:
-        raise Unusable(UNKNOWN_SITE, f"the message is not JSON: {error}") from None
-    envelope = document if isinstance(document, dict) else {}
-    detail = envelope.get("detail")
-    from_bus = "detail-type" in envelope
-    host = (detail.get("site") if isinstance(detail, dict) else None) if from_bus else envelope.get("site")
-    if not isinstance(host, str):
-        where = "detail.site" if from_bus else "site"
-        raise Unusable(UNKNOWN_SITE, f"{where}: is missing; give the host of the site")
-    try:
-        site = sites.load_usable(host)
-        if from_bus and envelope.get("source") not in site.sources:
-            site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
-    except sites.UnknownSite as error:
-        raise Unusable(UNKNOWN_SITE, str(error)) from None
-    if "incomplete" in envelope:
-        raise Unusable(host, f"incomplete: {envelope.get('reason') or 'no reason was given'}")
-    try:
-        source = site.sources.get(str(envelope.get("source"))) if from_bus else None
-        if source and source.adapter not in OF_OUR_CONTRACT:
-            return _adapted(envelope, site, now)
-        return Found(
-            site, ((read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site),)
-        )
-    except (BadArticle, UnknownType, ValueError) as error:
-        raise Unusable(host, str(error)) from None
-
-
-def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
-    """A CMS's delivery in a bus event: `detail` is {"site": …, "headers": {…}, "body": what the CMS sends}. Raises ValueError."""
-    from stoppress import adapters
-    from stoppress.adapters.taking import Taker
-
-    name, adapter = envelope["source"], site.sources[envelope["source"]].adapter
-    detail = envelope["detail"]
-    body = detail.get("body", {**detail, "site": None})
-    headers = detail.get("headers") if isinstance(detail.get("headers"), dict) else {}
-    received = adapters.Received(
-        body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),
-        {str(key).lower(): str(value) for key, value in headers.items()},
-    )
-    taken = Taker(site, name, now, _other_site).take(
-        adapters.read(adapter, received, site.sources[name].settings, site, now)
-    )
-    faults = [one.answer["reason"] for one in taken if isinstance(one.message, Incomplete)]
-    events = [one.message for one in taken if isinstance(one.message, ArticleEvent)]
-    unusable = Unusable(site.host, f"incomplete: {'; '.join(faults)[:1_000]}") if faults else None
-    if unusable and not events:
-        raise unusable
-    known = {site.host: site} | {
-        event.site: sites.load_usable(event.site) for event in events if event.site != site.host
-    }
-    reasons = dict.fromkeys(str(one.answer.get("reason", "")) for one in taken)
-    return Found(site, tuple((event, known[event.site]) for event in events), unusable, "; ".join(reasons))
-
-
-def _other_site(host: str) -> Site:
-    """Another site of the stack. Raises LookupError where there is none that can be used."""
-    try:
-        return sites.load_usable(host)
-    except BadConfiguration as error:
-        raise LookupError(str(error)) from None
-
-
 def _quarantine(message: Message, error: Unusable) -> Outcome:
     try:
         table.put_if(quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
     except Exception as failure:  # noqa: BLE001 - not even quarantine took it: it must come again
         return Outcome("failed", str(failure), error=failure)
-    return Outcome("quarantined", str(error), said=_named(message.body) | {"site": error.site})
-
-
-def _named(body: str) -> dict[str, str | None]:
-    """Article and URL that a message names, for the log: it could not be applied, but somebody may look for it."""
-    with suppress(ValueError, RecursionError, AttributeError):
-        said = json.loads(body)
-        detail = said.get("detail", said)
-        return {"article": f"{said.get('source')}#{detail.get('id')}"[:200], "url": str(detail.get("url"))[:200]}
-    return {}
+    return Outcome("quarantined", str(error), said=named_in(message.body) | {"site": error.site})
 
 
 # ── one wave ──
@@ -317,56 +198,50 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
 
 
 def _known(works: Sequence[_Work]) -> list[Known]:
-    """What the table holds for each work, in at most three reads for all of them."""
-    items: dict[tuple[str, str], Item] = {}
-    looked_up: set[tuple[str, str]] = set()
+    """What the table holds for each work. All ask at once, and go on with the answer: at most three reads for a batch."""
+    items: dict[Key, Item | None] = {}
+    known: dict[int, Known] = {}
+    asking = dict(enumerate(_ask(work, items) for work in works))
+    while asking:
+        wanted: set[Key] = set()
+        for number, asked in list(asking.items()):
+            try:
+                wanted |= next(asked) - items.keys()
+            except StopIteration as answered:
+                known[number] = answered.value
+                del asking[number]
+        if wanted:
+            items.update(dict.fromkeys(wanted) | table.get_many(sorted(wanted)))
+    return [known[number] for number in range(len(works))]
 
-    def look_up(keys: Iterable[tuple[str, str]]) -> None:
-        new = set(keys) - looked_up
-        looked_up.update(new)
-        if new:
-            items.update(table.get_many(sorted(new)))
 
-    def article(site: str, name: str) -> Article | None:
-        item = items.get(article_key(site, name))
+def _ask(work: _Work, items: Mapping[Key, Item | None]) -> Generator[set[Key], None, Known]:
+    """What has to be known of a work's article: yields keys, and finds in `items` what is there once it is called again."""
+    host, event = work.site.host, work.event
+
+    def article(name: str) -> Article | None:
+        item = items[article_key(host, name)]
         return read_article(item) if item else None
 
-    look_up(
-        key
-        for work in works
-        for key in (
-            article_key(work.site.host, work.event.name),
-            *(claim_key(work.site.host, url) for url in urls_of(work.event, None)),
-        )
+    yield {article_key(host, event.name), *(claim_key(host, url) for url in urls_of(event, None))}
+    own = article(event.name)
+    urls = urls_of(event, own)
+    yield {claim_key(host, url) for url in urls}
+    claims = {url: read_claim(item, url) for url in urls if (item := items[claim_key(host, url)])}
+    owners = {claim.owner for claim in claims.values() if claim.live and claim.owner != event.name}
+    general, news = _entry_keys(own if own and is_late(event, own) else None)
+    yield {article_key(host, name) for name in owners} | {key for key in (general, news) if key}
+    general_entry, news_entry = (items[key] if key else None for key in (general, news))
+    return Known(
+        own,
+        claims,
+        {name: owner for name in owners if (owner := article(name))},
+        read_general(general_entry) if general_entry else None,
+        read_news(news_entry) if news_entry else None,
     )
-    articles = [article(work.site.host, work.event.name) for work in works]
-    urls = [urls_of(work.event, own) for work, own in zip(works, articles, strict=True)]
-    look_up(claim_key(work.site.host, url) for work, touched in zip(works, urls, strict=True) for url in touched)
-    claims = [
-        {url: read_claim(item, url) for url in touched if (item := items.get(claim_key(work.site.host, url)))}
-        for work, touched in zip(works, urls, strict=True)
-    ]
-    late = [own if own and is_late(work.event, own) else None for work, own in zip(works, articles, strict=True)]
-    entry_keys = [_entry_keys(own) for own in late]
-    look_up(key for keys in entry_keys for key in keys if key)
-    owners = [
-        {claim.owner for claim in claimed.values() if claim.live and claim.owner != work.event.name}
-        for work, claimed in zip(works, claims, strict=True)
-    ]
-    look_up(article_key(work.site.host, name) for work, names in zip(works, owners, strict=True) for name in names)
-    return [
-        Known(
-            own,
-            claimed,
-            {name: owner for name in names if (owner := article(work.site.host, name))},
-            read_general(items[general]) if general in items else None,
-            read_news(items[news]) if news in items else None,
-        )
-        for work, own, claimed, names, (general, news) in zip(works, articles, claims, owners, entry_keys, strict=True)
-    ]
 
 
-def _entry_keys(article: Article | None) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
+def _entry_keys(article: Article | None) -> tuple[Key | None, Key | None]:
     """Keys of an article's entries in its shard and in the news, as far as it has any."""
     if not article or not article.url:
         return None, None
@@ -391,7 +266,7 @@ def _placed(decided: Sequence[tuple[_Work, Decision]], outcomes: dict[str, Outco
     for (host, series), wants in wanting.items():
         site = wants[0][0].site
         try:
-            places = _reserve(host, series, [want for _, want in wants], site.shards.size)
+            places = reserve(host, series, [want for _, want in wants], site.shards.size)
         except Exception as error:  # noqa: BLE001 - who wanted another series goes on; the queue tries these again
             homeless |= {work.message.id: error for work, _ in wants}
             continue
@@ -417,51 +292,11 @@ def _spare(work: _Work, want: Want | None) -> Place | None:
     return next(fitting, None)
 
 
-def _reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> list[Place]:
-    for attempt in range(ATTEMPTS_MAX):
-        series, places = _series(host, name).reserve(wants, entries_max_of(name, shard_size))
-        if _keep_series(host, series):
-            return places
-        _step_aside(attempt + 1)
-    raise Conflict(f"the places of {host} {name} were written by others, {ATTEMPTS_MAX} attempts long")
-
-
-def give_back(host: str, places: Sequence[Place]) -> None:
-    """Let places in the news sitemaps be handed out again. What is lost of this makes the count too high, never too low."""
-    for name in sorted({place.series for place in places}):
-        for _ in range(ATTEMPTS_MAX):
-            left = [place for place in places if place.series == name]
-            if _give_back_once(host, _series(host, name).give_back(left)):
-                break
-
-
 def _give_back(free: dict[str, list[Place]], works: Sequence[_Work]) -> None:
     """Give back the news places that entries left, and those that works did not come to use."""
     for host, left in free.items():
         unused = [place for work in works if work.site.host == host for place in work.spare]
         give_back(host, [place for place in left + unused if is_news_series(place.series)])
-
-
-def _series(host: str, name: str) -> Series:
-    return read_series(name, table.get(f"places#{host}", name))
-
-
-def _keep_series(host: str, series: Series) -> bool:
-    try:
-        table.put(series_item(host, series), series.rev)
-    except Conflict:
-        return False
-    return True
-
-
-def _give_back_once(host: str, series: Series) -> bool:
-    # A transaction, which has a token: a put whose answer is lost is sent again by botocore and met by what it has
-    # written itself. That would look like another's, and the places would be given back twice.
-    try:
-        table.transact([Put(series_item(host, series), series.rev)])
-    except Conflict:
-        return False
-    return True
 
 
 def _places(decision: Decision) -> tuple[Place | None, ...]:

@@ -242,7 +242,7 @@ def _packed(site: Site, bodies: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _text(site: Site, file: str, rendered: Rendered) -> dict[str, bytes]:
-    return {f"{file.removesuffix('.xml')}.txt": text_sitemap(rendered.locs, site)} if site.outputs.text else {}
+    return {_text_name(file): text_sitemap(rendered.locs, site)} if site.outputs.text else {}
 
 
 def _feed(site: Site, file: str, news: list[NewsEntry], now: datetime) -> dict[str, bytes]:
@@ -295,7 +295,13 @@ def _commit(
     # The index never records itself, so that its other forms are looked at whenever it has any.
     if file == INDEX_FILE and mark is None and forms():
         mark = _mark_of(site, file)
-    also = _write_forms(site, forms(), mark, changed) if told or work.thorough or file == INDEX_FILE else ()
+    also = mark.also if mark else ()
+    if told or work.thorough or work.config_version or file == INDEX_FILE:
+        wanted = forms()
+        _write_forms(site, wanted, changed)
+        # By another configuration a rewriter that was killed may have left what no mark tells of.
+        _take_away(site, (set(also) | (_possible_forms(file) if work.config_version else set())) - wanted.keys())
+        also = tuple(sorted(wanted))
     if told:
         detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(changed)}
         queues.announce(REWRITTEN, detail)
@@ -342,8 +348,8 @@ def _changed(stored: StoredFile | None, rendered: Rendered, now: datetime) -> da
     return max(now, after_last, rendered.newest or now)
 
 
-def _write_forms(site: Site, forms: dict[str, bytes], mark: Mark | None, changed: datetime) -> tuple[str, ...]:
-    """Write a file's other forms, and take away those that the site does not want any more. Raises Overtaken.
+def _write_forms(site: Site, forms: dict[str, bytes], changed: datetime) -> None:
+    """Write a file's other forms. Raises Overtaken.
 
     They go by the instant of the file itself: what is newer is somebody else's, who has written the file since.
     """
@@ -354,8 +360,20 @@ def _write_forms(site: Site, forms: dict[str, bytes], mark: Mark | None, changed
         if stored is None or (stored.body != body and (shared or not stored.ours or stored.changed <= changed)):
             at = max(changed, stored.changed) if stored else changed
             bucket.write(site.host, name, body, replaces=stored, changed=at, config_version=site.version)
-    _take_away(site, set(mark.also if mark else ()) - forms.keys())
-    return tuple(sorted(forms))
+
+
+def _possible_forms(file: str) -> set[str]:
+    """The names of all other forms that a file may have."""
+    also = {f"{file}.gz"}
+    if is_news(file):
+        also.add(atom_name(series_of(file)))
+    elif file != INDEX_FILE:
+        also.add(_text_name(file))
+    return also
+
+
+def _text_name(file: str) -> str:
+    return f"{file.removesuffix('.xml')}.txt"
 
 
 def _take_away(site: Site, names: Iterable[str]) -> None:
@@ -414,8 +432,9 @@ def _due_name(file: str) -> str:
 def _retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None) -> str:
     if stored:
         bucket.delete(site.host, file, stored)
+    if file != ROBOTS_FILE:
+        _take_away(site, (set(mark.also if mark else ()) | _possible_forms(file)) - _others_forms(site, file))
     if mark:
-        _take_away(site, set(mark.also) - _others_forms(site, file))
         try:
             table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})
         except table.Busy:  # which says nothing of the mark: then the file comes again

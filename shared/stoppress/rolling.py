@@ -16,8 +16,8 @@ from stoppress.instants import exact, iso, parse
 from stoppress.inventory import all_files
 from stoppress.places import Place
 from stoppress.queues import Rewrite, read_rewrite
-from stoppress.recording import give_back
 from stoppress.records import file_pk, read_news_place, read_series, series_files
+from stoppress.reserving import give_back
 from stoppress.site import Site, read_site
 from stoppress.sites import CACHE_AGE_MAX
 

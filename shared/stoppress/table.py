@@ -5,6 +5,7 @@ and the whole decision is taken again.
 """
 
 import os
+import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -171,6 +172,12 @@ def transact(operations: Iterable[Put | Delete | Check]) -> None:
         if reasons & _BUSY:
             raise Conflict(str(error)) from error
         raise _conflict_or(error) from error
+
+
+def step_aside(conflicts: int) -> None:
+    """After a conflict let the other writer finish, for a time drawn anew so that both do not meet again."""
+    if conflicts:
+        time.sleep(random.uniform(0, 0.01 * 2**conflicts))  # noqa: S311
 
 
 def _transact_item(operation: Put | Delete | Check) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from stoppress import recording
+from stoppress import recording, table
 from stoppress.article import ArticleEvent, from_message
 from stoppress.aws import client
-from stoppress.recording import Message, Outcome, record
+from stoppress.messages import Message
+from stoppress.recording import Outcome, record
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
 from tests import doors
@@ -39,7 +40,7 @@ def opened() -> Iterator[Doors]:
 
 @pytest.fixture
 def behind(opened: Doors, monkeypatch: pytest.MonkeyPatch) -> Doors:
-    monkeypatch.setattr(recording, "_step_aside", lambda attempt: None)
+    monkeypatch.setattr(table, "step_aside", lambda attempt: None)
     opened.site(
         sources={
             "ghost": {"adapter": "ghost", "secret": "cms"},

@@ -110,6 +110,7 @@ class Run:
             case "site":
                 name = f"{variable('SITES_PATH')}/{one.body['host']}"
                 clients["ssm"].put_parameter(Name=name, Value=json.dumps(one.body), Type="String", Overwrite=True)
+                stories.configured(self.story, one.body)
             case "name a file":
                 self._send(variable("REWRITES_QUEUE_URL"), json.dumps(one.body))
             case "poison":

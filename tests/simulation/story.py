@@ -229,11 +229,12 @@ def _configure(chance: random.Random, story: Story, host: str, begin: datetime, 
         if chance.random() < 0.3:
             document["outputs"] = {"gzip": chance.random() < 0.5, "atom": chance.random() < 0.5}
         story.deliveries.append(Delivery(begin + chance.random() * length, "site", body=document))
-    configurations = sorted(
-        (one for one in story.deliveries if one.kind == "site" and one.body["host"] == host), key=lambda one: one.at
-    )
-    story.publication[host] = configurations[-1].body["publication"]
-    story.kept_out[host] = ("sponsored/",) if "rules" in configurations[-1].body else ()
+
+
+def configured(story: Story, document: dict[str, Any]) -> None:
+    """A site's configuration is in force. Of two that are put at once the one that came second counts, as for SSM."""
+    story.publication[document["host"]] = document["publication"]
+    story.kept_out[document["host"]] = ("sponsored/",) if "rules" in document else ()
 
 
 def _nonsense(chance: random.Random, story: Story, begin: datetime, length: timedelta) -> None:

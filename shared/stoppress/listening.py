@@ -204,7 +204,10 @@ def _make_due(known: _Known, now: datetime) -> None:
     for _ in range(3):
         item = table.get_many([key]).get(key)
         state = read_feed(item) if item else None
-        if item is None or state is None or state.next_poll_at is None or state.next_poll_at <= now:
+        if item is None or state is None:
+            return
+        under_way = state.leased_until is not None and state.leased_until > now
+        if state.next_poll_at is None or (state.next_poll_at <= now and not under_way):
             return
         try:
             table.put(feed_item(known.site.host, known.feed.url, replace(state, next_poll_at=now)), int(item["rev"]))

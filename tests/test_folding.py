@@ -190,6 +190,24 @@ def test_an_index_that_is_full_is_left_to_who_reads_all_marks(monkeypatch: pytes
     assert fold_index(body, {marks[2].file: marks[2]}, SITE) is None
 
 
+@pytest.mark.parametrize(("limit", "value"), [("NEWS_ENTRIES_MAX", 2), ("BYTES_MAX", 800)])
+def test_a_file_that_would_be_too_large_is_left_to_who_reads_all_its_entries(
+    monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    """A changed URL is two records, and the one that makes room may come in another batch."""
+    entries = {name: NewsEntry(page(name), f"Story {name}", MORNING) for name in "abc"}
+    body = render_news([entries["a"], entries["b"]], SITE, MORNING + HOUR).body
+    added = {(iso(MORNING), page("c")): entries["c"]}
+    whole = fold_news(body, added, SITE, MORNING + HOUR)
+    assert whole
+    assert len(body) < 800 < len(whole.body)
+
+    for module in (files, folding):
+        monkeypatch.setattr(module, limit, value, raising=False)
+    assert fold_news(body, added, SITE, MORNING + HOUR) is None
+    assert fold_news(body, added | {(iso(MORNING), page("a")): None}, SITE, MORNING + HOUR)
+
+
 def test_an_article_dated_anew_stands_once_whichever_of_its_two_records_comes_first() -> None:
     old, new = (NewsEntry(page("a"), "Flood", published) for published in (MORNING, MORNING + HOUR))
     stored = render_news([old], SITE, MORNING + HOUR)

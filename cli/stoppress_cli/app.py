@@ -36,7 +36,7 @@ _Host = Annotated[str, typer.Option(help="Address to serve on.")]
 @app.command()
 def play(
     scenario: _Scenario,
-    out: Annotated[Path, typer.Option(help="Folder that `save` steps write into.")] = Path("out"),
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder that `save` steps write into.")] = Path("out"),
     log: _Log = None,
     dynamodb: _Dynamodb = None,
     template: _Template = None,

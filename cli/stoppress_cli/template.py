@@ -20,8 +20,6 @@ STACK_NAME = "stoppress"
 _PLACEHOLDER = "s3://local/code"
 _CODE_PROPERTY = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerVersion": "ContentUri"}
 
-_NO_VALUE = object()  # what Ref AWS::NoValue gives: whatever holds it is left out
-
 Json = dict[str, Any]
 
 _NO_VALUE = object()  # what Ref gives for AWS::NoValue: the part it stands in is left out
@@ -47,10 +45,18 @@ class Template:
 
 @functools.cache
 def _read(path: Path, changed_ns: int) -> str:
-    """The template as JSON text; `changed_ns` makes an edited file a different one."""
+    """The template as JSON text; `changed_ns` makes an edited file a different one. Raises TemplateError."""
     from samtranslator.yaml_helper import yaml_parse
+    from yaml import YAMLError
 
-    return json.dumps(yaml_parse(path.read_text(encoding="utf-8")), default=str)
+    try:
+        document = yaml_parse(path.read_text(encoding="utf-8"))
+    except (YAMLError, UnicodeDecodeError) as error:
+        said = " ".join(str(error).replace('in "<unicode string>", ', "").split())
+        raise TemplateError(f"{path} is not YAML: {said}") from error
+    if not isinstance(document, dict):
+        raise TemplateError(f"{path} is no template: give a file with Resources")
+    return json.dumps(document, default=str)
 
 
 @functools.cache

@@ -458,8 +458,14 @@ def _frame(root: str, namespaces: dict[str, str], lines: Iterable[str]) -> bytes
 
 def checked(file: Rendered, entries_max: int) -> Rendered:
     """The file, if it stays within the limits of the protocol. Raises FileTooLarge."""
-    if file.urls > entries_max:
-        raise FileTooLarge(f"{file.urls} entries, at most {entries_max}: `places` gave out more than a file takes")
-    if len(file.body) > BYTES_MAX:
-        raise FileTooLarge(f"{len(file.body)} bytes, at most {BYTES_MAX}: `places` gave out more than a file takes")
+    if not is_within_limits(file, entries_max):
+        raise FileTooLarge(
+            f"{file.urls} entries, at most {entries_max}, and {len(file.body)} bytes, at most {BYTES_MAX}: "
+            "`places` gave out more than a file takes"
+        )
     return file
+
+
+def is_within_limits(file: Rendered, entries_max: int) -> bool:
+    """Whether a file has no more entries and bytes than the protocol lets it have (R1.10, R1.11, R2.4)."""
+    return file.urls <= entries_max and len(file.body) <= BYTES_MAX

@@ -17,13 +17,13 @@ from stoppress.files import (
     Mark,
     NewsEntry,
     Rendered,
-    checked,
     general_file,
     general_line,
     in_index,
     in_window,
     index_file,
     index_line,
+    is_within_limits,
     lists_in_general,
     newest_of,
     news_file,
@@ -37,7 +37,7 @@ _PUBLISHED = "<news:publication_date>"
 
 
 def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: Site) -> Rendered | None:
-    """A shard after its entries at these URLs have become what is given (None: are gone). Raises FileTooLarge."""
+    """A shard after its entries at these URLs have become what is given (None: are gone)."""
     lines = {_page_of(line, site): line for line in _lines(body)}
     fresh = []
     for loc, entry in changed.items():
@@ -52,7 +52,7 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
     locs = tuple(sorted(lines))
     newest = newest_of(entry.lastmod for loc, entry in changed.items() if entry and loc in lines)
     body = general_file([lines[loc] for loc in locs])
-    return checked(Rendered(body, len(locs), newest, locs, by_line=True, fresh=_of(general_file, fresh)), URLS_MAX)
+    return _fitting(Rendered(body, len(locs), newest, locs, by_line=True, fresh=_of(general_file, fresh)), URLS_MAX)
 
 
 def fold_news(
@@ -60,7 +60,7 @@ def fold_news(
 ) -> Rendered | None:
     """A news sitemap at `now` after the entries of these (publication date, URL) have become what is given.
 
-    What has left the window is dropped. Raises FileTooLarge.
+    What has left the window is dropped.
     """
     oldest = iso(now - NEWS_WINDOW)
     lines = {key: line for line in _lines(body) if (key := (_published_of(line), _page_of(line, site)))[0] > oldest}
@@ -80,11 +80,11 @@ def fold_news(
     instants = (instant for entry in listed for instant in (entry.lastmod, entry.published))
     body = news_file([lines[key] for key in newest_first])
     rendered = Rendered(body, len(lines), newest_of(instants), by_line=True, fresh=_of(news_file, fresh))
-    return checked(rendered, NEWS_ENTRIES_MAX)
+    return _fitting(rendered, NEWS_ENTRIES_MAX)
 
 
 def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> Rendered | None:
-    """The index after the marks of these files have become what is given. Raises FileTooLarge."""
+    """The index after the marks of these files have become what is given."""
     lines = {_file_of(line, site): line for line in _lines(body)}
     if len(lines) == INDEX_ENTRIES_MAX:  # there may be more, in a second index
         return None
@@ -99,7 +99,12 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
         return None
     newest = newest_of(mark.changed for mark in changed.values() if mark)
     body = index_file([lines[file] for file in sorted(lines)])
-    return checked(Rendered(body, len(lines), newest, by_line=True, fresh=_of(index_file, fresh)), INDEX_ENTRIES_MAX)
+    return _fitting(Rendered(body, len(lines), newest, by_line=True, fresh=_of(index_file, fresh)), INDEX_ENTRIES_MAX)
+
+
+def _fitting(file: Rendered, entries_max: int) -> Rendered | None:
+    """The file, unless it is too large: what makes room in it may be told of in another batch."""
+    return file if is_within_limits(file, entries_max) else None
 
 
 def _lines(body: bytes) -> list[str]:

@@ -377,8 +377,11 @@ def _text_name(file: str) -> str:
 
 
 def _take_away(site: Site, names: Iterable[str]) -> None:
-    for name in sorted(names):
-        if stored := bucket.read(site.host, name):
+    """Take away other forms. What the index still names stays until the configuration is applied for the second time."""
+    there = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
+    index = bucket.read(site.host, INDEX_FILE) if there else None
+    for name, stored in there.items():
+        if index is None or f"/{name}</loc>".encode() not in index.body:
             bucket.delete(site.host, name, stored)
 
 

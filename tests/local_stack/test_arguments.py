@@ -15,6 +15,7 @@ SCENARIO = '{"at": "2026-11-20T08:00:00Z", "secret": {"name": "newsroom", "value
     [
         (["--dynamodb", "nonsense"], "is no URL; give one such as http://127.0.0.1:8001"),
         (["--log", "nowhere/log"], "name another place with --log or --out"),
+        (["--out", "one.jsonl"], "is a file"),
     ],
 )
 def test_an_argument_of_play_that_cannot_be_used_is_named(

@@ -97,6 +97,22 @@ def test_what_the_stack_does_not_know_is_refused_by_name(
     assert all(word in str(refused.value) for word in words)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Resources:\n  A: [1,\n", "template.yaml is not YAML: while parsing a flow node .*line 3"),
+        ("just text\n", "template.yaml is no template: give a file with Resources"),
+        ("", "template.yaml is no template"),
+    ],
+)
+def test_a_file_that_is_no_template_is_refused_with_its_reason(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "template.yaml"
+    path.write_text(text)
+
+    with pytest.raises(TemplateError, match=said):
+        load(path)
+
+
 def test_a_parameter_that_the_template_does_not_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="no parameter Colour"):
         resolved(tmp_path, named("x"), Colour="red")

@@ -374,6 +374,15 @@ def test_a_push_brings_its_entries_and_the_poll_brings_none_of_them_again(intern
     assert internet.behind.metrics == {"HubsConfirmed": 1, "PushesTaken": 2}
 
 
+def test_a_push_that_comes_twice_before_any_poll_brings_its_entries_once(internet: Internet) -> None:
+    subscribed(internet)
+
+    answers = [internet.push(rss("B"))["statusCode"] for _ in range(2)]
+
+    assert answers == [202, 202]
+    assert sent(internet) == ["B"]
+
+
 def test_a_push_is_signed_over_the_raw_bytes_whatever_the_gateway_makes_of_them(internet: Internet) -> None:
     subscribed(internet)
     body = rss("Fée").decode().encode("latin-1")

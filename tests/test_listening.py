@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -45,6 +46,7 @@ class Internet:
     behind: Doors
     body: bytes = rss("A")
     status: int = 202
+    etag: str | None = None
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     at_once: Callable[[], object] = lambda: None
     while_fetching: Callable[[], object] = lambda: None
@@ -52,7 +54,9 @@ class Internet:
     def fetch(self, url: str, headers: Mapping[str, str]) -> web.Response:
         body = self.body
         self.while_fetching()
-        return web.Response(200, {}, body, url)
+        if self.etag and headers.get("If-None-Match") == self.etag:
+            return web.Response(304, {"etag": self.etag}, b"", url)
+        return web.Response(200, {"etag": self.etag} if self.etag else {}, body, url)
 
     def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> web.Response:
         assert headers["User-Agent"].startswith("Stoppress/")
@@ -638,3 +642,49 @@ def test_a_subscription_that_another_has_taken_the_place_of_is_not_written_over(
 
     assert state() == other
     assert sent(internet) == ["B"]
+
+
+# ── the last word of an entry ──
+
+
+def edition(title: str) -> bytes:
+    return rss("A").replace(b"<title>A</title>", f"<title>{title}</title>".encode())
+
+
+@pytest.mark.parametrize("ways", list(product(["push", "poll"], repeat=3)), ids="-".join)
+def test_an_edit_that_is_taken_back_is_heard_whoever_tells_of_it(internet: Internet, ways: tuple[str, ...]) -> None:
+    """The table says what the last poll saw, the subscription what pushes have said since: the later of both counts."""
+    subscribed(internet)
+    for minute, way in enumerate([*ways, "poll"], start=1):
+        title = f"Edited in minute {minute}" if minute % 2 else "A"
+        if way == "push":
+            internet.push(edition(title))
+        else:
+            internet.body = edition(title)
+            poll(internet, minute * MINUTE)
+        assert sent(internet) == [title]
+
+
+def test_a_feed_that_has_not_changed_though_pushes_say_so_is_read_whole_the_next_time(internet: Internet) -> None:
+    internet.etag = '"v1"'
+    subscribed(internet)
+    internet.push(edition("Edited"))
+    assert sent(internet) == ["Edited"]
+
+    assert [one.result for one in poll(internet, MINUTE)] == ["unchanged"]
+    assert [one.sent for one in poll(internet, 2 * MINUTE)] == [1]
+
+    assert sent(internet) == ["A"]
+    assert [one.result for one in poll(internet, 3 * MINUTE)] == ["unchanged"]
+    assert state().pushed == ()
+
+
+def test_what_a_feed_does_not_show_an_hour_after_the_push_is_forgotten(internet: Internet) -> None:
+    subscribed(internet)
+    internet.push(rss("B"))
+
+    poll(internet, MINUTE)
+    assert len(state().pushed) == 1
+    poll(internet, HOUR + MINUTE)
+
+    assert state().pushed == ()

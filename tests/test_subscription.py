@@ -16,14 +16,14 @@ from stoppress.feeds.subscription import (
     PUSHED_MAX,
     RETRY_FIRST,
     RETRY_MAX,
+    Mark,
     Subscription,
     asked,
     denied,
     failed,
-    mark_of,
+    is_owed,
     polled,
     told,
-    trace_of,
     verified,
 )
 from stoppress.records import read_subscription, subscription_item
@@ -49,7 +49,7 @@ def subscribed(at: datetime = NOW, lease: timedelta = 10 * DAY) -> Subscription:
 
 
 def trusted(at: datetime = NOW, *events: ArticleEvent) -> Subscription:
-    return told(subscribed(at), [mark_of(one) for one in events or (event(),)], set(), at)
+    return told(subscribed(at), events or (event(),), at)
 
 
 # ── asking ──
@@ -169,7 +169,7 @@ def test_a_denial_ends_the_lease_and_the_trust_and_is_kept_with_its_reason() -> 
 
 def test_a_hub_is_trusted_from_the_first_push_that_brings_something() -> None:
     assert subscribed().backup(NOW) is None
-    assert told(subscribed(), [], set(), NOW) == subscribed()
+    assert told(subscribed(), [], NOW) == subscribed()
     assert trusted().is_trusted(NOW)
     assert trusted().last_push == NOW
 
@@ -184,64 +184,111 @@ def test_an_old_lease_is_trusted_with_nothing() -> None:
     state = trusted()
 
     assert state.backup(NOW + 10 * DAY) is None
-    assert polled(state, [], NOW + 10 * DAY).trusted_since is None
+    assert polled(state, [], (), NOW + 10 * DAY).trusted_since is None
 
 
-def test_what_a_push_has_brought_before_is_not_owed() -> None:
-    state = trusted()
+def test_what_a_push_has_brought_before_is_not_owed_nor_where_it_has_left_something_out() -> None:
+    at = NOW + HOUR
 
-    assert polled(state, [trace_of(event())], NOW + HOUR) == state
-    # nor where the hub has left something of it out
-    assert polled(state, [trace_of(event(title="Flood closes the harbour"))], NOW + HOUR) == state
+    assert not polled(trusted(), [], [digest_of(event())], at).owed
+    assert not polled(trusted(), [event(title="Flood closes the harbour")], (), at).owed
 
 
 def test_what_a_poll_finds_first_is_owed_and_ends_the_trust_after_the_grace() -> None:
-    state = polled(trusted(), [trace_of(event("market"))], NOW + 5 * HOUR)
+    state = polled(trusted(), [event("market")], (), NOW + 5 * HOUR)
 
     assert state.is_trusted(NOW + 5 * HOUR)
     assert state.backup(NOW + 5 * HOUR) == GRACE
     assert state.backup(NOW + 5 * HOUR + 2 * MINUTE) == GRACE - 2 * MINUTE
-    assert polled(state, [], NOW + 5 * HOUR + GRACE - MINUTE) == state
-    over = polled(state, [], NOW + 5 * HOUR + GRACE)
+    assert polled(state, [], (), NOW + 5 * HOUR + GRACE - MINUTE) == state
+    over = polled(state, [], (), NOW + 5 * HOUR + GRACE)
     assert (over.trusted_since, over.owed, over.owed_since) == (None, (), None)
     assert over.backup(NOW + 5 * HOUR + GRACE) is None
 
 
-def test_a_new_version_that_no_push_has_brought_is_owed_as_well() -> None:
-    state = polled(trusted(), [trace_of(event(version=NOW + MINUTE))], NOW + 5 * HOUR)
+def test_who_has_been_trusted_for_a_while_only_is_not_left_alone_for_the_whole_grace() -> None:
+    state = polled(trusted(), [event("market")], (), NOW + 12 * MINUTE)
 
-    assert state.owed
+    assert state.backup(NOW + 12 * MINUTE) == MINUTE
+
+
+def test_a_new_version_that_no_push_has_brought_is_owed_as_well() -> None:
+    assert polled(trusted(), [event(version=NOW + MINUTE)], (), NOW + 5 * HOUR).owed
+
+
+def test_what_another_configuration_makes_new_is_not_owed() -> None:
+    assert not polled(trusted(), [event("market")], (), NOW + 5 * HOUR, blamed=False).owed
 
 
 def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> None:
     at = NOW + 5 * HOUR
-    state = polled(trusted(), [trace_of(event("market"))], at)
+    state = polled(trusted(), [event("market"), event("ferry", version=None)], (), at)
 
-    paid = told(state, [mark_of(event("market"))], {digest_of(event("market"))}, at + MINUTE)
-    unpaid = told(state, [mark_of(event("fair"))], set(), at + MINUTE)
+    paid = told(state, [event("market", title="The market"), event("ferry", version=None)], at + MINUTE)
+    unpaid = told(state, [event("fair"), event("market")], at + MINUTE)
 
+    assert is_owed(state, event("market"))
+    assert not is_owed(state, event("market", version=NOW + MINUTE))
     assert (paid.owed, paid.owed_since) == ((), None)
-    assert polled(paid, [], at + GRACE).is_trusted(at + GRACE)
-    assert not polled(unpaid, [], at + GRACE).is_trusted(at + GRACE)
+    assert polled(paid, [], (), at + GRACE).is_trusted(at + GRACE)
+    assert not polled(unpaid, [], (), at + GRACE).is_trusted(at + GRACE)
 
 
 def test_a_hub_that_has_lost_its_trust_wins_it_anew() -> None:
     at = NOW + 5 * HOUR
     over = replace(trusted(), trusted_since=None)
-    again = told(over, [mark_of(event("fair"))], set(), at)
+    again = told(over, [event("fair")], at)
 
     assert again.trusted_since == at
     assert again.backup(at + HOUR) == 5 * MINUTE
 
 
-def test_what_polls_have_seen_since_is_forgotten_and_never_more_than_some_are_kept() -> None:
-    flood, market = event("flood"), event("market")
-    state = told(trusted(NOW, flood), [mark_of(market)], {digest_of(flood)}, NOW)
-    many = [mark_of(event(str(number))) for number in range(2 * PUSHED_MAX)]
+# ── what was heard last ──
 
-    assert state.digests == {digest_of(market)}
-    assert state.traces == {trace_of(market)}
-    assert told(state, many, set(), NOW).pushed == tuple(many[:PUSHED_MAX])
+
+def test_what_a_push_has_brought_is_no_news_to_a_poll_nor_what_a_poll_has_seen_to_a_push() -> None:
+    state = trusted()
+
+    assert not state.has_news(event(), ())
+    assert state.has_news(event("market"), ())
+    assert not state.has_news(event("market"), {digest_of(event("market"))})
+
+
+def test_what_is_as_it_was_before_the_last_push_is_news_again() -> None:
+    first, corrected = event(version=None), event(title="Flood closes the harbour", version=None)
+    state = trusted(NOW, corrected)
+
+    assert state.has_news(first, {digest_of(first)})
+
+
+def test_a_feed_that_lags_behind_its_hub_has_no_news() -> None:
+    state = trusted(NOW, event(version=NOW + MINUTE, title="Flood closes the harbour"))
+
+    assert not state.has_news(event(), {digest_of(event())})
+    assert state.has_news(event(version=NOW + 2 * MINUTE), ())
+
+
+def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it() -> None:
+    state = trusted(NOW, event("flood"), event("market"), event("ferry"))
+
+    after = polled(state, [event("market", title="The market")], [digest_of(event("flood"))], NOW + MINUTE)
+
+    assert after.marks.keys() == {Mark.of(event("ferry")).entry}
+
+
+def test_an_entry_has_one_mark_and_never_more_than_some_are_kept() -> None:
+    twice = told(trusted(), [event(title="Flood closes the harbour")], NOW)
+    many = [event(str(number)) for number in range(2 * PUSHED_MAX)]
+
+    assert [mark.digest for mark in twice.marks.values()] == [digest_of(event(title="Flood closes the harbour"))]
+    assert told(trusted(), many, NOW).pushed == tuple(str(Mark.of(one)) for one in many[:PUSHED_MAX])
+
+
+@pytest.mark.parametrize("version", [NOW, None])
+def test_a_mark_is_read_as_it_was_written(version: datetime | None) -> None:
+    mark = Mark.of(event(version=version))
+
+    assert Mark.read(str(mark)) == mark
 
 
 # ── when the feed is asked ──
@@ -273,7 +320,7 @@ def test_the_trust_in_a_hub_that_the_feed_has_left_slows_nothing() -> None:
 
 
 def test_the_poll_comes_when_the_lease_is_to_be_renewed() -> None:
-    state = told(subscribed(lease=HOUR), [mark_of(event())], set(), NOW - 6 * HOUR)
+    state = told(subscribed(lease=HOUR), [event()], NOW - 6 * HOUR)
     assert state.renew_at is not None
     before = state.renew_at - 7 * MINUTE
 
@@ -292,7 +339,7 @@ def test_a_push_is_news_of_the_feed_for_its_own_pace_too() -> None:
 
 
 def test_a_subscription_is_read_as_it_was_written() -> None:
-    state = polled(trusted(), [trace_of(event("market"))], NOW + HOUR)
+    state = polled(trusted(), [event("market")], (), NOW + HOUR)
 
     for one in (NEW, asked(NEW, HUB, TOPIC, NOW), subscribed(), state, denied(state, "why not", NOW)):
         item = subscription_item("www.example.com", TOPIC, one)

@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl
 
 from stoppress import queues, secrets, sites, subscribing, table
-from stoppress.article import digest_of
 from stoppress.feeds import reading, subscription
 from stoppress.feeds.callbacks import SECRET_NAME, hub_secret, is_signed, subscription_of
 from stoppress.feeds.documents import FeedError, read_document
@@ -142,12 +141,10 @@ def take(request: Request, now: datetime) -> Answer:
     site, url = known.site.host, known.feed.url
     entries = table.get_many([key := feed_entries_key(site, url)]).get(key)
     polled = set(read_feed_entries(entries))
-    heard = polled | known.state.digests
-    new = [event for event in events if digest_of(event) not in heard]
+    new = [event for event in events if known.state.has_news(event, polled)]
     queues.send_articles(new)
-    owed = set(known.state.owed)
-    brought = [subscription.mark_of(event) for event in events if event in new or subscription.trace_of(event) in owed]
-    _changed(known, lambda state: subscription.told(state, brought, polled, now))
+    brought = [event for event in events if event in new or subscription.is_owed(known.state, event)]
+    _changed(known, lambda state: subscription.told(state, brought, now))
     about = known.about(sent=len(new), skipped=skipped[:5])
     if found.incomplete:
         _make_due(known, now)

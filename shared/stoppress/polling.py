@@ -254,8 +254,11 @@ def _settle(one: _Due, fetched: Future[fetching.Fetched], hubs: _Hubs) -> Outcom
         answer = got.answer
         if answer.status == HTTPStatus.NOT_MODIFIED and _conditions(one):
             told = _polled(one, one.state)
-            outcome = one.outcome("unchanged")
-            state = after_success(_not_modified(one, answer), one.now, one.pace, told)
+            outcome, read = one.outcome("unchanged"), _not_modified(one, answer)
+            if told and told.pushed:
+                # As it was before these pushes, or not yet as they have it: the next poll, soon, reads it whole.
+                read, told = replace(read, etag=None, last_modified=None, answered_by=None, body_digest=None), None
+            state = after_success(read, one.now, one.pace, told)
         elif answer.status == HTTPStatus.OK:
             outcome, state, told = _read(one, got)
         else:
@@ -315,7 +318,8 @@ def _read(one: _Due, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subscri
         read = replace(read, etag=None, last_modified=None)
     if body_digest == one.state.body_digest and one.has_this_configuration:
         told = _polled(one, read)
-        return one.outcome("unchanged"), after_success(read, one.now, one.pace, told), told
+        if told is None or not told.pushed:  # else it may say what it said before the pushes, which is news
+            return one.outcome("unchanged"), after_success(read, one.now, one.pace, told), told
 
     document, reading = fetching.read(got, one.site, one.feed.take)
     events, skipped = to_events(reading, one.site, one.now)
@@ -325,14 +329,18 @@ def _read(one: _Due, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subscri
     known = _known(one)
     told = _subscription(one, read)
     digests = tuple(digest_of(event) for event in events)
-    heard = set(known) | (told.digests if told else set())
-    new = [event for event, digest in zip(events, digests, strict=True) if digest not in heard]
+    heard = set(known)
+    new = [
+        event
+        for event, digest in zip(events, digests, strict=True)
+        if (told.has_news(event, heard) if told else digest not in heard)
+    ]
     # By another configuration the same entry may mean something else; recording knows what it has heard.
     sent = new if one.has_this_configuration else events
     queues.send_articles(sent)
     said = {"sent": len(sent), "skipped": tuple(skipped)}
     last_new = _newest(new, one, first=not known) or one.state.last_new
-
+    told = _noted(one, told, new, digests)
     if reading.incomplete:
         reason = reading.incomplete
         _remember(one, _joined(digests, known), known)
@@ -342,28 +350,29 @@ def _read(one: _Due, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subscri
     # A feed that is empty for a moment is no reason to send everything again when it is back.
     _remember(one, digests or known, known)
     asked = replace(hints.of_document(document.text), answer_s=read.hints.answer_s)
-    told = _noted(one, told, new if one.has_this_configuration else [])
     read = replace(read, last_new=last_new, hints=asked)
     return one.outcome("changed", **said), after_success(read, one.now, one.pace, told), told
 
 
 def _polled(one: _Due, state: FeedState) -> Subscription | None:
     """The feed's subscription after a poll that brought nothing."""
-    return _noted(one, _subscription(one, state), [])
+    return _noted(one, _subscription(one, state), [], ())
 
 
 def _subscription(one: _Due, state: FeedState) -> Subscription | None:
     return subscribing.load(one.site.host, one.feed.url) if one.feed.websub and state.hub else None
 
 
-def _noted(one: _Due, told: Subscription | None, new: list[ArticleEvent]) -> Subscription | None:
+def _noted(one: _Due, told: Subscription | None, new: list[ArticleEvent], seen: tuple[str, ...]) -> Subscription | None:
     """The subscription, what the poll has found noted in it: this is what the hub's trust stands on."""
-    traces = [subscription.trace_of(event) for event in new]
-    if told is None or subscription.polled(told, traces, one.now) == told:
+
+    def noted(known: Subscription) -> Subscription:
+        # By another configuration entries mean something else, which is not the hub's fault.
+        return subscription.polled(known, new, seen, one.now, blamed=one.has_this_configuration)
+
+    if told is None or noted(told) == told:
         return told
-    return subscribing.change(
-        one.site.host, one.feed.url, lambda known: known and subscription.polled(known, traces, one.now)
-    )
+    return subscribing.change(one.site.host, one.feed.url, lambda known: noted(known) if known else None)
 
 
 def _newest(new: list[ArticleEvent], one: _Due, *, first: bool) -> datetime | None:

@@ -6,9 +6,10 @@ that finds what no push has brought in the grace ends the trust.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from stoppress.article import ArticleEvent, digest_of
 from stoppress.instants import exact
@@ -30,17 +31,50 @@ GRACE = timedelta(minutes=5)
 
 # Of what pushes have brought since the last poll; a feed that is not polled for hours forgets the oldest.
 PUSHED_MAX = 100
+# What a feed does not show so long after the last push, it will not show any more.
+PUSHED_KEPT = timedelta(hours=1)
 REASON_CHARACTERS_MAX = 500
-_TRACE_CHARACTERS = 12
+_NAME_CHARACTERS = 12
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What an entry said: the entry and its content in short, and its version, empty where it has none."""
+
+    entry: str
+    digest: str
+    version: str = ""
+
+    @classmethod
+    def of(cls, event: ArticleEvent) -> "Mark":
+        """The mark of an entry's event."""
+        entry = hashlib.sha256(event.name.encode()).hexdigest()[:_NAME_CHARACTERS]
+        return cls(entry, digest_of(event), exact(event.version) if isinstance(event.version, datetime) else "")
+
+    @classmethod
+    def read(cls, text: str) -> "Mark":
+        """The mark that was written so."""
+        return cls(*text.split(" "))
+
+    def __str__(self) -> str:
+        return f"{self.entry} {self.digest} {self.version}".rstrip()
+
+    def is_older(self, other: "Mark") -> bool:
+        """Whether the other says that it is newer."""
+        return bool(self.version and other.version) and self.version < other.version
+
+    def is_of_the_same_version(self, other: "Mark") -> bool:
+        """Whether both speak of one version of one entry, though a hub may have left something out."""
+        return (self.entry, self.version) == (other.entry, other.version)
+
+
+@dataclass(frozen=True)
 class Subscription:
     """What is remembered of a subscription.
 
     `asked_at` is set from a request until the hub has verified it; `asks` counts the requests since the last time that it has.
-    `last_push` is the last one that brought something. `pushed` are marks of entries that pushes have brought and `owed` traces of
-    those that a poll found first (see `mark_of`).
+    `last_push` is the last one that brought something. `pushed` are marks of what pushes have brought and no poll has seen yet, one
+    for each entry, `owed` those of what a poll found first (see `Mark`).
     """
 
     hub: str
@@ -62,15 +96,21 @@ class Subscription:
         """Of hub and topic: part of the callback, so that a hub that was left is told apart."""
         return hashlib.sha256(f"{self.hub}\n{self.topic}".encode()).hexdigest()[:16]
 
-    @property
-    def digests(self) -> set[str]:
-        """Digests of the entries that pushes have brought."""
-        return {mark[_TRACE_CHARACTERS:] for mark in self.pushed}
+    @cached_property
+    def marks(self) -> dict[str, "Mark"]:
+        """The marks of what pushes have brought, by the entry."""
+        return {mark.entry: mark for mark in map(Mark.read, self.pushed)}
 
-    @property
-    def traces(self) -> set[str]:
-        """Traces of them."""
-        return {mark[:_TRACE_CHARACTERS] for mark in self.pushed}
+    def has_news(self, event: ArticleEvent, polled: Container[str]) -> bool:
+        """Whether an entry of a push or poll says something that was not heard last; `polled` are digests of what the last poll saw.
+
+        A push has the last word of an entry, though not over a newer version: a feed may lag behind its hub.
+        """
+        mark = Mark.of(event)
+        last = self.marks.get(mark.entry)
+        if last is None:
+            return mark.digest not in polled
+        return mark.digest != last.digest and not mark.is_older(last)
 
     @property
     def renew_at(self) -> datetime | None:
@@ -99,20 +139,8 @@ class Subscription:
         """How long the feed may be left alone; None where polling does not rely on the hub."""
         if not self.is_trusted(now) or self.trusted_since is None:
             return None
-        if self.owed_since:
-            return max(self.owed_since + GRACE - now, timedelta())
-        return min((now - self.trusted_since) / TRUST_PARTS, BACKUP)
-
-
-def trace_of(event: ArticleEvent) -> str:
-    """Which entry, and which version of it: the same in a push as in the feed, though a hub may leave something out."""
-    version = exact(event.version) if isinstance(event.version, datetime) else event.version
-    return hashlib.sha256(f"{event.name}\n{version}".encode()).hexdigest()[:_TRACE_CHARACTERS]
-
-
-def mark_of(event: ArticleEvent) -> str:
-    """An entry's trace and the digest of its content."""
-    return trace_of(event) + digest_of(event)
+        wait = min((now - self.trusted_since) / TRUST_PARTS, BACKUP)
+        return min(wait, max(self.owed_since + GRACE - now, timedelta())) if self.owed_since else wait
 
 
 def asked(known: Subscription | None, hub: str, topic: str, now: datetime) -> Subscription:
@@ -156,32 +184,56 @@ def denied(state: Subscription, reason: str, now: datetime) -> Subscription:
     )
 
 
-def told(state: Subscription, brought: Iterable[str], polled: set[str], now: datetime) -> Subscription:
-    """The state after a push: `brought` are marks of what was new in it, `polled` digests of what the last poll has seen."""
-    marks = tuple(dict.fromkeys(brought))
+def told(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) -> Subscription:
+    """The state after a push; `brought` is what was new in it, or owed."""
+    marks = [Mark.of(event) for event in brought]
     if not marks:
         return state
-    kept = tuple(mark for mark in state.pushed if mark not in marks and mark[_TRACE_CHARACTERS:] not in polled)
-    owed = tuple(trace for trace in state.owed if trace not in {mark[:_TRACE_CHARACTERS] for mark in marks})
+    kept = [mark for mark in state.marks.values() if mark.entry not in {one.entry for one in marks}]
+    owed = _unpaid(state, marks)
     return replace(
         state,
         last_push=now,
         trusted_since=state.trusted_since or now,
-        pushed=(*marks, *kept)[:PUSHED_MAX],
+        pushed=tuple(map(str, [*marks, *kept][:PUSHED_MAX])),
         owed=owed,
         owed_since=state.owed_since if owed else None,
     )
 
 
-def polled(state: Subscription, found: Iterable[str], now: datetime) -> Subscription:
-    """The state after a poll that found these traces new: what pushes still owe, and the end of the trust if it is overdue."""
-    if not state.is_trusted(now):
-        return replace(state, trusted_since=None, owed=(), owed_since=None)
-    if state.owed_since and now - state.owed_since >= GRACE:
-        return replace(state, trusted_since=None, owed=(), owed_since=None)
-    brought = state.traces
-    owed = tuple(dict.fromkeys((*state.owed, *(trace for trace in found if trace not in brought))))[:PUSHED_MAX]
-    return replace(state, owed=owed, owed_since=(state.owed_since or now) if owed else None)
+def polled(
+    state: Subscription, new: Sequence[ArticleEvent], seen: Collection[str], now: datetime, *, blamed: bool = True
+) -> Subscription:
+    """The state after a poll that found `new` in a feed, of all whose entries `seen` are the digests.
+
+    What it has seen of what pushes brought needs no mark any more. What no push has brought is owed, and where that is overdue,
+    the trust is over. Not `blamed`: what is new is no fault of the hub.
+    """
+    marks = [Mark.of(event) for event in new]
+    sent = {mark.entry for mark in marks}
+    left = [mark for mark in state.marks.values() if mark.digest not in seen and mark.entry not in sent]
+    if seen and state.last_push and now - state.last_push >= PUSHED_KEPT:
+        left = []
+    after = replace(state, pushed=tuple(map(str, left)))
+    if not state.is_trusted(now) or (state.owed_since and now - state.owed_since >= GRACE):
+        return replace(after, trusted_since=None, owed=(), owed_since=None)
+    brought = state.marks
+    owing = [
+        mark
+        for mark in marks
+        if blamed and not ((last := brought.get(mark.entry)) and mark.is_of_the_same_version(last))
+    ]
+    owed = tuple(dict.fromkeys((*state.owed, *map(str, owing))))[:PUSHED_MAX]
+    return replace(after, owed=owed, owed_since=(state.owed_since or now) if owed else None)
+
+
+def is_owed(state: Subscription, event: ArticleEvent) -> bool:
+    """Whether a poll has found this first."""
+    return len(_unpaid(state, [Mark.of(event)])) < len(state.owed)
+
+
+def _unpaid(state: Subscription, brought: Sequence[Mark]) -> tuple[str, ...]:
+    return tuple(text for text in state.owed if not any(Mark.read(text).is_of_the_same_version(one) for one in brought))
 
 
 def _fraction(text: str) -> float:

@@ -11,6 +11,10 @@ SEEDS ?= 1000
 FIRST ?= 1
 MINUTES ?= 0
 DOORS ?= fast
+WEBHOOKS ?= 8000
+ARTICLES ?= 500
+SENDERS ?= 16
+SEED ?= 1
 PIP_INSTALL := .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
 # Made after what they stand for succeeded; a changed lock or pyproject.toml makes them old.
@@ -19,7 +23,7 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play test build bench bench-quick cold large soak simulate lint types format lock clean
+.PHONY: help install demo play test build bench bench-quick cold large load soak simulate lint types format lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -54,6 +58,9 @@ cold: $(INSTALLED_DEV) ## measure the cold start of each built function, two min
 
 large: $(INSTALLED_DEV) ## play a year: ten thousand articles through the whole stack, some minutes long
 	@.venv/bin/python -m tests.large_run
+
+load: $(INSTALLED_DEV) ## flood the served stack with signed webhooks, faults on, some minutes long (WEBHOOKS=…, ARTICLES=…, SENDERS=…, SEED=…)
+	@.venv/bin/python -m tests.load --webhooks $(WEBHOOKS) --articles $(ARTICLES) --senders $(SENDERS) --seed $(SEED)
 
 soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day, some minutes long
 	@.venv/bin/python -m tests.soak

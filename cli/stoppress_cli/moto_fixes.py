@@ -6,6 +6,7 @@
   moto emits when UpdateItem makes an item.
 - Attribute values are written to JSON directly, not by way of botocore's service model.
 - Sending to a queue does not count the queue's messages several times over.
+- What has been replaced or deleted is forgotten (moto's lists of all it has ever made keep it for ever).
 """
 
 import copy
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from moto.core.common_models import BaseModel
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.comparisons import get_comparison_func
 from moto.dynamodb.models import DynamoDBBackend
@@ -197,6 +199,10 @@ def _wire_value(serializer: BaseJSONSerializer, value: Any) -> dict[str, Any]:
             return {kind: content}
 
 
+def _untracked(cls: type[BaseModel], *args: Any, **kwargs: Any) -> BaseModel:
+    return object.__new__(cls)
+
+
 class _OnDemand(dict[str, Any]):
     """A queue's attributes, computed when someone asks for one that a standard queue has."""
 
@@ -234,5 +240,6 @@ def applied() -> Iterator[None]:
         mock.patch.object(StreamShard, "add", _add_to_stream),
         mock.patch.object(BaseJSONSerializer, "_serialize_type_structure", _serialize_attribute),
         mock.patch.object(Queue, "attributes", property(_OnDemand)),
+        mock.patch.object(BaseModel, "__new__", _untracked),
     ):
         yield

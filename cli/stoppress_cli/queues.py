@@ -64,8 +64,6 @@ def delete(source: Queue, messages: list[Message]) -> None:
     gone = {id(message) for message in messages}
     with LOCK:
         source._messages = [message for message in source._messages if id(message) not in gone]
-    for message in messages:
-        source.deleted_messages.update(handle for handle in message.all_receipt_handles if handle)
 
 
 def record(message: Message, arn: str) -> Json:

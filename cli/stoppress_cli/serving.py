@@ -35,8 +35,8 @@ class Server:
 
     def __init__(self, stack: Stack, host: str, port: int) -> None:
         self._stack = stack
-        # Functions share the process's environment and output: one runs at a time. moto has a lock of its own,
-        # so that files are served while a function waits for a slow feed.
+        # Held while the stack delivers. Requests do not wait for it: their functions take turns with the others. moto has a
+        # lock of its own, so that files are served while a function waits for a slow feed.
         self._drive = threading.Lock()
         self._wake = threading.Event()
         self._ending = threading.Event()
@@ -110,8 +110,7 @@ class Server:
             return self._aws_endpoint(environ, start_response)
         request = _request(environ)
         if any(route.match(request) is not None for route in self._stack.sources.routes):
-            with self._drive:
-                answer = self._stack.request(request)
+            answer = self._stack.request(request)
             self._wake.set()
         elif request.method in ("GET", "HEAD"):
             answer = self._file(request)

@@ -1,6 +1,7 @@
 """Everything that calls a function: routes, rules, schedules, queue and stream mappings, driven until at rest."""
 
 import json
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -90,6 +91,8 @@ class Sources:
         self.invocations = bus.Invocations()
         self.running: Callable[[str | None], None] = lambda name: None  # told which function runs, None when done
         self._events: deque[tuple[str, Json]] = deque()
+        # Functions share the process's environment and output. Between two of them a request finds its turn.
+        self.one_at_a_time = threading.RLock()
 
     def add(self, resource: Resource, reader: Callable[[str], Reader]) -> None:
         """Wires a resource that calls functions; others are left alone. `reader` gives the stream of an ARN."""
@@ -122,11 +125,12 @@ class Sources:
 
     def invoke(self, function: Function, event: Json) -> Result:
         """Calls a function now; the meter and the faults see its calls."""
-        self.running(function.logical)
-        try:
-            return function.invoke(event)
-        finally:
-            self.running(None)
+        with self.one_at_a_time:
+            self.running(function.logical)
+            try:
+                return function.invoke(event)
+            finally:
+                self.running(None)
 
     def request(self, request: gateway.Request) -> gateway.Answer:
         """One HTTP request through the API; a path or method without a route is the gateway's own 404."""

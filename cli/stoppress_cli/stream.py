@@ -37,17 +37,18 @@ class Reader(Protocol):
 
 
 class MotoReader:
-    """Reads moto's stream in place."""
+    """Reads moto's stream in place, and takes out what was read: moto would keep it for ever."""
 
     def __init__(self, table_name: str, stream_arn: str) -> None:
-        self._table_name, self._stream_arn, self._position = table_name, stream_arn, 0
+        self._table_name, self._stream_arn = table_name, stream_arn
 
     def read(self) -> list[Json]:
         table = dynamodb_backends[ACCOUNT][REGION].get_table(self._table_name)
-        assert table.stream_shard is not None
+        shard = table.stream_shard
+        assert shard is not None
         with LOCK:
-            new = table.stream_shard.items[self._position :]
-        self._position += len(new)
+            new, shard.items = shard.items, []
+            shard.starting_sequence_number += len(new)
         return [_lambda_record(item.record, self._stream_arn) for item in new]
 
 

@@ -1,4 +1,6 @@
 import copy
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from moto.dynamodb.models import dynamodb_backends
+from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.models.table import Table
 
 from stoppress_cli import moto_fixes
@@ -98,6 +101,16 @@ def test_a_stream_goes_on_after_a_cancelled_transaction(client: Any) -> None:
 
     records = [record.record for record in table().stream_shard.items]  # type: ignore[union-attr]
     assert [record["dynamodb"]["Keys"]["sk"] for record in records] == [{"S": "c"}]
+
+
+def test_what_was_replaced_is_held_by_nobody(client: Any) -> None:
+    client.put_item(TableName=NAME, Item=item("a"))
+    [before] = [weakref.ref(one) for one in table().items[DynamoType({"S": "p"})].values()]
+    client.put_item(TableName=NAME, Item=item("a", n={"N": "2"}))
+    table().stream_shard.items.clear()  # type: ignore[union-attr]
+    gc.collect()
+
+    assert before() is None
 
 
 QUERIES: list[dict[str, Any]] = [

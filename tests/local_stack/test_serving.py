@@ -1,5 +1,6 @@
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -9,7 +10,9 @@ from typing import Any
 import boto3
 import pytest
 
+from stoppress_cli.functions import Result
 from stoppress_cli.serving import PortInUse, Server
+from stoppress_cli.sources import Sources
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import REGION
 from tests.local_stack.toy import NOON
@@ -39,7 +42,7 @@ def ask(server: Server, path: str, data: bytes | None = None, **headers: str) ->
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(server.url + path, data, sent)  # noqa: S310 - loopback
     try:
-        with urllib.request.urlopen(request) as answer:  # noqa: S310 - loopback
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback
             return answer.status, dict(answer.headers), answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -98,6 +101,38 @@ def test_the_webhook_is_the_functions_to_answer(server: Server) -> None:
 
     assert status == 401
     assert "webhook-id" in body
+
+
+def test_a_webhook_does_not_wait_until_all_is_delivered(server: Server) -> None:
+    with server._drive:
+        assert ask(server, "webhooks/www.example.com/cms", b"{}", Content_Type="application/json")[0] == 401
+
+
+class Slow:
+    """A function that notices when it runs twice at once."""
+
+    logical = "Slow"
+
+    def __init__(self) -> None:
+        self.running = self.at_once = 0
+
+    def invoke(self, event: Any) -> Result:
+        self.running += 1
+        self.at_once = max(self.at_once, self.running)
+        time.sleep(0.01)
+        self.running -= 1
+        return Result()
+
+
+def test_functions_of_requests_and_of_deliveries_take_turns() -> None:
+    slow, sources = Slow(), Sources([])
+    threads = [threading.Thread(target=sources.invoke, args=(slow, {})) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert slow.at_once == 1
 
 
 def test_requests_signed_for_aws_go_to_the_stacks_endpoint(server: Server) -> None:

@@ -49,6 +49,20 @@ def test_records_come_in_order_in_batches_of_the_mapping_with_both_images(toy: T
     )
 
 
+def test_what_was_read_is_kept_no_longer_and_the_numbers_go_on(toy: Toy) -> None:
+    toy.write(source(BatchSize=1), FAILURES)
+    with toy.running() as stack:
+        for key in "abc":
+            put(stack, key)
+            stack.rest()
+        shard = dynamodb_backends[ACCOUNT][REGION].get_table(stack.resources["Table"].ref).stream_shard
+
+        assert shard is not None
+        assert shard.items == []
+    numbers = [int(event["Records"][0]["dynamodb"]["SequenceNumber"]) for event in toy.events]
+    assert numbers == [numbers[0], numbers[0] + 1, numbers[0] + 2]
+
+
 def test_what_the_filter_refuses_is_not_handed_over(toy: Toy) -> None:
     pattern = json.dumps({"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "file#"}]}}}})
     toy.write(source(FilterCriteria={"Filters": [{"Pattern": pattern}]}), FAILURES)

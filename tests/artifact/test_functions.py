@@ -20,6 +20,7 @@ from tests.artifact import builds, events_now, faults
 from tests.artifact.runtime_api import Answer, aws_of, started
 from tests.event_files import (
     CHANGED,
+    FEED as PUSHED_FEED,
     HOST,
     NEWS,
     NIGHT,
@@ -104,14 +105,13 @@ def test_poll_feeds_sends_the_entries_of_a_feed(stack: Stack, built: Path, tmp_p
     assert [item["sk"] for item in items(stack)["feed"]] == ["-", "entries"]
 
 
-def test_receive_push_confirms_what_was_asked_and_puts_what_is_pushed_on_the_queue(
-    stack: Stack, built: Path, tmp_path: Path
-) -> None:
-    put_subscription(stack)
-    question, push = answered(stack, built, tmp_path, QUESTION, PUSH)
+def test_receive_push_confirms_what_was_asked_and_puts_what_is_pushed_on_the_queue(built: Path, tmp_path: Path) -> None:
+    with first_site_stack(PUSHED_FEED) as stack:
+        put_subscription(stack)
+        question, push = answered(stack, built, tmp_path, QUESTION, PUSH)
+        [message] = on_queue(stack, "ArticlesQueue")
     assert (question.payload["statusCode"], question.payload["body"]) == (200, "8vQ2mXr0cZt5")
     assert push.payload["statusCode"] == 202
-    [message] = on_queue(stack, "ArticlesQueue")
     assert from_message(message).title == "Market hall reopens"
 
 

@@ -84,6 +84,7 @@ MISSED_BY = {
     "ReconcileSitesRole": "what-hands-have-done-to-the-bucket-is-mended-at-night",
     "RecordArticleRole-RecordArticles-dynamodb:DeleteItem": "scheduled-story",
     "RecordArticleRole-RecordArticles-due#": "scheduled-story",
+    "RecordArticleRole-TakeArticles-sqs:ChangeMessageVisibility": "the-table-fails-while-recording",
     "RecordArticleRole-RecordArticles-quarantine#": "bad-bus-events",
     "RewriteSitemapsRole-KnowTheConfigurationLastApplied": "a-misspelt-setting-stops-no-clock",
     "RewriteSitemapsRole-ReadAndWriteFiles-s3:DeleteObject": "emptied-shard",

@@ -15,6 +15,7 @@ from stoppress.article import ID_BYTES_MAX, ArticleEvent, to_message
 from stoppress.aws import client
 from stoppress.contract import KEYWORDS_MAX
 from stoppress.deciding import decide
+from stoppress.files import NEWS_WINDOW
 from stoppress.instants import exact
 from stoppress.messages import Message
 from stoppress.places import Used
@@ -30,6 +31,7 @@ from stoppress.records import (
     read_news_place,
     read_series,
 )
+from stoppress.rolling import roll
 from stoppress.state import Article
 from stoppress.table import Conflict
 from stoppress.text import TITLE_CHARACTERS_MAX
@@ -281,6 +283,28 @@ def test_a_site_whose_configuration_is_broken_makes_its_messages_come_again(behi
     assert behind.items() == []
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        publish("1", "1", timestamp=MORNING + MINUTE, title="Flood"),
+        publish("1", "elsewhere", timestamp=MORNING + MINUTE),
+        publish("2", "1", timestamp=MORNING + MINUTE),
+    ],
+    ids=["in its place", "at another URL", "of another article that takes the page over"],
+)
+def test_an_edit_as_the_window_closes_uses_no_place_that_was_given_back(edit: ArticleEvent) -> None:
+    """The roller's clock, or its call, is ahead: it takes out the entry that this edit writes again."""
+    hear(publish("0", "0", published_at=MORNING + HOUR), publish("1", "1"))
+    roll(sites.load(HOST), MORNING + NEWS_WINDOW + timedelta(seconds=1))
+    assert [file.entries for file in used("news")] == [1]
+
+    assert hear(edit, now=MORNING + NEWS_WINDOW - timedelta(seconds=4)) == ["listed"]
+    assert len(locs(NEWS)) == 2
+    assert [file.entries for file in used("news")] == [2]
+    roll(sites.load(HOST), MORNING + NEWS_WINDOW + timedelta(seconds=1))
+    assert [file.entries for file in used("news")] == [1]
+
+
 # ── what fails now and may succeed later ──
 
 
@@ -290,6 +314,21 @@ def test_a_read_that_fails_makes_its_wave_come_again_and_nothing_is_lost(behind:
         assert failed_ones(behind.call("record_article", batch)) == ["m0", "m2"]
     assert failed_ones(behind.call("record_article", batch)) == []
     assert locs(SHARD) == [page("1"), page("2")]
+
+
+@pytest.mark.parametrize(("receives", "delay_s"), [(1, 10), (2, 20), (5, 160), (8, 900)])
+def test_what_could_not_be_recorded_comes_back_later_each_time_and_the_rest_is_left_alone(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch, receives: int, delay_s: int
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **said: asked.append(said))
+    batch = queue_batch([publish("1", "1"), publish("2", "2")], sent_at=MORNING)
+    for one in batch["Records"]:
+        one["attributes"]["ApproximateReceiveCount"] = str(receives)
+
+    with failing("dynamodb", "TransactWriteItems"):
+        assert failed_ones(behind.call("record_article", batch)) == ["m0"]
+    assert [(said["ReceiptHandle"], said["VisibilityTimeout"]) for said in asked] == [("handle-0", delay_s)]
 
 
 def test_a_transaction_that_fails_makes_only_its_message_come_again(behind: Doors) -> None:

@@ -3,6 +3,7 @@
 What cannot be recorded now is reported and comes again; what can never be is in quarantine, with its reason.
 """
 
+import os
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress import recording
 from stoppress.messages import Message
+from stoppress.queues import retry_later
 from stoppress.recording import Outcome
 
 logger = Logger()
@@ -28,11 +30,12 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
     outcomes = recording.record([_message(record) for record in records], datetime.now(UTC))
     for name, count in Counter(outcome.outcome for outcome in outcomes.values()).items():
         metrics.add_metric(f"Events{name.capitalize()}", MetricUnit.Count, count)
-    message_ids = [record["messageId"] for record in records]
-    for message_id in message_ids:
-        _tell(message_id, outcomes[message_id])
-    again = [message_id for message_id in message_ids if outcomes[message_id].error]
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in again]}
+    for record in records:
+        _tell(record["messageId"], outcomes[record["messageId"]])
+    again = [record for record in records if outcomes[record["messageId"]].error]
+    for error in retry_later(os.environ["ARTICLES_QUEUE_URL"], again):
+        logger.warning("not delayed", reason=repr(error))
+    return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in again]}
 
 
 def _message(record: dict[str, Any]) -> Message:

@@ -4,6 +4,7 @@ The table's stream says which entries of which partitions changed: they are fold
 files that failed, or that a changed configuration or a repair asks for: they are made anew from their whole partition.
 """
 
+import os
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +13,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress.queues import Rewrite, read_rewrite, retry_rewrite_later
+from stoppress.queues import Rewrite, read_rewrite, retry_later
 from stoppress.records import changed_entry, file_of
 from stoppress.rewriting import Result, hand_over, rewrite_all
 
@@ -39,8 +40,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
         if (identity := _identity(record)) in unreadable or (works[identity].site, works[identity].file) in failed
     ]
     if from_queue:
-        for record in again:
-            _delay(record)
+        for error in retry_later(os.environ["REWRITES_QUEUE_URL"], again):
+            logger.warning("not delayed", reason=repr(error))
     return {"batchItemFailures": [{"itemIdentifier": _identity(record)} for record in again]}
 
 
@@ -66,14 +67,6 @@ def _changed(record: dict[str, Any]) -> Rewrite:
 
 def _identity(record: dict[str, Any]) -> str:
     return str(record["messageId"] if "messageId" in record else record["dynamodb"]["SequenceNumber"])
-
-
-def _delay(record: dict[str, Any]) -> None:
-    try:
-        retry_rewrite_later(record["receiptHandle"], int(record["attributes"]["ApproximateReceiveCount"]))
-    except Exception:
-        # It comes again all the same, when its visibility ends; the others must not come with it.
-        logger.exception("not delayed", message_id=record["messageId"])
 
 
 def _tell(result: Result, from_queue: bool) -> Exception | None:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -75,12 +75,22 @@ def send_again(queue_url: str, messages: Sequence[str]) -> None:
     _send(queue_url, messages, delay_seconds=0)
 
 
-def retry_rewrite_later(receipt_handle: str, receive_count: int) -> None:
-    """Have a file that failed come back after a time that doubles with each attempt, not when its visibility ends."""
-    delay_seconds = min(RETRY_DELAY_MAX_SECONDS, 10 * 2 ** min(receive_count - 1, 10))
-    client("sqs").change_message_visibility(
-        QueueUrl=os.environ["REWRITES_QUEUE_URL"], ReceiptHandle=receipt_handle, VisibilityTimeout=delay_seconds
-    )
+def retry_later(queue_url: str, records: Iterable[Mapping[str, Any]]) -> list[Exception]:
+    """Have messages that failed come back after a time that doubles with each attempt, not when their visibility ends.
+
+    Where that fails they come all the same, later: the errors are for the log.
+    """
+    failures: list[Exception] = []
+    for record in records:
+        receive_count = int(record["attributes"]["ApproximateReceiveCount"])
+        delay_seconds = min(RETRY_DELAY_MAX_SECONDS, 10 * 2 ** min(receive_count - 1, 10))
+        try:
+            client("sqs").change_message_visibility(
+                QueueUrl=queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=delay_seconds
+            )
+        except Exception as error:  # noqa: BLE001 - one that is not delayed must not keep the others from it
+            failures.append(error)
+    return failures
 
 
 def announce(detail_type: str, detail: dict[str, Any]) -> None:

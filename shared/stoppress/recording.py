@@ -46,7 +46,7 @@ Key: TypeAlias = tuple[str, str]
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
 ATTEMPTS_MAX = 10
-# An entry to be taken out may have gone by another hand: then it is not insisted on, and its place is not given back.
+# A news entry to be taken out or replaced may have gone by another hand: then it is not insisted on, and its place is not given back.
 CONFLICTS_UNTIL_UNSURE = 4
 # Between a message's id and the number of an article in it; no id of SQS has one.
 PART = "#"
@@ -198,7 +198,10 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
 
 
 def _known(works: Sequence[_Work]) -> list[Known]:
-    """What the table holds for each work. All ask at once, and go on with the answer: at most three reads for a batch."""
+    """What the table holds for each work. All ask at once, and go on with the answer: at most three reads for a batch.
+
+    And a fourth, where somebody else was faster.
+    """
     items: dict[Key, Item | None] = {}
     known: dict[int, Known] = {}
     asking = dict(enumerate(_ask(work, items) for work in works))
@@ -232,10 +235,18 @@ def _ask(work: _Work, items: Mapping[Key, Item | None]) -> Generator[set[Key], N
     general, news = _entry_keys(own if own and is_late(event, own) else None)
     yield {article_key(host, name) for name in owners} | {key for key in (general, news) if key}
     general_entry, news_entry = (items[key] if key else None for key in (general, news))
+    others = {name: owner for name in owners if (owner := article(name))}
+    if work.conflicts:
+        news_keys = {one.name: key for one in (own, *others.values()) if one and (key := _entry_keys(one)[1])}
+        yield set(news_keys.values())
+        # Expired meanwhile, and their places given back.
+        gone = {name for name, key in news_keys.items() if not items[key]}
+        own = replace(own, news=None) if own and own.name in gone else own
+        others = {name: replace(one, news=None) if name in gone else one for name, one in others.items()}
     return Known(
         own,
         claims,
-        {name: owner for name in owners if (owner := article(name))},
+        others,
         read_general(general_entry) if general_entry else None,
         read_news(news_entry) if news_entry else None,
     )
@@ -319,14 +330,18 @@ def _write(work: _Work, decision: Decision) -> None:
     puts += [Put(article_item(other), other.rev) for other in decision.displaced]
     if decision.general and article.shard:
         puts.append(Put(general_item(host, article.shard.file, decision.general), guarded=False))
+    sure = work.conflicts < CONFLICTS_UNTIL_UNSURE
     if decision.news and article.news:
-        puts.append(Put(news_item(host, article.news, decision.news), guarded=False))
+        # In a place that it had before, it replaces an entry: that has not expired meanwhile, and given its place back.
+        kept = article.news not in work.spare and not any(entry.published and not entry.place for entry in decision.out)
+        puts.append(Put(news_item(host, article.news, decision.news), guarded=False, must_exist=sure and kept))
     if decision.held:
         event = replace(work.event, release=decision.held)
         held = due_item(host, decision.held, event.name, to_message(event, in_ascii=False), queue="articles")
         puts.append(Put(held, guarded=False))
-    sure = work.conflicts < CONFLICTS_UNTIL_UNSURE
-    deletes = [Delete(*entry_key(host, entry), must_exist=sure and entry.place is not None) for entry in decision.out]
+    deletes = [
+        Delete(*entry_key(host, entry), must_exist=sure and entry.published is not None) for entry in decision.out
+    ]
     deletes += released
     if len(puts) == 1 and not deletes:
         table.put(puts[0].item, puts[0].expected_rev)  # half the price of a transaction of one

@@ -27,6 +27,8 @@ _UNPROCESSED_ATTEMPTS_MAX = 6
 # Somebody else was at the same items; the same transaction may go through a moment later.
 _BUSY = {"ConditionalCheckFailed", "TransactionConflict"}
 
+_EXISTS = {"ConditionExpression": "attribute_exists(pk)"}
+
 _serialize = TypeSerializer().serialize
 _deserialize = TypeDeserializer().deserialize
 
@@ -41,11 +43,12 @@ class Busy(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write an item; with `guarded`, only while it is as it was read (`expected_rev`)."""
+    """Write an item; with `guarded`, only while it is as it was read (`expected_rev`), with `must_exist` in place of another."""
 
     item: Item
     expected_rev: int | None = None
     guarded: bool = True
+    must_exist: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +194,10 @@ def _transact_item(operation: Put | Delete | Check) -> dict[str, Any]:
         return {"ConditionCheck": arguments | ({"ExpressionAttributeValues": _write(read)} if read else {})}
     if isinstance(operation, Delete):
         arguments = {"TableName": _name(), "Key": _key(operation.pk, operation.sk)}
-        condition = {"ConditionExpression": "attribute_exists(pk)"} if operation.must_exist else {}
-        return {"Delete": arguments | condition}
+        return {"Delete": arguments | (_EXISTS if operation.must_exist else {})}
     if not operation.guarded:
-        return {"Put": {"TableName": _name(), "Item": _write(operation.item)}}
+        arguments = {"TableName": _name(), "Item": _write(operation.item)}
+        return {"Put": arguments | (_EXISTS if operation.must_exist else {})}
     item, condition_text, values = _guarded(operation)
     arguments = {"TableName": _name(), "Item": _write(item), "ConditionExpression": condition_text}
     return {"Put": arguments | ({"ExpressionAttributeValues": _write(values)} if values else {})}

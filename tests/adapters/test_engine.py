@@ -350,6 +350,32 @@ def test_the_end_of_an_event_counts_where_the_mapping_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "action"),
+    [
+        ("com.example.article.update", "update"),
+        ("com.example.v2.article.changed", "update"),
+        ("com.example.article.republished", "publish"),
+        ("com.example.PostCreated", "publish"),
+        ("com.example.articles.withdrawn", "unpublish"),
+        ("com.example.article.expired", "unpublish"),
+        ("com.example.article.removed", "delete"),
+        ("com.example.article.delete.v1", "delete"),
+        ("com.example.article.scheduled", None),
+        ("com.example.article.draft.saved", None),
+        ("com.example.article.image.deleted", None),
+        ("com.example.history.deleted", None),
+    ],
+)
+def test_of_an_event_its_last_two_words_say_what_happened_to_what(kind: str, action: str | None) -> None:
+    article = {"id": "7", "url": "https://www.example.com/tide", "title": "Tide tables"}
+    event = {"specversion": "1.0", "id": "1", "type": kind, "data": article}
+    assert [verdict.action for verdict in read(load("cloudevents"), event)] == [action]
+    assert [verdict.action for verdict in read(load("eventbridge"), {"detail-type": kind, "detail": article})] == [
+        action
+    ]
+
+
+@pytest.mark.parametrize(
     ("said", "end", "action"),
     [
         ("com.acme.story.gone", "story.gone", "delete"),
@@ -546,6 +572,10 @@ def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
         ("fill('/{a}', @)", {"a": True}, None),
         ("fill('/{a}', @)", {"a": " "}, None),
         ("fill(@, @)", None, None),
+        ("fill('/{a}', @)", {"a": {"name": "Coast", "slug": "coast"}}, "/coast"),
+        ("fill('/{a}', @)", {"a": {"slug": {"current": "coast"}}}, "/coast"),
+        ("fill('/{a}', @)", {"a": {"name": "Coast"}}, None),
+        ("fill('/{a}', @)", {"a": [{"slug": "coast"}]}, None),
         ("sibling(url, slug, was)", {"url": "https://a.example/x/b/?c=d", "slug": "b", "was": "e"}, "https://a.example/x/e/?c=d"),
         ("sibling(url, slug, was)", {"url": "https://a.example/x/b", "slug": "x", "was": "e"}, None),
         ("sibling(url, slug, was)", {"url": "https://[", "slug": "x", "was": "e"}, None),
@@ -574,6 +604,27 @@ def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
 )  # fmt: skip
 def test_the_functions_of_mappings(expression: str, given: Any, result: Any) -> None:
     assert jmespath.search(expression, given, options=OPTIONS) == result
+
+
+def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
+    tags = [
+        {"name": "a"},
+        {"title": "b"},
+        {"label": "c", "value": "v"},
+        {"text": "d"},
+        {"name": " ", "value": "e"},
+        {"id": 1},
+        7,
+    ]
+    assert values.read("keywords", tags, values.Where()) == ["a", "b", "c", "d", "e"]
+    assert values.read("section", [{"title": "Coast"}, "Sea"], values.Where()) == "Coast"
+    assert values.read("section", {"id": 1}, values.Where()) == {"id": 1}
+
+
+@pytest.mark.parametrize("said", ["und", "zxx", "mul"])
+def test_what_says_that_there_is_no_language_names_none(said: str) -> None:
+    with pytest.raises(ValueError, match="is no language code"):
+        values.read("language", said, values.Where())
 
 
 def test_a_day_without_a_zone_is_that_of_greenwich() -> None:

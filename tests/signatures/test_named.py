@@ -97,6 +97,25 @@ def test_hygraphs_own_library_escapes_what_html_would_read() -> None:
     verify("hygraph", Request({"gcms-signature": header}, BODY), [HYGRAPH.secret], MORNING)
 
 
+# ── Kontent.ai ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+OF_LINES = b'{\n  "notifications": []\n}'
+
+
+def kontent(body: bytes, signed: bytes) -> Request:
+    return Request({"x-kontent-ai-signature": b64(mac("kontent", signed))}, body)
+
+
+@pytest.mark.parametrize("signed", [OF_LINES, OF_LINES.replace(b"\n", b"\r\n")])
+def test_kontent_may_have_signed_other_line_ends_than_come_in(signed: bytes) -> None:
+    verify("kontent", kontent(OF_LINES, signed), ["old", "kontent"], MORNING)
+
+
+@pytest.mark.parametrize("body", [OF_LINES + b" ", OF_LINES.replace(b"\n", b""), OF_LINES.replace(b"[]", b"[\n1]")])
+def test_nothing_but_the_line_ends_of_kontent_may_differ(body: bytes) -> None:
+    refused("kontent", kontent(body, OF_LINES.replace(b"\n", b"\r\n")), "kontent")
+
+
 # ── tokens ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

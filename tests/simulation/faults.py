@@ -58,7 +58,7 @@ FAULTS: dict[str, Fault] = {
         "reserving:reserve", "if _keep_series(host, series):", "if True:", 1
     ),
     "messages that failed are not reported": Fault(
-        "functions/record_article/app.py", "for message_id in again]}", "for message_id in ()]}", 4
+        "functions/record_article/app.py", "for record in again]}", "for record in ()]}", 4
     ),
     # ── deciding ──
     "what is late is taken for new": Fault("deciding:_decide", "if order.is_before(article.order):", "if False:", 2),

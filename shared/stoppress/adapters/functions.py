@@ -49,12 +49,15 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking(2)
     def _func_fill(self, template: Any, values: Any) -> str | None:
-        """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null where a value is missing or is no text or number."""
+        """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null where a value is missing or is no text or number.
+
+        An object stands for its `slug`, or its `current`.
+        """
         if not isinstance(template, str) or not isinstance(values, dict):
             return None
         parts = _PLACE.split(template)
         for place in range(1, len(parts), 2):
-            value = values.get(parts[place])
+            value = _slug_of(values.get(parts[place]))
             text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
             if not isinstance(text, str) or not text.strip() or len(text) > TEXT_CHARACTERS_MAX:
                 return None
@@ -138,6 +141,14 @@ def _slug_letter(letter: str) -> str:
     if bare.isascii() and bare.isalnum():
         return bare
     return letter if letter.isalnum() or unicodedata.combining(letter) else "-"
+
+
+def _slug_of(value: Any) -> Any:
+    """What stands in a URL for an object: a category's `slug`, and of that, where it is one too, what is `current`."""
+    for name in ("slug", "current"):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+    return value
 
 
 def _bare_type(said: Any) -> Any:

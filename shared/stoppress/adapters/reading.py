@@ -230,7 +230,7 @@ class _Fields:
         self.readings: list[Reading] = []
         self.data: dict[str, Any] = {}
         self.faults: dict[str, str] = {}
-        self._root, self._where, self._now, self._strict = root, where, now, mapping.strict
+        self._mapping, self._root, self._where, self._now = mapping, root, where, now
         wanted = OF_REMOVALS if action in REMOVALS else OF_ARTICLES + OF_DELIVERIES
         for name in wanted:
             for expression in mapping.expressions(name):
@@ -238,14 +238,19 @@ class _Fields:
                     break
 
     def _read(self, name: str, expression: str) -> bool:
+        """Whether no other expression is to be looked at."""
         found, fault = _search(expression, self._root)
         if not fault and (values.is_absent(name, found) or values.is_no_date(name, found)):
             self.readings.append(Reading(name, expression, found))
             return False
         value: Any = None
+        final = False
         if not fault:
             try:
                 value = self._good(name, found)
+            except values.NoZone as error:
+                # Another date in its place would hide that a setting is missing.
+                fault, final = str(error), name in self._mapping.required
             except ValueError as error:
                 fault = str(error)
             except (TypeError, OverflowError, RecursionError) as error:  # a value that nobody has thought of
@@ -253,15 +258,22 @@ class _Fields:
         self.readings.append(Reading(name, expression, found, value, fault))
         if fault:
             self.faults.setdefault(name, clean(fault, 300))
-            return False
+            return final
         self.data[name] = value
         return True
 
     def _good(self, name: str, found: Any) -> Any:
-        value = values.read(name, found, self._where)
+        # What stands under a name of our own contract is read by that alone, where a mapping is as strict as it is.
+        own = self._mapping.strict and name not in self._mapping.fields
+        value = found if own else values.read(name, found, self._where)
         if name in OF_ARTICLES:
             read_field(name, value)
-        if not self._strict and name in ("version", "timestamp") and isinstance(value, str) and not value.isdigit():
+        if (
+            not self._mapping.strict
+            and name in ("version", "timestamp")
+            and isinstance(value, str)
+            and not value.isdigit()
+        ):
             instant = parse(value)
             if instant > self._now + CLOCK_SKEW_MAX:
                 raise ValueError(f"{value} lies in the future: every later change would look old")

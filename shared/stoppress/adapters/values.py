@@ -45,6 +45,16 @@ _LANGUAGES = {
 }  # fmt: skip
 
 
+# ISO 639-2: undetermined, no linguistic content, several, uncoded.
+_NO_LANGUAGES = {"und", "zxx", "mul", "mis"}
+# What the object of a tag or a section calls itself, the best first.
+_NAMES = ("name", "title", "label", "text", "value")
+
+
+class NoZone(ValueError):
+    """A date and time that is good but for its zone, which the setting `timezone` would give."""
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """What a value is read by: the URL that relative ones belong to, and the zone of dates without one."""
@@ -75,7 +85,9 @@ def date_of(value: object, where: Where) -> datetime:
         naive = datetime.fromisoformat(text.replace(" ", "T", 1))
     except ValueError:
         return parse(text)
-    if naive.tzinfo is None and where.zone:
+    if naive.tzinfo is None:
+        if where.zone is None:
+            raise NoZone(f"{shown(value)} has no zone: give the source the setting timezone")
         return utc(naive.replace(tzinfo=where.zone))
     return parse(text)
 
@@ -139,7 +151,7 @@ def _urls(value: object, where: Where) -> list[str]:
 def _language(value: object, where: Where) -> str:
     if isinstance(value, str) and len(value) <= 100:
         code = _LANGUAGES.get(value.strip().lower().split(" ")[0].rstrip(",;")) or language_code(value)
-        if code:
+        if code and code not in _NO_LANGUAGES:
             return code
     raise ValueError(f"{shown(value)} is no language code, and no language's name: give one such as en or fr")
 
@@ -147,8 +159,18 @@ def _language(value: object, where: Where) -> str:
 def _texts(value: object, where: Where) -> object:
     if not isinstance(value, list):
         return value
-    texts = [item["name"] if isinstance(item, dict) and isinstance(item.get("name"), str) else item for item in value]
-    return [text for text in texts if isinstance(text, str)]
+    return [text for text in map(_called, value) if isinstance(text, str)]
+
+
+def _section(value: object, where: Where) -> object:
+    return _called(value[0] if isinstance(value, list) and value else value)
+
+
+def _called(value: object) -> object:
+    """The name of an object that has one; anything else as it is."""
+    if not isinstance(value, dict):
+        return value
+    return next((value[name] for name in _NAMES if isinstance(value.get(name), str) and value[name].strip()), value)
 
 
 def _truth(value: object, where: Where) -> bool:
@@ -173,6 +195,7 @@ READERS: dict[str, Callable[[Any, Where], Any]] = {
     "version": _version,
     "sequence": _sequence,
     "language": _language,
+    "section": _section,
     "keywords": _texts,
     "canonical_url": _url,
     "previous_urls": _urls,

@@ -56,6 +56,7 @@ Verifier: TypeAlias = Callable[[Request, list[str], datetime, timedelta], None]
 NAMED = {
     "contentful": "canonical",
     "hygraph": "canonical",
+    "kontent": "canonical",
     "bearer": "tokens",
     "token": "tokens",
     "query-token": "tokens",

@@ -1,14 +1,16 @@
-"""Signatures over a text that is made of the request first: Contentful's and Hygraph's."""
+"""Signatures over a text that is made of the request first: Contentful's, Hygraph's and Kontent.ai's."""
 
 import base64
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from urllib.parse import quote, unquote
 
 from stoppress.signatures import BadSignature, Request, Verifier, any_equal, header_bytes, of_now
+from stoppress.signatures.presets import PRESETS
 
 CONTENTFUL = "x-contentful-signature"
 CONTENTFUL_HEADERS = "x-contentful-signed-headers"
@@ -17,6 +19,9 @@ _ENABLE = "enable request verification in the settings of Contentful's webhooks"
 
 HYGRAPH = "gcms-signature"
 _HYGRAPH_KEY = "give Hygraph's webhook a secret key, and this source the same"
+
+# Kontent.ai's library makes one CRLF of each run of them before it compares.
+_LINE_ENDS = re.compile(rb"[\r\n]+")
 
 # ECMAScript: what encodeURI and encodeURIComponent leave as it is, beside letters and digits.
 _URI_MARKS = "-_.!~*'()"
@@ -95,4 +100,14 @@ def hygraph_messages(body: bytes, environment: str, timestamp_ms: int) -> list[b
     return [header_bytes(message) for message in dict.fromkeys((plain, escaped))]
 
 
-VERIFIERS: dict[str, Verifier] = {"contentful": contentful, "hygraph": hygraph}
+def kontent(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
+    """Kontent.ai's: the body, its line ends as they are or as the vendor's own library has them. Raises BadSignature."""
+    preset = PRESETS["kontent"]
+    message, given = preset.read(request, now, tolerance)
+    messages = dict.fromkeys((message, _LINE_ENDS.sub(b"\r\n", message)))
+    expected = [preset.sign(key, spelling) for key in preset.keys(secrets) for spelling in messages]
+    if not any_equal(expected, given):
+        raise BadSignature(f"{preset.header} does not match: {preset.how}")
+
+
+VERIFIERS: dict[str, Verifier] = {"contentful": contentful, "hygraph": hygraph, "kontent": kontent}

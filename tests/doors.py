@@ -41,6 +41,7 @@ ENVIRONMENT = {
     "REWRITES_QUEUE_URL": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/rewrites",
     "SITES_PATH": "/stoppress/test/sites",
     "SECRETS_PATH": "stoppress/test",
+    "WEBSUB_URL": "https://api.example.net/websub",
     "POWERTOOLS_METRICS_NAMESPACE": "Stoppress",
     "POWERTOOLS_SERVICE_NAME": "test",
 }

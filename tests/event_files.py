@@ -3,15 +3,16 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
+from stoppress.feeds.subscription import Subscription
 from stoppress.files import NewsEntry
 from stoppress.places import Place, Series, Used
-from stoppress.records import news_item, series_item
+from stoppress.records import news_item, series_item, subscription_item
 from stoppress.site import Site, read_site
 from stoppress_cli import files, queues
 from stoppress_cli.stack import Stack
@@ -24,9 +25,11 @@ SHARD, NEWS = f"{HOST}/sitemap-2026-11.xml", f"{HOST}/sitemap-news.xml"
 WINDOW = timedelta(hours=48)
 SITES = f"/stoppress/{STACK_NAME}/sites/"
 
-WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT = sorted(
-    path.name for path in EVENTS.glob("[0-9]*.json")
-)
+NUMBERED = sorted((path.name for path in EVENTS.glob("[0-9]*.json")), key=lambda name: int(name.partition("-")[0]))
+WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT, QUESTION, PUSH = NUMBERED
+# The feed that the hub's files are of, and what was asked of the hub before they came.
+FEED = f"https://{HOST}/rss.xml"
+ASKED = Subscription(f"https://{HOST}/hub", FEED, asked_at=datetime(2026, 11, 20, 8, tzinfo=UTC), asks=1)
 
 
 def read(name: str) -> Any:
@@ -43,9 +46,10 @@ def function_of(name: str) -> str:
 def first_site_stack(feed: str, start: datetime | None = None) -> Iterator[Stack]:
     """The template's stack with its first site; nothing runs by itself."""
     with Stack(ROOT / "template.yaml", {"Feed": feed}, first_site=True, start=start) as made:
-        made.client("secretsmanager").put_secret_value(
-            SecretId=f"{made.variable('SECRETS_PATH')}/cms", SecretString=SECRET
-        )
+        for name in ("cms", "websub"):
+            made.client("secretsmanager").put_secret_value(
+                SecretId=f"{made.variable('SECRETS_PATH')}/{name}", SecretString=SECRET
+            )
         yield made
 
 
@@ -98,6 +102,11 @@ def apply(stack: Stack, event: Any) -> list[str]:
         else:
             client.delete_item(TableName=table, Key=change["Keys"])
     return [record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]]
+
+
+def put_subscription(stack: Stack) -> None:
+    """The hub of the feed was asked for a subscription."""
+    put(stack, subscription_item(HOST, FEED, ASKED) | {"rev": 1})
 
 
 def put_news(stack: Stack, published: dict[str, datetime]) -> None:

@@ -71,6 +71,7 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
     "ArticlesBus": ("the bus that in-house services put events on", {"Name": {"Fn::Sub": f"{STACK_NAME}-articles"}}),
     "FirstSite": ("the first site", {"Name": {"Fn::Sub": f"/stoppress/{STACK_NAME}/sites/${{Host}}"}}),
     "FirstSecret": ("the secret that the CMS signs with", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/cms"}}),
+    "WebSubSecret": ("what hubs know the feeds' callbacks by", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/websub"}}),
     "WebhookApi": ("the URL that the CMS posts to", {}),
     "Alarms": ("subscriptions of pagers and chats", {}),
     "Distribution": ("the address that a CDN or web server fetches from", {}),
@@ -839,13 +840,13 @@ def test_readme_has_a_row_for_every_alarm_and_no_other() -> None:
 
 
 METRIC = re.compile(
-    r"(?:Webhooks|Feeds|Entries|Events|Files|Articles|Sites|Objects|Marks|Places|Drift)(?:[A-Z][a-z]+)+"
+    r"(?:Webhooks|Hubs|Pushes|Feeds|Entries|Events|Files|Articles|Sites|Objects|Marks|Places|Drift)(?:[A-Z][a-z]+)+"
 )
 
 
 def counted(function: str) -> tuple[set[str], set[str]]:
     """The metrics whose names stand in a function's handler or worker, and the beginnings of those that end in an outcome."""
-    worker = {"roll_window": "rolling", "reconcile_sites": "reconciling"}.get(function)
+    worker = {"roll_window": "rolling", "reconcile_sites": "reconciling", "receive_push": "listening"}.get(function)
     paths = [ROOT / "functions" / function / "app.py", *([ROOT / f"shared/stoppress/{worker}.py"] if worker else [])]
     names: set[str] = set()
     beginnings: set[str] = set()

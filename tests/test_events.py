@@ -1,8 +1,8 @@
 """The payloads in events/: each is fed to its function in the stack of the template, at its instant, and does what it says.
 
 They are in the order of the flow: 1 and 2 bring articles in, 3 records them, 4 and 5 write files, 6 and 7 are the clock and the
-configuration, 8 is what Stoppress announces, 9 is the night; put-events.json is for `aws events put-events --entries file://…`. The webhook is
-signed with the secret `whsec_c3RvcHByZXNz`.
+configuration, 8 is what Stoppress announces, 9 is the night, 10 and 11 come from the hub of a feed; put-events.json is for
+`aws events put-events --entries file://…`. The webhook is signed with the secret `whsec_c3RvcHByZXNz`, and the hub's secret derived from it.
 """
 
 import json
@@ -29,12 +29,17 @@ from stoppress_cli.stack import Stack
 from stoppress_cli.template import ACCOUNT, REGION
 from tests.event_files import (
     ANNOUNCED,
+    ASKED,
     CHANGED,
     EVENTS,
+    FEED,
     HOST,
     NEWS,
     NIGHT,
+    NUMBERED,
     POLL,
+    PUSH,
+    QUESTION,
     RECORD,
     REWRITES,
     ROLL,
@@ -55,10 +60,10 @@ from tests.event_files import (
     plain,
     put,
     put_news,
+    put_subscription,
     read,
 )  # fmt: skip
 
-FEED = "https://www.example.com/rss.xml"
 MINUTE = timedelta(minutes=1)
 
 
@@ -89,7 +94,7 @@ def _millis(milliseconds: str | int) -> datetime:
 
 
 def test_the_files_are_numbered_in_the_order_of_the_flow_and_end_in_a_functions_name() -> None:
-    numbered = sorted(path.name for path in EVENTS.glob("[0-9]*.json"))
+    numbered = NUMBERED
     assert [name.partition("-")[0] for name in numbered] == [str(number) for number in range(1, len(numbered) + 1)]
     functions = {path.name for path in (ROOT / "functions").iterdir() if (path / "app.py").is_file()}
     assert {name.removesuffix(".json").rpartition("-")[2] for name in numbered} - functions == {"rewritten"}
@@ -127,11 +132,13 @@ def test_the_webhook_is_signed_at_its_instant_with_the_documented_secret() -> No
     assert event["requestContext"]["time"] == at.strftime("%d/%b/%Y:%H:%M:%S +0000")
 
 
-def test_the_webhook_has_the_shape_that_the_local_gateway_gives(stack: Stack) -> None:
-    event = read(WEBHOOK)
-    path = event["rawPath"]
+@pytest.mark.parametrize("name", [WEBHOOK, QUESTION, PUSH])
+def test_a_request_has_the_shape_that_the_local_gateway_gives(stack: Stack, name: str) -> None:
+    event = read(name)
+    path, method = event["rawPath"], event["requestContext"]["http"]["method"]
     (route,) = [route for route in stack.sources.routes if route.key == event["routeKey"]]
-    request = Request("POST", path, headers=event["headers"], body=event["body"].encode())
+    body = event.get("body", "").encode()
+    request = Request(method, path, event["rawQueryString"], headers=event["headers"], body=body)
     parameters = route.match(request)
     assert parameters is not None
     assert parameters == event["pathParameters"]
@@ -140,8 +147,10 @@ def test_the_webhook_has_the_shape_that_the_local_gateway_gives(stack: Stack) ->
     assert made.keys() == event.keys()
     assert made["requestContext"].keys() == event["requestContext"].keys()
     assert made["requestContext"]["http"].keys() == event["requestContext"]["http"].keys()
-    for name in ("body", "headers", "isBase64Encoded", "rawPath", "rawQueryString", "routeKey", "version"):
-        assert made[name] == event[name]
+    for key in made.keys() - {"requestContext"}:
+        assert made[key] == event[key]
+    for key in ("http", "routeKey", "time", "timeEpoch"):
+        assert made["requestContext"][key] == event["requestContext"][key] or key == "http"
 
 
 # ── put-events.json: the bus ──
@@ -371,3 +380,33 @@ def test_the_stack_at_work_makes_of_the_webhook_what_the_files_tell(stack: Stack
     assert news == [2, 1, 0]
     assert objects(stack)[SHARD].count(b"<url>") == 2
     assert {name: function.errors for name, function in stack.functions.items() if function.errors} == {}
+
+
+# ── 10, 11: the hub of a feed ──
+
+
+def test_a_hub_that_was_asked_hears_its_challenge_and_the_feed_is_subscribed(stack: Stack) -> None:
+    put_subscription(stack)
+    at = _millis(read(QUESTION)["requestContext"]["timeEpoch"])
+    answer = fed(stack, QUESTION, at).payload
+
+    assert (answer["statusCode"], answer["body"]) == (200, read(QUESTION)["queryStringParameters"]["hub.challenge"])
+    assert answer["headers"]["content-type"].startswith("text/plain")
+    (item,) = items(stack)["feed"]
+    assert parse(item["lease_until"]) - at == timedelta(days=10)
+    assert (item["hub"], item["topic"], item["sk"]) == (ASKED.hub, ASKED.topic, "hub")
+
+
+def test_a_push_puts_its_article_on_the_queue(stack: Stack) -> None:
+    put_subscription(stack)
+    at = _millis(read(PUSH)["requestContext"]["timeEpoch"])
+
+    assert fed(stack, PUSH, at).payload["statusCode"] == 202
+    (message,) = on_queue(stack, "ArticlesQueue")
+    sent = from_message(message)
+    assert (sent.source, sent.id, sent.title) == ("feed", "2041", "Market hall reopens")
+
+
+def test_a_push_of_nobodys_subscription_is_gone(stack: Stack) -> None:
+    assert fed(stack, PUSH, datetime(2026, 11, 20, 8, 1, tzinfo=UTC)).payload["statusCode"] == 410
+    assert on_queue(stack, "ArticlesQueue") == []

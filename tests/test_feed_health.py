@@ -38,7 +38,12 @@ MORNING: list[Step] = [
     {"feed": BROKEN, "status": 500},
     {"feed": GONE, "status": 410},
     {"feed": WIRE, "status": 301, "headers": {"location": "/news.xml"}},
-    {"feed": "https://feeds.example.net/news.xml", "body": RSS},
+    {
+        "feed": "https://feeds.example.net/news.xml",
+        "body": RSS,
+        "headers": {"link": "<http://hub.example.net/>; rel=hub"},
+    },
+    {"hub": "https://hub.example.net/"},
     {"at": "2026-11-20T08:01:00Z", "expect": {"site": "www.example.com", "urls": ["https://www.example.com/a"]}},
 ]
 
@@ -98,6 +103,9 @@ def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path)
         "last_error": None,
         "moved_to": None,
         "hub": "https://hub.example.net/",
+        "subscribed_until": "2026-11-30T08:01:00Z",
+        "last_push": None,
+        "not_subscribed": None,
     }
     assert (feeds[BROKEN]["failures"], feeds[BROKEN]["last_error"]) == (1, "the server answered 500")
     assert (feeds[WIRE]["interval_minutes"], feeds[WIRE]["moved_to"]) == (60.0, "https://feeds.example.net/news.xml")
@@ -108,7 +116,8 @@ def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path)
         "  asked every 1 min, between 1 min and 15 min; next 2026-11-20 08:02:00 UTC",
     ]
     for line in (
-        "  names the hub https://hub.example.net/, which is not subscribed to: it is polled all the same",
+        "  subscribed at https://hub.example.net/ until 2026-11-30 08:01:00 UTC, last push never; polled as ever",
+        "  not subscribed at http://hub.example.net/, and polled all the same: this hub is not https, and would be told a secret",
         "  failing since 2026-11-20 08:01:00 UTC, 1 in a row: the server answered 500",
         "  it answered 410 and is not asked any more; put the site's parameter again to have it asked",
         "  moved to https://feeds.example.net/news.xml: name that in the site's parameter",

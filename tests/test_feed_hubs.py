@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoppress.feeds.hubs import hub_of
+from stoppress.feeds.hubs import can_be_trusted, hub_of, topic_of
 
 URL, HUB = "https://www.example.com/news/feed.xml", "https://hub.example.net/"
 
@@ -48,3 +48,28 @@ def test_the_headers_hub_counts_before_the_feeds() -> None:
         hub_of(f'<feed><link rel="hub" href="{HUB}"/>', {"link": "</hub>; rel=hub"}, URL)
         == "https://www.example.com/hub"
     )
+
+
+def test_of_several_hubs_the_first_that_can_be_told_a_secret_counts() -> None:
+    plain = "<http://hub.example.net/>; rel=hub"
+
+    assert hub_of(f'<feed><link rel="hub" href="{HUB}"/>', {"link": plain}, URL) == HUB
+    assert hub_of("", {"link": f"{plain}, <https://other.example.net/>; rel=hub, <{HUB}>; rel=hub"}, URL) == (
+        "https://other.example.net/"
+    )
+    assert hub_of("", {"link": plain}, URL) == "http://hub.example.net/"
+    assert [can_be_trusted(hub) for hub in (HUB, "http://hub.example.net/")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("head", "link", "topic"),
+    [
+        (f'<feed><link rel="self" href="{URL}?a=1&amp;b=2"/>', "", f"{URL}?a=1&b=2"),
+        ('<rss><channel><atom:link rel="self" href="/feed.xml"/>', "", "https://www.example.com/feed.xml"),
+        ('<feed><link rel="self" href="/other.xml"/>', f'<{URL}>; rel="self"', URL),
+        (f'<feed><link rel="alternate" href="{URL}"/>', f'<{HUB}>; rel="hub"', None),
+        ('<feed><link rel="self" href="urn:feed"/>', "", None),
+    ],
+)
+def test_a_feed_says_what_it_is_called_at_its_hub(head: str, link: str, topic: str | None) -> None:
+    assert topic_of(head, {"link": link} if link else {}, URL) == topic

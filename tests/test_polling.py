@@ -612,6 +612,8 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(
         "FeedsNotReached": [0.0],
         "EntriesSent": [1.0],
         "EntriesSkipped": [1.0],
+        "HubsAsked": [0.0],
+        "HubsNotAsked": [0.0],
         "SitesUnreadable": [1.0],
     }
     assert sent() == ["A"]

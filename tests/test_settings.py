@@ -88,6 +88,7 @@ OF_NO_FILE = {
     "feeds.url": "where articles come from; what they become is not the feed's",
     "feeds.interval_minutes": "when a feed is asked",
     "feeds.interval_max_minutes": "when a feed is asked",
+    "feeds.websub": "whether a feed's hub tells of articles before they are polled",
     "feeds.own": "whether what a feed asks for is heeded when it is asked again",
     "sources.adapter": "how a delivery is read",
     "sources.secret": "which deliveries are believed",

@@ -2,6 +2,7 @@
 
 import gzip
 import ipaddress
+import re
 import socket
 import ssl
 import threading
@@ -62,6 +63,10 @@ class Origin:
                 request = b""
                 while b"\r\n\r\n" not in request:
                     request += served.recv(65_536)
+                head, _, body = request.partition(b"\r\n\r\n")
+                length = re.search(rb"(?i)content-length: (\d+)", head)
+                while length and len(body) < int(length[1]):
+                    request, body = request + (more := served.recv(65_536)), body + more
                 self.requests.append(request.decode("latin-1"))
                 answer = self.answers[request.decode("latin-1").split(" ")[1]]
                 if callable(answer):
@@ -111,6 +116,65 @@ def test_a_status_is_no_error(origin: Origin) -> None:
     origin.answer("/feed", status="404 Not Found")
 
     assert web.fetch(f"{HOST}/feed").status == 404
+
+
+# ── a form for a hub ──
+
+HUB, FORM = "https://hub.example.net", {"hub.mode": "subscribe", "hub.topic": "https://www.example.com/a?b=c&d"}
+
+
+def test_a_form_is_posted_with_what_it_says(origin: Origin) -> None:
+    origin.answer("/hub?a=1", b"yes", status="202 Accepted")
+
+    answer = web.post(f"{HUB}/hub?a=1", FORM, {"User-Agent": "Stoppress/1 (test)"})
+
+    assert (answer.status, answer.body) == (202, b"yes")
+    (request,) = origin.requests
+    assert request.startswith("POST /hub?a=1 HTTP/1.1\r\n")
+    assert "\r\nContent-Type: application/x-www-form-urlencoded\r\n" in request
+    assert "\r\nUser-Agent: Stoppress/1 (test)\r\n" in request
+    assert request.endswith("hub.mode=subscribe&hub.topic=https%3A%2F%2Fwww.example.com%2Fa%3Fb%3Dc%26d")
+
+
+@pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
+def test_a_form_goes_where_the_hub_has_it_repeated(origin: Origin, status: str) -> None:
+    origin.answer("/hub", status=status, location="/new")
+    origin.answer("/new", status="202 Accepted")
+
+    assert web.post(f"{HUB}/hub", FORM).status == 202
+    assert [request.split(" ")[:2] for request in origin.requests] == [["POST", "/hub"], ["POST", "/new"]]
+    assert origin.requests[1].endswith("%26d")
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other"])
+def test_a_form_goes_nowhere_else(origin: Origin, status: str) -> None:
+    origin.answer("/hub", status=status, location="/new")
+
+    assert web.post(f"{HUB}/hub", FORM).status == int(status[:3])
+    assert len(origin.requests) == 1
+
+
+@pytest.mark.parametrize("url", ["http://hub.example.net/hub", "ftp://hub.example.net/", "hub"])
+def test_a_form_with_a_secret_goes_over_https_alone(origin: Origin, url: str) -> None:
+    origin.answer("/hub", status="307 Temporary Redirect", location="http://hub.example.net/plain")
+
+    for asked in (url, f"{HUB}/hub"):
+        with pytest.raises(web.Refused, match="is not https"):
+            web.post(asked, FORM)
+    assert [request.split(" ")[1] for request in origin.requests] == ["/hub"]
+
+
+def test_a_form_in_a_circle_of_redirects_ends(origin: Origin) -> None:
+    origin.answer("/hub", status="307 Temporary Redirect", location="/hub")
+
+    with pytest.raises(web.TooManyRedirects):
+        web.post(f"{HUB}/hub", FORM)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254", "[::1]", "2130706433"])
+def test_a_hub_inside_is_refused_as_a_feed_is(host: str) -> None:
+    with pytest.raises(web.Refused, match="not public"):
+        web.post(f"https://{host}/", FORM)
 
 
 def test_permanent_redirects_are_remembered_up_to_the_first_that_is_not(origin: Origin) -> None:

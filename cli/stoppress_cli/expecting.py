@@ -8,7 +8,7 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer
 
-from stoppress.records import feed_key
+from stoppress.records import feed_key, subscription_key
 from stoppress_cli import files
 from stoppress_cli.gateway import Answer
 from stoppress_cli.scenario import Expectation
@@ -26,7 +26,7 @@ def differences(wanted: Expectation, site: str | None, stack: Stack, answer: Ans
     if wanted.reply is not None:
         found += _subset("reply", wanted.reply, _json(answer))
     if site is None:
-        needed = wanted.model_dump(exclude_none=True).keys() - {"status", "reply", "asked"}
+        needed = wanted.model_dump(exclude_none=True).keys() - {"status", "reply", "asked", "subscribed"}
         return [*found, "there is not one site but several or none: say which with `site`"] if needed else found
     if any(getattr(wanted, name) is not None for name in _OF_FILES):
         try:
@@ -42,6 +42,8 @@ def differences(wanted: Expectation, site: str | None, stack: Stack, answer: Ans
         found += _item(f"articles: {key}", attributes, article(stack, site, key))
     for url, attributes in (wanted.feeds or {}).items():
         found += _item(f"feeds: {url}", attributes, feed(stack, site, url))
+    for url, attributes in (wanted.subscriptions or {}).items():
+        found += _item(f"subscriptions: {url}", attributes, subscription(stack, site, url))
     return found
 
 
@@ -58,9 +60,23 @@ def asked(wanted: Expectation, asked_for: Callable[[str], int]) -> list[str]:
     ]
 
 
+def subscribed(wanted: Expectation, topics_of: Callable[[str], list[str]]) -> list[str]:
+    """What of the expected subscriptions does not hold; `topics_of` tells those that a hub has verified."""
+    hubs = (wanted.subscribed or {}).items()
+    return [line for hub, topics in hubs for line in _list(f"subscribed: {hub}", topics, topics_of(hub))]
+
+
 def feed(stack: Stack, site: str, url: str) -> dict[str, Any] | None:
-    """What the table has of a feed, but for the entries that were sent."""
-    pk, sk = feed_key(site, url)
+    """What the table has of a feed, but for its subscription and the entries that were sent."""
+    return _stored(stack, *feed_key(site, url))
+
+
+def subscription(stack: Stack, site: str, url: str) -> dict[str, Any] | None:
+    """What the table has of a feed's subscription."""
+    return _stored(stack, *subscription_key(site, url))
+
+
+def _stored(stack: Stack, pk: str, sk: str) -> dict[str, Any] | None:
     got = stack.client("dynamodb").get_item(
         TableName=stack.only("AWS::DynamoDB::Table").ref,
         Key={"pk": {"S": pk}, "sk": {"S": sk}},

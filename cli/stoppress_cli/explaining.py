@@ -168,7 +168,7 @@ def explain(facts: Facts, now: datetime) -> list[str]:
     if not (facts.story or facts.articles or facts.claim or facts.standing):
         lines.append(
             "  nothing was ever heard of it that could be recorded: see whether its source sends it. What a webhook was"
-            " refused for is in the log of receive_webhook, what a feed left out in that of poll_feeds"
+            " refused for is in the log of receive_webhook, what a feed left out in that of poll_feeds, or receive_push"
         )
     return lines
 

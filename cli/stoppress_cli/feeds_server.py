@@ -17,7 +17,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from typing import Any
 from unittest import mock
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
+
+from stoppress_cli.hubs import Hubs
 
 # What a feed answers before any step has spoken of it. Not 304: to a request without validators that would be an error.
 EMPTY = b'<?xml version="1.0" encoding="utf-8"?><rss version="2.0"><channel><title>Nothing yet</title></channel></rss>'
@@ -98,9 +100,11 @@ class FeedServer:
         self._answers: dict[tuple[str, str], FeedAnswer] = {}
         self._addresses: dict[str, tuple[str, ...]] = {}
         self._server = _Threads(("127.0.0.1", 0), _handler(self))
+        self._server.post = self.post
         self._open = ExitStack()
         self._hurried = False
         self._counting = threading.Lock()
+        self.hubs = Hubs()
         self.asked: Counter[tuple[str, str]] = Counter()
         self.sent_bytes = 0  # of bodies
         self.ending = threading.Event()
@@ -138,6 +142,12 @@ class FeedServer:
             number = self.asked[key]
         return self._answers.get(key, _NOTHING_YET).to(headers, number)
 
+    def post(self, host: str, path: str, body: bytes) -> tuple[int, str]:
+        """What a hub answers to a form: status and text."""
+        with self._counting:
+            self.asked[_key(host, path)] += 1
+        return self.hubs.take(f"https://{host}{path}", dict(parse_qsl(body.decode())))
+
     def sent(self, size_bytes: int) -> None:
         """So much of a body went out."""
         with self._counting:
@@ -174,6 +184,7 @@ def _number(host: str) -> tuple[str, ...]:
 
 class _Threads(ThreadingHTTPServer):
     daemon_threads = True
+    post: Callable[[str, str, bytes], tuple[int, str]]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Says nothing: that the poller hangs up on an awkward answer is as it should be."""
@@ -208,8 +219,19 @@ def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> I
         yield
 
 
+class _TakingForms(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, _Threads)
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        status, text = self.server.post(self.headers.get("host", ""), self.path, body)
+        self.send_response(status)
+        self.send_header("content-length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+
 def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(_TakingForms):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:

@@ -10,10 +10,14 @@ from typing import Any
 from stoppress_cli.resources import Resource, check_properties
 from stoppress_cli.template import REGION, Json
 
-# Configuration that an operator gives: scenarios bring their own, so the template's own is made on request only.
-GIVEN = {"AWS::SSM::Parameter", "AWS::SecretsManager::Secret"}
+_GIVEN = {"AWS::SSM::Parameter", "AWS::SecretsManager::Secret"}
 
 Client = Callable[[str], Any]
+
+
+def is_given(resource: Resource) -> bool:
+    """Whether it is configuration that an operator gives: scenarios bring their own, the template's is made on request only."""
+    return resource.logical.startswith("First") and resource.type in _GIVEN
 
 
 def make(resource: Resource, client: Client, *, again: bool = False) -> None:

@@ -20,7 +20,19 @@ from stoppress.site import BadConfiguration, read_site
 from stoppress_cli import expecting, files, signing
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.gateway import Answer, Request
-from stoppress_cli.scenario import Damage, EventStep, FeedStep, Line, PostStep, ScenarioError, SecretStep, SiteStep
+from stoppress_cli.hubs import Manner, Question
+from stoppress_cli.scenario import (
+    Damage,
+    EventStep,
+    FeedStep,
+    HubStep,
+    Line,
+    PostStep,
+    PushStep,
+    ScenarioError,
+    SecretStep,
+    SiteStep,
+)
 from stoppress_cli.stack import Stack
 from stoppress_cli.wire import Fault
 
@@ -51,7 +63,7 @@ class Player:
         self._feeds, self._path, self._out, self._say = feeds, path, out, say
         self._steps: dict[str, Callable[[Line], str]] = {
             "site": self._site, "secret": self._secret, "post": self._post, "event": self._event, "feed": self._feed,
-            "save": self._save, "expect": self._expect, "fault": self._fault, "damage": self._damage,
+            "hub": self._hub, "push": self._push, "save": self._save, "expect": self._expect, "fault": self._fault, "damage": self._damage,
         }  # fmt: skip
 
     def play(self, lines: list[Line]) -> Report:
@@ -80,8 +92,20 @@ class Player:
             minute = now.replace(second=0, microsecond=0) + MINUTE
             while minute < later:
                 self.stack.advance(minute)
+                self._let_hubs_ask()
                 minute += MINUTE
         self.stack.advance(later, every_schedule=True)
+        self._let_hubs_ask()
+
+    def _let_hubs_ask(self) -> None:
+        """The hubs that were asked ask back, now that the poller is done."""
+        for question in self._feeds.hubs.questions():
+            self._ask(question)
+
+    def _ask(self, question: Question) -> Answer:
+        answer = self.stack.request(question.request)
+        self._feeds.hubs.heard(question, answer.status, answer.body)
+        return answer
 
     # ── the kinds of steps ──────────────────────────────────────────────────────────────────────
 
@@ -178,6 +202,28 @@ class Player:
         self._feeds.set(step.feed, FeedAnswer(step.status, headers, body, **how, addresses=addresses))
         return f"{step.feed} answers {step.status}, {len(body):,} bytes"
 
+    def _hub(self, line: Line) -> str:
+        step: HubStep = line.step
+        if step.asks is None:
+            manner = Manner(**step.model_dump(include={"status", "body", "verifies", "lease_s", "denies"}))
+            self._feeds.hubs.set(step.hub, manner)
+            return f"{step.hub} answers {step.status}"
+        question = self._feeds.hubs.question(step.hub, str(step.topic), step.asks)
+        if question is None:
+            raise self._error(line, f"nobody has asked {step.hub} for {step.topic}")
+        self.answer = self._ask(question)
+        return f"{step.hub} asks for {step.asks.get('hub.mode')} → {self.answer.status}"
+
+    def _push(self, line: Line) -> str:
+        step: PushStep = line.step
+        body = (self._path.parent / step.file).read_bytes() if step.file is not None else _bytes(step.body)
+        headers = {name.lower(): value for name, value in step.headers.items()}
+        request = self._feeds.hubs.push(step.push, step.topic, body, headers, step.sign)
+        if request is None:
+            raise self._error(line, f"nobody has asked {step.push} for {step.topic}")
+        self.answer = self.stack.request(request)
+        return f"{step.push} pushes {len(body):,} bytes → {self.answer.status}"
+
     def _save(self, line: Line) -> str:
         name = line.step.save
         shutil.rmtree(self._out / name, ignore_errors=True)  # else files of an earlier save would seem to be there
@@ -200,6 +246,7 @@ class Player:
         site = wanted.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
         found = expecting.differences(wanted, site, self.stack, self.answer)
         found += expecting.asked(wanted, self._feeds.asked_for)
+        found += expecting.subscribed(wanted, self._feeds.hubs.subscribed)
         self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in found]
         return "as expected" if not found else f"{len(found)} differences"
 

@@ -97,6 +97,36 @@ class FeedStep(_Step):
         return self
 
 
+class HubStep(_Step):
+    """Says what a hub does with requests from now on; or, with `asks`, what it asks the subscriber of a topic now."""
+
+    hub: str = Field(pattern="^https?://")
+    status: int = 202
+    body: str = ""
+    verifies: bool = True
+    lease_s: int | None = 864_000
+    denies: str | None = None
+    topic: str | None = None
+    asks: dict[str, str] | None = None
+
+    @model_validator(mode="after")
+    def _asks_of_a_topic(self) -> "HubStep":
+        if (self.asks is None) != (self.topic is None):
+            raise ValueError("what a hub `asks` is of a `topic`: give both, or none")
+        return self
+
+
+class PushStep(_Step):
+    """Has a hub push to the subscriber of a topic."""
+
+    push: str = Field(pattern="^https?://")
+    topic: str
+    headers: dict[str, str] = {}
+    body: str | None = None
+    file: str | None = None
+    sign: Literal["sha1", "sha256", "sha384", "sha512", "wrong", "none"] = "sha256"
+
+
 class SaveStep(_Step):
     """Saves the files of every site."""
 
@@ -120,6 +150,8 @@ class Expectation(_Strict):
     articles: dict[str, Json | None] | None = None
     feeds: dict[str, Json | None] | None = None
     asked: dict[str, int] | None = None
+    subscriptions: dict[str, Json | None] | None = None
+    subscribed: dict[str, list[str]] | None = None
 
 
 class ExpectStep(_Step):
@@ -166,11 +198,14 @@ class DamageStep(_Step):
     damage: Damage
 
 
-Step = SiteStep | SecretStep | PostStep | EventStep | FeedStep | SaveStep | ExpectStep | FaultStep | DamageStep
+Step = (
+    SiteStep | SecretStep | PostStep | EventStep | FeedStep | HubStep | PushStep | SaveStep | ExpectStep | FaultStep
+    | DamageStep
+)  # fmt: skip
 
 KINDS: dict[str, type[_Step]] = {
-    "site": SiteStep, "secret": SecretStep, "post": PostStep, "event": EventStep, "feed": FeedStep, "save": SaveStep,
-    "expect": ExpectStep, "fault": FaultStep, "damage": DamageStep,
+    "site": SiteStep, "secret": SecretStep, "post": PostStep, "event": EventStep, "feed": FeedStep, "hub": HubStep,
+    "push": PushStep, "save": SaveStep, "expect": ExpectStep, "fault": FaultStep, "damage": DamageStep,
 }  # fmt: skip
 
 
@@ -179,7 +214,7 @@ class Line:
     """One step with its line number (from 1), its kind, and its instant."""
 
     number: int
-    kind: Literal["site", "secret", "post", "event", "feed", "save", "expect", "fault", "damage"]
+    kind: Literal["site", "secret", "post", "event", "feed", "hub", "push", "save", "expect", "fault", "damage"]
     at: datetime
     step: Any
 
@@ -209,8 +244,9 @@ def parse(lines: Sequence[str], path: Path) -> list[Line]:
             raise ScenarioError(
                 f"{where}: `at` {at.isoformat()} is before the step above ({now.isoformat()}); time only goes on"
             )
-        if isinstance(step, FeedStep) and step.file is not None and not (path.parent / step.file).is_file():
-            raise ScenarioError(f"{where}: feed: there is no file {step.file} beside the scenario")
+        files = isinstance(step, FeedStep | PushStep)
+        if files and step.file is not None and not (path.parent / step.file).is_file():
+            raise ScenarioError(f"{where}: {kind}: there is no file {step.file} beside the scenario")
         now = at
         steps.append(Line(number, kind, at, step))
     if not steps:

@@ -41,7 +41,7 @@ _ENVIRONMENT: dict[str, str | None] = {
 class Stack:
     """A running stack; use it as a context manager, one at a time in a process.
 
-    `parameters` are the template's. `first_site` makes the template's own site parameters and generated secrets
+    `parameters` are the template's. `first_site` makes the template's own site parameter and its secret
     (scenarios bring their own). `dynamodb_url` names another DynamoDB endpoint than moto. Lines that functions
     print go to `log`. Raises TemplateError for a template it cannot run whole.
     """
@@ -173,7 +173,7 @@ class Stack:
     def _make(self) -> None:
         # A redrive policy names a queue that must exist: queues without one come first.
         for resource in sorted(self.resources.values(), key=lambda one: "RedrivePolicy" in one.properties):
-            if resource.type not in making.GIVEN or self._first_site:
+            if self._first_site or not making.is_given(resource):
                 making.make(resource, self.client, again=self.dynamodb_elsewhere)
         for resource in self.resources.values():
             self.sources.add(resource, self._reader)

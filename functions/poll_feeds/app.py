@@ -31,6 +31,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         FeedsNotReached=0,
         EntriesSent=0,
         EntriesSkipped=0,
+        HubsAsked=0,
+        HubsNotAsked=0,
         SitesUnreadable=0,
     )
     good, bad = sites.load_all()
@@ -45,8 +47,10 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         counts["FeedsNotReached"] += outcome.result == "not reached"
         counts["EntriesSent"] += outcome.sent
         counts["EntriesSkipped"] += len(outcome.skipped)
+        counts["HubsAsked"] += outcome.result == "subscribing"
+        counts["HubsNotAsked"] += outcome.result == "not subscribed"
         if outcome.result not in {"unchanged", "waiting"}:
-            log = logger.info if outcome.result == "changed" else logger.warning
+            log = logger.info if outcome.result in {"changed", "subscribing"} else logger.warning
             log(f"feed {outcome.result}", **_said(outcome))
     for name, count in counts.items():
         metrics.add_metric(name, MetricUnit.Count, count)

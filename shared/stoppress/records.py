@@ -13,6 +13,7 @@ from stoppress.alternates import Alternate
 from stoppress.article import ArticleEvent, Order
 from stoppress.feeds.hints import Hints
 from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.subscription import Subscription
 from stoppress.files import INDEX_FILE, GeneralEntry, Mark, NewsEntry, file_name
 from stoppress.instants import epoch_seconds, exact, iso, parse
 from stoppress.media.reading import video_json, video_of
@@ -31,6 +32,9 @@ EXPIRED_KEPT = timedelta(days=1)
 STORY_KEPT = timedelta(days=90)
 _FEED_INSTANTS = {
     "next_poll_at", "leased_until", "failing_since", "last_success", "last_new", "known_since", "moved_at",
+}  # fmt: skip
+_SUBSCRIPTION_INSTANTS = {
+    "asked_at", "next_ask_at", "verified_at", "lease_until", "last_push", "trusted_since", "owed_since",
 }  # fmt: skip
 # The longest text that quarantine keeps of what came: an item takes 400 KB at the most, and a reader a screen.
 QUARANTINED_CHARACTERS_MAX = 50_000
@@ -380,6 +384,28 @@ def feed_entries_item(site: str, url: str, digests: Iterable[str]) -> Item:
 def read_feed_entries(item: Mapping[str, Any] | None) -> tuple[str, ...]:
     """Read the digests of a feed's entries."""
     return tuple(item["digests"]) if item else ()
+
+
+def subscription_key(site: str, url: str) -> tuple[str, str]:
+    """Key of a feed's subscription: apart, since the hub's requests and the poller both write it."""
+    return feed_key(site, url)[0], "hub"
+
+
+def subscription_item(site: str, url: str, state: Subscription) -> Item:
+    """The item of a feed's subscription. Nothing in it is secret."""
+    pk, sk = subscription_key(site, url)
+    said = {one.name: getattr(state, one.name) for one in fields(Subscription)}
+    said = {name: exact(value) if isinstance(value, datetime) else value for name, value in said.items()}
+    said = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items() if value}
+    return {"pk": pk, "sk": sk, "url": url, **said}
+
+
+def read_subscription(item: Mapping[str, Any]) -> Subscription:
+    """Read a subscription's item."""
+    said = {one.name: item[one.name] for one in fields(Subscription) if one.name in item}
+    said |= {name: parse(said[name]) for name in _SUBSCRIPTION_INSTANTS & said.keys()}
+    said |= {name: tuple(said[name]) for name in ("pushed", "owed") if name in said}
+    return Subscription(**said | {"asks": int(said.get("asks", 0))})
 
 
 def _order_item(order: Order) -> list[Any]:

@@ -98,6 +98,8 @@ class Feed(_Part):
     own: bool | None = None
     # What to take from a feed besides a page, its title and its dates.
     take: tuple[Taken, ...] = ()
+    # Whether to subscribe at the hub that it names.
+    websub: bool = True
 
 
 class Source(_Part):

@@ -1,4 +1,4 @@
-"""The door to other people's web servers: one GET, limited in every direction, to public addresses only.
+"""The door to other people's web servers: a GET, or a form to a hub, limited in every direction, to public addresses only.
 
     FetchError            the fetch failed; its text is the reason, kept in the feed's item
     ├── Refused           we do not go there: scheme, port, user name, https to http, an address that is not public
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from http.client import HTTPException
 from typing import Any
-from urllib.parse import SplitResult, quote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urljoin, urlsplit
 
 import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
@@ -37,11 +37,14 @@ BODY_BYTES_MAX = 10_000_000
 # R10.5: ten seconds and more is no feed that could be polled every minute.
 CONNECT_SECONDS_MAX = 5.0
 FETCH_SECONDS_MAX = 20.0
+# A hub has only to take a form; what it makes of it, it tells later.
+POST_SECONDS_MAX = 10.0
 CHUNK_BYTES = 65_536
 
 PORTS = {"http": 80, "https": 443}
 _PERMANENT = {301, 308}
 _REDIRECTS = {301, 302, 303, 307, 308}
+_REPEATING = {307, 308}  # the redirects that a POST survives
 _GZIP_MAGIC = b"\x1f\x8b"
 _URL_SAFE = "/%:@!$&'()*+,;=~-._?[]"
 
@@ -124,7 +127,7 @@ def fetch(url: str, headers: Mapping[str, str] | None = None) -> Response:
     deadline = time.monotonic() + FETCH_SECONDS_MAX
     permanent_url: str | None = None
     for hop in range(REDIRECTS_MAX + 1):
-        answer = _get(url, headers or {}, deadline)
+        answer = _sent("GET", url, headers or {}, deadline)
         location = answer.headers.get("location")
         if answer.status not in _REDIRECTS or not location:
             return Response(answer.status, answer.headers, answer.body, url, permanent_url)
@@ -133,6 +136,24 @@ def fetch(url: str, headers: Mapping[str, str] | None = None) -> Response:
             raise Refused(f"{previous} redirects from https to {url}")
         if answer.status in _PERMANENT and (hop == 0 or permanent_url == previous):
             permanent_url = url
+    raise TooManyRedirects(f"more than {REDIRECTS_MAX} redirects, the last one to {url}")
+
+
+def post(url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Response:
+    """POST a form that has a secret in it: over https alone, also where a 307 or 308 leads; no other redirect is followed.
+
+    Raises FetchError.
+    """
+    deadline = time.monotonic() + POST_SECONDS_MAX
+    said = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "*/*", **(headers or {})}
+    for _ in range(REDIRECTS_MAX + 1):
+        if urlsplit(url).scheme != "https":
+            raise Refused(f"{url[:200]} is not https, and the form has a secret in it")
+        answer = _sent("POST", url, said, deadline, urlencode(form).encode())
+        location = answer.headers.get("location")
+        if answer.status not in _REPEATING or not location:
+            return answer
+        url = _target(url, location)
     raise TooManyRedirects(f"more than {REDIRECTS_MAX} redirects, the last one to {url}")
 
 
@@ -199,7 +220,7 @@ def _split(url: str) -> tuple[SplitResult, str, int]:
     return parts, host, PORTS[parts.scheme] if port is None else port
 
 
-def _get(url: str, headers: Mapping[str, str], deadline: float) -> Response:
+def _sent(method: str, url: str, headers: Mapping[str, str], deadline: float, body: bytes | None = None) -> Response:
     """One request, no redirect followed."""
     parts, host, port = _split(url)
     pool = pool_to(parts.scheme, host, port)
@@ -217,8 +238,9 @@ def _get(url: str, headers: Mapping[str, str], deadline: float) -> Response:
     try:
         left = _left(deadline)
         answer = pool.urlopen(
-            "GET",
+            method,
             target,
+            body=body,
             headers=sent,
             retries=False,
             redirect=False,
@@ -229,7 +251,7 @@ def _get(url: str, headers: Mapping[str, str], deadline: float) -> Response:
         )
         try:
             found = {name.lower(): value for name, value in answer.headers.items()}
-            body = b"" if answer.status in _REDIRECTS else _body(answer, found, deadline)
+            received = b"" if answer.status in _REDIRECTS else _body(answer, found, deadline)
             _left(deadline)  # a connection cut at the deadline may look like the end of the answer
         finally:
             answer.close()
@@ -241,13 +263,13 @@ def _get(url: str, headers: Mapping[str, str], deadline: float) -> Response:
         raise Unreachable(f"{host}: {_reason(error)}") from None
     finally:
         stop.cancel()
-    return Response(answer.status, found, body, url)
+    return Response(answer.status, found, received, url)
 
 
 def _left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
-        raise TooSlow(f"the fetch took longer than {FETCH_SECONDS_MAX:g} seconds")
+        raise TooSlow("it took longer than it may")
     return left
 
 

@@ -20,10 +20,13 @@ from tests.artifact import builds, events_now, faults
 from tests.artifact.runtime_api import Answer, aws_of, started
 from tests.event_files import (
     CHANGED,
+    FEED as PUSHED_FEED,
     HOST,
     NEWS,
     NIGHT,
     POLL,
+    PUSH,
+    QUESTION,
     RECORD,
     REWRITES,
     ROLL,
@@ -39,6 +42,7 @@ from tests.event_files import (
     on_queue,
     put,
     put_news,
+    put_subscription,
 )
 
 FEED = f"http://{HOST}/rss.xml"
@@ -101,6 +105,16 @@ def test_poll_feeds_sends_the_entries_of_a_feed(stack: Stack, built: Path, tmp_p
     assert [item["sk"] for item in items(stack)["feed"]] == ["-", "entries"]
 
 
+def test_receive_push_confirms_what_was_asked_and_puts_what_is_pushed_on_the_queue(built: Path, tmp_path: Path) -> None:
+    with first_site_stack(PUSHED_FEED) as stack:
+        put_subscription(stack)
+        question, push = answered(stack, built, tmp_path, QUESTION, PUSH)
+        [message] = on_queue(stack, "ArticlesQueue")
+    assert (question.payload["statusCode"], question.payload["body"]) == (200, "8vQ2mXr0cZt5")
+    assert push.payload["statusCode"] == 202
+    assert from_message(message).title == "Market hall reopens"
+
+
 def test_record_article_records_a_batch_and_quarantines_its_bad_message(
     stack: Stack, built: Path, tmp_path: Path
 ) -> None:
@@ -151,7 +165,7 @@ def test_reconcile_sites_keeps_what_it_suspects_for_its_second_look(stack: Stack
 
 
 def test_every_function_of_the_template_is_run_here(stack: Stack) -> None:
-    assert {function_of(name) for name in (WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, NIGHT)} == set(
+    assert {function_of(name) for name in (WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, NIGHT, PUSH)} == set(
         stack.functions
     )
 

@@ -197,6 +197,14 @@ def test_what_aws_refuses_is_an_error_of_the_scenario(run: Run) -> None:
         run({"event": {"source": "", "detail-type": "article.published", "detail": {}}})
 
 
+@pytest.mark.parametrize(
+    "step", [{"push": "https://a/", "topic": "https://b/"}, {"hub": "https://a/", "topic": "https://b/", "asks": {}}]
+)
+def test_a_hub_that_nobody_has_asked_has_nobody_to_push_to_or_to_ask(run: Run, step: dict[str, Any]) -> None:
+    with pytest.raises(ScenarioError, match=r"case.jsonl:3: (push|hub): nobody has asked https://a/ for https://b/"):
+        run(step)
+
+
 def test_signing_with_a_secret_that_does_not_exist_is_an_error_of_the_scenario(run: Run) -> None:
     site = {**SITE, "sources": {"cms": {"adapter": "standard", "secret": "absent"}}}
 

@@ -142,4 +142,5 @@ def test_the_real_template_runs_whole_and_makes_its_first_site_when_asked() -> N
 def test_a_scenario_brings_its_own_sites() -> None:
     with Stack(REAL, start=NOON) as stack:
         assert stack.client("ssm").describe_parameters()["Parameters"] == []
-        assert stack.client("secretsmanager").list_secrets()["SecretList"] == []
+        secrets = stack.client("secretsmanager").list_secrets()["SecretList"]
+        assert [secret["Name"] for secret in secrets] == [f"{stack.variable('SECRETS_PATH')}/websub"]

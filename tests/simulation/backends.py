@@ -86,7 +86,7 @@ class Moto:
         self._stream = MotoReader(self._table.ref, f"{self._table.arn}/stream/local")
         made = sorted(world.wiring.resources, key=lambda one: "RedrivePolicy" in one.properties)
         for resource in made:
-            if resource.type not in making.GIVEN:
+            if not making.is_given(resource):
                 making.make(resource, lambda service: self.clients[service])
 
     def put_secret(self, name: str, value: str) -> None:

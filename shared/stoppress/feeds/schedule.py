@@ -2,7 +2,8 @@
 
 A feed is asked between two intervals, its floor and its cap (`pace_of`): near the floor while stories come, and the more
 seldom the longer none has come. What the feed itself asks for (`hints`) is a lower bound where it is not the
-publisher's own. Failures wait longer each time; a feed that is gone (410) is not asked again under this configuration.
+publisher's own. A hub that is trusted (`subscription`) has it asked as a backup only. Failures wait longer each time; a feed that
+is gone (410) is not asked again under this configuration.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 
 from stoppress.feeds import dates
 from stoppress.feeds.hints import Hints
+from stoppress.feeds.subscription import Subscription
 from stoppress.site import Feed, Site
 
 BACKOFF_MAX = timedelta(hours=1)
@@ -48,7 +50,8 @@ class FeedState:
     """What is remembered of a feed from one poll to the next.
 
     `answered_by` is where the validators come from; `last_new` when the last new story came, `known_since` when the feed
-    was first read; `gone_by` the version of the site's configuration under which the server answered 410.
+    was first read; `gone_by` the version of the site's configuration under which the server answered 410; `topic` what the
+    feed is called at its `hub`.
     """
 
     next_poll_at: datetime | None = None
@@ -69,6 +72,7 @@ class FeedState:
     moved_to: str | None = None
     moved_at: datetime | None = None
     hub: str | None = None
+    topic: str | None = None
 
     def is_due(self, now: datetime, config_version: int = 0) -> bool:
         """Whether to poll in this minute's run: its time has come, and no other run is at it."""
@@ -115,8 +119,11 @@ def leased(state: FeedState, now: datetime) -> FeedState:
     return replace(state, leased_until=now + LEASE)
 
 
-def after_success(state: FeedState, now: datetime, pace: Pace) -> FeedState:
-    """The state after a poll that went well; `last_new` and `hints` are those of the answer already."""
+def after_success(state: FeedState, now: datetime, pace: Pace, told: Subscription | None = None) -> FeedState:
+    """The state after a poll that went well; `last_new` and `hints` are those of the answer already.
+
+    `told` is the feed's subscription, if it has one.
+    """
     state = replace(
         state,
         leased_until=None,
@@ -127,7 +134,9 @@ def after_success(state: FeedState, now: datetime, pace: Pace) -> FeedState:
         known_since=state.known_since or now,
         gone_by=None,
     )
-    interval = interval_of(state, now, pace)
+    if told and told.last_push and (state.last_new is None or told.last_push > state.last_new):
+        state = replace(state, last_new=told.last_push)
+    interval = interval_of(state, now, pace, told)
     # In the run that is so many minutes after this one, whatever second of its minute this one began in.
     due = _minute(now) + interval
     if not pace.own:
@@ -135,10 +144,17 @@ def after_success(state: FeedState, now: datetime, pace: Pace) -> FeedState:
     return replace(state, next_poll_at=due)
 
 
-def interval_of(state: FeedState, now: datetime, pace: Pace) -> timedelta:
-    """How long to wait after a good answer: a part of the silence, between floor and cap, and no less than it asks for."""
+def interval_of(state: FeedState, now: datetime, pace: Pace, told: Subscription | None = None) -> timedelta:
+    """How long to wait after a good answer: a part of the silence, between floor and cap, and no less than it asks for.
+
+    Longer where its hub is trusted, though no longer than until the subscription is to be renewed.
+    """
     quiet = now - (state.last_new or state.known_since or now)
     wanted = min(max(_whole_minutes(quiet / QUIET_PARTS), pace.floor), pace.cap)
+    of_today = told is not None and (told.hub, told.topic) == (state.hub, state.topic)
+    if told and of_today and (backup := told.backup(now)) is not None:
+        until_renewal = told.renew_at - now if told.renew_at else backup
+        wanted = max(wanted, _whole_minutes(min(backup, until_renewal)))
     return wanted if pace.own else max(wanted, min(state.hints.least, PAUSE_MAX))
 
 

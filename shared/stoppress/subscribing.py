@@ -1,0 +1,116 @@
+"""Subscribing to the hubs that feeds name, and the item in which a subscription is remembered.
+
+The poller writes it before it asks a hub, since hubs ask back before they answer; the hub's requests write it too. So each change
+is decided on what is there, and decided again where somebody was faster.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+
+from stoppress import secrets, table, web
+from stoppress.feeds import subscription
+from stoppress.feeds.callbacks import SECRET_NAME, callback_path, hub_secret
+from stoppress.feeds.subscription import LEASE_WANTED, Subscription
+from stoppress.records import read_subscription, subscription_item, subscription_key
+from stoppress.site import Site
+from stoppress.text import clean
+from stoppress.urls import key_of
+
+# Two writers meet at an item once in a while, a third one hardly ever.
+_ATTEMPTS_MAX = 5
+
+
+class NotSubscribed(Exception):
+    """The hub was not asked, or does not want to; the text is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request that is to be sent: the feed of the site, the state that says so, and what the hub is told."""
+
+    site: Site
+    feed: str
+    state: Subscription
+    form: dict[str, str]
+
+
+def load(site: str, feed: str) -> Subscription | None:
+    """What is remembered of a feed's subscription."""
+    item = table.get_many([key := subscription_key(site, feed)]).get(key)
+    return read_subscription(item) if item else None
+
+
+def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscription | None]) -> Subscription | None:
+    """What `decide` makes of the state that is there, written; where it is None or the same, nothing is. Raises Conflict."""
+    key = subscription_key(site, feed)
+    for attempt in range(_ATTEMPTS_MAX):
+        item = table.get_many([key]).get(key)
+        before = read_subscription(item) if item else None
+        after = decide(before)
+        if after is None or after == before:
+            return after
+        try:
+            table.put(subscription_item(site, feed, after), int(item["rev"]) if item else None)
+        except table.Conflict:
+            if attempt == _ATTEMPTS_MAX - 1:
+                raise
+            continue
+        return after
+    raise AssertionError
+
+
+def prepared(site: Site, feed: str, hub: str, topic: str, now: datetime) -> Ask | None:
+    """Note that a feed's hub is about to be asked; None where it is not to be, or another run is at it. Raises NotSubscribed."""
+    asked: list[Subscription] = []
+
+    def to_ask(known: Subscription | None) -> Subscription | None:
+        asked.clear()
+        if known is None or known.is_to_ask(hub, topic, now):
+            asked.append(subscription.asked(known, hub, topic, now))
+        return asked[0] if asked else None
+
+    change(site.host, feed, to_ask)
+    if not asked:
+        return None
+    [state] = asked
+    try:
+        [master, *_] = secrets.load(SECRET_NAME)
+    except secrets.NoSecret as error:
+        raise NotSubscribed(_noted(site, feed, state, str(error))) from None
+    names = (master, site.host, key_of(feed), state.id)
+    form = {
+        "hub.mode": "subscribe",
+        "hub.topic": topic,
+        "hub.callback": f"{os.environ['WEBSUB_URL']}/{callback_path(*names)}",
+        "hub.secret": hub_secret(*names),
+        "hub.lease_seconds": str(int(LEASE_WANTED.total_seconds())),
+    }
+    return Ask(site, feed, state, form)
+
+
+def send(ask: Ask) -> str | None:
+    """Send the request; the reason where the hub does not take it. It touches no AWS, and may run beside others."""
+    try:
+        answer = web.post(ask.state.hub, ask.form, {"User-Agent": web.user_agent(ask.site.home)})
+    except web.FetchError as error:
+        return str(error)
+    if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+        return None
+    said = clean(answer.body[:2_000].decode(errors="replace"), limit=200)
+    return f"the hub answered {answer.status}" + (f": {said}" if said else "")
+
+
+def note_failure(ask: Ask, reason: str) -> None:
+    """Note why a request came to nothing; the next one waits for the time that is noted already."""
+    _noted(ask.site, ask.feed, ask.state, reason)
+
+
+def _noted(site: Site, feed: str, state: Subscription, reason: str) -> str:
+    def failed(known: Subscription | None) -> Subscription | None:
+        return subscription.failed(known, state.asked_at, reason) if known and state.asked_at else None
+
+    change(site.host, feed, failed)
+    return reason

@@ -1,0 +1,347 @@
+"""A feed's subscription at its hub, as a function of what happens to it and when."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stoppress.article import ArticleEvent, digest_of
+from stoppress.feeds.schedule import FeedState, Pace, after_success, interval_of
+from stoppress.feeds.subscription import (
+    BACKUP,
+    GRACE,
+    LEASE_MAX,
+    LEASE_MIN,
+    LEASE_USUAL,
+    PUSHED_MAX,
+    RETRY_FIRST,
+    RETRY_MAX,
+    Mark,
+    Subscription,
+    asked,
+    denied,
+    failed,
+    is_owed,
+    polled,
+    told,
+    verified,
+)
+from stoppress.records import read_subscription, subscription_item
+
+NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+HUB, TOPIC = "https://hub.example.net/", "https://www.example.com/rss.xml"
+NEW = Subscription(HUB, TOPIC)
+OWN = Pace(MINUTE, MINUTE, own=True)
+
+
+def event(article: str = "flood", title: str = "Flood", version: datetime | None = NOW) -> ArticleEvent:
+    url = f"https://www.example.com/{article}"
+    return ArticleEvent(
+        site="www.example.com", source="feed", id=article, action="publish", timestamp=NOW, version=version, url=url, title=title
+    )  # fmt: skip
+
+
+def subscribed(at: datetime = NOW, lease: timedelta = 10 * DAY) -> Subscription:
+    state = verified(asked(NEW, HUB, TOPIC, at), int(lease.total_seconds()), at)
+    assert state is not None
+    return state
+
+
+def trusted(at: datetime = NOW, *events: ArticleEvent) -> Subscription:
+    return told(subscribed(at), events or (event(),), at)
+
+
+# ── asking ──
+
+
+def test_a_hub_is_asked_once_and_then_waited_for() -> None:
+    state = asked(None, HUB, TOPIC, NOW)
+
+    assert (state.hub, state.topic, state.asked_at, state.asks) == (HUB, TOPIC, NOW, 1)
+    assert not state.is_to_ask(HUB, TOPIC, NOW + MINUTE)
+    assert state.is_to_ask(HUB, TOPIC, NOW + RETRY_FIRST)
+    assert not state.holds(NOW)
+
+
+@pytest.mark.parametrize(("hub", "topic"), [("https://other.example.net/", TOPIC), (HUB, f"{TOPIC}?all")])
+def test_another_hub_or_topic_is_asked_for_at_once_and_nothing_is_kept_of_the_old(hub: str, topic: str) -> None:
+    state = trusted()
+
+    assert state.is_to_ask(hub, topic, NOW + MINUTE)
+    moved = asked(state, hub, topic, NOW + MINUTE)
+    assert (moved.asks, moved.lease_until, moved.trusted_since, moved.pushed) == (1, None, None, ())
+    assert moved.id != state.id
+
+
+def test_requests_that_come_to_nothing_wait_longer_each_time_and_a_day_at_most() -> None:
+    state, waits = None, []
+    for _ in range(12):
+        state = asked(state, HUB, TOPIC, NOW)
+        assert state.next_ask_at is not None
+        waits.append(state.next_ask_at - NOW)
+
+    assert all(0.75 * RETRY_FIRST * 2**number <= wait for number, wait in enumerate(waits[:6]))
+    assert all(wait <= RETRY_FIRST * 2**number for number, wait in enumerate(waits[:6]))
+    assert 0.75 * RETRY_MAX <= waits[-1] <= RETRY_MAX
+    assert max(waits) <= RETRY_MAX
+
+
+def test_the_reason_of_a_failure_is_kept_but_not_over_a_verification_that_was_faster() -> None:
+    state = asked(None, HUB, TOPIC, NOW)
+
+    assert failed(state, NOW, "the hub answered 500").refused == "the hub answered 500"
+    sure = verified(state, 3600, NOW)
+    assert sure is not None
+    assert failed(sure, NOW, "the connection broke off") == sure
+    assert len(failed(state, NOW, "x" * 9_000).refused or "") == 500
+
+
+# ── the lease ──
+
+
+def test_a_verified_subscription_holds_until_the_end_of_its_lease() -> None:
+    state = subscribed(lease=HOUR)
+
+    assert (state.asked_at, state.asks, state.next_ask_at, state.refused) == (None, 0, None, None)
+    assert state.holds(NOW + HOUR - MINUTE)
+    assert not state.holds(NOW + HOUR)
+    assert state.is_to_ask(HUB, TOPIC, NOW + HOUR)
+
+
+@pytest.mark.parametrize(
+    ("lease_s", "lease"),
+    [(None, LEASE_USUAL), (0, LEASE_MIN), (60, LEASE_MIN), (86_400, DAY), (999_999_999, LEASE_MAX)],
+)
+def test_a_lease_is_believed_within_bounds(lease_s: int | None, lease: timedelta) -> None:
+    state = verified(asked(None, HUB, TOPIC, NOW), lease_s, NOW)
+
+    assert state is not None
+    assert state.lease_until == NOW + lease
+
+
+def test_nobody_verifies_what_was_not_asked_for() -> None:
+    assert verified(NEW, 3600, NOW) is None
+    assert verified(subscribed(lease=HOUR), 3600, NOW + HOUR) is None
+
+
+def test_a_hub_that_did_not_hear_the_answer_may_ask_again() -> None:
+    again = verified(subscribed(lease=HOUR), 3600, NOW + MINUTE)
+
+    assert again is not None
+    assert again.lease_until == NOW + MINUTE + HOUR
+
+
+def test_a_lease_is_renewed_around_its_middle_at_a_moment_of_the_feeds_own() -> None:
+    parts = set()
+    for number in range(20):
+        one = verified(asked(None, HUB, f"{TOPIC}?{number}", NOW), int((10 * DAY).total_seconds()), NOW)
+        assert one is not None
+        assert one.renew_at is not None
+        parts.add((one.renew_at - NOW) / (10 * DAY))
+        assert not one.is_to_ask(one.hub, one.topic, one.renew_at - MINUTE)
+        assert one.is_to_ask(one.hub, one.topic, one.renew_at)
+    assert 0.4 <= min(parts) < 0.48
+    assert 0.52 < max(parts) <= 0.6
+
+
+def test_a_renewal_that_fails_keeps_the_lease_and_waits() -> None:
+    state = subscribed()
+    assert state.renew_at is not None
+    renewing = asked(state, HUB, TOPIC, state.renew_at)
+
+    assert renewing.lease_until == state.lease_until
+    assert not renewing.is_to_ask(HUB, TOPIC, state.renew_at + MINUTE)
+
+
+def test_a_denial_ends_the_lease_and_the_trust_and_is_kept_with_its_reason() -> None:
+    state = denied(trusted(), "no such feed", NOW)
+
+    assert not state.holds(NOW)
+    assert state.refused == "the hub denied it: no such feed"
+    assert not state.is_to_ask(HUB, TOPIC, NOW + DAY - MINUTE)
+    assert state.is_to_ask(HUB, TOPIC, NOW + DAY)
+    assert denied(NEW, "", NOW).refused == "the hub denied it: it gave no reason"
+
+
+# ── the trust ──
+
+
+def test_a_hub_is_trusted_from_the_first_push_that_brings_something() -> None:
+    assert subscribed().backup(NOW) is None
+    assert told(subscribed(), [], NOW) == subscribed()
+    assert trusted().is_trusted(NOW)
+    assert trusted().last_push == NOW
+
+
+def test_the_longer_a_hub_has_been_good_the_longer_the_feed_is_left_alone_up_to_a_quarter_of_an_hour() -> None:
+    waits = [trusted().backup(NOW + time) for time in (MINUTE, HOUR, 3 * HOUR, 9 * DAY)]
+
+    assert waits == [5 * timedelta(seconds=1), 5 * MINUTE, BACKUP, BACKUP]
+
+
+def test_an_old_lease_is_trusted_with_nothing() -> None:
+    state = trusted()
+
+    assert state.backup(NOW + 10 * DAY) is None
+    assert polled(state, [], (), NOW + 10 * DAY).trusted_since is None
+
+
+def test_what_a_push_has_brought_before_is_not_owed_nor_where_it_has_left_something_out() -> None:
+    at = NOW + HOUR
+
+    assert not polled(trusted(), [], [digest_of(event())], at).owed
+    assert not polled(trusted(), [event(title="Flood closes the harbour")], (), at).owed
+
+
+def test_what_a_poll_finds_first_is_owed_and_ends_the_trust_after_the_grace() -> None:
+    state = polled(trusted(), [event("market")], (), NOW + 5 * HOUR)
+
+    assert state.is_trusted(NOW + 5 * HOUR)
+    assert state.backup(NOW + 5 * HOUR) == GRACE
+    assert state.backup(NOW + 5 * HOUR + 2 * MINUTE) == GRACE - 2 * MINUTE
+    assert polled(state, [], (), NOW + 5 * HOUR + GRACE - MINUTE) == state
+    over = polled(state, [], (), NOW + 5 * HOUR + GRACE)
+    assert (over.trusted_since, over.owed, over.owed_since) == (None, (), None)
+    assert over.backup(NOW + 5 * HOUR + GRACE) is None
+
+
+def test_who_has_been_trusted_for_a_while_only_is_not_left_alone_for_the_whole_grace() -> None:
+    state = polled(trusted(), [event("market")], (), NOW + 12 * MINUTE)
+
+    assert state.backup(NOW + 12 * MINUTE) == MINUTE
+
+
+def test_a_new_version_that_no_push_has_brought_is_owed_as_well() -> None:
+    assert polled(trusted(), [event(version=NOW + MINUTE)], (), NOW + 5 * HOUR).owed
+
+
+def test_what_another_configuration_makes_new_is_not_owed() -> None:
+    assert not polled(trusted(), [event("market")], (), NOW + 5 * HOUR, blamed=False).owed
+
+
+def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> None:
+    at = NOW + 5 * HOUR
+    state = polled(trusted(), [event("market"), event("ferry", version=None)], (), at)
+
+    paid = told(state, [event("market", title="The market"), event("ferry", version=None)], at + MINUTE)
+    unpaid = told(state, [event("fair"), event("market")], at + MINUTE)
+
+    assert is_owed(state, event("market"))
+    assert not is_owed(state, event("market", version=NOW + MINUTE))
+    assert (paid.owed, paid.owed_since) == ((), None)
+    assert polled(paid, [], (), at + GRACE).is_trusted(at + GRACE)
+    assert not polled(unpaid, [], (), at + GRACE).is_trusted(at + GRACE)
+
+
+def test_a_hub_that_has_lost_its_trust_wins_it_anew() -> None:
+    at = NOW + 5 * HOUR
+    over = replace(trusted(), trusted_since=None)
+    again = told(over, [event("fair")], at)
+
+    assert again.trusted_since == at
+    assert again.backup(at + HOUR) == 5 * MINUTE
+
+
+# ── what was heard last ──
+
+
+def test_what_a_push_has_brought_is_no_news_to_a_poll_nor_what_a_poll_has_seen_to_a_push() -> None:
+    state = trusted()
+
+    assert not state.has_news(event(), ())
+    assert state.has_news(event("market"), ())
+    assert not state.has_news(event("market"), {digest_of(event("market"))})
+
+
+def test_what_is_as_it_was_before_the_last_push_is_news_again() -> None:
+    first, corrected = event(version=None), event(title="Flood closes the harbour", version=None)
+    state = trusted(NOW, corrected)
+
+    assert state.has_news(first, {digest_of(first)})
+
+
+def test_a_feed_that_lags_behind_its_hub_has_no_news() -> None:
+    state = trusted(NOW, event(version=NOW + MINUTE, title="Flood closes the harbour"))
+
+    assert not state.has_news(event(), {digest_of(event())})
+    assert state.has_news(event(version=NOW + 2 * MINUTE), ())
+
+
+def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it() -> None:
+    state = trusted(NOW, event("flood"), event("market"), event("ferry"))
+
+    after = polled(state, [event("market", title="The market")], [digest_of(event("flood"))], NOW + MINUTE)
+
+    assert after.marks.keys() == {Mark.of(event("ferry")).entry}
+
+
+def test_an_entry_has_one_mark_and_never_more_than_some_are_kept() -> None:
+    twice = told(trusted(), [event(title="Flood closes the harbour")], NOW)
+    many = [event(str(number)) for number in range(2 * PUSHED_MAX)]
+
+    assert [mark.digest for mark in twice.marks.values()] == [digest_of(event(title="Flood closes the harbour"))]
+    assert told(trusted(), many, NOW).pushed == tuple(str(Mark.of(one)) for one in many[:PUSHED_MAX])
+
+
+@pytest.mark.parametrize("version", [NOW, None])
+def test_a_mark_is_read_as_it_was_written(version: datetime | None) -> None:
+    mark = Mark.of(event(version=version))
+
+    assert Mark.read(str(mark)) == mark
+
+
+# ── when the feed is asked ──
+
+
+def at_this_hub(**said: object) -> FeedState:
+    return replace(FeedState(hub=HUB, topic=TOPIC, known_since=NOW), **said)  # type: ignore[arg-type]
+
+
+def test_a_feed_whose_hub_is_trusted_is_polled_as_a_backup() -> None:
+    at = NOW + 6 * HOUR
+
+    assert interval_of(at_this_hub(), at, OWN, trusted()) == BACKUP
+    assert interval_of(at_this_hub(), at, OWN, subscribed()) == MINUTE
+    assert interval_of(at_this_hub(), at, OWN, None) == MINUTE
+    assert after_success(at_this_hub(), at, OWN, trusted()).next_poll_at == at + BACKUP
+
+
+def test_a_feed_that_is_asked_more_seldom_anyway_stays_so() -> None:
+    slow = Pace(HOUR, HOUR, own=True)
+
+    assert interval_of(at_this_hub(), NOW + 6 * HOUR, slow, trusted()) == HOUR
+
+
+def test_the_trust_in_a_hub_that_the_feed_has_left_slows_nothing() -> None:
+    elsewhere = at_this_hub(hub="https://other.example.net/")
+
+    assert interval_of(elsewhere, NOW + 6 * HOUR, OWN, trusted()) == MINUTE
+
+
+def test_the_poll_comes_when_the_lease_is_to_be_renewed() -> None:
+    state = told(subscribed(lease=HOUR), [event()], NOW - 6 * HOUR)
+    assert state.renew_at is not None
+    before = state.renew_at - 7 * MINUTE
+
+    assert interval_of(at_this_hub(), before, OWN, state) == 7 * MINUTE
+    assert interval_of(at_this_hub(), state.renew_at + MINUTE, OWN, state) == MINUTE
+
+
+def test_a_push_is_news_of_the_feed_for_its_own_pace_too() -> None:
+    state = at_this_hub(last_new=NOW - 6 * HOUR)
+    quiet = Pace(MINUTE, HOUR, own=True)
+
+    polled_now = after_success(state, NOW + MINUTE, quiet, replace(trusted(), trusted_since=None))
+
+    assert polled_now.last_new == NOW
+    assert polled_now.next_poll_at == NOW + 2 * MINUTE
+
+
+def test_a_subscription_is_read_as_it_was_written() -> None:
+    state = polled(trusted(), [event("market")], (), NOW + HOUR)
+
+    for one in (NEW, asked(NEW, HUB, TOPIC, NOW), subscribed(), state, denied(state, "why not", NOW)):
+        item = subscription_item("www.example.com", TOPIC, one)
+        assert read_subscription(item) == one
+        assert item["sk"] == "hub"

@@ -184,6 +184,8 @@ def _number(host: str) -> tuple[str, ...]:
 
 class _Threads(ThreadingHTTPServer):
     daemon_threads = True
+    # All fetches of a run at once, and more: one that finds no room tries again after a second of its own.
+    request_queue_size = 128
     post: Callable[[str, str, bytes], tuple[int, str]]
 
     def handle_error(self, request: Any, client_address: Any) -> None:

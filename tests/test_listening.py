@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from stoppress import aws, listening, polling, sites, subscribing, table, web
+from stoppress import aws, listening, polling, secrets, sites, subscribing, table, web
 from stoppress.article import from_message
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
 from stoppress.polling import Outcome
@@ -558,6 +558,21 @@ def test_a_site_that_cannot_be_used_is_our_fault(internet: Internet) -> None:
 
     assert internet.push(rss("B"))["statusCode"] == 503
     assert internet.verify()["statusCode"] == 503
+
+
+def test_why_we_are_at_fault_is_for_the_log_alone(internet: Internet) -> None:
+    """Before a token is known anybody may ask, and AWS' own words name the account and the role."""
+    subscribed(internet)
+    secrets.forget()
+    with failing("secretsmanager", "GetSecretValue"):
+        pushed = internet.push(rss("B"))
+    with failing("secretsmanager", "GetSecretValue"):
+        asked = internet.verify()
+
+    assert {(answer["statusCode"], answer["body"]) for answer in (pushed, asked)} == {
+        (503, "no callback can be known at the moment: send it again")
+    }
+    assert all("GetSecretValue" in line["cause"] for line in internet.behind.log[-2:])
 
 
 def test_what_is_no_base64_or_too_large_is_refused(internet: Internet) -> None:

@@ -79,9 +79,11 @@ class _Known:
 
 
 class _Refused(Exception):
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
+    def __init__(self, status: HTTPStatus, reason: str, cause: str = "") -> None:
         super().__init__(reason)
         self.status = status
+        # For the log alone: whoever asks may be anybody.
+        self.about = {"cause": cause} if cause else {}
 
 
 def confirm(request: Request, now: datetime) -> Answer:
@@ -94,7 +96,7 @@ def confirm(request: Request, now: datetime) -> Answer:
         return _confirmed(request, asked, now)
     except _Refused as refusal:
         status = HTTPStatus.NOT_FOUND if refusal.status == HTTPStatus.GONE else refusal.status
-        return Answer(status, str(refusal), "HubsRefused", {"mode": asked.get("hub.mode", "")[:40]})
+        return Answer(status, str(refusal), "HubsRefused", {"mode": asked.get("hub.mode", "")[:40], **refusal.about})
 
 
 def _confirmed(request: Request, asked: Mapping[str, str], now: datetime) -> Answer:
@@ -127,7 +129,7 @@ def take(request: Request, now: datetime) -> Answer:
         known = _known(request)
     except _Refused as refusal:
         kind: Kind = "PushesFailed" if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else "PushesRefused"
-        return Answer(refusal.status, str(refusal), kind)
+        return Answer(refusal.status, str(refusal), kind, refusal.about)
     if not is_signed(request.headers, request.body, known.secrets):
         said = request.headers.get("x-hub-signature", "")[:20]
         return Answer(HTTPStatus.ACCEPTED, "", "PushesIgnored", known.about(signature=said or "none"))
@@ -157,7 +159,8 @@ def _known(request: Request) -> _Known:
     try:
         masters = secrets.load(SECRET_NAME)
     except secrets.NoSecret as error:
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+        reason = "no callback can be known at the moment: send it again"
+        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
     subscribed = subscription_of(request.token, masters, request.site, request.feed)
     if subscribed is None:
         raise _Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
@@ -171,7 +174,8 @@ def _known(request: Request) -> _Known:
     except sites.UnknownSite:
         raise gone from None
     except BadConfiguration as error:
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"this site cannot be served at the moment: {error}") from None
+        reason = "this site cannot be served at the moment: send it again"
+        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
     if feed is None or not feed.websub:
         raise gone
     item = table.get_many([key := subscription_key(site.host, feed.url)]).get(key)

@@ -438,7 +438,7 @@ def test_a_push_of_a_hub_that_the_feed_has_left_is_gone(internet: Internet) -> N
     subscribed(internet)
     old = internet.form
     internet.body = rss("A", hub=OTHER)
-    poll(internet, MINUTE)
+    poll(internet, RETRY_FIRST)
 
     assert [url for url, _ in internet.asked] == [HUB, OTHER]
     assert internet.form["hub.secret"] != old["hub.secret"]
@@ -465,6 +465,19 @@ def test_a_push_that_cannot_be_read_has_the_feed_polled_at_once(internet: Intern
 
     assert [one.sent for one in poll(internet, 5 * HOUR + 2 * MINUTE)] == [1]
     assert internet.behind.metrics["PushesUnread"] == 1
+
+
+def test_a_push_that_cannot_be_read_troubles_no_server_that_has_asked_to_be_left_alone(
+    internet: Internet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribed(internet)
+    busy = web.Response(429, {"retry-after": "7200"}, b"", FEED)
+    monkeypatch.setattr(web, "fetch", lambda *_: busy)
+    poll(internet, MINUTE)
+    before = next_poll(internet)
+
+    assert internet.push(b"")["statusCode"] == 202
+    assert next_poll(internet) == before
 
 
 def test_of_a_push_that_is_cut_off_the_complete_entries_count_and_the_poll_brings_the_rest(internet: Internet) -> None:
@@ -613,6 +626,19 @@ def test_what_the_hub_does_not_bring_in_the_grace_ends_the_trust(internet: Inter
 
     assert not state().is_trusted(NOW + then + GRACE)
     assert next_poll(internet).startswith("2026-11-20T13:21:00")
+
+
+def test_a_hub_that_has_lost_the_subscription_is_asked_for_it_again(internet: Internet) -> None:
+    """Also where the feed was not wanted for a while: its hub was told 410."""
+    good_for_five_hours(internet)
+    internet.body = rss("C", "B", "A")
+    poll(internet, 25 * HOUR)
+    assert len(internet.asked) == 1
+
+    poll(internet, 25 * HOUR + GRACE)
+    assert len(internet.asked) == 2
+    assert internet.verify()["statusCode"] == 200
+    assert not state().is_to_ask(HUB, FEED, NOW + 25 * HOUR + 2 * GRACE)
 
 
 def test_a_push_that_is_slower_than_the_poll_keeps_the_trust_and_sends_nothing_twice(internet: Internet) -> None:

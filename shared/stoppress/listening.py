@@ -200,12 +200,15 @@ def _changed(known: _Known, decide: Callable[[Subscription], Subscription | None
 
 
 def _make_due(known: _Known, now: datetime) -> None:
-    """Have the feed polled in the next minute. A poll that is under way cannot write its state then, and comes again."""
+    """Have the feed polled in the next minute. A poll that is under way cannot write its state then, and comes again.
+
+    Not where polls fail: the feed's server may have asked to be left alone (R10.3).
+    """
     key = feed_key(known.site.host, known.feed.url)
     for _ in range(3):
         item = table.get_many([key]).get(key)
         state = read_feed(item) if item else None
-        if item is None or state is None:
+        if item is None or state is None or state.failures:
             return
         under_way = state.leased_until is not None and state.leased_until > now
         if state.next_poll_at is None or (state.next_poll_at <= now and not under_way):

@@ -128,11 +128,15 @@ class Subscription:
         return self.trusted_since is not None and self.holds(now)
 
     def is_to_ask(self, hub: str, topic: str, now: datetime) -> bool:
-        """Whether to send a request for this hub and topic now."""
+        """Whether to send a request for this hub and topic now.
+
+        A feed that names another hub or topic with each answer has one asked once in a while only.
+        """
         if (hub, topic) != (self.hub, self.topic):
-            return True
-        if self.next_ask_at and now < self.next_ask_at:
-            return False
+            last = self.asked_at or self.verified_at
+            return last is None or now - last >= RETRY_FIRST
+        if self.next_ask_at:
+            return now >= self.next_ask_at
         return not self.holds(now) or (self.renew_at is not None and now >= self.renew_at)
 
     def backup(self, now: datetime) -> timedelta | None:
@@ -207,7 +211,8 @@ def polled(
     """The state after a poll that found `new` in a feed, of all whose entries `seen` are the digests.
 
     What it has seen of what pushes brought needs no mark any more. What no push has brought is owed, and where that is overdue,
-    the trust is over. Not `blamed`: what is new is no fault of the hub.
+    the trust is over, and the hub, which may have lost the subscription, is asked anew: once a day at most. Not `blamed`: what is
+    new is no fault of the hub.
     """
     marks = [Mark.of(event) for event in new]
     sent = {mark.entry for mark in marks}
@@ -215,7 +220,10 @@ def polled(
     if seen and state.last_push and now - state.last_push >= PUSHED_KEPT:
         left = []
     after = replace(state, pushed=tuple(map(str, left)))
-    if not state.is_trusted(now) or (state.owed_since and now - state.owed_since >= GRACE):
+    overdue = state.owed_since is not None and now - state.owed_since >= GRACE
+    if not state.is_trusted(now) or overdue:
+        if overdue and state.verified_at and now - state.verified_at >= RETRY_MAX:
+            after = replace(after, next_ask_at=state.next_ask_at or now)
         return replace(after, trusted_since=None, owed=(), owed_since=None)
     brought = state.marks
     owing = [

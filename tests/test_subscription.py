@@ -260,6 +260,14 @@ def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> No
     assert not polled(unpaid, [], (), at + GRACE).is_trusted(at + GRACE)
 
 
+def test_a_push_pays_what_was_owed_where_the_story_is_dated_in_the_future() -> None:
+    """Its version is then the moment at which it was heard."""
+    at = NOW + 5 * HOUR
+    state = polled(trusted(), [event("market", version=at)], (), at)
+
+    assert not told(state, [event("market", version=at + MINUTE)], at + MINUTE).owed
+
+
 def test_a_hub_that_has_lost_its_trust_wins_it_anew() -> None:
     at = NOW + 5 * HOUR
     over = replace(trusted(), trusted_since=None)

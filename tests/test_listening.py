@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 
 from stoppress import aws, listening, polling, secrets, sites, subscribing, table, web
-from stoppress.article import from_message
+from stoppress.article import from_message, order_of
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
 from stoppress.polling import Outcome
 from stoppress.records import feed_key, subscription_item, subscription_key
@@ -523,6 +523,27 @@ def test_a_push_while_a_poll_is_under_way_loses_and_repeats_nothing_of_either(in
 
     assert sent(internet) == ["B"]
     assert state().is_trusted(NOW + 2 * MINUTE)
+
+
+def test_a_push_before_its_feed_was_asked_is_older_than_what_the_feed_says(
+    internet: Internet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of many feeds takes a while. Else recording would take the feed's word for a late one, and nobody say it again."""
+    subscribed(internet)
+    passed = iter([0.0, 0.0])
+    monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: next(passed, 30.0)))
+
+    def pushed() -> None:
+        internet.behind.clock.shift(20)
+        internet.push(edition("Pushed"))
+        internet.body = edition("Edited since")
+
+    with once_before(table, "put", pushed):
+        poll(internet, MINUTE)
+
+    [before, after] = [from_message(body) for body in internet.behind.taken("articles")]
+    assert (before.title, after.title) == ("Pushed", "Edited since")
+    assert order_of(before).is_before(order_of(after))
 
 
 def test_two_pushes_at_once_are_both_remembered(internet: Internet) -> None:

@@ -239,7 +239,7 @@ def test_who_has_been_trusted_for_a_while_only_is_not_left_alone_for_the_whole_g
 
 
 def test_a_new_version_that_no_push_has_brought_is_owed_as_well() -> None:
-    assert polled(trusted(), [event(version=NOW + MINUTE)], (), NOW + 5 * HOUR).owed
+    assert polled(trusted(), [event(title="Flood rises", version=NOW + MINUTE)], (), NOW + 5 * HOUR).owed
 
 
 def test_what_another_configuration_makes_new_is_not_owed() -> None:
@@ -254,7 +254,7 @@ def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> No
     unpaid = told(state, [event("fair"), event("market")], at + MINUTE)
 
     assert is_owed(state, event("market"))
-    assert not is_owed(state, event("market", version=NOW + MINUTE))
+    assert not is_owed(state, event("market", title="The market", version=NOW + MINUTE))
     assert (paid.owed, paid.owed_since) == ((), None)
     assert polled(paid, [], (), at + GRACE).is_trusted(at + GRACE)
     assert not polled(unpaid, [], (), at + GRACE).is_trusted(at + GRACE)

@@ -449,6 +449,17 @@ def test_a_push_of_a_hub_that_the_feed_has_left_is_gone(internet: Internet) -> N
     assert sent(internet) == ["B"]
 
 
+def test_a_push_for_a_feed_that_names_no_hub_any_more_is_gone(internet: Internet) -> None:
+    """Whoever has ceased to trust a hub takes it out of the feed, and names no other."""
+    subscribed(internet)
+    internet.body = rss("A", hub="")
+    poll(internet, MINUTE)
+
+    assert internet.push(rss("B"))["statusCode"] == 410
+    assert internet.verify()["statusCode"] == 404
+    assert sent(internet) == []
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"<!DOCTYPE html><html></html>", b"\x1f\x8b\x08\x00", b"{}", b"<rss><channel><item>"]
 )

@@ -178,9 +178,11 @@ def _known(request: Request) -> _Known:
         raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
     if feed is None or not feed.websub:
         raise gone
-    item = table.get_many([key := subscription_key(site.host, feed.url)]).get(key)
+    keys = subscription_key(site.host, feed.url), feed_key(site.host, feed.url)
+    items = table.get_many(keys)
+    item, polled = (items.get(key) for key in keys)
     state = read_subscription(item) if item else None
-    if state is None or state.id != subscribed:
+    if state is None or state.id != subscribed or (polled and read_feed(polled).hub != state.hub):
         raise gone
     used = tuple(hub_secret(master, request.site, request.feed, subscribed) for master in masters)
     return _Known(site, feed, state, used)

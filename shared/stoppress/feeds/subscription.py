@@ -16,7 +16,7 @@ from stoppress.instants import exact
 
 # What we ask for: the specification's own example, and what hubs usually grant.
 LEASE_WANTED = timedelta(days=10)
-# What is believed of a lease, whatever a hub says: one that says nothing is asked again tomorrow.
+# What is believed of a lease, whatever a hub says: one that says nothing, or 0, is asked again tomorrow.
 LEASE_MIN, LEASE_USUAL, LEASE_MAX = timedelta(minutes=5), timedelta(days=1), timedelta(days=30)
 # A request that came to nothing is repeated after this time, then after twice as long, and so on. A denial waits longest.
 RETRY_FIRST, RETRY_MAX = timedelta(minutes=10), timedelta(days=1)
@@ -170,8 +170,7 @@ def verified(state: Subscription, lease_s: int | None, now: datetime) -> Subscri
     """
     if state.asked_at is None and not state.holds(now):
         return None
-    seconds = LEASE_USUAL.total_seconds() if lease_s is None else min(lease_s, LEASE_MAX.total_seconds())
-    lease = max(timedelta(seconds=seconds), LEASE_MIN)
+    lease = min(max(timedelta(seconds=lease_s), LEASE_MIN), LEASE_MAX) if lease_s else LEASE_USUAL
     return replace(
         state, asked_at=None, asks=0, next_ask_at=None, refused=None, verified_at=now, lease_until=now + lease
     )

@@ -660,17 +660,19 @@ def test_what_the_hub_does_not_bring_in_the_grace_ends_the_trust(internet: Inter
     assert next_poll(internet).startswith("2026-11-20T13:21:00")
 
 
-def test_a_hub_that_has_lost_the_subscription_is_asked_for_it_again(internet: Internet) -> None:
-    """Also where the feed was not wanted for a while: its hub was told 410."""
+@pytest.mark.parametrize("hours", [[30], [6, 30]])
+def test_a_hub_that_has_lost_the_subscription_is_asked_for_it_again(internet: Internet, hours: list[int]) -> None:
+    """Also where it has lost the trust before, or where the feed was not wanted for a while and its hub was told 410."""
     good_for_five_hours(internet)
-    internet.body = rss("C", "B", "A")
-    poll(internet, 25 * HOUR)
-    assert len(internet.asked) == 1
+    for hour in hours:
+        assert len(internet.asked) == 1
+        internet.body = rss(str(hour), "B", "A")
+        poll(internet, hour * HOUR)
+        poll(internet, hour * HOUR + GRACE)
 
-    poll(internet, 25 * HOUR + GRACE)
     assert len(internet.asked) == 2
     assert internet.verify()["statusCode"] == 200
-    assert not state().is_to_ask(HUB, FEED, NOW + 25 * HOUR + 2 * GRACE)
+    assert not state().is_to_ask(HUB, FEED, NOW + 31 * HOUR)
 
 
 def test_a_push_that_is_slower_than_the_poll_keeps_the_trust_and_sends_nothing_twice(internet: Internet) -> None:

@@ -213,26 +213,26 @@ def polled(
     """The state after a poll that found `new` in a feed, of all whose entries `seen` are the digests.
 
     What it has seen of what pushes brought needs no mark any more. What no push has brought is owed, and where that is overdue,
-    the trust is over, and the hub, which may have lost the subscription, is asked anew: once a day at most. Not `blamed`: what is
-    new is no fault of the hub.
+    the trust is over. A hub without trust that misses something is asked anew, once a day at most: it may have lost the subscription.
+    Not `blamed`: what is new is no fault of the hub.
     """
     marks = [Mark.of(event) for event in new]
     sent = {mark.entry for mark in marks}
     left = [mark for mark in state.marks.values() if mark.digest not in seen and mark.entry not in sent]
     if seen and state.last_push and now - state.last_push >= PUSHED_KEPT:
         left = []
-    after = replace(state, pushed=tuple(map(str, left)))
-    overdue = state.owed_since is not None and now - state.owed_since >= GRACE
-    if not state.is_trusted(now) or overdue:
-        if overdue and state.verified_at and now - state.verified_at >= RETRY_MAX:
-            after = replace(after, next_ask_at=state.next_ask_at or now)
-        return replace(after, trusted_since=None, owed=(), owed_since=None)
     brought = state.marks
     owing = [
         mark
         for mark in marks
         if blamed and not ((last := brought.get(mark.entry)) and mark.is_of_the_same_version(last))
     ]
+    after = replace(state, pushed=tuple(map(str, left)))
+    overdue = state.owed_since is not None and now - state.owed_since >= GRACE
+    if not state.is_trusted(now) or overdue:
+        if (overdue or owing) and state.verified_at and now - state.verified_at >= RETRY_MAX:
+            after = replace(after, next_ask_at=state.next_ask_at or now)
+        return replace(after, trusted_since=None, owed=(), owed_since=None)
     owed = tuple(dict.fromkeys((*state.owed, *map(str, owing))))[:PUSHED_MAX]
     return replace(after, owed=owed, owed_since=(state.owed_since or now) if owed else None)
 

@@ -43,6 +43,11 @@ def test_a_feed_names_a_hub(head: str, hub: str | None) -> None:
     assert hub_of(head, {}, URL) == hub
 
 
+def test_links_that_are_made_to_be_slow_are_not() -> None:
+    """Each would take a tenth of a second, all of them longer than a test may."""
+    assert hub_of(f"<link {'a' * 3_990}>" * 4_000, {}, URL) is None
+
+
 def test_the_headers_hub_counts_before_the_feeds() -> None:
     assert (
         hub_of(f'<feed><link rel="hub" href="{HUB}"/>', {"link": "</hub>; rel=hub"}, URL)

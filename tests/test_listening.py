@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from stoppress import aws, listening, polling, sites, subscribing, table, web
-from stoppress.article import from_message
+from stoppress import aws, listening, polling, secrets, sites, subscribing, table, web
+from stoppress.article import from_message, order_of
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
 from stoppress.polling import Outcome
 from stoppress.records import feed_key, subscription_item, subscription_key
@@ -438,7 +438,7 @@ def test_a_push_of_a_hub_that_the_feed_has_left_is_gone(internet: Internet) -> N
     subscribed(internet)
     old = internet.form
     internet.body = rss("A", hub=OTHER)
-    poll(internet, MINUTE)
+    poll(internet, RETRY_FIRST)
 
     assert [url for url, _ in internet.asked] == [HUB, OTHER]
     assert internet.form["hub.secret"] != old["hub.secret"]
@@ -447,6 +447,17 @@ def test_a_push_of_a_hub_that_the_feed_has_left_is_gone(internet: Internet) -> N
     assert internet.verify()["statusCode"] == 200
     assert internet.push(rss("B"))["statusCode"] == 202
     assert sent(internet) == ["B"]
+
+
+def test_a_push_for_a_feed_that_names_no_hub_any_more_is_gone(internet: Internet) -> None:
+    """Whoever has ceased to trust a hub takes it out of the feed, and names no other."""
+    subscribed(internet)
+    internet.body = rss("A", hub="")
+    poll(internet, MINUTE)
+
+    assert internet.push(rss("B"))["statusCode"] == 410
+    assert internet.verify()["statusCode"] == 404
+    assert sent(internet) == []
 
 
 @pytest.mark.parametrize(
@@ -465,6 +476,19 @@ def test_a_push_that_cannot_be_read_has_the_feed_polled_at_once(internet: Intern
 
     assert [one.sent for one in poll(internet, 5 * HOUR + 2 * MINUTE)] == [1]
     assert internet.behind.metrics["PushesUnread"] == 1
+
+
+def test_a_push_that_cannot_be_read_troubles_no_server_that_has_asked_to_be_left_alone(
+    internet: Internet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribed(internet)
+    busy = web.Response(429, {"retry-after": "7200"}, b"", FEED)
+    monkeypatch.setattr(web, "fetch", lambda *_: busy)
+    poll(internet, MINUTE)
+    before = next_poll(internet)
+
+    assert internet.push(b"")["statusCode"] == 202
+    assert next_poll(internet) == before
 
 
 def test_of_a_push_that_is_cut_off_the_complete_entries_count_and_the_poll_brings_the_rest(internet: Internet) -> None:
@@ -510,6 +534,27 @@ def test_a_push_while_a_poll_is_under_way_loses_and_repeats_nothing_of_either(in
 
     assert sent(internet) == ["B"]
     assert state().is_trusted(NOW + 2 * MINUTE)
+
+
+def test_a_push_before_its_feed_was_asked_is_older_than_what_the_feed_says(
+    internet: Internet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of many feeds takes a while. Else recording would take the feed's word for a late one, and nobody say it again."""
+    subscribed(internet)
+    passed = iter([0.0, 0.0])
+    monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: next(passed, 30.0)))
+
+    def pushed() -> None:
+        internet.behind.clock.shift(20)
+        internet.push(edition("Pushed"))
+        internet.body = edition("Edited since")
+
+    with once_before(table, "put", pushed):
+        poll(internet, MINUTE)
+
+    [before, after] = [from_message(body) for body in internet.behind.taken("articles")]
+    assert (before.title, after.title) == ("Pushed", "Edited since")
+    assert order_of(before).is_before(order_of(after))
 
 
 def test_two_pushes_at_once_are_both_remembered(internet: Internet) -> None:
@@ -560,6 +605,21 @@ def test_a_site_that_cannot_be_used_is_our_fault(internet: Internet) -> None:
     assert internet.verify()["statusCode"] == 503
 
 
+def test_why_we_are_at_fault_is_for_the_log_alone(internet: Internet) -> None:
+    """Before a token is known anybody may ask, and AWS' own words name the account and the role."""
+    subscribed(internet)
+    secrets.forget()
+    with failing("secretsmanager", "GetSecretValue"):
+        pushed = internet.push(rss("B"))
+    with failing("secretsmanager", "GetSecretValue"):
+        asked = internet.verify()
+
+    assert {(answer["statusCode"], answer["body"]) for answer in (pushed, asked)} == {
+        (503, "no callback can be known at the moment: send it again")
+    }
+    assert all("GetSecretValue" in line["cause"] for line in internet.behind.log[-2:])
+
+
 def test_what_is_no_base64_or_too_large_is_refused(internet: Internet) -> None:
     subscribed(internet)
 
@@ -598,6 +658,21 @@ def test_what_the_hub_does_not_bring_in_the_grace_ends_the_trust(internet: Inter
 
     assert not state().is_trusted(NOW + then + GRACE)
     assert next_poll(internet).startswith("2026-11-20T13:21:00")
+
+
+@pytest.mark.parametrize("hours", [[30], [6, 30]])
+def test_a_hub_that_has_lost_the_subscription_is_asked_for_it_again(internet: Internet, hours: list[int]) -> None:
+    """Also where it has lost the trust before, or where the feed was not wanted for a while and its hub was told 410."""
+    good_for_five_hours(internet)
+    for hour in hours:
+        assert len(internet.asked) == 1
+        internet.body = rss(str(hour), "B", "A")
+        poll(internet, hour * HOUR)
+        poll(internet, hour * HOUR + GRACE)
+
+    assert len(internet.asked) == 2
+    assert internet.verify()["statusCode"] == 200
+    assert not state().is_to_ask(HUB, FEED, NOW + 31 * HOUR)
 
 
 def test_a_push_that_is_slower_than_the_poll_keeps_the_trust_and_sends_nothing_twice(internet: Internet) -> None:

@@ -65,13 +65,25 @@ def test_a_hub_is_asked_once_and_then_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("hub", "topic"), [("https://other.example.net/", TOPIC), (HUB, f"{TOPIC}?all")])
-def test_another_hub_or_topic_is_asked_for_at_once_and_nothing_is_kept_of_the_old(hub: str, topic: str) -> None:
+def test_another_hub_or_topic_is_asked_for_and_nothing_is_kept_of_the_old(hub: str, topic: str) -> None:
     state = trusted()
 
-    assert state.is_to_ask(hub, topic, NOW + MINUTE)
-    moved = asked(state, hub, topic, NOW + MINUTE)
+    assert state.is_to_ask(hub, topic, NOW + RETRY_FIRST)
+    moved = asked(state, hub, topic, NOW + RETRY_FIRST)
     assert (moved.asks, moved.lease_until, moved.trusted_since, moved.pushed) == (1, None, None, ())
     assert moved.id != state.id
+
+
+def test_a_feed_that_calls_itself_something_else_each_time_has_its_hub_asked_once_in_a_while() -> None:
+    state, requests = subscribed(), 0
+    for minute in range(60):
+        now, topic = NOW + minute * MINUTE, f"{TOPIC}?{minute}"
+        if state.is_to_ask(HUB, topic, now):
+            requests += 1
+            state = asked(state, HUB, topic, now)
+            state = verified(state, None, now) or state
+
+    assert requests == 5
 
 
 def test_requests_that_come_to_nothing_wait_longer_each_time_and_a_day_at_most() -> None:
@@ -111,7 +123,7 @@ def test_a_verified_subscription_holds_until_the_end_of_its_lease() -> None:
 
 @pytest.mark.parametrize(
     ("lease_s", "lease"),
-    [(None, LEASE_USUAL), (0, LEASE_MIN), (60, LEASE_MIN), (86_400, DAY), (999_999_999, LEASE_MAX)],
+    [(None, LEASE_USUAL), (0, LEASE_USUAL), (60, LEASE_MIN), (86_400, DAY), (999_999_999, LEASE_MAX)],
 )
 def test_a_lease_is_believed_within_bounds(lease_s: int | None, lease: timedelta) -> None:
     state = verified(asked(None, HUB, TOPIC, NOW), lease_s, NOW)
@@ -206,6 +218,20 @@ def test_what_a_poll_finds_first_is_owed_and_ends_the_trust_after_the_grace() ->
     assert over.backup(NOW + 5 * HOUR + GRACE) is None
 
 
+@pytest.mark.parametrize(("age", "is_asked"), [(23 * HOUR, False), (25 * HOUR, True)])
+def test_a_hub_that_has_lost_the_subscription_is_asked_anew_but_not_all_day_long(
+    age: timedelta, *, is_asked: bool
+) -> None:
+    at = NOW + age
+    over = polled(polled(trusted(), [event("market")], (), at - GRACE), [], (), at)
+
+    assert over.is_to_ask(HUB, TOPIC, at) == is_asked
+    assert over.lease_until == NOW + 10 * DAY
+    again = asked(over, HUB, TOPIC, at)
+    assert not again.is_to_ask(HUB, TOPIC, at + MINUTE)
+    assert polled(told(again, [event("fair")], at), [], (), at + MINUTE).next_ask_at == again.next_ask_at
+
+
 def test_who_has_been_trusted_for_a_while_only_is_not_left_alone_for_the_whole_grace() -> None:
     state = polled(trusted(), [event("market")], (), NOW + 12 * MINUTE)
 
@@ -213,7 +239,7 @@ def test_who_has_been_trusted_for_a_while_only_is_not_left_alone_for_the_whole_g
 
 
 def test_a_new_version_that_no_push_has_brought_is_owed_as_well() -> None:
-    assert polled(trusted(), [event(version=NOW + MINUTE)], (), NOW + 5 * HOUR).owed
+    assert polled(trusted(), [event(title="Flood rises", version=NOW + MINUTE)], (), NOW + 5 * HOUR).owed
 
 
 def test_what_another_configuration_makes_new_is_not_owed() -> None:
@@ -228,10 +254,18 @@ def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> No
     unpaid = told(state, [event("fair"), event("market")], at + MINUTE)
 
     assert is_owed(state, event("market"))
-    assert not is_owed(state, event("market", version=NOW + MINUTE))
+    assert not is_owed(state, event("market", title="The market", version=NOW + MINUTE))
     assert (paid.owed, paid.owed_since) == ((), None)
     assert polled(paid, [], (), at + GRACE).is_trusted(at + GRACE)
     assert not polled(unpaid, [], (), at + GRACE).is_trusted(at + GRACE)
+
+
+def test_a_push_pays_what_was_owed_where_the_story_is_dated_in_the_future() -> None:
+    """Its version is then the moment at which it was heard."""
+    at = NOW + 5 * HOUR
+    state = polled(trusted(), [event("market", version=at)], (), at)
+
+    assert not told(state, [event("market", version=at + MINUTE)], at + MINUTE).owed
 
 
 def test_a_hub_that_has_lost_its_trust_wins_it_anew() -> None:

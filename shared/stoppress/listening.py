@@ -79,9 +79,11 @@ class _Known:
 
 
 class _Refused(Exception):
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
+    def __init__(self, status: HTTPStatus, reason: str, cause: str = "") -> None:
         super().__init__(reason)
         self.status = status
+        # For the log alone: whoever asks may be anybody.
+        self.about = {"cause": cause} if cause else {}
 
 
 def confirm(request: Request, now: datetime) -> Answer:
@@ -94,7 +96,7 @@ def confirm(request: Request, now: datetime) -> Answer:
         return _confirmed(request, asked, now)
     except _Refused as refusal:
         status = HTTPStatus.NOT_FOUND if refusal.status == HTTPStatus.GONE else refusal.status
-        return Answer(status, str(refusal), "HubsRefused", {"mode": asked.get("hub.mode", "")[:40]})
+        return Answer(status, str(refusal), "HubsRefused", {"mode": asked.get("hub.mode", "")[:40], **refusal.about})
 
 
 def _confirmed(request: Request, asked: Mapping[str, str], now: datetime) -> Answer:
@@ -127,7 +129,7 @@ def take(request: Request, now: datetime) -> Answer:
         known = _known(request)
     except _Refused as refusal:
         kind: Kind = "PushesFailed" if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else "PushesRefused"
-        return Answer(refusal.status, str(refusal), kind)
+        return Answer(refusal.status, str(refusal), kind, refusal.about)
     if not is_signed(request.headers, request.body, known.secrets):
         said = request.headers.get("x-hub-signature", "")[:20]
         return Answer(HTTPStatus.ACCEPTED, "", "PushesIgnored", known.about(signature=said or "none"))
@@ -157,7 +159,8 @@ def _known(request: Request) -> _Known:
     try:
         masters = secrets.load(SECRET_NAME)
     except secrets.NoSecret as error:
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+        reason = "no callback can be known at the moment: send it again"
+        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
     subscribed = subscription_of(request.token, masters, request.site, request.feed)
     if subscribed is None:
         raise _Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
@@ -171,12 +174,15 @@ def _known(request: Request) -> _Known:
     except sites.UnknownSite:
         raise gone from None
     except BadConfiguration as error:
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"this site cannot be served at the moment: {error}") from None
+        reason = "this site cannot be served at the moment: send it again"
+        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
     if feed is None or not feed.websub:
         raise gone
-    item = table.get_many([key := subscription_key(site.host, feed.url)]).get(key)
+    keys = subscription_key(site.host, feed.url), feed_key(site.host, feed.url)
+    items = table.get_many(keys)
+    item, polled = (items.get(key) for key in keys)
     state = read_subscription(item) if item else None
-    if state is None or state.id != subscribed:
+    if state is None or state.id != subscribed or (polled and read_feed(polled).hub != state.hub):
         raise gone
     used = tuple(hub_secret(master, request.site, request.feed, subscribed) for master in masters)
     return _Known(site, feed, state, used)
@@ -196,12 +202,15 @@ def _changed(known: _Known, decide: Callable[[Subscription], Subscription | None
 
 
 def _make_due(known: _Known, now: datetime) -> None:
-    """Have the feed polled in the next minute. A poll that is under way cannot write its state then, and comes again."""
+    """Have the feed polled in the next minute. A poll that is under way cannot write its state then, and comes again.
+
+    Not where polls fail: the feed's server may have asked to be left alone (R10.3).
+    """
     key = feed_key(known.site.host, known.feed.url)
     for _ in range(3):
         item = table.get_many([key]).get(key)
         state = read_feed(item) if item else None
-        if item is None or state is None:
+        if item is None or state is None or state.failures:
             return
         under_way = state.leased_until is not None and state.leased_until > now
         if state.next_poll_at is None or (state.next_poll_at <= now and not under_way):

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -78,6 +78,7 @@ class _Due:
     state: FeedState
     rev: int | None
     now: datetime
+    waited: timedelta = timedelta()  # from `now`, when the run began, until it was asked
 
     def outcome(self, result: Result, **said: Any) -> Outcome:
         return Outcome(self.site.host, self.feed.url, result, **said)
@@ -127,6 +128,7 @@ def _poll(due: deque[_Due], deadline: float) -> Iterator[Outcome]:
     executor = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
     waiting: dict[Future[fetching.Fetched], _Due] = {}
     hubs = _Hubs()
+    began = time.monotonic()
     try:
         while (due or waiting or hubs.busy) and time.monotonic() < deadline:
             # No more are fetched than can be held in memory until they are read.
@@ -140,6 +142,7 @@ def _poll(due: deque[_Due], deadline: float) -> Iterator[Outcome]:
                 except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
                     yield one.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
                     continue
+                one = replace(one, waited=timedelta(seconds=time.monotonic() - began))
                 waiting[executor.submit(fetching.fetch, one.asked, _headers(one), one.site)] = one
             yield from hubs.ask()
             under_way: list[Future[Any]] = [*waiting, *hubs.waiting]
@@ -322,7 +325,8 @@ def _read(one: _Due, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subscri
             return one.outcome("unchanged"), after_success(read, one.now, one.pace, told), told
 
     document, reading = fetching.read(got, one.site, one.feed.take)
-    events, skipped = to_events(reading, one.site, one.now)
+    # A push that came before the feed was asked is older than what the feed says.
+    events, skipped = to_events(reading, one.site, one.now + one.waited)
     head = hints.without_entries(document.text)
     hub = hub_of(head, answer.headers, answer.url)
     read = replace(read, hub=hub, topic=topic_of(head, answer.headers, answer.url) or one.asked if hub else None)

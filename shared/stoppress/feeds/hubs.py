@@ -10,7 +10,8 @@ URL_CHARACTERS_MAX = 2_000
 _LINK_HEADER = re.compile(r"<([^<>]{1,2000})>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:\"[^\"]*\"|[^\s;,\"]*))?)*)")
 _RELATIONS = re.compile(r"(?:^|;)\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
 _LINK = re.compile(r"<(?:[\w.-]+:)?link\s([^<>]{0,4000})>", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"([\w:.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+# From the start of a name alone: else a long name without a value is tried from each of its letters.
+_ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 
 
 def hub_of(head: str, headers: Mapping[str, str], url: str) -> str | None:

@@ -16,7 +16,7 @@ from stoppress.instants import exact
 
 # What we ask for: the specification's own example, and what hubs usually grant.
 LEASE_WANTED = timedelta(days=10)
-# What is believed of a lease, whatever a hub says: one that says nothing is asked again tomorrow.
+# What is believed of a lease, whatever a hub says: one that says nothing, or 0, is asked again tomorrow.
 LEASE_MIN, LEASE_USUAL, LEASE_MAX = timedelta(minutes=5), timedelta(days=1), timedelta(days=30)
 # A request that came to nothing is repeated after this time, then after twice as long, and so on. A denial waits longest.
 RETRY_FIRST, RETRY_MAX = timedelta(minutes=10), timedelta(days=1)
@@ -64,8 +64,11 @@ class Mark:
         return bool(self.version and other.version) and self.version < other.version
 
     def is_of_the_same_version(self, other: "Mark") -> bool:
-        """Whether both speak of one version of one entry, though a hub may have left something out."""
-        return (self.entry, self.version) == (other.entry, other.version)
+        """Whether both speak of one version of one entry, though a hub may have left something out.
+
+        What is dated in the future has another version each time that it is heard: then what it says counts.
+        """
+        return self.entry == other.entry and (self.version == other.version or self.digest == other.digest)
 
 
 @dataclass(frozen=True)
@@ -128,11 +131,15 @@ class Subscription:
         return self.trusted_since is not None and self.holds(now)
 
     def is_to_ask(self, hub: str, topic: str, now: datetime) -> bool:
-        """Whether to send a request for this hub and topic now."""
+        """Whether to send a request for this hub and topic now.
+
+        A feed that names another hub or topic with each answer has one asked once in a while only.
+        """
         if (hub, topic) != (self.hub, self.topic):
-            return True
-        if self.next_ask_at and now < self.next_ask_at:
-            return False
+            last = self.asked_at or self.verified_at
+            return last is None or now - last >= RETRY_FIRST
+        if self.next_ask_at:
+            return now >= self.next_ask_at
         return not self.holds(now) or (self.renew_at is not None and now >= self.renew_at)
 
     def backup(self, now: datetime) -> timedelta | None:
@@ -163,8 +170,7 @@ def verified(state: Subscription, lease_s: int | None, now: datetime) -> Subscri
     """
     if state.asked_at is None and not state.holds(now):
         return None
-    seconds = LEASE_USUAL.total_seconds() if lease_s is None else min(lease_s, LEASE_MAX.total_seconds())
-    lease = max(timedelta(seconds=seconds), LEASE_MIN)
+    lease = min(max(timedelta(seconds=lease_s), LEASE_MIN), LEASE_MAX) if lease_s else LEASE_USUAL
     return replace(
         state, asked_at=None, asks=0, next_ask_at=None, refused=None, verified_at=now, lease_until=now + lease
     )
@@ -207,22 +213,26 @@ def polled(
     """The state after a poll that found `new` in a feed, of all whose entries `seen` are the digests.
 
     What it has seen of what pushes brought needs no mark any more. What no push has brought is owed, and where that is overdue,
-    the trust is over. Not `blamed`: what is new is no fault of the hub.
+    the trust is over. A hub without trust that misses something is asked anew, once a day at most: it may have lost the subscription.
+    Not `blamed`: what is new is no fault of the hub.
     """
     marks = [Mark.of(event) for event in new]
     sent = {mark.entry for mark in marks}
     left = [mark for mark in state.marks.values() if mark.digest not in seen and mark.entry not in sent]
     if seen and state.last_push and now - state.last_push >= PUSHED_KEPT:
         left = []
-    after = replace(state, pushed=tuple(map(str, left)))
-    if not state.is_trusted(now) or (state.owed_since and now - state.owed_since >= GRACE):
-        return replace(after, trusted_since=None, owed=(), owed_since=None)
     brought = state.marks
     owing = [
         mark
         for mark in marks
         if blamed and not ((last := brought.get(mark.entry)) and mark.is_of_the_same_version(last))
     ]
+    after = replace(state, pushed=tuple(map(str, left)))
+    overdue = state.owed_since is not None and now - state.owed_since >= GRACE
+    if not state.is_trusted(now) or overdue:
+        if (overdue or owing) and state.verified_at and now - state.verified_at >= RETRY_MAX:
+            after = replace(after, next_ask_at=state.next_ask_at or now)
+        return replace(after, trusted_since=None, owed=(), owed_since=None)
     owed = tuple(dict.fromkeys((*state.owed, *map(str, owing))))[:PUSHED_MAX]
     return replace(after, owed=owed, owed_since=(state.owed_since or now) if owed else None)
 

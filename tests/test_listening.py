@@ -24,7 +24,7 @@ from tests.doors import Doors, failing, once_before, opened
 from tests.ledger import HOST
 
 NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 FEED, HUB, OTHER = f"https://{HOST}/rss.xml", "https://hub.example.net/", "https://other.example.net/hub"
 MASTER = "a-master-of-many-letters"
 
@@ -46,6 +46,7 @@ class Internet:
     behind: Doors
     body: bytes = rss("A")
     status: int = 202
+    fails: bool = False
     etag: str | None = None
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     at_once: Callable[[], object] = lambda: None
@@ -54,6 +55,8 @@ class Internet:
     def fetch(self, url: str, headers: Mapping[str, str]) -> web.Response:
         body = self.body
         self.while_fetching()
+        if self.fails:
+            return web.Response(403, {}, b"", url)
         if self.etag and headers.get("If-None-Match") == self.etag:
             return web.Response(304, {"etag": self.etag}, b"", url)
         return web.Response(200, {"etag": self.etag} if self.etag else {}, body, url)
@@ -626,6 +629,26 @@ def test_what_is_no_base64_or_too_large_is_refused(internet: Internet) -> None:
     assert internet.push(b"", body="not base64!")["statusCode"] == 400
     assert internet.push(b"x" * (listening.BODY_BYTES_MAX + 1))["statusCode"] == 413
     assert internet.behind.metrics["PushesRefused"] == 2
+
+
+def test_a_lease_is_renewed_while_the_feed_itself_cannot_be_polled(internet: Internet) -> None:
+    """Then the hub is the only way in."""
+    subscribed(internet)
+    internet.fails = True
+    for day in range(1, 9):
+        poll(internet, day * DAY)
+
+    assert len(internet.asked) > 1
+    assert internet.verify()["statusCode"] == 200
+    assert state().holds(NOW + 15 * DAY)
+    assert internet.push(rss("B"))["statusCode"] == 202
+    assert sent(internet) == ["B"]
+
+
+def test_a_feed_that_was_never_read_well_has_no_hub_to_ask(internet: Internet) -> None:
+    internet.fails = True
+    poll(internet)
+    assert internet.asked == []
 
 
 # ── polling while pushes come ──

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from stoppress import queues, secrets, sites, subscribing, table
 from stoppress.feeds import reading, subscription
-from stoppress.feeds.callbacks import SECRET_NAME, hub_secret, is_signed, subscription_of
+from stoppress.feeds.callbacks import hub_secret, is_signed, subscription_of
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
 from stoppress.feeds.subscription import Subscription
@@ -26,7 +26,7 @@ from stoppress.records import (
     read_subscription,
     subscription_key,
 )
-from stoppress.site import BadConfiguration, Feed, Site
+from stoppress.site import HUBS_SECRET, BadConfiguration, Feed, Site
 from stoppress.text import clean
 from stoppress.urls import key_of
 
@@ -157,7 +157,7 @@ def take(request: Request, now: datetime) -> Answer:
 def _known(request: Request) -> _Known:
     """The feed that a request is for. Raises _Refused: 404 who has no token of ours, 410 where nobody wants it any more."""
     try:
-        masters = secrets.load(SECRET_NAME)
+        masters = secrets.load(HUBS_SECRET)
     except secrets.NoSecret as error:
         reason = "no callback can be known at the moment: send it again"
         raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None

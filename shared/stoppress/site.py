@@ -102,6 +102,10 @@ class Feed(_Part):
     websub: bool = True
 
 
+# The name of the stack's own secret among the sources' (template.yaml), for WebSub. Whoever knew it could push as any hub.
+HUBS_SECRET = "websub"
+
+
 class Source(_Part):
     """Where articles come from: a CMS that posts webhooks, or one that puts events on the bus."""
 
@@ -118,6 +122,13 @@ class Source(_Part):
 
             check_name(adapter)
         return adapter
+
+    @field_validator("secret")
+    @classmethod
+    def _own_secret(cls, secret: str | None) -> str | None:
+        if secret == HUBS_SECRET:
+            raise ValueError(f"{secret!r} is the stack's own, for hubs: give the source's secret another name")
+        return secret
 
     @model_validator(mode="after")
     def _known_settings(self) -> "Source":

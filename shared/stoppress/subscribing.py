@@ -12,10 +12,10 @@ from http import HTTPStatus
 
 from stoppress import secrets, table, web
 from stoppress.feeds import subscription
-from stoppress.feeds.callbacks import SECRET_NAME, callback_path, hub_secret
+from stoppress.feeds.callbacks import callback_path, hub_secret
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
 from stoppress.records import read_subscription, subscription_item, subscription_key
-from stoppress.site import Site
+from stoppress.site import HUBS_SECRET, Site
 from stoppress.text import clean
 from stoppress.urls import key_of
 
@@ -77,7 +77,7 @@ def prepared(site: Site, feed: str, hub: str, topic: str, now: datetime) -> Ask 
         return None
     [state] = asked
     try:
-        [master, *_] = secrets.load(SECRET_NAME)
+        [master, *_] = secrets.load(HUBS_SECRET)
     except secrets.NoSecret as error:
         raise NotSubscribed(_noted(site, feed, state, str(error))) from None
     names = (master, site.host, key_of(feed), state.id)

@@ -8,9 +8,6 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 
-# The name of the stack's own secret among the sources' (template.yaml).
-SECRET_NAME = "websub"
-
 _METHODS = {"sha1", "sha256", "sha384", "sha512"}  # WebSub, 7.1; sha1 is what PubSubHubbub had
 _TOKEN = re.compile(r"([0-9a-f]{16})-([0-9a-f]{32})")
 

@@ -341,6 +341,40 @@ def test_the_empty_file_of_an_edition_that_is_taken_out_goes_after_its_day(behin
     assert (names(), behind.items(f"file#{HOST}/{INDEX}"), behind.items("due#")) == ([], [], [])
 
 
+def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_names_it_no_more(behind: Doors) -> None:
+    french = "sitemap-news-fr.xml"
+    behind.site(editions=[{"prefix": "/fr/", "news": "fr"}], outputs=EVERY_FORM)
+    rewrite_all([Rewrite(HOST, file) for file in (NEWS, french, INDEX)], NOON)
+    others = set(names()) - {french, f"{french}.gz", "sitemap-news-fr.atom"}
+    assert f"/{french}.gz</loc>".encode() in behind.file(INDEX).body
+
+    behind.site(outputs=EVERY_FORM)
+    assert done(french, NOON + 2 * DAY, config_version=3) == "unchanged"
+    assert {french, f"{french}.gz"} <= set(names())
+    done(INDEX, NOON + 2 * DAY, config_version=3)
+
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + 2 * DAY + MINUTE).outcome == "retired"
+    assert (set(names()), behind.items("due#")) == (others, [])
+
+
+def test_a_packed_file_that_the_index_names_goes_later_than_its_file_that_somebody_took_away(behind: Doors) -> None:
+    put_page()
+    put_page(file="sitemap-2026-10.xml")
+    rewrite_all([Rewrite(HOST, file) for file in (SHARD, "sitemap-2026-10.xml", INDEX)], NOON)
+    others = set(names()) - {TEXT, SHARD, PACKED}
+    take_page()
+    bucket.delete(HOST, SHARD, behind.file(SHARD))
+    assert done(now=NOON + MINUTE) == "retired"
+    assert PACKED in names()
+    done(INDEX, NOON + MINUTE)
+
+    (sent,) = [read_rewrite(message) for message in behind.taken("rewrites")]
+    assert rewrite(sent, NOON + 2 * MINUTE).outcome == "retired"
+    assert set(names()) == others
+    assert behind.taken("rewrites") == []
+
+
 def test_the_empty_file_of_an_edition_that_comes_back_stays(behind: Doors) -> None:
     french = "sitemap-news-fr.xml"
     editions = [{"prefix": "/fr/", "news": "fr"}]
@@ -409,6 +443,19 @@ def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_
 
 
 # ── robots.txt ──
+
+
+def test_robots_has_no_other_forms_and_what_is_called_like_one_is_somebody_elses(behind: Doors) -> None:
+    behind.site(robots="")
+    theirs = ["robots.txt.gz", "robots.txt.txt"]
+    for name in theirs:
+        client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{name}", Body=b"")
+
+    done(ROBOTS, config_version=2)
+    assert names() == [ROBOTS, *theirs]
+    behind.site()
+    done(ROBOTS, config_version=3)
+    assert names() == theirs
 
 
 def test_robots_is_written_while_it_is_kept_and_goes_when_it_is_not(behind: Doors) -> None:

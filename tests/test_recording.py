@@ -409,6 +409,16 @@ def test_a_fault_of_ours_in_one_decision_keeps_no_neighbour_out(monkeypatch: pyt
     assert hear(publish("1", "1"), publish("2", "2"), publish("3", "3")) == ["listed", "failed", "listed"]
 
 
+def test_an_article_that_cannot_be_read_keeps_no_neighbour_out(behind: Doors) -> None:
+    hear(publish("1", "1"), publish("2", "2"))
+    item = behind.item(*article_key(HOST, "cms#2"))
+    table.put(item | {"heard_at": "some day"}, int(item["rev"]))
+
+    later = [publish(name, name, timestamp=MORNING + MINUTE, title=f"Again {name}") for name in "123"]
+    takeover = publish("4", "2", timestamp=MORNING + MINUTE)
+    assert hear(*later, takeover) == ["listed", "failed", "listed", "failed"]
+
+
 # ── other writers ──
 
 

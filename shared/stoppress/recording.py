@@ -171,6 +171,9 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
         outcomes.update({work.message.id: Outcome("failed", repr(error), work.event, error) for work in works})
         return []
     for work, known in zip(works, all_known, strict=True):
+        if isinstance(known, Exception):
+            outcomes[work.message.id] = Outcome("failed", repr(known), work.event, known)
+            continue
         if known.article:  # an earlier attempt may have gone through although it was not answered
             work.spare = [place for place in work.spare if place not in (known.article.shard, known.article.news)]
         try:
@@ -197,22 +200,25 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
     return conflicts
 
 
-def _known(works: Sequence[_Work]) -> list[Known]:
+def _known(works: Sequence[_Work]) -> list[Known | Exception]:
     """What the table holds for each work. All ask at once, and go on with the answer: at most three reads for a batch.
 
-    And a fourth, where somebody else was faster.
+    And a fourth, where somebody else was faster. In place of what could not be understood: why.
     """
     items: dict[Key, Item | None] = {}
-    known: dict[int, Known] = {}
+    known: dict[int, Known | Exception] = {}
     asking = dict(enumerate(_ask(work, items) for work in works))
     while asking:
         wanted: set[Key] = set()
         for number, asked in list(asking.items()):
             try:
                 wanted |= next(asked) - items.keys()
+                continue
             except StopIteration as answered:
                 known[number] = answered.value
-                del asking[number]
+            except Exception as error:  # noqa: BLE001 - an item of one that is broken keeps no neighbour out
+                known[number] = error
+            del asking[number]
         if wanted:
             items.update(dict.fromkeys(wanted) | table.get_many(sorted(wanted)))
     return [known[number] for number in range(len(works))]

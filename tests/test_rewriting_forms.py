@@ -313,6 +313,38 @@ def test_forms_go_with_an_emptied_shard(behind: Doors) -> None:
     assert names() == []
 
 
+def test_the_forms_of_a_shard_that_is_filled_again_as_it_goes_stay(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_page()
+    done()
+    take_page()
+    done(now=NOON + MINUTE)
+    gone = NOON + MINUTE + EMPTIED_KEPT
+    delete = bucket.delete
+
+    def fill_after(site: str, file: str, stored: bucket.StoredFile) -> None:
+        delete(site, file, stored)
+        monkeypatch.setattr(bucket, "delete", delete)
+        put_page("b")
+        done(now=gone)
+
+    monkeypatch.setattr(bucket, "delete", fill_after)
+    assert done(now=gone) == "unchanged"
+    assert names() == [TEXT, SHARD, PACKED]
+    assert agree(behind)
+
+
+def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(behind: Doors) -> None:
+    def fill() -> None:
+        put_page()
+        done()
+
+    with once_before(rewriting, "_retire", fill):
+        assert done(config_version=1) == "unchanged"
+    assert names() == [TEXT, SHARD, PACKED]
+
+
 def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: Doors) -> None:
     table.put(series_item(HOST, Series("news", (Used(1, 400), Used(1, 400)))), None)
     put_news("a", 1, MORNING + HOUR)

@@ -6,7 +6,7 @@ the one that was read: who read the partition earlier loses, and starts again.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -351,7 +351,7 @@ def _changed(stored: StoredFile | None, rendered: Rendered, now: datetime) -> da
 def _replace_forms(site: Site, file: str, forms: dict[str, bytes], had: set[str], changed: datetime) -> tuple[str, ...]:
     """Put a file's other forms in the place of those that it had: their names. Raises Overtaken."""
     _write_forms(site, forms, changed)
-    _take_away(site, file, had - forms.keys())
+    _take_away(site, file, _stored(site, had - forms.keys()))
     return tuple(sorted(forms))
 
 
@@ -385,9 +385,15 @@ def _text_name(file: str) -> str:
     return f"{file.removesuffix('.xml')}.txt"
 
 
-def _take_away(site: Site, file: str, names: Iterable[str]) -> None:
-    """Take away other forms of a file. For those that the index still names the file comes again, until it does not."""
-    there = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
+def _stored(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
+    return {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
+
+
+def _take_away(site: Site, file: str, there: Mapping[str, StoredFile]) -> None:
+    """Take away other forms of a file that are as they were read. Raises Overtaken.
+
+    For those that the index still names the file comes again, until it does not.
+    """
     index = bucket.read(site.host, INDEX_FILE) if there else None
     named = {name for name in there if index and f"/{name}</loc>".encode() in index.body}
     for name in sorted(there.keys() - named):
@@ -446,9 +452,13 @@ def _due_name(file: str) -> str:
 
 
 def _retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None) -> str:
+    # Read before the file goes: whoever fills it from then on writes other forms than these.
+    there = _stored(site, (set(mark.also if mark else ()) | _possible_forms(file)) - _others_forms(site, file))
     if stored:
         bucket.delete(site.host, file, stored)
-    _take_away(site, file, (set(mark.also if mark else ()) | _possible_forms(file)) - _others_forms(site, file))
+    elif there and bucket.read(site.host, file):
+        raise Overtaken(f"{site.host}/{file} was written meanwhile")
+    _take_away(site, file, there)
     if mark:
         try:
             table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})

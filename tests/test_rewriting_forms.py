@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import bucket, files, queues, rewriting, table
+from stoppress import bucket, files, queues, rewriting, sites, table
 from stoppress.aws import client
 from stoppress.files import GeneralEntry, Mark, NewsEntry
 from stoppress.places import Place, Series, Used
@@ -286,6 +286,22 @@ def test_forms_that_no_mark_tells_of_go_with_the_configuration_that_wanted_them(
     behind.site(outputs={})
     done(now=NOON + HOUR, config_version=4)
     assert (names(), mark().also) == ([SHARD], ())
+
+
+def test_forms_that_a_newer_configuration_has_just_written_are_left_by_who_goes_by_an_older_one(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = behind.site(outputs={})
+    put_page()
+    done()
+    new = behind.site(outputs=EVERY_FORM)
+    now_known = [old, new]
+    monkeypatch.setattr(sites, "load_usable", lambda *_, **__: now_known.pop(0))
+
+    with once_before(rewriting, "_replace_forms", done):
+        assert done(config_version=old.version) == "unchanged"
+    assert mark().also == (TEXT, PACKED)
+    assert names() == [TEXT, SHARD, PACKED]
 
 
 def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: Doors) -> None:

@@ -386,7 +386,9 @@ def _text_name(file: str) -> str:
 
 
 def _stored(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
-    return {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
+    """Other forms as they stand, but for what a newer configuration has written: that one wants it."""
+    found = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
+    return {name: stored for name, stored in found.items() if stored.config_version <= site.version}
 
 
 def _take_away(site: Site, file: str, there: Mapping[str, StoredFile]) -> None:

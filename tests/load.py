@@ -51,7 +51,7 @@ RETRY_S, RETRY_MAX_S = 0.05, 2.0  # doubled with each attempt
 ANSWER_MAX_S = 60.0
 # A flood that is not acknowledged so long after its last new delivery has failed.
 ACKNOWLEDGED_WITHIN_S = 120.0
-# What could not be recorded is hidden in its queue for three minutes (template.yaml), a file for ten seconds and more.
+# What could not be recorded comes again after ten seconds, and each time after twice as long, as does a file that could not be written.
 REST_MAX_S = 900.0
 # Blocks of memory, apart from moto's, that webhooks may leave behind when they have been dealt with: some once for all (what is
 # loaded when it is first needed), and of each less than one. Who keeps anything of each keeps one of each.

@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from stoppress.files import NEWS_WINDOW
 from stoppress.instants import exact
 from stoppress.messages import Message
 from stoppress.places import Used
-from stoppress.recording import Outcome, record
+from stoppress.recording import ATTEMPTS_MAX, Outcome, record
 from stoppress.records import (
     Item,
     article_key,
@@ -33,7 +33,7 @@ from stoppress.records import (
 )
 from stoppress.rolling import roll
 from stoppress.state import Article
-from stoppress.table import Conflict
+from stoppress.table import Check, Conflict, Delete, Put
 from stoppress.text import TITLE_CHARACTERS_MAX
 from stoppress.urls import LOC_CHARACTERS_MAX
 from stoppress_cli.meter import item_bytes
@@ -409,6 +409,16 @@ def test_a_fault_of_ours_in_one_decision_keeps_no_neighbour_out(monkeypatch: pyt
     assert hear(publish("1", "1"), publish("2", "2"), publish("3", "3")) == ["listed", "failed", "listed"]
 
 
+def test_an_article_that_cannot_be_read_keeps_no_neighbour_out(behind: Doors) -> None:
+    hear(publish("1", "1"), publish("2", "2"))
+    item = behind.item(*article_key(HOST, "cms#2"))
+    table.put(item | {"heard_at": "some day"}, int(item["rev"]))
+
+    later = [publish(name, name, timestamp=MORNING + MINUTE, title=f"Again {name}") for name in "123"]
+    takeover = publish("4", "2", timestamp=MORNING + MINUTE)
+    assert hear(*later, takeover) == ["listed", "failed", "listed", "failed"]
+
+
 # ── other writers ──
 
 
@@ -453,6 +463,21 @@ def test_an_entry_that_another_hand_took_out_does_not_keep_its_article_from_bein
         outcomes = hear(remove(), now=NOON)
     assert outcomes == ["removed"]
     assert used("news")[0].entries == 1  # who took it out gives its place back, if anybody
+
+
+def test_however_often_others_are_faster_a_place_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    transact, others = table.transact, [*range(ATTEMPTS_MAX - 1)]
+
+    def crowded(operations: Iterable[Put | Delete | Check]) -> None:
+        if others:
+            others.pop()
+            raise Conflict("somebody else was faster")
+        transact(operations)
+
+    hear(publish())
+    monkeypatch.setattr(table, "transact", crowded)
+    assert hear(remove()) == ["removed"]
+    assert used("news")[0].entries == 0
 
 
 def test_the_roller_may_take_an_expired_entry_out_at_any_time() -> None:

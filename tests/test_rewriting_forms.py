@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import bucket, files, queues, rewriting, table
+from stoppress import bucket, files, queues, rewriting, sites, table
 from stoppress.aws import client
 from stoppress.files import GeneralEntry, Mark, NewsEntry
 from stoppress.places import Place, Series, Used
@@ -288,6 +288,22 @@ def test_forms_that_no_mark_tells_of_go_with_the_configuration_that_wanted_them(
     assert (names(), mark().also) == ([SHARD], ())
 
 
+def test_forms_that_a_newer_configuration_has_just_written_are_left_by_who_goes_by_an_older_one(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = behind.site(outputs={})
+    put_page()
+    done()
+    new = behind.site(outputs=EVERY_FORM)
+    now_known = [old, new]
+    monkeypatch.setattr(sites, "load_usable", lambda *_, **__: now_known.pop(0))
+
+    with once_before(rewriting, "_replace_forms", done):
+        assert done(config_version=old.version) == "unchanged"
+    assert mark().also == (TEXT, PACKED)
+    assert names() == [TEXT, SHARD, PACKED]
+
+
 def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: Doors) -> None:
     put_page("a")
     with failing("events", "PutEvents"), pytest.raises(ClientError):
@@ -311,6 +327,38 @@ def test_forms_go_with_an_emptied_shard(behind: Doors) -> None:
 
     assert done(now=NOON + MINUTE + EMPTIED_KEPT) == "retired"
     assert names() == []
+
+
+def test_the_forms_of_a_shard_that_is_filled_again_as_it_goes_stay(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_page()
+    done()
+    take_page()
+    done(now=NOON + MINUTE)
+    gone = NOON + MINUTE + EMPTIED_KEPT
+    delete = bucket.delete
+
+    def fill_after(site: str, file: str, stored: bucket.StoredFile) -> None:
+        delete(site, file, stored)
+        monkeypatch.setattr(bucket, "delete", delete)
+        put_page("b")
+        done(now=gone)
+
+    monkeypatch.setattr(bucket, "delete", fill_after)
+    assert done(now=gone) == "unchanged"
+    assert names() == [TEXT, SHARD, PACKED]
+    assert agree(behind)
+
+
+def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(behind: Doors) -> None:
+    def fill() -> None:
+        put_page()
+        done()
+
+    with once_before(rewriting, "_retire", fill):
+        assert done(config_version=1) == "unchanged"
+    assert names() == [TEXT, SHARD, PACKED]
 
 
 def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: Doors) -> None:
@@ -339,6 +387,40 @@ def test_the_empty_file_of_an_edition_that_is_taken_out_goes_after_its_day(behin
     (due,) = behind.items("due#")
     assert rewrite(read_rewrite(due["message"]), NOON + DAY).outcome == "retired"
     assert (names(), behind.items(f"file#{HOST}/{INDEX}"), behind.items("due#")) == ([], [], [])
+
+
+def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_names_it_no_more(behind: Doors) -> None:
+    french = "sitemap-news-fr.xml"
+    behind.site(editions=[{"prefix": "/fr/", "news": "fr"}], outputs=EVERY_FORM)
+    rewrite_all([Rewrite(HOST, file) for file in (NEWS, french, INDEX)], NOON)
+    others = set(names()) - {french, f"{french}.gz", "sitemap-news-fr.atom"}
+    assert f"/{french}.gz</loc>".encode() in behind.file(INDEX).body
+
+    behind.site(outputs=EVERY_FORM)
+    assert done(french, NOON + 2 * DAY, config_version=3) == "unchanged"
+    assert {french, f"{french}.gz"} <= set(names())
+    done(INDEX, NOON + 2 * DAY, config_version=3)
+
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + 2 * DAY + MINUTE).outcome == "retired"
+    assert (set(names()), behind.items("due#")) == (others, [])
+
+
+def test_a_packed_file_that_the_index_names_goes_later_than_its_file_that_somebody_took_away(behind: Doors) -> None:
+    put_page()
+    put_page(file="sitemap-2026-10.xml")
+    rewrite_all([Rewrite(HOST, file) for file in (SHARD, "sitemap-2026-10.xml", INDEX)], NOON)
+    others = set(names()) - {TEXT, SHARD, PACKED}
+    take_page()
+    bucket.delete(HOST, SHARD, behind.file(SHARD))
+    assert done(now=NOON + MINUTE) == "retired"
+    assert PACKED in names()
+    done(INDEX, NOON + MINUTE)
+
+    (sent,) = [read_rewrite(message) for message in behind.taken("rewrites")]
+    assert rewrite(sent, NOON + 2 * MINUTE).outcome == "retired"
+    assert set(names()) == others
+    assert behind.taken("rewrites") == []
 
 
 def test_the_empty_file_of_an_edition_that_comes_back_stays(behind: Doors) -> None:
@@ -409,6 +491,19 @@ def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_
 
 
 # ── robots.txt ──
+
+
+def test_robots_has_no_other_forms_and_what_is_called_like_one_is_somebody_elses(behind: Doors) -> None:
+    behind.site(robots="")
+    theirs = ["robots.txt.gz", "robots.txt.txt"]
+    for name in theirs:
+        client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{name}", Body=b"")
+
+    done(ROBOTS, config_version=2)
+    assert names() == [ROBOTS, *theirs]
+    behind.site()
+    done(ROBOTS, config_version=3)
+    assert names() == theirs
 
 
 def test_robots_is_written_while_it_is_kept_and_goes_when_it_is_not(behind: Doors) -> None:

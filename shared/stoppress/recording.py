@@ -46,8 +46,6 @@ Key: TypeAlias = tuple[str, str]
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
 ATTEMPTS_MAX = 10
-# A news entry to be taken out or replaced may have gone by another hand: then it is not insisted on, and its place is not given back.
-CONFLICTS_UNTIL_UNSURE = 4
 # Between a message's id and the number of an article in it; no id of SQS has one.
 PART = "#"
 
@@ -171,6 +169,9 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
         outcomes.update({work.message.id: Outcome("failed", repr(error), work.event, error) for work in works})
         return []
     for work, known in zip(works, all_known, strict=True):
+        if isinstance(known, Exception):
+            outcomes[work.message.id] = Outcome("failed", repr(known), work.event, known)
+            continue
         if known.article:  # an earlier attempt may have gone through although it was not answered
             work.spare = [place for place in work.spare if place not in (known.article.shard, known.article.news)]
         try:
@@ -189,30 +190,32 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
             outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
         else:
             work.spare = [place for place in work.spare if place not in _places(decision)]
-            if work.conflicts < CONFLICTS_UNTIL_UNSURE:
-                free[work.site.host] += [entry.place for entry in decision.out if entry.place]
+            free[work.site.host] += [entry.place for entry in decision.out if entry.place]
             said = {"url": decision.article.url} if decision.article else {}
             outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event, said=said)
     _give_back(free, [])
     return conflicts
 
 
-def _known(works: Sequence[_Work]) -> list[Known]:
+def _known(works: Sequence[_Work]) -> list[Known | Exception]:
     """What the table holds for each work. All ask at once, and go on with the answer: at most three reads for a batch.
 
-    And a fourth, where somebody else was faster.
+    And a fourth, where somebody else was faster. In place of what could not be understood: why.
     """
     items: dict[Key, Item | None] = {}
-    known: dict[int, Known] = {}
+    known: dict[int, Known | Exception] = {}
     asking = dict(enumerate(_ask(work, items) for work in works))
     while asking:
         wanted: set[Key] = set()
         for number, asked in list(asking.items()):
             try:
                 wanted |= next(asked) - items.keys()
+                continue
             except StopIteration as answered:
                 known[number] = answered.value
-                del asking[number]
+            except Exception as error:  # noqa: BLE001 - an item of one that is broken keeps no neighbour out
+                known[number] = error
+            del asking[number]
         if wanted:
             items.update(dict.fromkeys(wanted) | table.get_many(sorted(wanted)))
     return [known[number] for number in range(len(works))]
@@ -330,18 +333,15 @@ def _write(work: _Work, decision: Decision) -> None:
     puts += [Put(article_item(other), other.rev) for other in decision.displaced]
     if decision.general and article.shard:
         puts.append(Put(general_item(host, article.shard.file, decision.general), guarded=False))
-    sure = work.conflicts < CONFLICTS_UNTIL_UNSURE
+    # A news entry to be taken out or replaced may have gone by another hand, and its place with it: a conflict, and then `_ask` sees it.
     if decision.news and article.news:
-        # In a place that it had before, it replaces an entry: that has not expired meanwhile, and given its place back.
         kept = article.news not in work.spare and not any(entry.published and not entry.place for entry in decision.out)
-        puts.append(Put(news_item(host, article.news, decision.news), guarded=False, must_exist=sure and kept))
+        puts.append(Put(news_item(host, article.news, decision.news), guarded=False, must_exist=kept))
     if decision.held:
         event = replace(work.event, release=decision.held)
         held = due_item(host, decision.held, event.name, to_message(event, in_ascii=False), queue="articles")
         puts.append(Put(held, guarded=False))
-    deletes = [
-        Delete(*entry_key(host, entry), must_exist=sure and entry.published is not None) for entry in decision.out
-    ]
+    deletes = [Delete(*entry_key(host, entry), must_exist=entry.published is not None) for entry in decision.out]
     deletes += released
     if len(puts) == 1 and not deletes:
         table.put(puts[0].item, puts[0].expected_rev)  # half the price of a transaction of one

@@ -6,7 +6,7 @@ the one that was read: who read the partition earlier loses, and starts again.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -269,10 +269,10 @@ def _commit(
 ) -> str:
     file = work.file
     stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
-    if not stays and (stored is None or file == ROBOTS_FILE or _is_over(stored, rendered, now)):
+    digest = digest_of(site, file, rendered.body, stays=stays)
+    if not stays and (stored is None or file == ROBOTS_FILE or _is_over(stored, rendered, mark, digest, now)):
         return _retire(site, file, mark, stored)
     changed, written = stored.changed if stored else now, False
-    digest = digest_of(site, file, rendered.body, stays=stays)
     if stored is None or stored.body != rendered.body or not stored.ours:
         changed, written = _changed(stored, rendered, now), True
         # Put back after somebody's hand, it is what it was.
@@ -351,8 +351,7 @@ def _changed(stored: StoredFile | None, rendered: Rendered, now: datetime) -> da
 def _replace_forms(site: Site, file: str, forms: dict[str, bytes], had: set[str], changed: datetime) -> tuple[str, ...]:
     """Put a file's other forms in the place of those that it had: their names. Raises Overtaken."""
     _write_forms(site, forms, changed)
-    if _take_away(site, had - forms.keys()):
-        queues.send_rewrites([Rewrite(site.host, file, site.version)], INDEX_FOLLOWS_SECONDS)
+    _take_away(site, file, _stored(site, had - forms.keys()))
     return tuple(sorted(forms))
 
 
@@ -372,6 +371,8 @@ def _write_forms(site: Site, forms: dict[str, bytes], changed: datetime) -> None
 
 def _possible_forms(file: str) -> set[str]:
     """The names of all other forms that a file may have."""
+    if file == ROBOTS_FILE:
+        return set()
     also = {f"{file}.gz"}
     if is_news(file):
         also.add(atom_name(series_of(file)))
@@ -384,14 +385,23 @@ def _text_name(file: str) -> str:
     return f"{file.removesuffix('.xml')}.txt"
 
 
-def _take_away(site: Site, names: Iterable[str]) -> set[str]:
-    """Take away other forms, but those that the index still names: these are the answer."""
-    there = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
+def _stored(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
+    """Other forms as they stand, but for what a newer configuration has written: that one wants it."""
+    found = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
+    return {name: stored for name, stored in found.items() if stored.config_version <= site.version}
+
+
+def _take_away(site: Site, file: str, there: Mapping[str, StoredFile]) -> None:
+    """Take away other forms of a file that are as they were read. Raises Overtaken.
+
+    For those that the index still names the file comes again, until it does not.
+    """
     index = bucket.read(site.host, INDEX_FILE) if there else None
     named = {name for name in there if index and f"/{name}</loc>".encode() in index.body}
     for name in sorted(there.keys() - named):
         bucket.delete(site.host, name, there[name])
-    return named
+    if named:
+        queues.send_rewrites([Rewrite(site.host, file, site.version)], INDEX_FOLLOWS_SECONDS)
 
 
 # ── commit marks ──
@@ -423,8 +433,10 @@ def _put_mark(site: Site, mark: Mark, before: Mark | None) -> None:
 # ── emptied files ──
 
 
-def _is_over(stored: StoredFile, rendered: Rendered, now: datetime) -> bool:
-    return stored.body == rendered.body and stored.changed + EMPTIED_KEPT <= now
+def _is_over(stored: StoredFile, rendered: Rendered, mark: Mark | None, digest: str, now: datetime) -> bool:
+    # The mark of a file that was empty and permanent has the index name it, for however long.
+    told = mark is None or mark.digest == digest
+    return told and stored.body == rendered.body and stored.changed + EMPTIED_KEPT <= now
 
 
 def _have_retired(site: Site, file: str, changed: datetime) -> None:
@@ -442,10 +454,13 @@ def _due_name(file: str) -> str:
 
 
 def _retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None) -> str:
+    # Read before the file goes: whoever fills it from then on writes other forms than these.
+    there = _stored(site, (set(mark.also if mark else ()) | _possible_forms(file)) - _others_forms(site, file))
     if stored:
         bucket.delete(site.host, file, stored)
-    if file != ROBOTS_FILE:
-        _take_away(site, (set(mark.also if mark else ()) | _possible_forms(file)) - _others_forms(site, file))
+    elif there and bucket.read(site.host, file):
+        raise Overtaken(f"{site.host}/{file} was written meanwhile")
+    _take_away(site, file, there)
     if mark:
         try:
             table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})

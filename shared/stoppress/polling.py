@@ -277,8 +277,11 @@ def _settle(one: _Due, fetched: Future[fetching.Fetched], hubs: _Hubs) -> Outcom
         table.put(feed_item(one.site.host, one.feed.url, state), one.rev)
     except table.Conflict:
         return replace(outcome, reason=outcome.reason or "another run polled it at the same time")
-    # A feed that fails for days would lose its hub as well, which may be the only way in by then.
-    if outcome.result in {"changed", "unchanged"} or (told and not state.is_gone(one.site.version)):
+    went_well = outcome.result in {"changed", "unchanged"}
+    if not went_well and not state.is_gone(one.site.version):
+        # A feed that fails for days would lose its hub as well, which may be the only way in by then.
+        told = told or _subscription(one, state)
+    if went_well or told:
         hubs.want(one, state, told)
     return outcome
 

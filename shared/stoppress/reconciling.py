@@ -382,7 +382,8 @@ def _owners(
     """The claim on each URL and the article that it names."""
     claims = table.get_many((claim_key(site.host, url) for url in urls), consistent=consistent)
     read = {url: read_claim(item, url) for url in urls if (item := claims.get(claim_key(site.host, url)))}
-    articles = table.get_many({article_key(site.host, claim.owner) for claim in read.values()}, consistent=consistent)
+    owners = dict.fromkeys(article_key(site.host, claim.owner) for claim in read.values())
+    articles = table.get_many(owners, consistent=consistent)
     named = {url: articles.get(article_key(site.host, claim.owner)) for url, claim in read.items()}
     return {url: (read.get(url), read_article(item) if (item := named.get(url)) else None) for url in urls}
 

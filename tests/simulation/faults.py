@@ -34,7 +34,7 @@ class Fault:
 FAULTS: dict[str, Fault] = {
     # ── recording ──
     "an item is made whatever is there": Fault(
-        "table:_as_read", '"attribute_not_exists(pk)"', '"attribute_not_exists(pk) OR attribute_exists(pk)"', 13
+        "table:_as_read", '"attribute_not_exists(pk)"', '"attribute_not_exists(pk) OR attribute_exists(pk)"', 53
     ),
     "the article is written apart from its entries": Fault(
         "recording:_write",
@@ -46,7 +46,7 @@ FAULTS: dict[str, Fault] = {
         "recording:_record_wave",
         'outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)\n        else',
         'outcomes[work.message.id] = Outcome("failed", repr(error), work.event)\n        else',
-        91,
+        142,
     ),
     "a conflict is taken for success": Fault(
         "table:transact", "            raise Conflict(str(error)) from error", "            return", 83
@@ -87,20 +87,20 @@ FAULTS: dict[str, Fault] = {
         7,
     ),
     "a late event does not date the article": Fault(
-        "deciding:_first_dated", "if not said or not counts", "if not said or counts or not counts", 13
+        "deciding:_first_dated", "if not said or not counts", "if not said or counts or not counts", 66
     ),
     "a late event takes the place of the one that is held": Fault(
         "deciding:decide", ' and decision.outcome == "held"', "", 299
     ),
     "the feed is believed as much as the CMS": Fault(
-        "article:rank_of", "FEED_SOURCE: FEED_RANK", "FEED_SOURCE: CMS_RANK", 10
+        "article:rank_of", "FEED_SOURCE: FEED_RANK", "FEED_SOURCE: CMS_RANK", 13
     ),
     # ── the clock ──
     "what is due is deleted before it is sent": Fault(
         "rolling:_send_due",
         "        due.append(item)",
         '        due.append(item)\n        table.delete(item["pk"], item["sk"])',
-        21,
+        143,
     ),
     "only the first news sitemap expires": Fault(
         "rolling:_expire_news", "for file in series_files(one)]", "for file in series_files(one)[:1]]", 7
@@ -125,7 +125,7 @@ FAULTS: dict[str, Fault] = {
         9,
     ),
     "a file that was overtaken is taken for written": Fault(
-        "bucket:write", "        raise _overtaken_or(error) from error", "        return", 3
+        "bucket:write", "        raise _overtaken_or(error) from error", "        return", 65
     ),
     "a file that failed is handed over to nobody": Fault(
         "rewriting:hand_over", "queues.send_rewrites([result.work], delay_seconds=RETRY_DELAY_SECONDS)", "pass", 76

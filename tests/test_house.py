@@ -287,3 +287,12 @@ def test_readme_names_every_event() -> None:
 
     assert events
     assert not [name for name in events if name not in readme()]
+
+
+def test_readme_counts_the_scenarios_and_the_planted_faults_as_they_are() -> None:
+    from tests.simulation.faults import FAULTS
+
+    scenarios = len(list((ROOT / "tests/scenarios").glob("*.jsonl")))
+
+    assert f"`tests/scenarios/` has {scenarios} of them" in readme()
+    assert f"the {len(FAULTS)} faults that are planted" in readme()

@@ -356,6 +356,15 @@ def test_places_that_cannot_be_reserved_make_their_messages_come_again_and_no_ot
     assert failed_ones(behind.call("record_article", batch)) == []
 
 
+def test_a_news_place_that_cannot_be_given_back_fails_nothing_that_is_recorded(behind: Doors) -> None:
+    hear(publish("1", "1"), publish("2", "2"))
+    batch = queue_batch([remove("1"), remove("9")], sent_at=MORNING)
+    with failing("dynamodb", "GetItem"):  # removals ask for no place: it is the news's, where one is given back
+        assert failed_ones(behind.call("record_article", batch)) == []
+    assert article("cms#1").state == "removed"
+    assert used("news")[0].entries == 2  # one too many, until the nightly look counts again
+
+
 def test_a_configuration_that_cannot_be_read_makes_its_messages_come_again(behind: Doors) -> None:
     sites.forget()
     with failing("ssm", "GetParameter", code="ThrottlingException"):

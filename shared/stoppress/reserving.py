@@ -1,6 +1,9 @@
 """Reserving: places in the files of a series are handed out, and given back, by conditional writes of the series' record."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress import table
 from stoppress.places import Place, Series, Want, entries_max_of
@@ -22,12 +25,17 @@ def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> lis
 
 
 def give_back(host: str, places: Sequence[Place]) -> None:
-    """Let places in the news sitemaps be handed out again. What is lost of this makes the count too high, never too low."""
+    """Let places in the news sitemaps be handed out again.
+
+    What is lost of this makes the count too high, never too low, and the nightly look counts again: so a call that fails
+    fails nothing else.
+    """
     for name in sorted({place.series for place in places}):
-        for _ in range(ATTEMPTS_MAX):
-            left = [place for place in places if place.series == name]
-            if _give_back_once(host, _series(host, name).give_back(left)):
-                break
+        left = [place for place in places if place.series == name]
+        with suppress(ClientError, BotoCoreError):
+            for _ in range(ATTEMPTS_MAX):
+                if _give_back_once(host, _series(host, name).give_back(left)):
+                    break
 
 
 def _series(host: str, name: str) -> Series:

@@ -9,10 +9,11 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
+from stoppress.feeds.items import subscription_item
 from stoppress.feeds.subscription import Subscription
 from stoppress.files import NewsEntry
 from stoppress.places import Place, Series, Used
-from stoppress.records import news_item, series_item, subscription_item
+from stoppress.records import news_item, series_item
 from stoppress.site import Site, read_site
 from stoppress_cli import files, queues
 from stoppress_cli.stack import Stack

@@ -8,10 +8,10 @@ from typing import Any
 
 from stoppress import sites, table
 from stoppress.feeds.hubs import can_be_trusted
+from stoppress.feeds.items import feed_key, read_feed, read_subscription, subscription_key
 from stoppress.feeds.schedule import FeedState, interval_of, pace_of
 from stoppress.feeds.subscription import Subscription
 from stoppress.instants import iso
-from stoppress.records import feed_key, read_feed, read_subscription, subscription_key
 from stoppress.site import Feed, Site
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)

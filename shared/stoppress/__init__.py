@@ -9,6 +9,6 @@ import gc
 import os
 
 # What a cold start makes is there to stay; Python looks through it for garbage again and again, every 2,000 objects.
-LAMBDA_GC_THRESHOLD = 50_000
+LAMBDA_GC_THRESHOLD = 200_000
 if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
     gc.set_threshold(LAMBDA_GC_THRESHOLD)

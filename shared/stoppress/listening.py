@@ -16,8 +16,7 @@ from stoppress.feeds import reading, subscription
 from stoppress.feeds.callbacks import hub_secret, is_signed, subscription_of
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
-from stoppress.feeds.subscription import Subscription
-from stoppress.records import (
+from stoppress.feeds.items import (
     feed_entries_key,
     feed_item,
     feed_key,
@@ -26,6 +25,7 @@ from stoppress.records import (
     read_subscription,
     subscription_key,
 )
+from stoppress.feeds.subscription import Subscription
 from stoppress.site import HUBS_SECRET, BadConfiguration, Feed, Site
 from stoppress.text import clean
 from stoppress.urls import key_of

@@ -26,16 +26,9 @@ from stoppress.feeds import fetching, hints, subscription
 from stoppress.feeds.documents import ENTRIES_MAX, FeedError
 from stoppress.feeds.events import to_events
 from stoppress.feeds.hubs import can_be_trusted, hub_of, topic_of
+from stoppress.feeds.items import feed_entries_item, feed_entries_key, feed_item, feed_key, read_feed, read_feed_entries
 from stoppress.feeds.schedule import FeedState, Pace, after_failure, after_success, leased, moved, pace_of
 from stoppress.feeds.subscription import Subscription
-from stoppress.records import (
-    feed_entries_item,
-    feed_entries_key,
-    feed_item,
-    feed_key,
-    read_feed,
-    read_feed_entries,
-)
 from stoppress.site import Feed, Site
 from stoppress.subscribing import NotSubscribed
 

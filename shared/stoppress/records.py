@@ -1,19 +1,16 @@
 """How things are kept in the table: the keys and attributes of each kind of item, written and read back.
 
 Keys are those of one table (see the README): `article#<site>#<source>#<id>`, `url#<site>#<hash>`, `file#<site>/<file>`,
-`places#<site>`, `due#<site>`, `quarantine#<site>`, `story#<site>#<hash>`, `feed#<site>#<hash>`. What is absent is left out.
+`places#<site>`, `due#<site>`, `quarantine#<site>`, `story#<site>#<hash>`; `feeds.items` has `feed#<site>#<hash>`. What is absent is
+left out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from stoppress.alternates import Alternate
 from stoppress.article import ArticleEvent, Order
-from stoppress.feeds.hints import Hints
-from stoppress.feeds.schedule import FeedState
-from stoppress.feeds.subscription import Subscription
 from stoppress.files import INDEX_FILE, GeneralEntry, Mark, NewsEntry, file_name
 from stoppress.instants import epoch_seconds, exact, iso, parse
 from stoppress.media.reading import video_json, video_of
@@ -30,12 +27,6 @@ QUARANTINE_KEPT = timedelta(days=30)
 EXPIRED_KEPT = timedelta(days=1)
 # How long somebody may ask what became of a page's events.
 STORY_KEPT = timedelta(days=90)
-_FEED_INSTANTS = {
-    "next_poll_at", "leased_until", "failing_since", "last_success", "last_new", "known_since", "moved_at",
-}  # fmt: skip
-_SUBSCRIPTION_INSTANTS = {
-    "asked_at", "next_ask_at", "verified_at", "lease_until", "last_push", "trusted_since", "owed_since",
-}  # fmt: skip
 # The longest text that quarantine keeps of what came: an item takes 400 KB at the most, and a reader a screen.
 QUARANTINED_CHARACTERS_MAX = 50_000
 
@@ -338,74 +329,6 @@ def story_item(event: ArticleEvent, url: str, outcome: str, reason: str, now: da
             "ttl": epoch_seconds(now + STORY_KEPT),
         }
     )
-
-
-def feed_key(site: str, url: str) -> tuple[str, str]:
-    """Key of what is remembered of a feed."""
-    return f"feed#{site}#{key_of(url)}", "-"
-
-
-def feed_entries_key(site: str, url: str) -> tuple[str, str]:
-    """Key of the entries of a feed that were sent already: apart, since most polls neither read nor write them."""
-    return feed_key(site, url)[0], "entries"
-
-
-def feed_item(site: str, url: str, state: FeedState) -> Item:
-    """The item of a feed, a unit to write in nearly all cases."""
-    pk, sk = feed_key(site, url)
-    said = {one.name: getattr(state, one.name) for one in fields(FeedState) if one.name != "hints"}
-    said = {name: exact(value) if isinstance(value, datetime) else value for name, value in said.items()}
-    hints = {one.name: getattr(state.hints, one.name) for one in fields(Hints)}
-    hints = {name: list(value) if isinstance(value, tuple) else value for name, value in hints.items() if value}
-    return _present({"pk": pk, "sk": sk, "url": url, **said, "hints": hints or None})
-
-
-def read_feed(item: Mapping[str, Any]) -> FeedState:
-    """Read a feed's item."""
-    said = {one.name: item[one.name] for one in fields(FeedState) if one.name in item}
-    said |= {name: parse(said[name]) for name in _FEED_INSTANTS & said.keys()}
-    said |= {name: int(said[name]) for name in ("config_version", "failures", "gone_by") if name in said}
-    hints = said.get("hints", {})
-    said["hints"] = Hints(
-        int(hints.get("document_s", 0)),
-        int(hints.get("answer_s", 0)),
-        tuple(map(int, hints.get("skip_hours", ()))),
-        tuple(map(int, hints.get("skip_days", ()))),
-    )
-    return FeedState(**said)
-
-
-def feed_entries_item(site: str, url: str, digests: Iterable[str]) -> Item:
-    """The item of a feed's entries: digests of what was sent."""
-    pk, sk = feed_entries_key(site, url)
-    return {"pk": pk, "sk": sk, "digests": list(digests)}
-
-
-def read_feed_entries(item: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Read the digests of a feed's entries."""
-    return tuple(item["digests"]) if item else ()
-
-
-def subscription_key(site: str, url: str) -> tuple[str, str]:
-    """Key of a feed's subscription: apart, since the hub's requests and the poller both write it."""
-    return feed_key(site, url)[0], "hub"
-
-
-def subscription_item(site: str, url: str, state: Subscription) -> Item:
-    """The item of a feed's subscription. Nothing in it is secret."""
-    pk, sk = subscription_key(site, url)
-    said = {one.name: getattr(state, one.name) for one in fields(Subscription)}
-    said = {name: exact(value) if isinstance(value, datetime) else value for name, value in said.items()}
-    said = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items() if value}
-    return {"pk": pk, "sk": sk, "url": url, **said}
-
-
-def read_subscription(item: Mapping[str, Any]) -> Subscription:
-    """Read a subscription's item."""
-    said = {one.name: item[one.name] for one in fields(Subscription) if one.name in item}
-    said |= {name: parse(said[name]) for name in _SUBSCRIPTION_INSTANTS & said.keys()}
-    said |= {name: tuple(said[name]) for name in ("pushed", "owed") if name in said}
-    return Subscription(**said | {"asks": int(said.get("asks", 0))})
 
 
 def _order_item(order: Order) -> list[Any]:

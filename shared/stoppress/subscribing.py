@@ -13,8 +13,8 @@ from http import HTTPStatus
 from stoppress import secrets, table, web
 from stoppress.feeds import subscription
 from stoppress.feeds.callbacks import callback_path, hub_secret
+from stoppress.feeds.items import read_subscription, subscription_item, subscription_key
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
-from stoppress.records import read_subscription, subscription_item, subscription_key
 from stoppress.site import HUBS_SECRET, Site
 from stoppress.text import clean
 from stoppress.urls import key_of

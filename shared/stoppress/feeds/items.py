@@ -1,0 +1,89 @@
+"""How feeds are kept in the table: the items of `feed#<site>#<hash>`, written and read back."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from stoppress.feeds.hints import Hints
+from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.subscription import Subscription
+from stoppress.instants import exact, parse
+from stoppress.records import Item
+from stoppress.urls import key_of
+
+_FEED_INSTANTS = {
+    "next_poll_at", "leased_until", "failing_since", "last_success", "last_new", "known_since", "moved_at",
+}  # fmt: skip
+_SUBSCRIPTION_INSTANTS = {
+    "asked_at", "next_ask_at", "verified_at", "lease_until", "last_push", "trusted_since", "owed_since",
+}  # fmt: skip
+
+
+def feed_key(site: str, url: str) -> tuple[str, str]:
+    """Key of what is remembered of a feed."""
+    return f"feed#{site}#{key_of(url)}", "-"
+
+
+def feed_entries_key(site: str, url: str) -> tuple[str, str]:
+    """Key of the entries of a feed that were sent already: apart, since most polls neither read nor write them."""
+    return feed_key(site, url)[0], "entries"
+
+
+def feed_item(site: str, url: str, state: FeedState) -> Item:
+    """The item of a feed, a unit to write in nearly all cases."""
+    pk, sk = feed_key(site, url)
+    said = {one.name: getattr(state, one.name) for one in fields(FeedState) if one.name != "hints"}
+    said = {name: exact(value) if isinstance(value, datetime) else value for name, value in said.items()}
+    hints = {one.name: getattr(state.hints, one.name) for one in fields(Hints)}
+    hints = {name: list(value) if isinstance(value, tuple) else value for name, value in hints.items() if value}
+    item = {"pk": pk, "sk": sk, "url": url, **said, "hints": hints or None}
+    return {name: value for name, value in item.items() if value is not None}
+
+
+def read_feed(item: Mapping[str, Any]) -> FeedState:
+    """Read a feed's item."""
+    said = {one.name: item[one.name] for one in fields(FeedState) if one.name in item}
+    said |= {name: parse(said[name]) for name in _FEED_INSTANTS & said.keys()}
+    said |= {name: int(said[name]) for name in ("config_version", "failures", "gone_by") if name in said}
+    hints = said.get("hints", {})
+    said["hints"] = Hints(
+        int(hints.get("document_s", 0)),
+        int(hints.get("answer_s", 0)),
+        tuple(map(int, hints.get("skip_hours", ()))),
+        tuple(map(int, hints.get("skip_days", ()))),
+    )
+    return FeedState(**said)
+
+
+def feed_entries_item(site: str, url: str, digests: Iterable[str]) -> Item:
+    """The item of a feed's entries: digests of what was sent."""
+    pk, sk = feed_entries_key(site, url)
+    return {"pk": pk, "sk": sk, "digests": list(digests)}
+
+
+def read_feed_entries(item: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Read the digests of a feed's entries."""
+    return tuple(item["digests"]) if item else ()
+
+
+def subscription_key(site: str, url: str) -> tuple[str, str]:
+    """Key of a feed's subscription: apart, since the hub's requests and the poller both write it."""
+    return feed_key(site, url)[0], "hub"
+
+
+def subscription_item(site: str, url: str, state: Subscription) -> Item:
+    """The item of a feed's subscription. Nothing in it is secret."""
+    pk, sk = subscription_key(site, url)
+    said = {one.name: getattr(state, one.name) for one in fields(Subscription)}
+    said = {name: exact(value) if isinstance(value, datetime) else value for name, value in said.items()}
+    said = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items() if value}
+    return {"pk": pk, "sk": sk, "url": url, **said}
+
+
+def read_subscription(item: Mapping[str, Any]) -> Subscription:
+    """Read a subscription's item."""
+    said = {one.name: item[one.name] for one in fields(Subscription) if one.name in item}
+    said |= {name: parse(said[name]) for name in _SUBSCRIPTION_INSTANTS & said.keys()}
+    said |= {name: tuple(said[name]) for name in ("pushed", "owed") if name in said}
+    return Subscription(**said | {"asks": int(said.get("asks", 0))})

@@ -89,3 +89,15 @@ def test_a_date_is_read_as_it_is_meant(text: str) -> None:
 @pytest.mark.parametrize("text", UNSAID)
 def test_what_is_no_date_or_could_be_two_is_none(text: str) -> None:
     assert instant(text, PARIS) is None
+
+
+@pytest.mark.parametrize(
+    "zone", ["GMT", "UTC", "+0000", "-0000", "+0530", "-0330", "+1400", "+1430", "-1359", "+1560", "CET", "Z"]
+)
+@pytest.mark.parametrize(
+    "day", ["Fri, 20 Nov 2026", "20 nov 2026", "Mar, 31 Apr 2026", "Sun, 1 Jan 1970", "Thu, 31 Dec 9999"]
+)
+@pytest.mark.parametrize("time", ["08:00:00", "23:59:60", "24:00:00"])
+def test_the_usual_spelling_means_what_it_means_among_all_others(day: str, time: str, zone: str) -> None:
+    # Two spaces are not usual.
+    assert instant(f"{day} {time} {zone}", PARIS) == instant(f"{day}  {time} {zone}", PARIS)

@@ -186,12 +186,12 @@ def _messages() -> TypeAdapter[ArticleEvent]:
 
 def _plain(event: ArticleEvent) -> dict[str, Any]:
     """The event's fields as JSON has them, without those at their defaults."""
-    said = {field.name: getattr(event, field.name) for field in fields(event)}
-    said["videos"] = tuple(video_json(video) for video in event.videos)
-    said["alternates"] = tuple(asdict(alternate) for alternate in event.alternates)
-    defaults = {field.name: field.default for field in fields(event)}
-    return {
-        name: exact(value) if isinstance(value, datetime) else value
-        for name, value in said.items()
-        if value != defaults[name]
-    }
+    said = {name: value for name, default in _DEFAULTS if (value := getattr(event, name)) != default}
+    if event.videos:
+        said["videos"] = tuple(video_json(video) for video in event.videos)
+    if event.alternates:
+        said["alternates"] = tuple(asdict(alternate) for alternate in event.alternates)
+    return {name: exact(value) if isinstance(value, datetime) else value for name, value in said.items()}
+
+
+_DEFAULTS = tuple((field.name, field.default) for field in fields(ArticleEvent))

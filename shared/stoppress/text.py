@@ -35,6 +35,9 @@ def clean(text: str, limit: int = TITLE_CHARACTERS_MAX) -> str:
     what the newsroom wrote.
     """
     joined = text[: limit * MARKUP_FACTOR]
+    # Most titles and nearly all names are so plain that there is nothing to do.
+    if joined.isascii() and joined.isprintable() and not ("&" in joined or "<" in joined or "]]>" in joined):
+        return " ".join(joined.split())[:limit].rstrip()
     joined = _SURROGATE_PAIR.sub(lambda pair: pair.group().encode("utf-16", "surrogatepass").decode("utf-16"), joined)
     for _ in range(2):
         joined = html.unescape(joined)

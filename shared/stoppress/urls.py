@@ -82,7 +82,9 @@ def linked(url: str, base: str, *, keep_query: bool = False) -> str:
 
 def on_site(url: str, host: str) -> str:
     """A canonical URL, under https where it is on this host: inside, a page has one name whatever the site's scheme."""
-    return canonical(url, "https") if host_of(url) == host else url
+    if url.startswith("https:") or host_of(url) != host:
+        return url
+    return canonical(url, "https")
 
 
 def host_of(url: str) -> str:

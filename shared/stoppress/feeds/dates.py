@@ -50,6 +50,11 @@ _ISO = re.compile(
     r"(?:(?:\s*T\s*|,?\s+)(?P<hour>\d\d?):?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*))?",
     re.IGNORECASE,
 )
+# As nearly all feeds of RSS have it (RFC 822).
+_USUAL = re.compile(
+    r"(?:[A-Za-z]{3}, )?(\d\d?) ([A-Za-z]{3}) (\d{4}) ([01]\d|2[0-3]):([0-5]\d):([0-5]\d) (?:GMT|UTC|([+-])(\d\d)([0-5]\d))",
+    re.ASCII,
+)
 _TIME = re.compile(
     r"(?<!\d)(?P<hour>\d\d?)[:h](?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?(?P<rest>.*)", re.IGNORECASE
 )
@@ -81,15 +86,34 @@ def instant(text: object, zone: ZoneInfo) -> datetime | None:
     # feedparser makes an object of some damage.
     if not isinstance(text, str) or not text or len(text) > DATE_CHARACTERS_MAX:
         return None
-    text = _iso_spelt(" ".join(text.split()))
     try:
-        local, rest = _iso(text) or _written(text)
-        if not YEAR_MIN <= local.year <= YEAR_MAX:
-            return None
-        moment = local.replace(tzinfo=_zone(rest, local, zone)).astimezone(UTC)
+        local = _usual(text) or _any(" ".join(text.split()), zone)
+        moment = local.astimezone(UTC) if YEAR_MIN <= local.year <= YEAR_MAX else None
     except (ValueError, OverflowError):
         return None
     return moment
+
+
+def _usual(text: str) -> datetime | None:
+    """`Fri, 20 Nov 2026 08:00:00 GMT`, as `_any` reads it too, in a tenth of the time."""
+    found = _USUAL.fullmatch(text)
+    month = _month(found[2].lower()) if found else None
+    if not found or not month:
+        return None
+    day, _, year, hour, minute, second, sign, *offset = found.groups()
+    hours, minutes = map(int, offset) if sign else (0, 0)
+    if hours >= OFFSET_HOURS_MAX:
+        return None
+    delta = timedelta(hours=hours, minutes=minutes)
+    zone = timezone(-delta if sign == "-" else delta)
+    return datetime(int(year), month, int(day), int(hour), int(minute), int(second), tzinfo=zone)
+
+
+def _any(text: str, site_zone: ZoneInfo) -> datetime:
+    """A date of any form. Raises ValueError for none, OverflowError for one at the end of the calendar."""
+    text = _iso_spelt(text)
+    local, rest = _iso(text) or _written(text)
+    return local.replace(tzinfo=_zone(rest, local, site_zone))
 
 
 def _iso_spelt(text: str) -> str:

@@ -81,7 +81,7 @@ def _entries(document: Document, url: str, site: Site, take: Collection[str]) ->
     headers = {"content-type": "application/xml; charset=utf-8"}
     # A tag that names a base may name a relative one. Without any, what is relative stays so, and is joined below:
     # feedparser joins URLs at every tag as soon as it has a base.
-    if _HAS_BASE.search(document.text):
+    if "base" in document.text and _HAS_BASE.search(document.text):
         headers["content-location"] = base
     try:
         # Bytes as a file: given as they are, feedparser would first take them for the name of one and open it.

@@ -83,6 +83,19 @@ def test_what_is_counted_is_what_is_listed() -> None:
     assert render_index(MARKS, SITE)[0].urls == 4
 
 
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_the_lines_of_a_file_of_plain_pages_are_those_that_are_made_one_by_one(scheme: Any) -> None:
+    site = SITE.model_copy(update={"scheme": scheme})
+    entries = [
+        GeneralEntry(page(f"{number:03}{'?a&b' if number == 70 else ''}"), MORNING + number * timedelta(seconds=8_641))
+        for number in range(130)
+    ]
+    entries[60] = replace(entries[60], lastmod=None)
+    entries[61] = replace(entries[61], lastmod=datetime(1066, 10, 14, 9, tzinfo=UTC))
+
+    assert render_general(entries, site).body.decode().split("\n")[2:-2] == [general_line(one, site) for one in entries]
+
+
 def test_the_newest_instant_in_a_file_is_known() -> None:
     assert render_general(GENERAL, SITE).newest == MORNING + HOUR
     assert render_general(GENERAL[2:3], SITE).newest is None

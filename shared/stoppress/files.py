@@ -7,7 +7,7 @@ One `<url>` a line, sorted, no generation time, no comment: equal entries give e
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from io import BytesIO
@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Literal
 
 from stoppress.alternates import DEFAULT, Alternate, hreflang_of
-from stoppress.instants import iso
+from stoppress.instants import TWO_DIGITS, iso
 from stoppress.media.reading import Video
 from stoppress.media.tags import (
     IMAGE_NAMESPACE,
@@ -127,7 +127,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A file's bytes, how many pages it lists, the newest instant that stands in it, and the pages of a shard.
+    """A file's bytes, how many pages it lists, the newest instant that stands in it, and the pages of a shard that has a text.
 
     `by_line`: each line depends on its own entry alone, so that the next change can be folded into the file. `fresh`: after
     that has been done, a file of the lines that were made anew.
@@ -245,11 +245,11 @@ def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     }
     newest = newest_of(map(attrgetter("lastmod"), entries))
     listed, home = sorted(entries, key=attrgetter("loc")), [GeneralEntry(site.home)]
-    locs = tuple(map(attrgetter("loc"), listed))
+    locs = tuple(map(attrgetter("loc"), listed)) if site.outputs.text else ()
     if versions or site.write or any(used.values()):
-        lines = (general_line(entry, site, backlinks.get(entry.loc, ())) for entry in listed or home)
+        lines: Iterator[str] = (general_line(entry, site, backlinks.get(entry.loc, ())) for entry in listed or home)
     else:  # what none has is not asked of each
-        lines = (_url(entry, site) for entry in listed or home)
+        lines = _plain_lines(listed or home, site)
     body = _shard(lines, [prefix for prefix, is_used in used.items() if is_used])
     return checked(Rendered(body, len(listed), newest, locs, by_line=bool(listed) and not versions), URLS_MAX)
 
@@ -343,6 +343,31 @@ def _url(entry: GeneralEntry, site: Site, more: str = "") -> str:
     loc = entry.loc if site.scheme == "https" else under_scheme(entry.loc, site)
     lastmod = f"<lastmod>{iso(entry.lastmod)}</lastmod>" if entry.lastmod else ""
     return f"<url><loc>{escaped(loc)}</loc>{lastmod}{more}</url>"
+
+
+def _plain_lines(entries: Sequence[GeneralEntry], site: Site) -> Iterator[str]:
+    """What `_url` makes of pages of which nothing more is said, in two thirds of the time: the largest files are of these.
+
+    So many URLs at a time are asked whether one has to be escaped, and `iso` is spelt out.
+    """
+    two = TWO_DIGITS
+    for start in range(0, len(entries), _LINES_AT_ONCE):
+        some = entries[start : start + _LINES_AT_ONCE]
+        locs: list[str] = list(map(attrgetter("loc"), some))
+        if site.scheme != "https":
+            locs = [under_scheme(loc, site) for loc in locs]
+        together = "".join(locs)
+        if escaped(together) != together:
+            locs = list(map(escaped, locs))
+        for entry, loc in zip(some, locs, strict=True):
+            if at := entry.lastmod:
+                year = at.year
+                yield (
+                    f"<url><loc>{loc}</loc><lastmod>{two[year // 100]}{two[year % 100]}-{two[at.month]}-{two[at.day]}"
+                    f"T{two[at.hour]}:{two[at.minute]}:{two[at.second]}Z</lastmod></url>"
+                )
+            else:
+                yield f"<url><loc>{loc}</loc></url>"
 
 
 def _backlinks(entries: Sequence[GeneralEntry], site: Site) -> dict[str, list[Alternate]]:

@@ -49,10 +49,11 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
             fresh.append(lines[loc])
     if not lines:
         return None
-    locs = tuple(sorted(lines))
+    listed = sorted(lines)
+    locs = tuple(listed) if site.outputs.text else ()
     newest = newest_of(entry.lastmod for loc, entry in changed.items() if entry and loc in lines)
-    body = general_file([lines[loc] for loc in locs])
-    return _fitting(Rendered(body, len(locs), newest, locs, by_line=True, fresh=_of(general_file, fresh)), URLS_MAX)
+    body = general_file([lines[loc] for loc in listed])
+    return _fitting(Rendered(body, len(listed), newest, locs, by_line=True, fresh=_of(general_file, fresh)), URLS_MAX)
 
 
 def fold_news(

@@ -11,7 +11,7 @@ _AFTER = datetime(9999, 12, 30, tzinfo=UTC)
 # Offsets as ISO 8601's basic form writes them (+0000), which datetime.fromisoformat of 3.11 reads, but only without colons in the time.
 _BASIC_OFFSET = re.compile(r"(T\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?[+-]\d\d)(\d\d)$")
 # Formatting a number takes longer than looking it up, and a file has an instant a line.
-_TWO_DIGITS = tuple(f"{number:02}" for number in range(100))
+TWO_DIGITS = tuple(f"{number:02}" for number in range(100))
 _LONG_FRACTION = re.compile(r"([.,]\d{6})\d+")
 
 
@@ -44,7 +44,7 @@ def utc(instant: datetime) -> datetime:
 
 def iso(instant: datetime) -> str:
     """To the second, as files show it: 2026-11-20T08:00:00Z (W3C datetime with seconds and zone, R1.17)."""
-    two, year = _TWO_DIGITS, instant.year
+    two, year = TWO_DIGITS, instant.year
     return (
         f"{two[year // 100]}{two[year % 100]}-{two[instant.month]}-{two[instant.day]}"
         f"T{two[instant.hour]}:{two[instant.minute]}:{two[instant.second]}Z"

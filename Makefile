@@ -53,7 +53,7 @@ bench: $(INSTALLED_DEV) ## measure cost, speed and latency, beside others where 
 bench-quick: $(INSTALLED_DEV) ## measure the most of it in less than a minute, and write nothing
 	@.venv/bin/python -m bench --quick
 
-cold: $(INSTALLED_DEV) ## measure the cold start of each built function, two minutes long
+cold: $(INSTALLED_DEV) ## measure the cold start of each built function, some minutes long
 	@.venv/bin/python -m tests.artifact.cold_starts
 
 large: $(INSTALLED_DEV) ## play a year: ten thousand articles through the whole stack, some minutes long

@@ -32,14 +32,13 @@ def measure() -> tuple[dict[str, dict[str, float]], dict[str, Any]]:
         raise CannotBuild(str(error).strip().splitlines()[-1]) from None
     with (
         tempfile.TemporaryDirectory() as folder,
-        event_files.first_site_stack(f"http://{event_files.HOST}/rss.xml") as stack,
         FeedServer().running() as feeds,
         mock.patch.object(cold_starts, "ROUNDS", ROUNDS),
     ):
         scratch = Path(folder)
         shutil.copytree(compiled, scratch / "python", ignore=shutil.ignore_patterns("__pycache__"))
         medians = {
-            event_files.function_of(name): cold_starts.measured(stack, name, compiled, scratch, feeds.port)[1]
+            event_files.function_of(name): cold_starts.measured(name, compiled, scratch, feeds.port)[1]
             for name in cold_starts.EVENTS
         }
     found = {

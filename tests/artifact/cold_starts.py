@@ -26,7 +26,10 @@ from tests.artifact import builds, events_now
 from tests.artifact.runtime_api import aws_of, started
 
 ROUNDS = 11
-EVENTS = (event_files.WEBHOOK, event_files.POLL, event_files.RECORD, event_files.STREAM, event_files.ROLL)
+EVENTS = (
+    event_files.WEBHOOK, event_files.POLL, event_files.PUSH, event_files.RECORD, event_files.STREAM, event_files.ROLL,
+    event_files.NIGHT,
+)  # fmt: skip
 BARE = """import boto3
 
 CLIENTS = [boto3.client(service) for service in {services}]
@@ -68,20 +71,31 @@ def milliseconds(stack: Stack, variables: dict[str, str], name: str, folders: li
     return took * 1000
 
 
-def measured(stack: Stack, name: str, compiled: Path, scratch: Path, feeds_port: int) -> tuple[list[str], list[float]]:
-    """The services of a function, and the medians: bare clients, the layer not compiled, compiled."""
+@contextmanager
+def stack_for(name: str) -> Iterator[Stack]:
+    """The stack in which a function finds what its event is about."""
+    feed = event_files.FEED if name == event_files.PUSH else f"http://{event_files.HOST}/rss.xml"
+    with event_files.first_site_stack(feed) as stack:
+        if name == event_files.STREAM:
+            event_files.apply(stack, events_now.event(name))
+        if name == event_files.PUSH:
+            event_files.put_subscription(stack)
+        yield stack
+
+
+def measured(name: str, compiled: Path, scratch: Path, feeds_port: int) -> tuple[list[str], list[float]]:
+    """The services that a function calls, and the medians: bare clients, the layer not compiled, compiled."""
     own = builds.native() / event_files.function_of(name)
     uncompiled, bare = scratch / "python", scratch / own.name
-    if name == event_files.STREAM:
-        event_files.apply(stack, events_now.event(name))
-    with services_called() as called, aws_of(stack) as variables:
-        milliseconds(
-            stack, variables, name, [own, compiled, builds.RUNTIME], feeds_port
-        )  # what it finds is the same from here on
+    with stack_for(name) as stack, aws_of(stack) as variables:
+        as_built = [own, compiled, builds.RUNTIME]
+        milliseconds(stack, variables, name, as_built, feeds_port)  # what it finds is the same from here on
+        with services_called() as called:  # and so are the clients that it makes
+            milliseconds(stack, variables, name, as_built, feeds_port)
         services = sorted(called)
         bare.mkdir()
         (bare / "app.py").write_text(BARE.format(services=services))
-        variants = ([bare, builds.RUNTIME], [own, uncompiled, builds.RUNTIME], [own, compiled, builds.RUNTIME])
+        variants = ([bare, builds.RUNTIME], [own, uncompiled, builds.RUNTIME], as_built)
         rounds = [
             [milliseconds(stack, variables, name, folders, feeds_port) for folders in variants] for _ in range(ROUNDS)
         ]
@@ -97,21 +111,17 @@ def table(rows: Iterable[tuple[str, list[str], list[float]]]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the table; a minute or two."""
+    """Print the table; some minutes."""
     try:
         compiled = builds.native() / builds.LAYER
     except pytest.skip.Exception as reason:
         sys.exit(str(reason))
     builds.python()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        event_files.first_site_stack(f"http://{event_files.HOST}/rss.xml") as stack,
-        FeedServer().running() as feeds,
-    ):
+    with tempfile.TemporaryDirectory() as folder, FeedServer().running() as feeds:
         scratch = Path(folder)
         shutil.copytree(compiled, scratch / "python", ignore=shutil.ignore_patterns("__pycache__"))
         for line in table(
-            (event_files.function_of(name), *measured(stack, name, compiled, scratch, feeds.port)) for name in EVENTS
+            (event_files.function_of(name), *measured(name, compiled, scratch, feeds.port)) for name in EVENTS
         ):
             print(line, flush=True)  # noqa: T201
 

@@ -16,8 +16,8 @@ import pytest
 
 from stoppress import aws, listening, polling, secrets, sites, subscribing, table, web
 from stoppress.article import from_message, order_of
+from stoppress.feeds.due import Outcome
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
-from stoppress.polling import Outcome
 from stoppress.records import feed_key, subscription_item, subscription_key
 from stoppress.site import Site
 from tests.doors import Doors, failing, once_before, opened

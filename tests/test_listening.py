@@ -670,6 +670,24 @@ def test_while_pushes_bring_what_is_new_the_feed_is_polled_as_a_backup(internet:
     assert next_poll(internet).startswith("2026-11-20T13:15:00")
 
 
+def test_a_feed_that_turns_over_in_minutes_loses_no_story_with_a_lost_push(internet: Internet) -> None:
+    """It holds ten entries and gets two a minute: after a quarter of an hour nobody could find what a push did not bring."""
+    began = good_for_five_hours(internet)
+    stories: list[str] = []
+    heard: list[str] = []
+    polls = []
+    for minute in range(1, 61):
+        stories += [f"{minute}-first", f"{minute}-second"]
+        internet.body = rss(*stories[:-11:-1])
+        if minute != 50:
+            internet.push(rss(*stories[-2:]))
+        polls += [minute for one in poll(internet, began + minute * MINUTE) if one.result == "changed"]
+        heard += sent(internet)
+
+    assert sorted(heard) == sorted(stories)
+    assert [minute for minute in polls if 30 < minute < 50] == list(range(31, 50, 2))
+
+
 def test_what_the_hub_does_not_bring_in_the_grace_ends_the_trust(internet: Internet) -> None:
     then = good_for_five_hours(internet) + 15 * MINUTE
     internet.body = rss("C", "B", "A")

@@ -19,7 +19,7 @@ from stoppress.feeds.documents import ENTRIES_MAX, FeedError
 from stoppress.feeds.due import DueFeed, Outcome
 from stoppress.feeds.events import to_events
 from stoppress.feeds.hubs import hub_of, topic_of
-from stoppress.feeds.schedule import FeedState, after_failure, after_success, moved
+from stoppress.feeds.schedule import FeedState, after_failure, after_success, moved, turned_over
 from stoppress.feeds.subscription import Subscription
 from stoppress.records import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
 from stoppress.subscribing import Hubs
@@ -143,6 +143,8 @@ def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subs
     _remember(one, digests or known, known)
     asked = replace(hints.of_document(document.text), answer_s=read.hints.answer_s)
     read = replace(read, last_new=last_new, hints=asked)
+    if one.has_this_configuration:
+        read = turned_over(read, len(digests), sum(digest not in heard for digest in digests), one.now)
     return one.outcome("changed", **said), after_success(read, one.now, one.pace, told), told
 
 

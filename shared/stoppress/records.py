@@ -364,7 +364,7 @@ def read_feed(item: Mapping[str, Any]) -> FeedState:
     """Read a feed's item."""
     said = {one.name: item[one.name] for one in fields(FeedState) if one.name in item}
     said |= {name: parse(said[name]) for name in _FEED_INSTANTS & said.keys()}
-    said |= {name: int(said[name]) for name in ("config_version", "failures", "gone_by") if name in said}
+    said |= {name: int(said[name]) for name in ("config_version", "failures", "gone_by", "turnover_s") if name in said}
     hints = said.get("hints", {})
     said["hints"] = Hints(
         int(hints.get("document_s", 0)),

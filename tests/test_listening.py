@@ -437,6 +437,32 @@ def test_a_push_for_a_feed_that_nobody_wants_is_gone(internet: Internet, feeds: 
     assert internet.verify()["statusCode"] == 404
 
 
+@pytest.mark.parametrize("feeds", [[], [{"url": FEED, "websub": False}]], ids=["none", "off"])
+def test_a_subscription_that_nobody_wants_is_never_renewed_and_ends_with_its_lease(
+    internet: Internet, feeds: list[Any]
+) -> None:
+    """The hub is told 410 at each push; one that goes on all the same pushes in vain."""
+    subscribed(internet)
+    changed = internet.behind.site(feeds=feeds)
+    for day in range(1, 12):
+        poll(internet, day * DAY, changed)
+        assert internet.push(rss(f"B{day}"))["statusCode"] == 410
+        assert internet.verify()["statusCode"] == 404
+
+    assert len(internet.asked) == 1
+    assert not state().holds(NOW + 11 * DAY)
+    assert set(sent(internet)) <= {"A"}  # of the poll by another configuration
+
+
+def test_a_push_for_a_site_that_is_gone_is_gone_too(internet: Internet) -> None:
+    subscribed(internet)
+    aws.client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
+    sites.forget()
+
+    assert internet.push(rss("B"))["statusCode"] == 410
+    assert sent(internet) == []
+
+
 def test_a_push_of_a_hub_that_the_feed_has_left_is_gone(internet: Internet) -> None:
     subscribed(internet)
     old = internet.form

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from stoppress import aws, listening, polling, secrets, sites, subscribing, table, web
-from stoppress.article import from_message, order_of
+from stoppress.article import ArticleEvent, from_message, order_of
 from stoppress.feeds.due import Outcome
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
 from stoppress.records import feed_key, subscription_item, subscription_key
@@ -388,6 +388,18 @@ def test_a_push_that_comes_twice_before_any_poll_brings_its_entries_once(interne
 
     assert answers == [202, 202]
     assert sent(internet) == ["B"]
+
+
+def test_the_entries_of_a_push_are_not_compared_with_each_other(
+    internet: Internet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A feed of thousands that is pushed whole would be millions of comparisons."""
+    subscribed(internet)
+    with monkeypatch.context() as patch:
+        patch.setattr(ArticleEvent, "__eq__", lambda *_: pytest.fail("two entries were compared"))
+        assert internet.push(rss("B", "C", "D"))["statusCode"] == 202
+
+    assert len(state().pushed) == 3
 
 
 def test_a_push_is_signed_over_the_raw_bytes_whatever_the_gateway_makes_of_them(internet: Internet) -> None:

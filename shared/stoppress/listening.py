@@ -143,9 +143,10 @@ def take(request: Request, now: datetime) -> Answer:
     site, url = known.site.host, known.feed.url
     entries = table.get_many([key := feed_entries_key(site, url)]).get(key)
     polled = set(read_feed_entries(entries))
-    new = [event for event in events if known.state.has_news(event, polled)]
+    heard = [(event, known.state.has_news(event, polled)) for event in events]
+    new = [event for event, is_news in heard if is_news]
     queues.send_articles(new)
-    brought = [event for event in events if event in new or subscription.is_owed(known.state, event)]
+    brought = [event for event, is_news in heard if is_news or subscription.is_owed(known.state, event)]
     _changed(known, lambda state: subscription.told(state, brought, now))
     about = known.about(sent=len(new), skipped=skipped[:5])
     if found.incomplete:

@@ -269,6 +269,15 @@ def test_a_body_in_base64_that_is_none_is_the_senders_fault(behind: Doors) -> No
     refused(behind, event, 400)
 
 
+def test_a_flood_for_a_host_that_is_no_site_asks_parameter_store_once(behind: Doors) -> None:
+    sites.forget()
+    with counted("ssm", "GetParameter") as calls:
+        for _ in range(20):
+            refused(behind, request(site="nobody.example.net"), 404)
+
+    assert len(calls) == 1
+
+
 # ── secrets ──
 
 

@@ -390,6 +390,32 @@ def test_a_push_that_comes_twice_before_any_poll_brings_its_entries_once(interne
     assert sent(internet) == ["B"]
 
 
+def test_two_stories_under_one_guid_that_are_pushed_alone_are_two_where_the_feed_has_shown_that_it_is_shared(
+    internet: Internet,
+) -> None:
+    """By its guid the second would be the first one at a new URL, and take its place."""
+
+    def under_one_guid(*titles: str) -> bytes:
+        body = rss(*titles)
+        for title in titles:
+            body = body.replace(f"<guid>{title}</guid>".encode(), b"<guid>news</guid>")
+        return body
+
+    internet.body = under_one_guid("A", "B")
+    poll(internet)
+    internet.verify()
+    internet.behind.taken("articles")
+    for later in (MINUTE, 2 * MINUTE):  # what a feed shows by itself once does not make the guid good again
+        internet.body = under_one_guid("B")
+        poll(internet, later)
+
+    for title in "CD":
+        internet.push(under_one_guid(title))
+
+    events = [from_message(body) for body in internet.behind.taken("articles")]
+    assert [event.id for event in events] == [f"https://{HOST}/C", f"https://{HOST}/D"]
+
+
 def test_the_entries_of_a_push_are_not_compared_with_each_other(
     internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,14 +17,16 @@ from stoppress.article import ArticleEvent, digest_of
 from stoppress.feeds import fetching, hints, subscription
 from stoppress.feeds.documents import ENTRIES_MAX, FeedError
 from stoppress.feeds.due import DueFeed, Outcome
-from stoppress.feeds.events import to_events
+from stoppress.feeds.events import shared_guids, to_events
 from stoppress.feeds.hubs import hub_of, topic_of
-from stoppress.feeds.schedule import FeedState, after_failure, after_success, moved, turned_over
+from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, turned_over
 from stoppress.feeds.subscription import Subscription
 from stoppress.records import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
 from stoppress.subscribing import Hubs
 
 VALIDATOR_CHARACTERS_MAX = 1_000
+# Of guids that several pages share; in a good feed there is none, and in a bad one they come again and again.
+SHARED_MAX = 100
 
 _ASKING_TO_WAIT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -113,15 +115,16 @@ def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subs
             return one.outcome("unchanged"), after_success(read, one.now, one.pace, told), told
 
     document, reading = fetching.read(got, one.site, one.feed.take)
+    known = _known(one)
+    shared = tuple(dict.fromkeys(shared_guids(reading, one.site) + known.shared))[:SHARED_MAX]
     # A push that came before the feed was asked is older than what the feed says.
-    events, skipped = to_events(reading, one.site, one.now + one.waited)
+    events, skipped = to_events(reading, one.site, one.now + one.waited, shared)
     head = hints.without_entries(document.text)
     hub = hub_of(head, answer.headers, answer.url)
     read = replace(read, hub=hub, topic=topic_of(head, answer.headers, answer.url) or one.asked if hub else None)
-    known = _known(one)
     told = _subscription(one, read)
     digests = tuple(digest_of(event) for event in events)
-    heard = set(known)
+    heard = set(known.digests)
     new = [
         event
         for event, digest in zip(events, digests, strict=True)
@@ -131,16 +134,16 @@ def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subs
     sent = new if one.has_this_configuration else events
     queues.send_articles(sent)
     said = {"sent": len(sent), "skipped": tuple(skipped)}
-    last_new = _newest(new, one, first=not known) or one.state.last_new
+    last_new = _newest(new, one, first=not known.digests) or one.state.last_new
     told = _noted(one, told, new, digests)
     if reading.incomplete:
         reason = reading.incomplete
-        _remember(one, _joined(digests, known), known)
+        _remember(one, Seen(_joined(digests, known.digests), shared), known)
         # Without the validators: a 304 would make the loss last.
         cut = replace(one.state, etag=None, last_modified=None, answered_by=None, body_digest=None, last_new=last_new)
         return one.outcome("failed", reason=reason, **said), _failed(one, cut, reason), None
     # A feed that is empty for a moment is no reason to send everything again when it is back.
-    _remember(one, digests or known, known)
+    _remember(one, Seen(digests or known.digests, shared), known)
     asked = replace(hints.of_document(document.text), answer_s=read.hints.answer_s)
     read = replace(read, last_new=last_new, hints=asked)
     if one.has_this_configuration:
@@ -179,15 +182,15 @@ def _newest(new: list[ArticleEvent], one: DueFeed, *, first: bool) -> datetime |
     return max(dated, default=one.now) if first else one.now
 
 
-def _known(one: DueFeed) -> tuple[str, ...]:
-    """Digests of the entries that were sent already."""
+def _known(one: DueFeed) -> Seen:
+    """The entries that were sent already."""
     key = feed_entries_key(one.site.host, one.feed.url)
     return read_feed_entries(table.get_many([key]).get(key))
 
 
-def _remember(one: DueFeed, digests: tuple[str, ...], known: tuple[str, ...]) -> None:
-    if digests != known:
-        table.put_if(feed_entries_item(one.site.host, one.feed.url, digests))
+def _remember(one: DueFeed, seen: Seen, known: Seen) -> None:
+    if seen != known:
+        table.put_if(feed_entries_item(one.site.host, one.feed.url, seen))
 
 
 def _joined(digests: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -99,6 +99,14 @@ class FeedState:
         return self.moved_to if self.moved_to and believed else url
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was last seen of a feed's entries: digests of their events, and the guids that several pages share, in short."""
+
+    digests: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+
+
 def pace_of(feed: Feed, site: Site) -> Pace:
     """The pace of a feed: its own settings, or what is usual for the publisher's own feeds and for those of others."""
     own = is_own(feed, site)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from stoppress.alternates import Alternate
 from stoppress.article import ArticleEvent, Order
 from stoppress.feeds.hints import Hints
-from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
 from stoppress.files import INDEX_FILE, GeneralEntry, Mark, NewsEntry, file_name
 from stoppress.instants import epoch_seconds, exact, iso, parse
@@ -364,7 +364,7 @@ def read_feed(item: Mapping[str, Any]) -> FeedState:
     """Read a feed's item."""
     said = {one.name: item[one.name] for one in fields(FeedState) if one.name in item}
     said |= {name: parse(said[name]) for name in _FEED_INSTANTS & said.keys()}
-    said |= {name: int(said[name]) for name in ("config_version", "failures", "gone_by") if name in said}
+    said |= {name: int(said[name]) for name in ("config_version", "failures", "gone_by", "turnover_s") if name in said}
     hints = said.get("hints", {})
     said["hints"] = Hints(
         int(hints.get("document_s", 0)),
@@ -375,15 +375,15 @@ def read_feed(item: Mapping[str, Any]) -> FeedState:
     return FeedState(**said)
 
 
-def feed_entries_item(site: str, url: str, digests: Iterable[str]) -> Item:
-    """The item of a feed's entries: digests of what was sent."""
+def feed_entries_item(site: str, url: str, seen: Seen) -> Item:
+    """The item of a feed's entries."""
     pk, sk = feed_entries_key(site, url)
-    return {"pk": pk, "sk": sk, "digests": list(digests)}
+    return _present({"pk": pk, "sk": sk, "digests": list(seen.digests), "shared": list(seen.shared) or None})
 
 
-def read_feed_entries(item: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Read the digests of a feed's entries."""
-    return tuple(item["digests"]) if item else ()
+def read_feed_entries(item: Mapping[str, Any] | None) -> Seen:
+    """Read the item of a feed's entries; nothing was seen where there is none."""
+    return Seen(tuple(item["digests"]), tuple(item.get("shared", ()))) if item else Seen()
 
 
 def subscription_key(site: str, url: str) -> tuple[str, str]:

@@ -175,6 +175,22 @@ def failing(
 
 
 @contextmanager
+def counted(service: str, operation: str) -> Iterator[list[str]]:
+    """The calls of an operation in the block, each by its name."""
+    calls: list[str] = []
+
+    def called(**_: Any) -> None:
+        calls.append(operation)
+
+    events, name = client(service).meta.events, f"before-call.*.{operation}"
+    events.register(name, called)
+    try:
+        yield calls
+    finally:
+        events.unregister(name, called)
+
+
+@contextmanager
 def once_before(module: Any, name: str, act: Callable[[], object]) -> Iterator[None]:
     """Somebody else acts just before the next call of a door's function."""
     called: Callable[..., Any] = getattr(module, name)

@@ -432,7 +432,6 @@ def load(articles: int, webhooks: int, senders: int, seed: int, *, storm: float 
     result.wrong += [f"left in {name}: {number}" for name, number in result.state["waiting"].items()]
     result.wrong += [f"not allowed: {call}" for call in result.state["refused"]]
     result.wrong += [f"in quarantine: {quarantined}"] if quarantined else []
-    result.wrong += list(grown(result))
     return result
 
 
@@ -451,7 +450,7 @@ def _rested(stack: Served, hurry: bool) -> dict[str, Any]:
 
 
 def grown(result: Result) -> Iterator[str]:
-    """What holds more memory than it may."""
+    """What holds more memory than it may. Of a flood of some thousands: in a small one most of it is what is loaded once."""
     if result.held_more > result.held_max:
         before, after = (one["kinds"] for one in (result.held[0], result.held[-1]))
         more = {kind: number - before.get(kind, 0) for kind, number in after.items() if number > before.get(kind, 0)}
@@ -475,6 +474,7 @@ def main() -> int:
     options = vars(parser.parse_args())
     out = options.pop("json")
     result = load(**options)
+    result.wrong += grown(result)
     for name, row in report(result):
         sys.stdout.write(f"{name:<24} {row}\n")
     if out:

@@ -17,6 +17,7 @@ from stoppress.feeds.schedule import (
     leased,
     moved,
     pace_of,
+    turned_over,
 )
 from stoppress.site import Feed, Site
 
@@ -118,6 +119,22 @@ def test_the_hours_and_days_that_a_feed_of_others_names_are_kept_free() -> None:
 
 def test_a_feed_that_names_all_hours_is_asked_all_the_same() -> None:
     assert wait(FeedState(hints=Hints(skip_hours=tuple(range(24)))), FOREIGN) == 15 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("held", "new", "minutes", "turnover_s"),
+    [(10, 4, 2, 300), (10, 10, 15, 900), (100, 1, 15, 90_000), (1, 1, 0, 1), (10, 0, 15, 240), (0, 0, 15, 240)],
+)  # fmt: skip
+def test_how_fast_a_feed_turns_over_is_told_by_what_is_new_since_the_last_good_poll(
+    held: int, new: int, minutes: int, turnover_s: int
+) -> None:
+    state = FeedState(last_success=NOW - minutes * MINUTE, turnover_s=240)
+
+    assert turned_over(state, held, new, NOW).turnover_s == turnover_s
+
+
+def test_a_first_poll_tells_nothing_of_how_fast_a_feed_turns_over() -> None:
+    assert turned_over(FeedState(), 10, 10, NOW).turnover_s is None
 
 
 # ── one run at a time ──

@@ -11,7 +11,7 @@ import pytest
 from stoppress.feeds import documents, events, reading as module
 from stoppress.feeds.documents import FeedError, decode, read_document
 from stoppress.feeds.entries import Deletion, Entry, Reading
-from stoppress.feeds.events import to_events
+from stoppress.feeds.events import shared_guids, to_events
 from stoppress.feeds.reading import read
 from stoppress.instants import iso
 from stoppress.site import Site
@@ -217,6 +217,24 @@ def test_a_guid_that_several_pages_share_identifies_none_of_them() -> None:
     events, _ = to_events(Reading(tuple(pages)), SITE, NOW)
 
     assert [event.id for event in events] == ["https://www.example.com/a", "https://www.example.com/b"]
+
+
+def test_a_guid_that_was_shared_before_identifies_no_page_that_comes_alone() -> None:
+    pages = [
+        entry(guid, f"https://www.example.com/{name}") for guid, name in (("same", "a"), ("same", "b"), ("own", "c"))
+    ]
+    before = shared_guids(Reading(tuple(pages)), SITE)
+
+    alone, _ = to_events(Reading((entry("same", "https://www.example.com/d"),)), SITE, NOW, before)
+    own, _ = to_events(Reading((entry("own", "https://www.example.com/d"),)), SITE, NOW, before)
+
+    assert [event.id for event in (*alone, *own)] == ["https://www.example.com/d", "own"]
+
+
+def test_a_guid_that_comes_twice_with_one_page_is_not_shared() -> None:
+    twice = [entry("same", f"https://www.example.com/a{query}") for query in ("", "?utm_source=rss")]
+
+    assert shared_guids(Reading((*twice, entry("same", None))), SITE) == ()
 
 
 def test_of_one_article_named_twice_the_newer_entry_counts_and_of_equals_the_first() -> None:

@@ -15,10 +15,10 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from stoppress import aws, listening, polling, secrets, sites, subscribing, table, web
-from stoppress.article import from_message, order_of
+from stoppress.article import ArticleEvent, from_message, order_of
+from stoppress.feeds.due import Outcome
 from stoppress.feeds.items import feed_key, subscription_item, subscription_key
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
-from stoppress.polling import Outcome
 from stoppress.site import Site
 from tests.doors import Doors, failing, once_before, opened
 from tests.ledger import HOST
@@ -390,6 +390,44 @@ def test_a_push_that_comes_twice_before_any_poll_brings_its_entries_once(interne
     assert sent(internet) == ["B"]
 
 
+def test_two_stories_under_one_guid_that_are_pushed_alone_are_two_where_the_feed_has_shown_that_it_is_shared(
+    internet: Internet,
+) -> None:
+    """By its guid the second would be the first one at a new URL, and take its place."""
+
+    def under_one_guid(*titles: str) -> bytes:
+        body = rss(*titles)
+        for title in titles:
+            body = body.replace(f"<guid>{title}</guid>".encode(), b"<guid>news</guid>")
+        return body
+
+    internet.body = under_one_guid("A", "B")
+    poll(internet)
+    internet.verify()
+    internet.behind.taken("articles")
+    for later in (MINUTE, 2 * MINUTE):  # what a feed shows by itself once does not make the guid good again
+        internet.body = under_one_guid("B")
+        poll(internet, later)
+
+    for title in "CD":
+        internet.push(under_one_guid(title))
+
+    events = [from_message(body) for body in internet.behind.taken("articles")]
+    assert [event.id for event in events] == [f"https://{HOST}/C", f"https://{HOST}/D"]
+
+
+def test_the_entries_of_a_push_are_not_compared_with_each_other(
+    internet: Internet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A feed of thousands that is pushed whole would be millions of comparisons."""
+    subscribed(internet)
+    with monkeypatch.context() as patch:
+        patch.setattr(ArticleEvent, "__eq__", lambda *_: pytest.fail("two entries were compared"))
+        assert internet.push(rss("B", "C", "D"))["statusCode"] == 202
+
+    assert len(state().pushed) == 3
+
+
 def test_a_push_is_signed_over_the_raw_bytes_whatever_the_gateway_makes_of_them(internet: Internet) -> None:
     subscribed(internet)
     body = rss("Fée").decode().encode("latin-1")
@@ -435,6 +473,32 @@ def test_a_push_for_a_feed_that_nobody_wants_is_gone(internet: Internet, feeds: 
     assert sent(internet) == []
     assert internet.verify({"hub.mode": "unsubscribe"})["statusCode"] == 200
     assert internet.verify()["statusCode"] == 404
+
+
+@pytest.mark.parametrize("feeds", [[], [{"url": FEED, "websub": False}]], ids=["none", "off"])
+def test_a_subscription_that_nobody_wants_is_never_renewed_and_ends_with_its_lease(
+    internet: Internet, feeds: list[Any]
+) -> None:
+    """The hub is told 410 at each push; one that goes on all the same pushes in vain."""
+    subscribed(internet)
+    changed = internet.behind.site(feeds=feeds)
+    for day in range(1, 12):
+        poll(internet, day * DAY, changed)
+        assert internet.push(rss(f"B{day}"))["statusCode"] == 410
+        assert internet.verify()["statusCode"] == 404
+
+    assert len(internet.asked) == 1
+    assert not state().holds(NOW + 11 * DAY)
+    assert set(sent(internet)) <= {"A"}  # of the poll by another configuration
+
+
+def test_a_push_for_a_site_that_is_gone_is_gone_too(internet: Internet) -> None:
+    subscribed(internet)
+    aws.client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
+    sites.forget()
+
+    assert internet.push(rss("B"))["statusCode"] == 410
+    assert sent(internet) == []
 
 
 def test_a_push_of_a_hub_that_the_feed_has_left_is_gone(internet: Internet) -> None:
@@ -668,6 +732,24 @@ def test_while_pushes_bring_what_is_new_the_feed_is_polled_as_a_backup(internet:
     good_for_five_hours(internet)
 
     assert next_poll(internet).startswith("2026-11-20T13:15:00")
+
+
+def test_a_feed_that_turns_over_in_minutes_loses_no_story_with_a_lost_push(internet: Internet) -> None:
+    """It holds ten entries and gets two a minute: after a quarter of an hour nobody could find what a push did not bring."""
+    began = good_for_five_hours(internet)
+    stories: list[str] = []
+    heard: list[str] = []
+    polls = []
+    for minute in range(1, 61):
+        stories += [f"{minute}-first", f"{minute}-second"]
+        internet.body = rss(*stories[:-11:-1])
+        if minute != 50:
+            internet.push(rss(*stories[-2:]))
+        polls += [minute for one in poll(internet, began + minute * MINUTE) if one.result == "changed"]
+        heard += sent(internet)
+
+    assert sorted(heard) == sorted(stories)
+    assert [minute for minute in polls if 30 < minute < 50] == list(range(31, 50, 2))
 
 
 def test_what_the_hub_does_not_bring_in_the_grace_ends_the_trust(internet: Internet) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.load import Newsroom, Page, Served, differences, load
+from tests.load import Counts, Newsroom, Page, Result, Served, differences, grown, load
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 HEAD = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:news="http://www.google.com/schemas/sitemap-news/0.9">'
@@ -75,3 +75,24 @@ def test_an_older_version_that_is_acknowledged_late_is_not_what_the_files_must_s
     newsroom.acknowledge(first)
 
     assert newsroom.acknowledged == {0: second}
+
+
+def held(webhooks: int, blocks: int, size_bytes: int) -> Result:
+    """What a run found that had so much more in memory after its last quarter than after its first."""
+    one = {"moto": 0, "others": 0, "kinds": {"list": 5, "dict": 7}}
+    other = {"moto": 9_000_000, "others": blocks, "kinds": {"list": 6, "dict": 7}}
+    return Result(1, 1, 1, flood=Counts(sent=webhooks), held=[one, other], resident=[0, size_bytes])
+
+
+def test_a_flood_that_leaves_less_than_a_block_a_webhook_and_what_is_loaded_once_has_grown_nothing() -> None:
+    assert list(grown(held(webhooks=8_000, blocks=4_000, size_bytes=4_000_000))) == []
+
+
+def test_a_flood_that_leaves_something_of_each_webhook_is_told_with_its_kind() -> None:
+    (line,) = grown(held(webhooks=8_000, blocks=6_000, size_bytes=4_000_000))
+    assert line == "each webhook leaves 1.00 blocks of memory behind; of some kinds there are more: {'list': 1}"
+
+
+def test_a_process_that_grows_is_told_though_its_blocks_are_few() -> None:
+    (line,) = grown(held(webhooks=8_000, blocks=0, size_bytes=40 * 1_048_576))
+    assert line == "the process grew by 40 MiB after the first quarter"

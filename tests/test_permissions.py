@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 
-from stoppress_cli.template import TemplateError
+from stoppress_cli import resources
+from stoppress_cli.permissions import Ask, Permissions
+from stoppress_cli.template import ACCOUNT, REGION, TemplateError, load
 from tests import playing
 from tests.planting import ROOT, planted
 
@@ -61,6 +63,10 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def _allowing(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [statement for statement in document["Statement"] if statement["Effect"] == "Allow"]
+
+
 def grants() -> Iterator[Grant]:
     """Every grant of every role that the template writes."""
     document = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
@@ -68,7 +74,7 @@ def grants() -> Iterator[Grant]:
         if resource["Type"] != "AWS::IAM::Role":
             continue
         for policy in resource["Properties"]["Policies"]:
-            for statement in policy["PolicyDocument"]["Statement"]:
+            for statement in _allowing(policy["PolicyDocument"]):
                 parts = [*_list(statement["Action"]), *_leading_keys(statement), *_several_resources(statement)]
                 yield from (Grant(role, statement["Sid"], _text(part)) for part in parts)
 
@@ -110,3 +116,14 @@ def test_a_grant_that_is_taken_away_is_missed(grant: Grant, tmp_path: Path) -> N
 
     assert missed, f"{name} passes without it: take it out of the template, or name a scenario that needs it"
     assert all(refusal.startswith(f"{grant.role} does not allow") for refusal in missed)
+
+
+def test_who_receives_webhooks_reads_a_source_s_secret_and_not_the_hubs() -> None:
+    found = resources.resolve(load(ROOT / "template.yaml", {}))
+    permissions = Permissions(found)
+    role = permissions.role_of("ReceiveWebhook")
+    assert role is not None
+    names = ["cms-AbCdEf", "websub-europe-AbCdEf", "websub-AbCdEf"]
+    arns = [f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:stoppress/stoppress/{name}" for name in names]
+
+    assert [permissions.may(role, Ask("secretsmanager:GetSecretValue", arn)) for arn in arns] == [True, True, False]

@@ -16,9 +16,10 @@ import pytest
 from moto import mock_aws
 
 from functions.poll_feeds import app
-from stoppress import aws, polling, queues, sites, table, web
+from stoppress import aws, ingesting, polling, queues, sites, table, web
 from stoppress.feeds import documents
-from stoppress.polling import Outcome, poll_site_feeds
+from stoppress.feeds.due import Outcome
+from stoppress.polling import poll_site_feeds
 from stoppress.site import Site
 from stoppress.urls import key_of
 
@@ -306,7 +307,7 @@ def test_a_crash_between_sending_and_remembering_sends_again_rather_than_never(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(polling, "_remember", crash)
+        patch.setattr(ingesting, "_remember", crash)
         with pytest.raises(KeyboardInterrupt):
             poll()
 
@@ -413,7 +414,7 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
 
 
 def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (documents, polling):
+    for module in (documents, ingesting):
         monkeypatch.setattr(module, "ENTRIES_MAX", 4)
     internet.answer(rss(*"ABCDEFG"))
 

@@ -14,7 +14,7 @@ from stoppress.article import ArticleEvent, from_message
 from stoppress.aws import client
 from stoppress_cli import signing
 from tests import doors
-from tests.doors import Doors, failing
+from tests.doors import Doors, counted, failing
 from tests.ledger import HOST, MORNING, page
 
 SECRET, NEXT = "whsec_c3RvcHByZXNz", "whsec_bmV4dCBzZWNyZXQ="
@@ -269,6 +269,15 @@ def test_a_body_in_base64_that_is_none_is_the_senders_fault(behind: Doors) -> No
     refused(behind, event, 400)
 
 
+def test_a_flood_for_a_host_that_is_no_site_asks_parameter_store_once(behind: Doors) -> None:
+    sites.forget()
+    with counted("ssm", "GetParameter") as calls:
+        for _ in range(20):
+            refused(behind, request(site="nobody.example.net"), 404)
+
+    assert len(calls) == 1
+
+
 # ── secrets ──
 
 
@@ -291,6 +300,44 @@ def test_a_new_secret_is_known_after_a_minute(behind: Doors) -> None:
 def test_a_secret_that_is_not_there_is_our_own_fault(behind: Doors) -> None:
     error = refused(behind, request(source="orphan"), 503)
     assert error == "this source cannot be verified at the moment: send it again"
+
+
+def test_a_flood_for_a_source_whose_secret_is_missing_asks_for_it_once_and_a_new_one_is_seen_in_ten_seconds(
+    behind: Doors,
+) -> None:
+    behind.site(sources={"late": {"secret": "late"}})
+    with counted("secretsmanager", "GetSecretValue") as calls:
+        for _ in range(20):
+            refused(behind, request(source="late"), 503)
+    behind.secret("late", SECRET)
+
+    statuses = []
+    for seconds in (9, 10):
+        at = MORNING + timedelta(seconds=seconds)
+        behind.clock.move_to(at)
+        statuses.append(answered(behind, request(source="late", at=at))[0])
+
+    assert len(calls) == 1
+    assert statuses == [503, 200]
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "InvalidRequestException"])
+def test_a_secret_that_may_not_be_read_or_is_being_deleted_is_asked_for_once_as_well(behind: Doors, code: str) -> None:
+    with failing("secretsmanager", "GetSecretValue", code=code):
+        refused(behind, request(), 503)
+    with counted("secretsmanager", "GetSecretValue") as calls:
+        error = refused(behind, request(), 503)
+
+    assert error == "this source cannot be verified at the moment: send it again"
+    assert calls == []
+
+
+def test_a_delivery_after_a_call_that_failed_once_is_taken(behind: Doors) -> None:
+    """Some senders try again at once, and some never: a secret that is there must not be missed for seconds."""
+    with failing("secretsmanager", "GetSecretValue"):
+        refused(behind, request(), 503)
+
+    assert answered(behind, request())[0] == 200
 
 
 @pytest.mark.parametrize("value", ["not-base64!", " ", "whsec_"])

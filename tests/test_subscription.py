@@ -341,6 +341,26 @@ def test_a_feed_whose_hub_is_trusted_is_polled_as_a_backup() -> None:
     assert after_success(at_this_hub(), at, OWN, trusted()).next_poll_at == at + BACKUP
 
 
+@pytest.mark.parametrize(
+    ("turnover", "quiet", "waits"),
+    [
+        (5 * MINUTE, MINUTE, 2 * MINUTE),
+        (20 * MINUTE, MINUTE, 10 * MINUTE),
+        (HOUR, MINUTE, BACKUP),
+        (timedelta(seconds=20), MINUTE, MINUTE),
+        (5 * MINUTE, HOUR, 5 * MINUTE),
+        (5 * MINUTE, 4 * HOUR, BACKUP),
+    ],
+)
+def test_the_backup_comes_before_half_of_what_the_feed_holds_is_replaced_until_it_has_fallen_silent(
+    turnover: timedelta, quiet: timedelta, waits: timedelta
+) -> None:
+    at = NOW + 6 * HOUR
+    busy = at_this_hub(turnover_s=int(turnover.total_seconds()), last_new=at - quiet)
+
+    assert interval_of(busy, at, OWN, trusted()) == waits
+
+
 def test_a_feed_that_is_asked_more_seldom_anyway_stays_so() -> None:
     slow = Pace(HOUR, HOUR, own=True)
 

@@ -21,7 +21,6 @@ from moto.dynamodb.comparisons import get_comparison_func
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from moto.dynamodb.models.table import StreamRecord, StreamShard, Table
-from moto.s3.models import FakeKey
 from moto.sqs.models import Queue
 
 from stoppress_cli.meter import item_bytes
@@ -200,12 +199,8 @@ def _wire_value(serializer: BaseJSONSerializer, value: Any) -> dict[str, Any]:
             return {kind: content}
 
 
-_tracked = BaseModel.__new__
-
-
 def _forgotten(cls: type[BaseModel], *args: Any, **kwargs: Any) -> BaseModel:
-    # Objects of S3 hold files, which moto closes by its list.
-    return _tracked(cls, *args, **kwargs) if cls is FakeKey else object.__new__(cls)
+    return object.__new__(cls)
 
 
 class _OnDemand(dict[str, Any]):

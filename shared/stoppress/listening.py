@@ -139,13 +139,13 @@ def take(request: Request, now: datetime) -> Answer:
     except FeedError as error:
         _make_due(known, now)
         return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason=str(error)))
-    events, skipped = to_events(found, known.site, now)
-    site, url = known.site.host, known.feed.url
-    entries = table.get_many([key := feed_entries_key(site, url)]).get(key)
-    polled = set(read_feed_entries(entries))
-    new = [event for event in events if known.state.has_news(event, polled)]
+    seen = read_feed_entries(table.get_many([key := feed_entries_key(known.site.host, known.feed.url)]).get(key))
+    events, skipped = to_events(found, known.site, now, seen.shared)
+    polled = set(seen.digests)
+    heard = [(event, known.state.has_news(event, polled)) for event in events]
+    new = [event for event, is_news in heard if is_news]
     queues.send_articles(new)
-    brought = [event for event in events if event in new or subscription.is_owed(known.state, event)]
+    brought = [event for event, is_news in heard if is_news or subscription.is_owed(known.state, event)]
     _changed(known, lambda state: subscription.told(state, brought, now))
     about = known.about(sent=len(new), skipped=skipped[:5])
     if found.incomplete:

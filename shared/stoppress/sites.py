@@ -14,8 +14,10 @@ from stoppress.site import HOST, BadConfiguration, Site, read_site
 CACHE_AGE_MAX = timedelta(seconds=60)
 # Whoever misses something in a configuration looks again where it is older than this, so that what was just added is there.
 MISSED_AGE_MAX = timedelta(seconds=5)
+# So many hosts that are no sites are remembered: enough for senders that are mistaken, whoever makes hosts up has no end of them.
+UNKNOWN_MAX = 1_000
 
-_cache: dict[str, tuple[datetime, Site]] = {}
+_cache: dict[str, tuple[datetime, Site | None]] = {}
 
 
 class UnknownSite(LookupError):
@@ -31,24 +33,31 @@ class BadSite:
     reason: str
 
 
-def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Site:
+def load(
+    host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX, unknown_age_max: timedelta = timedelta()
+) -> Site:
     """The configuration of a site, not older than `age_max` and not of a version below `at_least`.
 
-    While Parameter Store does not answer, what was read before is used. Raises UnknownSite, and BadConfiguration where
-    the parameter cannot be used.
+    While Parameter Store does not answer, what was read before is used. Raises UnknownSite, where there was none less than
+    `unknown_age_max` ago as well, and BadConfiguration where the parameter cannot be used.
     """
     if not HOST.fullmatch(host):
         raise UnknownSite(f"{host[:120]!r} is not a host name")
     now = datetime.now(UTC)
     name = f"{os.environ['SITES_PATH']}/{host}"
-    read_at, known = _cache.get(name, (now, None))
-    if known and timedelta() <= now - read_at < age_max and known.version >= at_least:
+    unknown = UnknownSite(f"no parameter {name}: add it to have this site kept")
+    read_at, known = _cache.get(name, (datetime.min.replace(tzinfo=UTC), None))
+    age = now - read_at
+    if known and timedelta() <= age < age_max and known.version >= at_least:
         return known
+    if not known and timedelta() <= age < unknown_age_max:
+        raise unknown
     try:
         parameter = client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
     except (ClientError, BotoCoreError) as error:
         if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ParameterNotFound":
-            raise UnknownSite(f"no parameter {name}: add it to have this site kept") from None
+            _remember_unknown(name, now)
+            raise unknown from None
         if known and known.version >= at_least:
             return known
         raise
@@ -95,6 +104,13 @@ def load_all() -> tuple[list[Site], list[BadSite]]:
 def forget() -> None:
     """Forget what is kept, as a cold start does."""
     _cache.clear()
+
+
+def _remember_unknown(name: str, now: datetime) -> None:
+    hosts = [one for one, (_, site) in _cache.items() if site is None]
+    if len(hosts) >= UNKNOWN_MAX:
+        del _cache[hosts[0]]
+    _cache[name] = (now, None)
 
 
 def _parameters(path: str) -> Iterator[dict[str, Any]]:

@@ -5,20 +5,28 @@ is decided on what is there, and decided again where somebody was faster.
 """
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
+from typing import Any
 
 from stoppress import secrets, table, web
 from stoppress.feeds import subscription
 from stoppress.feeds.callbacks import callback_path, hub_secret
+from stoppress.feeds.due import DueFeed, Outcome
+from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.items import read_subscription, subscription_item, subscription_key
+from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
 from stoppress.site import HUBS_SECRET, Site
 from stoppress.text import clean
 from stoppress.urls import key_of
 
+# A stack of hundreds of feeds subscribes to a few at a time; the others are asked in a later minute, if there is none left in this.
+HUBS_AT_ONCE = 4
 # Two writers meet at an item once in a while, a third one hardly ever.
 _ATTEMPTS_MAX = 5
 
@@ -114,3 +122,61 @@ def _noted(site: Site, feed: str, state: Subscription, reason: str) -> str:
 
     change(site.host, feed, failed)
     return reason
+
+
+class Hubs:
+    """The hubs that are to be asked in this run, and those that are being asked.
+
+    What is not over by the run's deadline is noted as asked: the hub's own request tells how it ended, or it is asked again.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: deque[tuple[DueFeed, str, str]] = deque()
+        self._executor: ThreadPoolExecutor | None = None
+        self.waiting: dict[Future[str | None], tuple[DueFeed, Ask]] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether one is to be asked, or has not answered yet."""
+        return bool(self._wanted or self.waiting)
+
+    def want(self, one: DueFeed, state: FeedState, told: Subscription | None) -> None:
+        """Have the feed's hub asked, if it is to be."""
+        if not (one.feed.websub and state.hub and state.topic and can_be_trusted(state.hub)):
+            return
+        if told is None or told.is_to_ask(state.hub, state.topic, one.now):
+            self._wanted.append((one, state.hub, state.topic))
+
+    def ask(self) -> Iterator[Outcome]:
+        """Send as many requests as may be under way at once."""
+        while self._wanted and len(self.waiting) < HUBS_AT_ONCE:
+            one, hub, topic = self._wanted.popleft()
+            try:
+                ask = prepared(one.site, one.feed.url, hub, topic, one.now)
+            except NotSubscribed as error:
+                yield one.outcome("not subscribed", reason=f"{hub}: {error}")
+                continue
+            except Exception as error:  # noqa: BLE001 - the next poll tries again; the others go on
+                yield one.outcome("not subscribed", reason=f"{hub}: {type(error).__name__}: {error!s:.300}")
+                continue
+            if ask:
+                self._executor = self._executor or ThreadPoolExecutor(HUBS_AT_ONCE, thread_name_prefix="hub")
+                self.waiting[self._executor.submit(send, ask)] = (one, ask)
+
+    def settle(self, done: Iterable[Future[Any]]) -> Iterator[Outcome]:
+        """What the hubs have answered."""
+        for answered in [one for one in done if one in self.waiting]:
+            one, ask = self.waiting.pop(answered)
+            try:
+                reason = answered.result()
+                if reason:
+                    note_failure(ask, reason)
+            except Exception as error:  # noqa: BLE001 - it is asked again all the same; the others go on
+                reason = f"{type(error).__name__}: {error!s:.300}"
+            reason = f"{ask.state.hub}: {reason}" if reason else ask.state.hub
+            yield one.outcome("subscribing" if reason == ask.state.hub else "not subscribed", reason=reason)
+
+    def leave(self) -> None:
+        """Leave alone what is under way; a request ends by its own deadline."""
+        if self._executor:
+            self._executor.shutdown(wait=False, cancel_futures=True)

@@ -153,7 +153,7 @@ FAULTS: dict[str, Fault] = {
         51,
     ),
     "only the first new entry of a feed is sent": Fault(
-        "polling:_read", "queues.send_articles(sent)", "queues.send_articles(sent[:1])", 2
+        "ingesting:_read", "queues.send_articles(sent)", "queues.send_articles(sent[:1])", 2
     ),
     "what cannot be read is dropped": Fault(
         "recording:_quarantine", "        table.put_if(quarantine_item", "        (quarantine_item", 1

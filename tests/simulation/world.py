@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import time_machine
 
-from stoppress import polling, secrets, sites, web
+from stoppress import polling, secrets, sites, subscribing, web
 from stoppress_cli import bus, sources as cli_sources, stream as cli_stream
 from stoppress_cli.functions import Context, Function, Result, environment
 from stoppress_cli.gateway import Answer, Request
@@ -183,6 +183,7 @@ class World:
                 *((module, "client", self.doors.__getitem__) for module in _with_doors()),
                 *((module, "queues", self) for module in (cli_sources, cli_stream, bus)),
                 (polling, "ThreadPoolExecutor", _AtOnce),
+                (subscribing, "ThreadPoolExecutor", _AtOnce),
                 (polling, "wait", self._some_of),
                 (web, "fetch", self._fetched),
                 (time, "sleep", lambda _seconds: self.pause("sleep")),

@@ -1,6 +1,8 @@
 """What becomes of a feed's entries: article events, or nothing for a reason."""
 
 import hashlib
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -27,24 +29,21 @@ class Judged:
     reason: str = ""
 
 
-def judged(reading: Reading, site: Site, now: datetime) -> list[Judged]:
+def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] = ()) -> list[Judged]:
     """What becomes of each entry of a feed, in its order.
 
-    Identity is the guid, else the URL; a guid that several URLs share identifies none of them. Of two entries with one
-    identity the newer is kept, of equals the first, since feeds have the newest on top. A tombstone that is newer than
+    Identity is the guid, else the URL; a guid that several URLs share identifies none of them, nor does one of the `shared`, those
+    that have been seen to. Of two entries with one identity the newer is kept, of equals the first, since feeds have the newest on top. A tombstone that is newer than
     its entry, or whose entry has no date, is believed (RFC 6721, 3).
     """
     verdicts = [_placed(entry, site) for entry in reading.entries]
-    pages_of: dict[str, set[str]] = {}
-    for verdict in verdicts:
-        if verdict.entry.guid and verdict.url:
-            pages_of.setdefault(verdict.entry.guid, set()).add(verdict.url)
+    shared = {*shared, *_shared(verdicts)}
     deleted_at = {_bounded(deletion.guid): deletion.at for deletion in reading.deleted}
     newest: dict[str, int] = {}
     for number, (entry, url) in enumerate((verdict.entry, verdict.url) for verdict in verdicts):
         if url is None:
             continue
-        identity = _bounded(entry.guid if entry.guid and len(pages_of[entry.guid]) == 1 else url)
+        identity = _bounded(entry.guid if entry.guid and _short(entry.guid) not in shared else url)
         event = _event(entry, identity, url, site, now)
         gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
         if gone_at and _version(event) <= min(gone_at, now).timestamp():
@@ -74,9 +73,28 @@ def _is_newer(event: ArticleEvent, other: ArticleEvent | None) -> bool:
     return other is None or _version(event) > _version(other)
 
 
-def to_events(reading: Reading, site: Site, now: datetime) -> tuple[list[ArticleEvent], list[str]]:
-    """What a feed says, as article events (entries, then tombstones), and why some entries say nothing."""
-    verdicts = judged(reading, site, now)
+def shared_guids(reading: Reading, site: Site) -> tuple[str, ...]:
+    """The guids that several pages of a feed share, in short."""
+    times = Counter(entry.guid for entry in reading.entries)
+    return _shared([_placed(entry, site) for entry in reading.entries if times[entry.guid] > 1])
+
+
+def _shared(verdicts: list[Judged]) -> tuple[str, ...]:
+    pages_of: dict[str, set[str]] = {}
+    for verdict in verdicts:
+        if verdict.entry.guid and verdict.url:
+            pages_of.setdefault(verdict.entry.guid, set()).add(verdict.url)
+    return tuple(_short(guid) for guid, pages in pages_of.items() if len(pages) > 1)
+
+
+def to_events(
+    reading: Reading, site: Site, now: datetime, shared: Collection[str] = ()
+) -> tuple[list[ArticleEvent], list[str]]:
+    """What a feed says, as article events (entries, then tombstones), and why some entries say nothing.
+
+    `shared` are the guids that several of its pages have been seen to share (`shared_guids`).
+    """
+    verdicts = judged(reading, site, now, shared)
     events = [verdict.event for verdict in verdicts if verdict.event]
     there = {event.id for event in events}
     gone = {
@@ -134,3 +152,7 @@ def _version(event: ArticleEvent) -> float:
 def _bounded(identity: str) -> str:
     encoded = identity.encode()
     return identity if len(encoded) <= ID_BYTES_MAX else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
+
+
+def _short(guid: str) -> str:
+    return hashlib.sha256(guid.encode()).hexdigest()[:16]

@@ -1,12 +1,12 @@
 """How feeds are kept in the table: the items of `feed#<site>#<hash>`, written and read back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
 from stoppress.feeds.hints import Hints
-from stoppress.feeds.schedule import FeedState
+from stoppress.feeds.schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
 from stoppress.instants import exact, parse
 from stoppress.records import Item
@@ -45,7 +45,7 @@ def read_feed(item: Mapping[str, Any]) -> FeedState:
     """Read a feed's item."""
     said = {one.name: item[one.name] for one in fields(FeedState) if one.name in item}
     said |= {name: parse(said[name]) for name in _FEED_INSTANTS & said.keys()}
-    said |= {name: int(said[name]) for name in ("config_version", "failures", "gone_by") if name in said}
+    said |= {name: int(said[name]) for name in ("config_version", "failures", "gone_by", "turnover_s") if name in said}
     hints = said.get("hints", {})
     said["hints"] = Hints(
         int(hints.get("document_s", 0)),
@@ -56,15 +56,15 @@ def read_feed(item: Mapping[str, Any]) -> FeedState:
     return FeedState(**said)
 
 
-def feed_entries_item(site: str, url: str, digests: Iterable[str]) -> Item:
-    """The item of a feed's entries: digests of what was sent."""
+def feed_entries_item(site: str, url: str, seen: Seen) -> Item:
+    """The item of a feed's entries."""
     pk, sk = feed_entries_key(site, url)
-    return {"pk": pk, "sk": sk, "digests": list(digests)}
+    return {"pk": pk, "sk": sk, "digests": list(seen.digests)} | ({"shared": list(seen.shared)} if seen.shared else {})
 
 
-def read_feed_entries(item: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Read the digests of a feed's entries."""
-    return tuple(item["digests"]) if item else ()
+def read_feed_entries(item: Mapping[str, Any] | None) -> Seen:
+    """Read the item of a feed's entries; nothing was seen where there is none."""
+    return Seen(tuple(item["digests"]), tuple(item.get("shared", ()))) if item else Seen()
 
 
 def subscription_key(site: str, url: str) -> tuple[str, str]:

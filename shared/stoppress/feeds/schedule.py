@@ -24,6 +24,8 @@ JITTER_MAX = 0.25
 
 # After an hour without a story the next may wait five minutes: what is left unseen stays in proportion to the silence.
 QUIET_PARTS = 12
+# A backup poll comes twice while what the feed holds is replaced once: what a lost push told of is still there.
+POLLS_A_TURNOVER = 2
 # R10.4: readers of other people's feeds ask no more often than this, unless they were told they may.
 FOREIGN_FLOOR = timedelta(minutes=15)
 FOREIGN_CAP = timedelta(hours=1)
@@ -50,7 +52,8 @@ class FeedState:
     """What is remembered of a feed from one poll to the next.
 
     `answered_by` is where the validators come from; `last_new` when the last new story came, `known_since` when the feed
-    was first read; `gone_by` the version of the site's configuration under which the server answered 410; `topic` what the
+    was first read; `turnover_s` in what time all that it holds is replaced, as the last poll that found something new has seen it;
+    `gone_by` the version of the site's configuration under which the server answered 410; `topic` what the
     feed is called at its `hub`.
     """
 
@@ -68,6 +71,7 @@ class FeedState:
     last_success: datetime | None = None
     last_new: datetime | None = None
     known_since: datetime | None = None
+    turnover_s: int | None = None
     gone_by: int | None = None
     moved_to: str | None = None
     moved_at: datetime | None = None
@@ -93,6 +97,14 @@ class FeedState:
         """Where to ask for the feed that is configured under `url`: there, or where it has moved to for good."""
         believed = self.moved_at is not None and now - self.moved_at < MOVE_TRUSTED
         return self.moved_to if self.moved_to and believed else url
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was last seen of a feed's entries: digests of their events, and the guids that several pages share, in short."""
+
+    digests: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
 
 def pace_of(feed: Feed, site: Site) -> Pace:
@@ -147,15 +159,27 @@ def after_success(state: FeedState, now: datetime, pace: Pace, told: Subscriptio
 def interval_of(state: FeedState, now: datetime, pace: Pace, told: Subscription | None = None) -> timedelta:
     """How long to wait after a good answer: a part of the silence, between floor and cap, and no less than it asks for.
 
-    Longer where its hub is trusted, though no longer than until the subscription is to be renewed.
+    Longer where its hub is trusted, though no longer than until the subscription is to be renewed, nor than what the feed
+    holds is sure to stay, unless it has fallen silent since.
     """
     quiet = now - (state.last_new or state.known_since or now)
     wanted = min(max(_whole_minutes(quiet / QUIET_PARTS), pace.floor), pace.cap)
     of_today = told is not None and (told.hub, told.topic) == (state.hub, state.topic)
     if told and of_today and (backup := told.backup(now)) is not None:
         until_renewal = told.renew_at - now if told.renew_at else backup
-        wanted = max(wanted, _whole_minutes(min(backup, until_renewal)))
+        stays = timedelta(seconds=state.turnover_s) / POLLS_A_TURNOVER if state.turnover_s else backup
+        wanted = max(wanted, _whole_minutes(min(backup, until_renewal, max(stays, quiet / QUIET_PARTS))))
     return wanted if pace.own else max(wanted, min(state.hints.least, PAUSE_MAX))
+
+
+def turned_over(state: FeedState, held: int, new: int, now: datetime) -> FeedState:
+    """The state after a poll that found `new` entries among the `held`, those that pushes had brought before among them.
+
+    Where none is new, or no poll was before it, nothing is learnt.
+    """
+    if not new or state.last_success is None:
+        return state
+    return replace(state, turnover_s=max(int((now - state.last_success).total_seconds() * held / new), 1))
 
 
 def after_failure(

@@ -1,0 +1,217 @@
+"""Ingesting: what is new or changed in a feed's answer is sent as article events, and the feed's state written.
+
+Events are sent before the state is written: a crash in between sends them again, and recording knows duplicates; the other way
+round they would be lost. A feed that names a hub is subscribed to there, once it has been polled well, and is polled more
+seldom while the hub's pushes bring what is new (`feeds.subscription`).
+"""
+
+import re
+from concurrent.futures import Future
+from dataclasses import replace
+from datetime import datetime
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from stoppress import queues, subscribing, table, web
+from stoppress.article import ArticleEvent, digest_of
+from stoppress.feeds import fetching, hints, subscription
+from stoppress.feeds.documents import ENTRIES_MAX, FeedError
+from stoppress.feeds.due import DueFeed, Outcome
+from stoppress.feeds.events import shared_guids, to_events
+from stoppress.feeds.hubs import hub_of, topic_of
+from stoppress.feeds.items import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
+from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, turned_over
+from stoppress.feeds.subscription import Subscription
+from stoppress.subscribing import Hubs
+
+VALIDATOR_CHARACTERS_MAX = 1_000
+# Of guids that several pages share; in a good feed there is none, and in a bad one they come again and again.
+SHARED_MAX = 100
+
+_ASKING_TO_WAIT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def ingest(one: DueFeed, fetched: Future[fetching.Fetched], hubs: Hubs) -> Outcome:
+    """Send what is new in an answer, then write the feed's state, and have its hub asked if it is to be.
+
+    Raises what the queue and the table raise; the feed is still leased then.
+    """
+    told: Subscription | None = None
+    try:
+        got = fetched.result()
+        answer = got.answer
+        if answer.status == HTTPStatus.NOT_MODIFIED and one.conditions:
+            told = _polled(one, one.state)
+            outcome, read = one.outcome("unchanged"), _not_modified(one, answer)
+            if told and told.pushed:
+                # As it was before these pushes, or not yet as they have it: the next poll, soon, reads it whole.
+                read, told = replace(read, etag=None, last_modified=None, answered_by=None, body_digest=None), None
+            state = after_success(read, one.now, one.pace, told)
+        elif answer.status == HTTPStatus.OK:
+            outcome, state, told = _read(one, got)
+        else:
+            reason = f"the server answered {answer.status}"
+            asked_to_wait = answer.headers.get("retry-after") if answer.status in _ASKING_TO_WAIT else None
+            outcome = one.outcome("failed", reason=reason)
+            state = _failed(one, one.state, reason, retry_after=asked_to_wait, gone=_is_gone(one, answer))
+    except (web.FetchError, FeedError) as error:
+        outcome = one.outcome("failed", reason=str(error))
+        state = _failed(one, one.state, str(error))
+    outcome = replace(outcome, needs_somebody=state.needs_somebody(one.now, one.site.version))
+    try:
+        table.put(feed_item(one.site.host, one.feed.url, state), one.rev)
+    except table.Conflict:
+        return replace(outcome, reason=outcome.reason or "another run polled it at the same time")
+    went_well = outcome.result in {"changed", "unchanged"}
+    if not went_well and not state.is_gone(one.site.version):
+        # A feed that fails for days would lose its hub as well, which may be the only way in by then.
+        told = told or _subscription(one, state)
+    if went_well or told:
+        hubs.want(one, state, told)
+    return outcome
+
+
+def _failed(
+    one: DueFeed, state: FeedState, reason: str, *, retry_after: str | None = None, gone: bool = False
+) -> FeedState:
+    gone_by = one.site.version if gone else None
+    return after_failure(state, one.now, one.pace, reason, url=one.feed.url, retry_after=retry_after, gone_by=gone_by)
+
+
+def _is_gone(one: DueFeed, answer: web.Response) -> bool:
+    """Whether the configured URL itself, or what it redirects to for good, is gone: not where it leads for the moment."""
+    return (
+        answer.status == HTTPStatus.GONE
+        and one.asked == one.feed.url
+        and answer.url in {one.asked, answer.permanent_url}
+    )
+
+
+def _not_modified(one: DueFeed, answer: web.Response) -> FeedState:
+    """The state after a 304, which may bring new validators (R10.1)."""
+    state = _answered(one, answer)
+    if _place(answer.url) == _place(one.state.answered_by or answer.url):
+        return _validated(state, answer, keep=True)
+    # Another server's word, on validators that are not its own, is not taken: the next poll is without them.
+    return replace(state, etag=None, last_modified=None, answered_by=None, body_digest=None)
+
+
+def _answered(one: DueFeed, answer: web.Response) -> FeedState:
+    """The state with what any good answer tells: where the feed is, and how long it is to be left alone."""
+    asked = hints.with_answer(one.state.hints, answer.headers, one.now)
+    return moved(replace(one.state, hints=asked), one.asked, answer.permanent_url, one.feed.url, one.now)
+
+
+def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subscription | None]:
+    """Send the entries of a body that neither the last good one nor pushes have had. Raises FeedError."""
+    answer, body_digest = got.answer, got.body_digest
+    read = replace(_validated(_answered(one, answer), answer), body_digest=body_digest, config_version=one.site.version)
+    if got.is_index:  # its validators know nothing of its sitemaps
+        read = replace(read, etag=None, last_modified=None)
+    if body_digest == one.state.body_digest and one.has_this_configuration:
+        told = _polled(one, read)
+        if told is None or not told.pushed:  # else it may say what it said before the pushes, which is news
+            return one.outcome("unchanged"), after_success(read, one.now, one.pace, told), told
+
+    document, reading = fetching.read(got, one.site, one.feed.take)
+    known = _known(one)
+    shared = tuple(dict.fromkeys(shared_guids(reading, one.site) + known.shared))[:SHARED_MAX]
+    # A push that came before the feed was asked is older than what the feed says.
+    events, skipped = to_events(reading, one.site, one.now + one.waited, shared)
+    head = hints.without_entries(document.text)
+    hub = hub_of(head, answer.headers, answer.url)
+    read = replace(read, hub=hub, topic=topic_of(head, answer.headers, answer.url) or one.asked if hub else None)
+    told = _subscription(one, read)
+    digests = tuple(digest_of(event) for event in events)
+    heard = set(known.digests)
+    new = [
+        event
+        for event, digest in zip(events, digests, strict=True)
+        if (told.has_news(event, heard) if told else digest not in heard)
+    ]
+    # By another configuration the same entry may mean something else; recording knows what it has heard.
+    sent = new if one.has_this_configuration else events
+    queues.send_articles(sent)
+    said = {"sent": len(sent), "skipped": tuple(skipped)}
+    last_new = _newest(new, one, first=not known.digests) or one.state.last_new
+    told = _noted(one, told, new, digests)
+    if reading.incomplete:
+        reason = reading.incomplete
+        _remember(one, Seen(_joined(digests, known.digests), shared), known)
+        # Without the validators: a 304 would make the loss last.
+        cut = replace(one.state, etag=None, last_modified=None, answered_by=None, body_digest=None, last_new=last_new)
+        return one.outcome("failed", reason=reason, **said), _failed(one, cut, reason), None
+    # A feed that is empty for a moment is no reason to send everything again when it is back.
+    _remember(one, Seen(digests or known.digests, shared), known)
+    asked = replace(hints.of_document(document.text), answer_s=read.hints.answer_s)
+    read = replace(read, last_new=last_new, hints=asked)
+    if one.has_this_configuration:
+        read = turned_over(read, len(digests), sum(digest not in heard for digest in digests), one.now)
+    return one.outcome("changed", **said), after_success(read, one.now, one.pace, told), told
+
+
+def _polled(one: DueFeed, state: FeedState) -> Subscription | None:
+    """The feed's subscription after a poll that brought nothing."""
+    return _noted(one, _subscription(one, state), [], ())
+
+
+def _subscription(one: DueFeed, state: FeedState) -> Subscription | None:
+    return subscribing.load(one.site.host, one.feed.url) if one.feed.websub and state.hub else None
+
+
+def _noted(
+    one: DueFeed, told: Subscription | None, new: list[ArticleEvent], seen: tuple[str, ...]
+) -> Subscription | None:
+    """The subscription, what the poll has found noted in it: this is what the hub's trust stands on."""
+
+    def noted(known: Subscription) -> Subscription:
+        # By another configuration entries mean something else, which is not the hub's fault.
+        return subscription.polled(known, new, seen, one.now, blamed=one.has_this_configuration)
+
+    if told is None or noted(told) == told:
+        return told
+    return subscribing.change(one.site.host, one.feed.url, lambda known: noted(known) if known else None)
+
+
+def _newest(new: list[ArticleEvent], one: DueFeed, *, first: bool) -> datetime | None:
+    """When the last new story came: now, or where all of them are new to us, when the newest was published."""
+    if not new:
+        return None
+    dated = [event.published_at for event in new if event.published_at and event.published_at <= one.now]
+    return max(dated, default=one.now) if first else one.now
+
+
+def _known(one: DueFeed) -> Seen:
+    """The entries that were sent already."""
+    key = feed_entries_key(one.site.host, one.feed.url)
+    return read_feed_entries(table.get_many([key]).get(key))
+
+
+def _remember(one: DueFeed, seen: Seen, known: Seen) -> None:
+    if seen != known:
+        table.put_if(feed_entries_item(one.site.host, one.feed.url, seen))
+
+
+def _joined(digests: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    # As digests of 16 characters 40 KB at most of the 400 that an item can have.
+    return tuple(dict.fromkeys(digests + known))[:ENTRIES_MAX]
+
+
+def _validated(state: FeedState, answer: web.Response, *, keep: bool = False) -> FeedState:
+    """With the answer's validators in place of the old ones; `keep` the old where the answer (a 304) has none."""
+    etag, last_modified = (_validator(answer.headers.get(name)) for name in ("etag", "last-modified"))
+    if keep:
+        etag, last_modified = etag or state.etag, last_modified or state.last_modified
+    return replace(state, etag=etag, last_modified=last_modified, answered_by=answer.url)
+
+
+def _validator(value: str | None) -> str | None:
+    """A header's value that can be sent back."""
+    return value if value and len(value) <= VALIDATOR_CHARACTERS_MAX and not _CONTROL.search(value) else None
+
+
+def _place(url: str) -> tuple[str, str]:
+    """A URL's host and path: what stands behind them changes with each answer of some servers."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.path

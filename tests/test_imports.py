@@ -31,7 +31,8 @@ LEFT_OUT = {
     "receive_push": {"stoppress.checking", "stoppress.deciding", "stoppress.ingesting", "stoppress.polling"},
     "record_article": {"stoppress.checking", "stoppress.feeds", "feedparser", "idna", "xml.sax"},
     "rewrite_sitemaps": {
-        "stoppress.contract", "stoppress.deciding", "stoppress.feeds", "stoppress.recording", "feedparser", "idna", "xml.sax",
+        "stoppress.article", "stoppress.contract", "stoppress.deciding", "stoppress.feeds", "stoppress.recording", "stoppress.state",
+        "feedparser", "idna", "xml.sax",
     },
     "reconcile_sites": {"stoppress.feeds", "feedparser", "idna", "xml.sax"},
     "roll_window": {"stoppress.checking", "stoppress.feeds", "feedparser", "idna", "xml.sax"},

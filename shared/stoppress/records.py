@@ -7,17 +7,19 @@ left out.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stoppress.alternates import Alternate
-from stoppress.article import ArticleEvent, Order
 from stoppress.files import INDEX_FILE, GeneralEntry, Mark, NewsEntry, file_name
 from stoppress.instants import epoch_seconds, exact, iso, parse
 from stoppress.media.reading import video_json, video_of
 from stoppress.places import Place, Series, Used
 from stoppress.rules import Traits
-from stoppress.state import Article, Claim, EntryKey
 from stoppress.urls import key_of
+
+if TYPE_CHECKING:  # who writes files knows nothing of articles, and in a cold start does not pay for them
+    from stoppress.article import ArticleEvent, Order
+    from stoppress.state import Article, Claim, EntryKey
 
 Item: TypeAlias = dict[str, Any]
 
@@ -69,10 +71,14 @@ def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
     return (sk, loc) if sk.endswith(key_of(loc)) else None
 
 
-def entry_key(site: str, entry: EntryKey) -> tuple[str, str]:
+def entry_key(site: str, entry: "EntryKey") -> tuple[str, str]:
     """Key of an entry in its file's partition."""
-    sk = key_of(entry.url)
-    return file_pk(site, entry.file), f"{iso(entry.published)}#{sk}" if entry.published else sk
+    return _entry_key(site, entry.file, entry.url, entry.published)
+
+
+def _entry_key(site: str, file: str, url: str, published: datetime | None = None) -> tuple[str, str]:
+    sk = key_of(url)
+    return file_pk(site, file), f"{iso(published)}#{sk}" if published else sk
 
 
 def due_sk(release: datetime, name: str) -> str:
@@ -80,7 +86,7 @@ def due_sk(release: datetime, name: str) -> str:
     return f"{exact(release)}#{name}"
 
 
-def article_item(article: Article) -> Item:
+def article_item(article: "Article") -> Item:
     """The item of an article."""
     pk, sk = article_key(article.site, article.name)
     return _present(
@@ -109,8 +115,11 @@ def article_item(article: Article) -> Item:
     )
 
 
-def read_article(item: Mapping[str, Any]) -> Article:
+def read_article(item: Mapping[str, Any]) -> "Article":
     """Read an article's item."""
+    from stoppress.article import Order
+    from stoppress.state import Article
+
     site, _, name = item["pk"].removeprefix("article#").partition("#")
     return Article(
         site=site,
@@ -136,21 +145,23 @@ def read_article(item: Mapping[str, Any]) -> Article:
     )
 
 
-def claim_item(claim: Claim) -> Item:
+def claim_item(claim: "Claim") -> Item:
     """The item of a claim."""
     pk, sk = claim_key(claim.site, claim.url)
     return {"pk": pk, "sk": sk, "url": claim.url, "owner": claim.owner, "live": claim.live, "at": claim.at}
 
 
-def read_claim(item: Mapping[str, Any], url: str) -> Claim:
+def read_claim(item: Mapping[str, Any], url: str) -> "Claim":
     """Read the item of the claim on a URL; one that was forgotten does not name it."""
+    from stoppress.state import Claim
+
     site = item["pk"].split("#")[1]
     return Claim(site, url, item["owner"], item["live"], item["at"], int(item["rev"]))
 
 
 def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
     """The item of a page in a shard."""
-    pk, sk = entry_key(site, EntryKey(file, entry.loc))
+    pk, sk = _entry_key(site, file, entry.loc)
     return _present(
         {
             "pk": pk,
@@ -206,7 +217,7 @@ def _read_traits(item: Mapping[str, Any]) -> Traits:
 
 def news_item(site: str, place: Place, entry: NewsEntry) -> Item:
     """The item of an article in a news sitemap."""
-    pk, sk = entry_key(site, EntryKey(place.file, entry.loc, entry.published))
+    pk, sk = _entry_key(site, place.file, entry.loc, entry.published)
     return _present(
         {
             "pk": pk,
@@ -314,7 +325,7 @@ def quarantine_item(
     }
 
 
-def story_item(event: ArticleEvent, url: str, outcome: str, reason: str, now: datetime) -> Item:
+def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: datetime) -> Item:
     """A line of a page's story: what was said of it, and what became of that."""
     return _present(
         {
@@ -331,11 +342,13 @@ def story_item(event: ArticleEvent, url: str, outcome: str, reason: str, now: da
     )
 
 
-def _order_item(order: Order) -> list[Any]:
+def _order_item(order: "Order") -> list[Any]:
     return [order.version, order.sequence, order.timestamp]
 
 
-def _read_order(item: list[Any] | None) -> Order | None:
+def _read_order(item: list[Any] | None) -> "Order | None":
+    from stoppress.article import Order
+
     return Order(_plain(item[0]), int(item[1]), item[2], removal=False) if item else None
 
 

@@ -3,27 +3,27 @@
 import gzip
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import bucket, files, queues, rewriting, sites, table
+from stoppress import bucket, committing, files, queues, rendering, sites, table
 from stoppress.aws import client
-from stoppress.files import GeneralEntry, Mark, NewsEntry
-from stoppress.places import Place, Series, Used
+from stoppress.committing import EMPTIED_KEPT
+from stoppress.files import Mark
+from stoppress.places import Series, Used
 from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import file_pk, general_item, mark_item, news_item, read_mark, series_item
-from stoppress.rewriting import EMPTIED_KEPT, rewrite, rewrite_all
+from stoppress.records import file_pk, mark_item, read_mark, series_item
+from stoppress.rewriting import rewrite, rewrite_all
 from stoppress.urls import key_of
 from tests import doors
 from tests.doors import Doors, failing, once_before
 from tests.ledger import HOST, MORNING, page
+from tests.partitions import DAY, HOUR, INDEX, MINUTE, NEWS, NOON, SHARD, key, put_news, put_page, take_page
 
-MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-NOON = MORNING + 4 * HOUR
-SHARD, NEWS, INDEX, ROBOTS = "sitemap-2026-11.xml", "sitemap-news.xml", "sitemap.xml", "robots.txt"
+ROBOTS = "robots.txt"
 PACKED, TEXT, FEED = f"{SHARD}.gz", "sitemap-2026-11.txt", "sitemap-news.atom"
 EVERY_FORM = {"gzip": True, "text": True, "atom": True}
 
@@ -33,19 +33,6 @@ def behind() -> Iterator[Doors]:
     with doors.opened(NOON) as opened:
         opened.site(outputs=EVERY_FORM)
         yield opened
-
-
-def put_page(path: str = "a", file: str = SHARD) -> None:
-    table.put_if(general_item(HOST, file, GeneralEntry(page(path))))
-
-
-def take_page(path: str = "a", file: str = SHARD) -> None:
-    item = general_item(HOST, file, GeneralEntry(page(path)))
-    table.delete(item["pk"], item["sk"])
-
-
-def put_news(path: str = "a", number: int = 1, published: datetime = MORNING) -> None:
-    table.put_if(news_item(HOST, Place("news", number, 400), NewsEntry(page(path), f"Story {path}", published)))
 
 
 def done(file: str = SHARD, now: datetime = NOON, **said: Any) -> str:
@@ -298,7 +285,7 @@ def test_forms_that_a_newer_configuration_has_just_written_are_left_by_who_goes_
     now_known = [old, new]
     monkeypatch.setattr(sites, "load_usable", lambda *_, **__: now_known.pop(0))
 
-    with once_before(rewriting, "_replace_forms", done):
+    with once_before(committing, "_replace_forms", done):
         assert done(config_version=old.version) == "unchanged"
     assert mark().also == (TEXT, PACKED)
     assert names() == [TEXT, SHARD, PACKED]
@@ -356,15 +343,15 @@ def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(beh
         put_page()
         done()
 
-    with once_before(rewriting, "_retire", fill):
+    with once_before(committing, "_retire", fill):
         assert done(config_version=1) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
 
 
 def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: Doors) -> None:
     table.put(series_item(HOST, Series("news", (Used(1, 400), Used(1, 400)))), None)
-    put_news("a", 1, MORNING + HOUR)
-    put_news("b", 2)
+    put_news("a", MORNING + HOUR)
+    put_news("b", number=2)
     second = "sitemap-news-2.xml"
     rewrite_all([Rewrite(HOST, NEWS), Rewrite(HOST, second)], NOON)
     assert behind.file(FEED).body.count(b"<entry>") == 2
@@ -527,7 +514,7 @@ def test_news_index_and_the_forms_of_folded_files_are_those_of_the_whole(
 ) -> None:
     """As small as they are here every file would be read whole."""
     behind.site(outputs={"gzip": True, "text": True})
-    monkeypatch.setattr(rewriting, "READ_UNIT_BYTES", 1)
+    monkeypatch.setattr(rendering, "READ_UNIT_BYTES", 1)
     for path in "abc":
         put_page(path)
         put_news(path)
@@ -538,7 +525,7 @@ def test_news_index_and_the_forms_of_folded_files_are_those_of_the_whole(
     query = table.query
     monkeypatch.setattr(table, "query", None)
     works = [
-        Rewrite(HOST, SHARD, entries=frozenset([(key_of(page("d")), page("d"))])),
+        Rewrite(HOST, SHARD, entries=frozenset([key("d")])),
         Rewrite(HOST, NEWS, entries=frozenset([(news_key, page("d"))])),
         Rewrite(HOST, INDEX, entries=frozenset([(SHARD, SHARD), (NEWS, NEWS)])),
     ]

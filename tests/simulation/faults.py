@@ -137,10 +137,10 @@ FAULTS: dict[str, Fault] = {
         899,
     ),
     "an emptied file is never deleted": Fault(
-        "rewriting:_commit", "        _have_retired(site, file, changed)", "        pass", 7
+        "committing:commit", "        _have_retired(site, file, changed)", "        pass", 7
     ),
     "what changed is folded in without being read": Fault(
-        "rewriting:_fold", "found = table.get_many((pk, sk) for sk, _ in sorted(entries))", "found = {}", 1
+        "rendering:fold", "found = table.get_many((pk, sk) for sk, _ in sorted(entries))", "found = {}", 1
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Fault(
@@ -160,13 +160,13 @@ FAULTS: dict[str, Fault] = {
     ),
     "an item is written whatever was read": Fault("table:_as_read", '"rev = :read"', '"attribute_exists(pk)"', 16),
     "packed files go before the index that names them": Fault(
-        "rewriting:_take_away", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 8
+        "committing:_take_away", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 8
     ),
     "forms that no mark tells of stay": Fault(
-        "rewriting:_commit", " | (_possible_forms(file) if work.config_version else set())", "", 8
+        "committing:commit", " | (_possible_forms(file) if work.config_version else set())", "", 8
     ),
     "of several changed entries one is folded in": Fault(
-        "rewriting:_fold", "for sk, loc in sorted(entries)}", "for sk, loc in sorted(entries)[:1]}", 61
+        "rendering:fold", "for sk, loc in sorted(entries)}", "for sk, loc in sorted(entries)[:1]}", 61
     ),
     "a file is folded into whatever its size": Fault(
         "folding:_fitting", "return file if is_within_limits(file, entries_max) else None", "return file", 7

@@ -5,7 +5,9 @@ missing by the mark.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from stoppress import bucket, queues, table
@@ -17,11 +19,12 @@ from stoppress.queues import Rewrite
 from stoppress.records import due_item, due_sk, file_pk, mark_item, read_mark, read_series, series_files
 from stoppress.rendering import Forms, form_of, hold_to_the_rules, text_name
 from stoppress.site import Site
+from stoppress.sites import SETTLED_AFTER
 
 # An emptied file leaves the index at once; who still holds an old index finds it for another day.
 EMPTIED_KEPT = timedelta(days=1)
-# What the index does not want any more may go when it has been written without it.
-INDEX_FOLLOWS_SECONDS = 60
+# A packed file as the index names it, without its `.gz`.
+_PACKED = re.compile(rb"/([^/<]+)\.gz</loc>")
 
 REWRITTEN = "sitemap rewritten"
 
@@ -55,6 +58,7 @@ def commit(
         if not (stored and stored.ours) and mark and mark.digest == digest:
             changed = mark.changed
         hold_to_the_rules(site, file, rendered, changed)
+        _have_unnamed_looked_at(site, file, stored, rendered)
     # One that could be folded into and cannot any more has to say so, though not a byte of it changes.
     if written or (stored and stored.form and not rendered.by_line):
         bucket.write(
@@ -75,9 +79,7 @@ def commit(
         mark = _mark_of(site, file)
     also = mark.also if mark else ()
     if told or work.thorough or work.config_version or file == INDEX_FILE:
-        # By another configuration a rewriter that was killed may have left what no mark tells of.
-        had = set(also) | (_possible_forms(file) if work.config_version else set())
-        also = _replace_forms(site, file, forms(), had, changed)
+        also = _replace_forms(site, work, mark, forms(), changed)
     if told:
         detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(changed)}
         queues.announce(REWRITTEN, detail)
@@ -86,8 +88,8 @@ def commit(
     now_known = Mark(file, changed, rendered.urls, len(rendered.body), digest, also)
     if told and file not in UNMARKED:
         _put_mark(site, now_known, mark)
-    elif mark and file not in UNMARKED and not work.config_version:
-        _put_mark(site, mark, mark)
+    elif mark and file not in UNMARKED and (also != mark.also or not work.config_version):
+        _put_mark(site, replace(mark, also=also), mark)
     elif file == INDEX_FILE and also != (mark.also if mark else ()):
         table.put_if(mark_item(site.host, now_known))
     return "written" if written else "unchanged"
@@ -108,10 +110,23 @@ def _changed(stored: StoredFile | None, rendered: Rendered, now: datetime) -> da
     return max(now, after_last, rendered.newest or now)
 
 
-def _replace_forms(site: Site, file: str, forms: dict[str, bytes], had: set[str], changed: datetime) -> tuple[str, ...]:
-    """Put a file's other forms in the place of those that it had: their names. Raises Overtaken."""
+def _replace_forms(
+    site: Site, work: Rewrite, mark: Mark | None, forms: dict[str, bytes], changed: datetime
+) -> tuple[str, ...]:
+    """Put a file's other forms in the place of those that it had: the names for its mark. Raises Overtaken.
+
+    By a changed configuration forms are written at once. What is new is named, and what is not wanted goes, when nobody goes by
+    another configuration any more: else one of two would take away what the index names by the other.
+    """
     _write_forms(site, forms, changed)
-    _take_away(site, file, _stored(site, had - forms.keys()))
+    had = set(mark.also) if mark else set()
+    if work.thorough and work.config_version == site.version:
+        # By another configuration a rewriter that was killed may have left what no mark tells of.
+        _take_away(site, _stored(site, (had | _possible_forms(work.file)) - forms.keys()))
+    elif work.file == INDEX_FILE:  # whose forms no index names: its mark tells of all that may be there
+        return tuple(sorted(had | forms.keys()))
+    elif mark:
+        return tuple(sorted(had & forms.keys()))
     return tuple(sorted(forms))
 
 
@@ -147,17 +162,24 @@ def _stored(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
     return {name: stored for name, stored in found.items() if stored.config_version <= site.version}
 
 
-def _take_away(site: Site, file: str, there: Mapping[str, StoredFile]) -> None:
-    """Take away other forms of a file that are as they were read. Raises Overtaken.
-
-    For those that the index still names the file comes again, until it does not.
-    """
+def _take_away(site: Site, there: Mapping[str, StoredFile]) -> None:
+    """Take away other forms of a file that are as they were read, but for those that the index still names. Raises Overtaken."""
     index = bucket.read(site.host, INDEX_FILE) if there else None
     named = {name for name in there if index and f"/{name}</loc>".encode() in index.body}
     for name in sorted(there.keys() - named):
         bucket.delete(site.host, name, there[name])
-    if named:
-        queues.send_rewrites([Rewrite(site.host, file, site.version)], INDEX_FOLLOWS_SECONDS)
+
+
+def _have_unnamed_looked_at(site: Site, file: str, stored: StoredFile | None, rendered: Rendered) -> None:
+    """Where the index is about to name some packed files no more, have their files take them away when that has been done.
+
+    Told before the index is put, and heard when whoever puts it is long done: a crash in between tells it again.
+    """
+    if file != INDEX_FILE or stored is None or not stored.ours:
+        return
+    unnamed = set(_PACKED.findall(stored.body)) - set(_PACKED.findall(rendered.body))
+    works = [Rewrite(site.host, name.decode(), site.version, thorough=True) for name in sorted(unnamed)]
+    queues.send_rewrites(works, int(SETTLED_AFTER.total_seconds()))
 
 
 # ── commit marks ──
@@ -217,7 +239,7 @@ def _retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None)
         bucket.delete(site.host, file, stored)
     elif there and bucket.read(site.host, file):
         raise Overtaken(f"{site.host}/{file} was written meanwhile")
-    _take_away(site, file, there)
+    _take_away(site, there)
     if mark:
         try:
             table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})

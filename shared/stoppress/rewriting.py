@@ -42,13 +42,14 @@ def rewrite_all(works: Iterable[Rewrite], now: datetime) -> list[Result]:
     for site, file in sorted(wanted, key=lambda one: (one[1] == INDEX_FILE, one)):
         same = wanted[site, file]
         releases = sorted({work.release for work in same if work.release})
+        newest = max(one.config_version for one in same)
         named = [one.entries for one in same if one.entries is not None]
         work = Rewrite(
             site,
             file,
-            config_version=max(one.config_version for one in same),
+            config_version=newest,
             release=releases[-1] if releases else None,
-            thorough=any(one.thorough for one in same),
+            thorough=any(one.thorough for one in same if one.config_version == newest),
             entries=frozenset().union(*named) if len(named) == len(same) else None,
         )
         try:

@@ -162,8 +162,12 @@ FAULTS: dict[str, Fault] = {
     "packed files go before the index that names them": Fault(
         "committing:_take_away", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 8
     ),
-    "forms that no mark tells of stay": Fault(
-        "committing:commit", " | (_possible_forms(file) if work.config_version else set())", "", 8
+    "forms that no mark tells of stay": Fault("committing:_replace_forms", " | _possible_forms(work.file)", "", 8),
+    "packed files are named at once": Fault(
+        "committing:_replace_forms", "return tuple(sorted(had & forms.keys()))", "return tuple(sorted(forms))", 156
+    ),
+    "forms that are not wanted go at once": Fault(
+        "committing:_replace_forms", "work.thorough and work.config_version == site.version", "True", 156
     ),
     "of several changed entries one is folded in": Fault(
         "rendering:fold", "for sk, loc in sorted(entries)}", "for sk, loc in sorted(entries)[:1]}", 61

@@ -169,8 +169,8 @@ class Run:
         world = self.world
         world.stormy = False
         for _ in range(3):
-            # A changed configuration is applied again after a minute and a half.
-            self._until_nothing_waits(ticks=3)
+            # A changed configuration is applied again after two minutes and a half.
+            self._until_nothing_waits(ticks=4)
             self._go_to(world.now + LONGEST_WAIT)
             self._until_nothing_waits()
             given_up = self._operate()
@@ -236,6 +236,9 @@ class Run:
             self._compare(host, objects)
             if differing := reading.forms_that_differ(objects, host):
                 raise Broken(f"{host}: other forms say something else: {differing}")
+            outputs = self.story.outputs[host]
+            if told := reading.forms_that_are_not_as_wanted(objects, host, outputs):
+                raise Broken(f"{host}: {told}, where {outputs} was said")
 
     def _compare(self, host: str, objects: dict[str, bytes]) -> None:
         found = reading.listed(objects, host)

@@ -3,27 +3,29 @@
 import gzip
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import bucket, files, queues, rewriting, sites, table
+from stoppress import bucket, committing, files, queues, rendering, sites, table
 from stoppress.aws import client
-from stoppress.files import GeneralEntry, Mark, NewsEntry
-from stoppress.places import Place, Series, Used
+from stoppress.committing import EMPTIED_KEPT
+from stoppress.files import Mark
+from stoppress.places import Series, Used
 from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import file_pk, general_item, mark_item, news_item, read_mark, series_item
-from stoppress.rewriting import EMPTIED_KEPT, rewrite, rewrite_all
+from stoppress.records import file_pk, mark_item, read_mark, series_item
+from stoppress.rewriting import rewrite, rewrite_all
+from stoppress.site import Site
+from stoppress.sites import SETTLED_AFTER
 from stoppress.urls import key_of
 from tests import doors
 from tests.doors import Doors, failing, once_before
 from tests.ledger import HOST, MORNING, page
+from tests.partitions import DAY, HOUR, INDEX, MINUTE, NEWS, NOON, SHARD, key, put_news, put_page, take_page
 
-MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-NOON = MORNING + 4 * HOUR
-SHARD, NEWS, INDEX, ROBOTS = "sitemap-2026-11.xml", "sitemap-news.xml", "sitemap.xml", "robots.txt"
+ROBOTS = "robots.txt"
 PACKED, TEXT, FEED = f"{SHARD}.gz", "sitemap-2026-11.txt", "sitemap-news.atom"
 EVERY_FORM = {"gzip": True, "text": True, "atom": True}
 
@@ -33,19 +35,6 @@ def behind() -> Iterator[Doors]:
     with doors.opened(NOON) as opened:
         opened.site(outputs=EVERY_FORM)
         yield opened
-
-
-def put_page(path: str = "a", file: str = SHARD) -> None:
-    table.put_if(general_item(HOST, file, GeneralEntry(page(path))))
-
-
-def take_page(path: str = "a", file: str = SHARD) -> None:
-    item = general_item(HOST, file, GeneralEntry(page(path)))
-    table.delete(item["pk"], item["sk"])
-
-
-def put_news(path: str = "a", number: int = 1, published: datetime = MORNING) -> None:
-    table.put_if(news_item(HOST, Place("news", number, 400), NewsEntry(page(path), f"Story {path}", published)))
 
 
 def done(file: str = SHARD, now: datetime = NOON, **said: Any) -> str:
@@ -246,30 +235,112 @@ def test_forms_that_are_turned_off_are_taken_away(behind: Doors) -> None:
     rewrite_all(works, NOON)
     assert names() == [TEXT, SHARD, PACKED, FEED, NEWS, f"{NEWS}.gz", INDEX, f"{INDEX}.gz"]
 
+    everything = names()
     behind.site(outputs={"text": True})
-    again = [Rewrite(HOST, work.file, 2) for work in works]
-    rewrite_all(again, NOON + MINUTE)
+    rewrite_all([Rewrite(HOST, work.file, 2) for work in works], NOON + MINUTE)
     assert (mark().also, mark(NEWS).also) == ((TEXT,), ())
     assert b".gz" not in behind.file(INDEX).body
-    # Until the index was written it named them.
-    assert names() == [TEXT, SHARD, PACKED, NEWS, f"{NEWS}.gz", INDEX]
+    assert names() == everything  # somebody may still go by the configuration that wants them
 
-    sent = [read_rewrite(message) for message in behind.taken("rewrites")]
-    assert [work.file for work in sent] == [SHARD, NEWS]
-    rewrite_all(sent, NOON + 3 * MINUTE)
+    rewrite_all([Rewrite(HOST, work.file, 2, thorough=True) for work in works], NOON + 4 * MINUTE)
     assert names() == [TEXT, SHARD, NEWS, INDEX]
+
+
+def test_packed_files_go_after_the_index_however_late_it_is_written(behind: Doors) -> None:
+    put_page()
+    put_news()
+    rewrite_all([Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
+    behind.site(outputs={})
+    for minute in (1, 4, 5, 6):
+        work = [Rewrite(HOST, file, 2, thorough=minute > 1) for file in (SHARD, NEWS)]
+        rewrite_all(work, NOON + minute * MINUTE)
+    assert {PACKED, f"{NEWS}.gz"} <= set(names())
+    assert behind.taken("rewrites") == []  # there is nothing to be done before the index has been written
+
+    with failing("s3", "PutObject"), pytest.raises(ClientError):
+        done(INDEX, NOON + HOUR)
+    told = behind.taken("rewrites")
+    done(INDEX, NOON + HOUR)
+    assert behind.taken("rewrites") == told
+    rewrite_all(map(read_rewrite, told), NOON + HOUR + SETTLED_AFTER)
+    assert set(names()) == {SHARD, NEWS, INDEX, f"{INDEX}.gz"}
+
+
+def test_files_that_an_index_of_somebody_elses_named_are_not_looked_for(behind: Doors) -> None:
+    theirs = f"<loc>https://{HOST}/archive.xml.gz</loc>".encode()
+    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{INDEX}", Body=theirs)
+    put_page()
+    done()
+    assert done(INDEX) == "written"
     assert behind.taken("rewrites") == []
+
+
+def remember(site: Site) -> None:
+    """A rewriter has this configuration in memory."""
+    sites._cache[next(iter(sites._cache))] = (NOON, site)
+
+
+@pytest.mark.parametrize("first", ["old", "new"])
+def test_forms_that_are_turned_off_and_on_again_stay(behind: Doors, first: str) -> None:
+    put_page("a")
+    done()
+    off = behind.site(outputs={})
+    on = behind.site(outputs=EVERY_FORM)
+    for who in ("old", "new") if first == "old" else ("new", "old"):
+        remember(off if who == "old" else on)
+        if who == "old":
+            put_page("b")
+        done(now=NOON + MINUTE, config_version=3 if who == "new" else 0)
+        assert names() == [TEXT, SHARD, PACKED]
+
+    remember(on)
+    done(now=NOON + 4 * MINUTE, config_version=3, thorough=True)
+    assert agree(behind)
+    assert mark().also == (TEXT, PACKED)
+
+
+def test_a_packed_file_is_named_when_nobody_can_go_by_another_configuration_any_more(behind: Doors) -> None:
+    behind.site(outputs={})
+    put_page("a")
+    put_page("b", file="sitemap-2026-10.xml")
+    done()
+    behind.site(outputs=EVERY_FORM)
+    done(now=NOON + MINUTE, config_version=3)
+    assert (agree(behind), mark().also) == (True, ())
+    put_page("c")
+    done(now=NOON + 2 * MINUTE)
+    assert (agree(behind), mark().also) == (True, ())
+
+    assert done(now=NOON + 4 * MINUTE, config_version=3, thorough=True) == "unchanged"
+    assert mark().also == (TEXT, PACKED)
+    done("sitemap-2026-10.xml")  # of a file that is new there is no older word
+    assert mark("sitemap-2026-10.xml").also == ("sitemap-2026-10.txt", "sitemap-2026-10.xml.gz")
+
+
+def test_one_configuration_that_has_settled_says_nothing_of_the_next(behind: Doors) -> None:
+    put_page()
+    done()
+    behind.site(outputs={})
+    last = Rewrite(HOST, SHARD, 2, thorough=True)
+    works = [Rewrite(HOST, SHARD, 1, thorough=True), Rewrite(HOST, SHARD, 2)]
+    for told in ([works[0]], works):
+        rewrite_all(told, NOON + MINUTE)
+        assert names() == [TEXT, SHARD, PACKED]
+
+    rewrite_all([last], NOON + 4 * MINUTE)
+    assert names() == [SHARD]
 
 
 def test_a_crash_while_forms_are_taken_away_is_repaired(behind: Doors) -> None:
     put_page()
     done()
     behind.site(outputs={})
+    done(now=NOON + MINUTE, config_version=2)
     with failing("s3", "DeleteObject"), pytest.raises(ClientError):
-        done(now=NOON + MINUTE, config_version=2)
-    assert mark().also == (TEXT, PACKED)
+        done(now=NOON + 4 * MINUTE, config_version=2, thorough=True)
+    assert names() == [TEXT, SHARD, PACKED]
 
-    done(now=NOON + HOUR, config_version=2)
+    done(now=NOON + HOUR, config_version=2, thorough=True)
     assert (names(), mark().also) == ([SHARD], ())
 
 
@@ -284,7 +355,7 @@ def test_forms_that_no_mark_tells_of_go_with_the_configuration_that_wanted_them(
     assert (names(), mark().also) == ([TEXT, SHARD, PACKED], ())
 
     behind.site(outputs={})
-    done(now=NOON + HOUR, config_version=4)
+    done(now=NOON + HOUR, config_version=4, thorough=True)
     assert (names(), mark().also) == ([SHARD], ())
 
 
@@ -298,9 +369,8 @@ def test_forms_that_a_newer_configuration_has_just_written_are_left_by_who_goes_
     now_known = [old, new]
     monkeypatch.setattr(sites, "load_usable", lambda *_, **__: now_known.pop(0))
 
-    with once_before(rewriting, "_replace_forms", done):
-        assert done(config_version=old.version) == "unchanged"
-    assert mark().also == (TEXT, PACKED)
+    with once_before(committing, "_replace_forms", done):
+        assert done(config_version=old.version, thorough=True) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
 
 
@@ -356,15 +426,15 @@ def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(beh
         put_page()
         done()
 
-    with once_before(rewriting, "_retire", fill):
+    with once_before(committing, "_retire", fill):
         assert done(config_version=1) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
 
 
 def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: Doors) -> None:
     table.put(series_item(HOST, Series("news", (Used(1, 400), Used(1, 400)))), None)
-    put_news("a", 1, MORNING + HOUR)
-    put_news("b", 2)
+    put_news("a", MORNING + HOUR)
+    put_news("b", number=2)
     second = "sitemap-news-2.xml"
     rewrite_all([Rewrite(HOST, NEWS), Rewrite(HOST, second)], NOON)
     assert behind.file(FEED).body.count(b"<entry>") == 2
@@ -483,10 +553,11 @@ def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_
     assert listed == [[b"sitemap-2026-01.xml", b"sitemap-2026-02.xml"], [b"sitemap-2026-03.xml", b"sitemap-2026-04.xml"],
                       [b"sitemap-2026-05.xml"]]  # fmt: skip
 
-    # And when there are fewer again, what is not needed goes the next time that a configuration is applied.
+    # And when there are fewer again, what is not needed goes the next time that a configuration has settled.
     for month in (1, 2, 3):
         table.delete(file_pk(HOST, INDEX), f"sitemap-2026-{month:02}.xml")
     done(INDEX, NOON + HOUR, config_version=2)
+    done(INDEX, NOON + HOUR + 3 * MINUTE, config_version=2, thorough=True)
     assert [name for name in names() if "index" in name] == []
 
 
@@ -527,7 +598,7 @@ def test_news_index_and_the_forms_of_folded_files_are_those_of_the_whole(
 ) -> None:
     """As small as they are here every file would be read whole."""
     behind.site(outputs={"gzip": True, "text": True})
-    monkeypatch.setattr(rewriting, "READ_UNIT_BYTES", 1)
+    monkeypatch.setattr(rendering, "READ_UNIT_BYTES", 1)
     for path in "abc":
         put_page(path)
         put_news(path)
@@ -538,7 +609,7 @@ def test_news_index_and_the_forms_of_folded_files_are_those_of_the_whole(
     query = table.query
     monkeypatch.setattr(table, "query", None)
     works = [
-        Rewrite(HOST, SHARD, entries=frozenset([(key_of(page("d")), page("d"))])),
+        Rewrite(HOST, SHARD, entries=frozenset([key("d")])),
         Rewrite(HOST, NEWS, entries=frozenset([(news_key, page("d"))])),
         Rewrite(HOST, INDEX, entries=frozenset([(SHARD, SHARD), (NEWS, NEWS)])),
     ]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stoppress.sites import CACHE_AGE_MAX, SETTLED_AFTER
 from stoppress_cli import template
 
 ROOT = Path(__file__).parents[1]
@@ -160,6 +161,11 @@ def test_a_queue_hides_a_message_for_six_times_as_long_as_its_function_may_take(
         queue = RESOURCES[queue_of(mapping["EventSourceArn"])]["Properties"]
         function = RESOURCES[mapping["FunctionName"]["Ref"]]["Properties"]
         assert queue["VisibilityTimeout"] >= 6 * function["Timeout"], name
+
+
+def test_a_configuration_has_settled_when_no_rewriter_that_has_read_the_one_before_can_be_at_work() -> None:
+    rewriter_s, clocks_s, sqs_delay_max_s = RESOURCES["RewriteSitemaps"]["Properties"]["Timeout"], 10, 900
+    assert rewriter_s + clocks_s + CACHE_AGE_MAX.total_seconds() <= SETTLED_AFTER.total_seconds() <= sqs_delay_max_s
 
 
 def test_a_queue_that_is_consumed_has_a_dead_letter_queue_and_waits_long_enough_to_be_mended() -> None:

@@ -29,7 +29,8 @@ class Rewrite:
     """A file to be written again by name, by the configuration of this version or a later one.
 
     `release` is set where a due record asked for it: its hour, before which nobody acts on it, whatever his own clock says.
-    `thorough`: a repair, which looks at the file's other forms even where the file itself is as it should be.
+    `thorough`: a repair, or a configuration that has settled, this version of it: the file's other forms are looked at even where
+    the file itself is as it should be, and those that are not wanted any more go.
     `entries` are sort key and URL of those that changed, where the table's stream has said so; None: make it from all. They
     do not travel: who is told by a queue cannot know what else has changed.
     """

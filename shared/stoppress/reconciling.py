@@ -20,6 +20,7 @@ from typing import Any
 
 from stoppress import bucket, queues, table
 from stoppress.bucket import Listed, Overtaken, StoredFile
+from stoppress.committing import EMPTIED_KEPT, UNMARKED, digest_of
 from stoppress.files import (
     INDEX_FILE,
     NEWS_WINDOW,
@@ -52,7 +53,7 @@ from stoppress.records import (
     series_files,
     series_item,
 )
-from stoppress.rewriting import EMPTIED_KEPT, UNMARKED, Forms, digest_of, render
+from stoppress.rendering import Forms, render
 from stoppress.site import Site
 from stoppress.state import Article, Claim
 from stoppress.table import BATCH_KEYS_MAX, Check, Conflict, Delete

@@ -19,10 +19,7 @@ from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import file_pk, read_news_place, read_series, series_files
 from stoppress.reserving import give_back
 from stoppress.site import Site, read_site
-from stoppress.sites import CACHE_AGE_MAX
-
-# A configuration may be kept for a minute by whoever read it just before it changed; half a minute more for the clocks.
-SETTLED_AFTER = CACHE_AGE_MAX * 1.5
+from stoppress.sites import SETTLED_AFTER
 
 # More than a minute's work: the rest is due in the next minute.
 DUE_MAX = 2_000
@@ -82,7 +79,8 @@ def _expire_news(site: Site, now: datetime) -> Counter[str]:
 def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     """After a change, and for a new site, have all files written again by the configuration of today.
 
-    And once more when nobody can have the old one in memory any longer: a rewriter that had might have written since.
+    And once more when nobody goes by the old one any longer: a rewriter that did might have written since, and only then what the
+    old one wanted may go.
     """
     applied = table.get(f"places#{site.host}", "configuration")
     document = site.model_dump_json()
@@ -91,7 +89,7 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
     files = all_files(site, before=read_site(applied["document"], 0) if applied else None)
-    queues.send_rewrites([Rewrite(site.host, file, site.version) for file in files])
+    queues.send_rewrites([Rewrite(site.host, file, site.version, thorough=known) for file in files])
     said = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
     key = {"pk": f"places#{site.host}", "sk": "configuration"}
     table.put(key | said, int(applied["rev"]) if applied else None)

@@ -12,6 +12,9 @@ from stoppress.aws import client
 from stoppress.site import HOST, BadConfiguration, Site, read_site
 
 CACHE_AGE_MAX = timedelta(seconds=60)
+# Nobody goes by a configuration any more that has been replaced for so long: it may be kept for a minute by whoever read it just
+# before, a function runs for another minute on what it has begun, and half a minute is for the clocks.
+SETTLED_AFTER = CACHE_AGE_MAX * 2.5
 # Whoever misses something in a configuration looks again where it is older than this, so that what was just added is there.
 MISSED_AGE_MAX = timedelta(seconds=5)
 # So many hosts that are no sites are remembered: enough for senders that are mistaken, whoever makes hosts up has no end of them.

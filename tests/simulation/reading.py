@@ -112,6 +112,19 @@ def forms_that_differ(objects: Mapping[str, bytes], host: str) -> list[str]:
     return found
 
 
+def forms_that_are_not_as_wanted(objects: Mapping[str, bytes], host: str, outputs: Mapping[str, bool]) -> str:
+    """Which gzip, text and feed is missing of the files that stand, and which is there that nobody wants."""
+    here = {key.removeprefix(f"{host}/") for key in objects if key.startswith(f"{host}/")}
+    files = {name for name in here if name.endswith(".xml")}
+    shards = {name for name in files if re.match(r"sitemap-\d{4}", name)}
+    wanted = {f"{name}.gz" for name in files} if outputs.get("gzip") else set()
+    wanted |= {f"{name.removesuffix('.xml')}.txt" for name in shards} if outputs.get("text") else set()
+    wanted |= {"sitemap-news.atom"} if outputs.get("atom") else set()
+    found = {name for name in here if name.endswith((".xml.gz", ".txt", ".atom"))} - {"robots.txt"}
+    missing, unwanted = sorted(wanted - found), sorted(found - wanted)
+    return f"without {missing}, with {unwanted}" if missing or unwanted else ""
+
+
 def instant(text: str) -> datetime:
     """A W3C datetime with a zone."""
     return datetime.fromisoformat(text)

@@ -9,7 +9,7 @@ from email.utils import format_datetime
 from typing import Any
 from xml.sax.saxutils import escape
 
-from stoppress import files, folding, places, rewriting, web
+from stoppress import files, folding, places, rendering, web
 from stoppress.checking import sets
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
@@ -25,7 +25,7 @@ NEWS_MAX = 3
 # What is made small: the limit, and a table of the checker that takes longer to make than these files to check.
 SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (files, folding, places)] + [(sets, "_BUCKETS", 2)]
 # On odd seeds even these files are large enough for changes to be folded in; on the others they are read as a whole.
-FOLDING = [(rewriting, "READ_UNIT_BYTES", 64)]
+FOLDING = [(rendering, "READ_UNIT_BYTES", 64)]
 # What the README promises of the clock: the schedule's minute, and the minute that the scheduler may be late.
 LATE_MAX = 2 * MINUTE
 # A server that failed is asked again after an hour at the latest, and a message that failed after a quarter of one.
@@ -169,8 +169,8 @@ class Run:
         world = self.world
         world.stormy = False
         for _ in range(3):
-            # A changed configuration is applied again after a minute and a half.
-            self._until_nothing_waits(ticks=3)
+            # A changed configuration is applied again after two minutes and a half.
+            self._until_nothing_waits(ticks=4)
             self._go_to(world.now + LONGEST_WAIT)
             self._until_nothing_waits()
             given_up = self._operate()
@@ -236,6 +236,9 @@ class Run:
             self._compare(host, objects)
             if differing := reading.forms_that_differ(objects, host):
                 raise Broken(f"{host}: other forms say something else: {differing}")
+            outputs = self.story.outputs[host]
+            if told := reading.forms_that_are_not_as_wanted(objects, host, outputs):
+                raise Broken(f"{host}: {told}, where {outputs} was said")
 
     def _compare(self, host: str, objects: dict[str, bytes]) -> None:
         found = reading.listed(objects, host)

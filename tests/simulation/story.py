@@ -43,6 +43,7 @@ class Story:
     feeds: dict[str, list[tuple[datetime, list[Said]]]] = field(default_factory=dict)
     publication: dict[str, str] = field(default_factory=dict)
     kept_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    outputs: dict[str, dict[str, bool]] = field(default_factory=dict)
     poison: list[str] = field(default_factory=list)
     ends: datetime = START
 
@@ -66,6 +67,9 @@ def tell(chance: random.Random) -> Story:
     for said in [one for one in story.said if one.told_by != "feed"]:
         _deliver(chance, story, said, length)
     _nonsense(chance, story, begin, length)
+    for host in story.hosts:
+        if chance.random() < 0.25:
+            _waver(chance, story, host, begin + chance.random() * length)
     feeds = [at for states in story.feeds.values() for at, _ in states]
     story.ends = max([begin + length, *feeds, *(one.at for one in story.deliveries)])
     story.deliveries.append(Delivery(story.ends, "nothing more"))
@@ -231,9 +235,22 @@ def _configure(chance: random.Random, story: Story, host: str, begin: datetime, 
         story.deliveries.append(Delivery(begin + chance.random() * length, "site", body=document))
 
 
+def _waver(chance: random.Random, story: Story, host: str, begin: datetime) -> None:
+    """Somebody turns a site's outputs off and on, and on and off, within seconds or minutes."""
+    sites = [one for one in story.deliveries if one.kind == "site" and one.body["host"] == host]
+    document = max((one for one in sites if one.at <= begin), key=lambda one: one.at, default=sites[0]).body
+    outputs, at = document["outputs"], begin
+    form, apart_s = chance.choice(("gzip", "gzip", "text", "atom")), chance.choice((2, 20, 70))
+    for _ in range(chance.choice((2, 2, 3, 4))):
+        outputs = {**outputs, form: not outputs.get(form)}
+        story.deliveries.append(Delivery(at, "site", body={**document, "outputs": outputs}))
+        at += chance.random() * timedelta(seconds=2 * apart_s)
+
+
 def configured(story: Story, document: dict[str, Any]) -> None:
     """A site's configuration is in force. Of two that are put at once the one that came second counts, as for SSM."""
     story.publication[document["host"]] = document["publication"]
+    story.outputs[document["host"]] = document["outputs"]
     story.kept_out[document["host"]] = ("sponsored/",) if "rules" in document else ()
 
 

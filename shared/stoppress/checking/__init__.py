@@ -18,6 +18,6 @@
     serving     rules on headers
     checker     brings these together
 
-Standard library and `stoppress` only. The command `stoppress check` brings folders and URLs; `rewriting` holds what it is
+Standard library and `stoppress` only. The command `stoppress check` brings folders and URLs; `rendering` holds what it is
 about to put to the same rules.
 """

@@ -129,13 +129,19 @@ def _yes_no(text: str, _child: Node, _loc: str) -> str | None:
 def _restriction(text: str, child: Node, _loc: str) -> str | None:
     if wrong := [code for code in text.split() if code not in COUNTRIES]:
         return f"has {shown(wrong[0])}, which is no ISO 3166 code in capitals"
-    return _relationship(child)
+    return _white_space(child) or _relationship(child)
 
 
 def _platform(text: str, child: Node, _loc: str) -> str | None:
     if not text or not set(text.split()) <= _PLATFORMS:
         return "has other words than web, mobile and tv"
-    return _relationship(child)
+    return _white_space(child) or _relationship(child)
+
+
+def _white_space(child: Node) -> str | None:
+    """The schema takes spaces between the words of a list, and nothing around them."""
+    parted = re.fullmatch(r"(?:\S+(?: +\S+)*)?", child.text)
+    return None if parted else "has white space around its words, or other than spaces between them"
 
 
 def _relationship(child: Node) -> str | None:

@@ -21,6 +21,7 @@ from moto.dynamodb.comparisons import get_comparison_func
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from moto.dynamodb.models.table import StreamRecord, StreamShard, Table
+from moto.s3.models import FakeKey
 from moto.sqs.models import Queue
 
 from stoppress_cli.meter import item_bytes
@@ -199,8 +200,20 @@ def _wire_value(serializer: BaseJSONSerializer, value: Any) -> dict[str, Any]:
             return {kind: content}
 
 
+_tracked = BaseModel.__new__
+_dispose = FakeKey.dispose
+
+
 def _forgotten(cls: type[BaseModel], *args: Any, **kwargs: Any) -> BaseModel:
-    return object.__new__(cls)
+    # Objects of S3 hold files, which moto closes by its list.
+    return _tracked(cls, *args, **kwargs) if cls is FakeKey else object.__new__(cls)
+
+
+def _disposed(self: FakeKey, garbage: bool = False) -> None:
+    _dispose(self, garbage)
+    # A new list: moto may be going through the old one.
+    tracked: list[FakeKey] = FakeKey.instances_tracked  # type: ignore[attr-defined]
+    FakeKey.instances_tracked = [one for one in tracked if one is not self]  # type: ignore[attr-defined]
 
 
 class _OnDemand(dict[str, Any]):
@@ -241,5 +254,6 @@ def applied() -> Iterator[None]:
         mock.patch.object(BaseJSONSerializer, "_serialize_type_structure", _serialize_attribute),
         mock.patch.object(Queue, "attributes", property(_OnDemand)),
         mock.patch.object(BaseModel, "__new__", _forgotten),
+        mock.patch.object(FakeKey, "dispose", _disposed),
     ):
         yield

@@ -263,6 +263,23 @@ def test_a_change_while_the_one_before_settles_begins_anew(behind: Doors) -> Non
     assert roll(changed, MORNING + HOUR)[0]["FilesOfChangedSites"] == 0
 
 
+def test_a_robots_txt_that_is_not_kept_any_more_is_looked_at_until_that_has_settled(behind: Doors, site: Site) -> None:
+    """A rewriter that goes by the configuration before may put it back, and no mark or series tells of it."""
+
+    def told(site: Site, at: datetime) -> bool:
+        roll(site, at)
+        return "robots.txt" in [read_rewrite(body).file for body in behind.taken("rewrites")]
+
+    kept = behind.site(robots="User-agent: *")
+    assert told(kept, MORNING)
+    given_up = behind.site()
+    assert told(given_up, MORNING + MINUTE)
+    renamed = behind.site(publication="Renamed News")  # before that has settled
+    assert told(renamed, MORNING + 2 * MINUTE)
+    assert told(renamed, MORNING + 2 * MINUTE + SETTLED_AFTER)
+    assert not told(behind.site(), MORNING + HOUR)
+
+
 def test_a_site_that_was_deleted_and_made_again_is_new(behind: Doors, site: Site) -> None:
     """Its parameter begins at version 1 again, but another configuration may stand in it."""
     client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")

@@ -88,9 +88,12 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     known = bool(applied and (applied["version"], applied["document"]) == (site.version, document))
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
-    files = all_files(site, before=read_site(applied["document"], 0) if applied else None)
+    # A rewriter that goes by the old one may put a robots.txt back, and no mark or series would tell of it.
+    robots_kept = bool(applied and (applied.get("robots_kept") or read_site(applied["document"], 0).robots is not None))
+    files = all_files(site, robots_kept=robots_kept)
     queues.send_rewrites([Rewrite(site.host, file, site.version, thorough=known) for file in files])
     said = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
+    said |= {"robots_kept": True} if robots_kept and not known else {}
     key = {"pk": f"places#{site.host}", "sk": "configuration"}
     table.put(key | said, int(applied["rev"]) if applied else None)
     return Counter(FilesOfChangedSites=len(files))

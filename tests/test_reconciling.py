@@ -16,7 +16,7 @@ from stoppress_cli.stack import Stack
 from tests.event_files import objects, on_queue
 from tests.operated import HOST, event, everything, later, operated, url
 
-NEWS, SHARD = "sitemap-news.xml", "sitemap-2026-11.xml"
+NEWS, SHARD, INDEX = "sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +226,19 @@ def test_an_object_whose_partition_has_entries_is_written_and_not_deleted(stack:
     assert [json.loads(body)["file"] for body in on_queue(stack, "RewritesQueue")] == [name]
     table.delete(f"file#{HOST}/{name}", entry["sk"])
     put(stack, name, None)
+
+
+def test_an_object_that_the_index_names_is_no_orphan_whatever_the_marks_say(stack: Stack) -> None:
+    """A site has turned gzip off, and its index could not be written since."""
+    packed = f"{SHARD}.gz"
+    put(stack, packed, b"packed")
+    put(stack, INDEX, f"<loc>https://{HOST}/{packed}</loc>".encode())
+    stack.clock.move(stack.clock.now() + timedelta(days=2))
+    for index_names_it in (True, False):
+        if not index_names_it:
+            put(stack, INDEX, b"<loc>https://www.example.com/other.gz</loc>")
+        assert (packed in {one.name for one in look(stack, dry_run=True).suspected}) is not index_names_it
+    put(stack, packed, None)
 
 
 def test_a_shard_with_more_pages_than_places_were_handed_out_is_counted_up_and_never_down(stack: Stack) -> None:

@@ -14,7 +14,7 @@ from stoppress.records import read_series
 from stoppress_cli import rebuilding
 from stoppress_cli.stack import Stack
 from tests.event_files import objects, on_queue
-from tests.operated import HOST, event, everything, later, operated, url
+from tests.operated import HOST, SITE, event, everything, later, operated, url
 
 NEWS, SHARD, INDEX = "sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"
 
@@ -239,6 +239,24 @@ def test_an_object_that_the_index_names_is_no_orphan_whatever_the_marks_say(stac
             put(stack, INDEX, b"<loc>https://www.example.com/other.gz</loc>")
         assert (packed in {one.name for one in look(stack, dry_run=True).suspected}) is not index_names_it
     put(stack, packed, None)
+
+
+def test_other_forms_that_have_just_been_turned_on_are_on_their_way(stack: Stack) -> None:
+    name = f"{stack.variable('SITES_PATH')}/{HOST}"
+    ssm = stack.client("ssm")
+    for site, more in ((SITE | {"outputs": {"gzip": True}}, f"{SHARD}.gz"), (SITE, None)):
+        ssm.put_parameter(Name=name, Value=json.dumps(site), Type="String", Overwrite=True)
+        later(stack, 1)
+        sites.forget()
+        for _ in range(2):
+            assert kinds(look(stack, anew=True)) == ([], [])
+            stack.clock.move(stack.clock.now() + LOOKS_APART)
+        later(stack, 5)
+        sites.forget()
+        assert kinds(look(stack, anew=True)) == ([], [])
+        mark = table.get(f"file#{HOST}/{INDEX}", SHARD)
+        assert mark
+        assert mark.get("also", []) == ([more] if more else [])
 
 
 def test_a_shard_with_more_pages_than_places_were_handed_out_is_counted_up_and_never_down(stack: Stack) -> None:

@@ -280,6 +280,14 @@ def test_a_robots_txt_that_is_not_kept_any_more_is_looked_at_until_that_has_sett
     assert not told(behind.site(), MORNING + HOUR)
 
 
+def test_what_an_older_version_of_the_stack_applied_need_not_be_understood_any_more(behind: Doors, site: Site) -> None:
+    """An upgrade may take a setting away: then the document that is kept has a key too many."""
+    applied = behind.item(f"places#{HOST}", "configuration")
+    table.put_if(applied | {"document": json.dumps(json.loads(applied["document"]) | {"setting_of_old": True})})
+    done, failures = roll(site, MORNING)
+    assert (done["FilesOfChangedSites"], failures) == (2, [])
+
+
 def test_a_site_that_was_deleted_and_made_again_is_new(behind: Doors, site: Site) -> None:
     """Its parameter begins at version 1 again, but another configuration may stand in it."""
     client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")

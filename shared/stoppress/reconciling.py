@@ -303,12 +303,15 @@ class _Look:
     def _orphans(self) -> Iterator[Finding]:
         marks = map(read_mark, table.query(file_pk(self.site.host, INDEX_FILE)))
         named = {*self.files, *(name for mark in marks for name in (mark.file, *mark.also))}
+        orphans = [
+            one
+            for one in self.listed.values()
+            if one.file not in named and _OURS.fullmatch(one.file) and one.put_at + EMPTIED_KEPT <= self.now
+        ]
         # While the index cannot be written it may name what no mark does any more.
-        index = bucket.read(self.site.host, INDEX_FILE)
-        for one in self.listed.values():
-            if one.file not in named and _OURS.fullmatch(one.file) and one.put_at + EMPTIED_KEPT <= self.now:
-                if index and f"/{one.file}</loc>".encode() in index.body:
-                    continue
+        index = bucket.read(self.site.host, INDEX_FILE) if orphans else None
+        for one in orphans:
+            if index is None or f"/{one.file}</loc>".encode() not in index.body:
                 yield Finding("orphan", _ORPHANS, one.file, one.etag, "is named by no index, series or commit mark")
 
     # ── places ──

@@ -5,6 +5,7 @@ entries out of the news sitemap, and after a changed configuration all files of 
 What was sent stays due until its consumer has taken it out: a crash sends twice, never not at all.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,7 +19,7 @@ from stoppress.places import Place
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import file_pk, read_news_place, read_series, series_files
 from stoppress.reserving import give_back
-from stoppress.site import Site, read_site
+from stoppress.site import Site
 from stoppress.sites import SETTLED_AFTER
 
 # More than a minute's work: the rest is due in the next minute.
@@ -89,7 +90,8 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
     # A rewriter that goes by the old one may put a robots.txt back, and no mark or series would tell of it.
-    robots_kept = bool(applied and (applied.get("robots_kept") or read_site(applied["document"], 0).robots is not None))
+    before = json.loads(applied["document"]) if applied else {}
+    robots_kept = before.get("robots") is not None or bool(applied and applied.get("robots_kept"))
     files = all_files(site, robots_kept=robots_kept)
     queues.send_rewrites([Rewrite(site.host, file, site.version, thorough=known) for file in files])
     said = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}

@@ -5,7 +5,6 @@ entries out of the news sitemap, and after a changed configuration all files of 
 What was sent stays due until its consumer has taken it out: a crash sends twice, never not at all.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -89,13 +88,10 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     known = bool(applied and (applied["version"], applied["document"]) == (site.version, document))
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
-    # A rewriter that goes by the old one may put a robots.txt back, and no mark or series would tell of it.
-    before = json.loads(applied["document"]) if applied else {}
-    robots_kept = before.get("robots") is not None or bool(applied and applied.get("robots_kept"))
-    files = all_files(site, robots_kept=robots_kept)
+    # A configuration that wanted a robots.txt may have been sent out, and the run killed before it was noted here.
+    files = all_files(site, robots=True)
     queues.send_rewrites([Rewrite(site.host, file, site.version, thorough=known) for file in files])
     said = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
-    said |= {"robots_kept": True} if robots_kept and not known else {}
     key = {"pk": f"places#{site.host}", "sk": "configuration"}
     table.put(key | said, int(applied["rev"]) if applied else None)
     return Counter(FilesOfChangedSites=len(files))

@@ -14,9 +14,9 @@ from stoppress.records import read_series
 from stoppress_cli import rebuilding
 from stoppress_cli.stack import Stack
 from tests.event_files import objects, on_queue
-from tests.operated import HOST, event, everything, later, operated, url
+from tests.operated import HOST, SITE, event, everything, later, operated, url
 
-NEWS, SHARD = "sitemap-news.xml", "sitemap-2026-11.xml"
+NEWS, SHARD, INDEX = "sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +226,37 @@ def test_an_object_whose_partition_has_entries_is_written_and_not_deleted(stack:
     assert [json.loads(body)["file"] for body in on_queue(stack, "RewritesQueue")] == [name]
     table.delete(f"file#{HOST}/{name}", entry["sk"])
     put(stack, name, None)
+
+
+def test_an_object_that_the_index_names_is_no_orphan_whatever_the_marks_say(stack: Stack) -> None:
+    """A site has turned gzip off, and its index could not be written since."""
+    packed = f"{SHARD}.gz"
+    put(stack, packed, b"packed")
+    put(stack, INDEX, f"<loc>https://{HOST}/{packed}</loc>".encode())
+    stack.clock.move(stack.clock.now() + timedelta(days=2))
+    for index_names_it in (True, False):
+        if not index_names_it:
+            put(stack, INDEX, b"<loc>https://www.example.com/other.gz</loc>")
+        assert (packed in {one.name for one in look(stack, dry_run=True).suspected}) is not index_names_it
+    put(stack, packed, None)
+
+
+def test_other_forms_that_have_just_been_turned_on_are_on_their_way(stack: Stack) -> None:
+    name = f"{stack.variable('SITES_PATH')}/{HOST}"
+    ssm = stack.client("ssm")
+    for site, more in ((SITE | {"outputs": {"gzip": True}}, f"{SHARD}.gz"), (SITE, None)):
+        ssm.put_parameter(Name=name, Value=json.dumps(site), Type="String", Overwrite=True)
+        later(stack, 1)
+        sites.forget()
+        for _ in range(2):
+            assert kinds(look(stack, anew=True)) == ([], [])
+            stack.clock.move(stack.clock.now() + LOOKS_APART)
+        later(stack, 5)
+        sites.forget()
+        assert kinds(look(stack, anew=True)) == ([], [])
+        mark = table.get(f"file#{HOST}/{INDEX}", SHARD)
+        assert mark
+        assert mark.get("also", []) == ([more] if more else [])
 
 
 def test_a_shard_with_more_pages_than_places_were_handed_out_is_counted_up_and_never_down(stack: Stack) -> None:

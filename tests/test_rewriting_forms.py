@@ -590,6 +590,14 @@ def test_robots_is_written_while_it_is_kept_and_goes_when_it_is_not(behind: Door
     assert behind.items(f"file#{HOST}/{INDEX}") == []
 
 
+def test_a_robots_txt_of_somebody_elses_is_left_alone_where_none_is_kept(behind: Doors) -> None:
+    assert done(ROBOTS, config_version=1) == "unchanged"
+    theirs = b"User-agent: *"
+    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{ROBOTS}", Body=theirs)
+    assert done(ROBOTS, config_version=1, thorough=True) == "unchanged"
+    assert behind.file(ROBOTS).body == theirs
+
+
 # ── folding ──
 
 

@@ -26,7 +26,7 @@ from tests.ledger import HOST, MORNING, page, publish
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 WINDOW = timedelta(hours=48)
-NEWS, INDEX = "sitemap-news.xml", "sitemap.xml"
+NEWS, INDEX, ROBOTS = "sitemap-news.xml", "sitemap.xml", "robots.txt"
 TICK = {"source": "aws.scheduler", "detail-type": "Scheduled Event", "detail": "{}"}
 
 
@@ -220,12 +220,12 @@ def test_a_due_record_that_cannot_be_read_keeps_nothing_else_back(behind: Doors,
 
 def test_a_new_site_has_its_news_file_and_index_written_at_once_and_once_more(behind: Doors) -> None:
     site = behind.site()
-    assert roll(site, MORNING)[0]["FilesOfChangedSites"] == 2
-    expected = [Rewrite(HOST, NEWS, 1), Rewrite(HOST, INDEX, 1)]
+    assert roll(site, MORNING)[0]["FilesOfChangedSites"] == 3
+    expected = [Rewrite(HOST, file, 1) for file in (NEWS, ROBOTS, INDEX)]
     assert [read_rewrite(body) for body in behind.taken("rewrites")] == expected
 
     assert roll(site, MORNING + SETTLED_AFTER - SECOND)[0]["FilesOfChangedSites"] == 0
-    assert roll(site, MORNING + SETTLED_AFTER)[0]["FilesOfChangedSites"] == 2
+    assert roll(site, MORNING + SETTLED_AFTER)[0]["FilesOfChangedSites"] == 3
     settled = [replace(work, thorough=True) for work in expected]
     assert [read_rewrite(body) for body in behind.taken("rewrites")] == settled
     for later in (SETTLED_AFTER + MINUTE, timedelta(days=400)):
@@ -237,7 +237,7 @@ def test_a_shard_that_was_never_written_is_among_the_files_of_a_changed_site(beh
     roll(behind.site(publication="Renamed News"), MORNING)
 
     sent = [read_rewrite(body).file for body in behind.taken("rewrites")]
-    assert sent == ["sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"]
+    assert sent == ["sitemap-news.xml", "sitemap-2026-11.xml", ROBOTS, "sitemap.xml"]
 
 
 def test_a_changed_site_has_exactly_its_own_files_written_again(behind: Doors, site: Site) -> None:
@@ -247,20 +247,41 @@ def test_a_changed_site_has_exactly_its_own_files_written_again(behind: Doors, s
     table.put_if(general_item(HOST, "sitemap-2026-11.xml", GeneralEntry(page("a"))))
     changed = behind.site(publication="Renamed News")
 
-    assert roll(changed, MORNING)[0]["FilesOfChangedSites"] == 4
+    assert roll(changed, MORNING)[0]["FilesOfChangedSites"] == 5
     sent = [read_rewrite(body) for body in behind.taken("rewrites")]
     assert sorted(sent, key=lambda one: one.file) == [
         Rewrite(HOST, file, 2)
-        for file in ("sitemap-2026-11.xml", "sitemap-news-2.xml", "sitemap-news.xml", "sitemap.xml")
+        for file in (ROBOTS, "sitemap-2026-11.xml", "sitemap-news-2.xml", "sitemap-news.xml", "sitemap.xml")
     ]
 
 
 def test_a_change_while_the_one_before_settles_begins_anew(behind: Doors) -> None:
     roll(behind.site(), MORNING)
     changed = behind.site(publication="Renamed News")
-    assert roll(changed, MORNING + MINUTE)[0]["FilesOfChangedSites"] == 2
-    assert roll(changed, MORNING + MINUTE + SETTLED_AFTER)[0]["FilesOfChangedSites"] == 2
+    assert roll(changed, MORNING + MINUTE)[0]["FilesOfChangedSites"] == 3
+    assert roll(changed, MORNING + MINUTE + SETTLED_AFTER)[0]["FilesOfChangedSites"] == 3
     assert roll(changed, MORNING + HOUR)[0]["FilesOfChangedSites"] == 0
+
+
+def test_a_robots_txt_that_nobody_noted_is_looked_for_when_a_site_changes_and_when_that_has_settled(
+    behind: Doors, site: Site
+) -> None:
+    """A run that sent out a configuration with one was killed; and who still goes by that one may put it back."""
+    with failing("dynamodb", "PutItem"):
+        roll(behind.site(robots=""), MORNING)
+    behind.taken("rewrites")
+    given_up = behind.site()
+    for at in (MORNING + MINUTE, MORNING + MINUTE + SETTLED_AFTER):
+        roll(given_up, at)
+        assert ROBOTS in [read_rewrite(body).file for body in behind.taken("rewrites")]
+
+
+def test_what_an_older_version_of_the_stack_applied_need_not_be_understood_any_more(behind: Doors, site: Site) -> None:
+    """An upgrade may take a setting away: then the document that is kept has a key too many."""
+    applied = behind.item(f"places#{HOST}", "configuration")
+    table.put_if(applied | {"document": json.dumps(json.loads(applied["document"]) | {"setting_of_old": True})})
+    done, failures = roll(site, MORNING)
+    assert (done["FilesOfChangedSites"], failures) == (3, [])
 
 
 def test_a_site_that_was_deleted_and_made_again_is_new(behind: Doors, site: Site) -> None:
@@ -268,7 +289,7 @@ def test_a_site_that_was_deleted_and_made_again_is_new(behind: Doors, site: Site
     client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
     again = behind.site(publication="Renamed News")
     assert again.version == 1
-    assert roll(again, MORNING)[0]["FilesOfChangedSites"] == 2
+    assert roll(again, MORNING)[0]["FilesOfChangedSites"] == 3
 
 
 def test_a_crash_after_sending_sends_again(behind: Doors) -> None:
@@ -276,8 +297,8 @@ def test_a_crash_after_sending_sends_again(behind: Doors) -> None:
     with failing("dynamodb", "PutItem"):
         done, failures = roll(site, MORNING)
     assert (done["FilesOfChangedSites"], len(failures)) == (0, 1)
-    assert roll(site, MORNING)[0]["FilesOfChangedSites"] == 2
-    assert len(behind.taken("rewrites")) == 4
+    assert roll(site, MORNING)[0]["FilesOfChangedSites"] == 3
+    assert len(behind.taken("rewrites")) == 6
 
 
 # ── what fails ──
@@ -289,7 +310,7 @@ def test_a_task_that_fails_keeps_no_other_of_the_site(behind: Doors) -> None:
     with failing("sqs", "SendMessageBatch"):
         done, failures = roll(site, MORNING + WINDOW)
     assert len(failures) == 1
-    assert (done["EntriesExpired"], done["FilesOfChangedSites"]) == (1, 3)
+    assert (done["EntriesExpired"], done["FilesOfChangedSites"]) == (1, 4)
     assert len(behind.items("due#")) == 1
 
 
@@ -326,7 +347,7 @@ def test_a_parameter_nested_too_deeply_stops_no_other_site(behind: Doors) -> Non
     client("ssm").put_parameter(Name="/stoppress/test/sites/a.example.com", Value="[" * 4_000, Type="String")
     behind.site()
     behind.call("roll_window", TICK)
-    assert len(behind.taken("rewrites")) == 2
+    assert len(behind.taken("rewrites")) == 3
 
 
 def test_more_sites_than_a_page_of_parameters_are_all_looked_at(behind: Doors) -> None:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import sites
+from stoppress import sites, table
 from stoppress.aws import client
+from stoppress.rolling import roll
 from stoppress.site import Site
 from tests import doors
 from tests.doors import ENVIRONMENT, Doors, counted, failing
@@ -95,3 +96,14 @@ def test_of_a_flood_of_made_up_hosts_no_more_than_some_are_remembered(
     with counted("ssm", "GetParameter") as calls:
         at_the_door()
     assert calls == []
+
+
+def test_an_applied_configuration_that_cannot_be_read_any_more_is_none(behind: Doors) -> None:
+    """It was written by an older version of the stack. One such site must not stop the clock of the others."""
+    put()
+    roll(sites.load(HOST), EIGHT)
+    assert sites.last_applied(HOST) == sites.load(HOST)
+    applied = behind.item(f"places#{HOST}", "configuration")
+    table.put_if(applied | {"document": json.dumps(json.loads(applied["document"]) | {"setting_of_old": True})})
+
+    assert sites.last_applied(HOST) is None

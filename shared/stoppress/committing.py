@@ -233,6 +233,8 @@ def _due_name(file: str) -> str:
 
 
 def _retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None) -> str:
+    if file == ROBOTS_FILE and not (stored and stored.ours):
+        return "unchanged"  # where none is kept, what is there is the site's own
     # Read before the file goes: whoever fills it from then on writes other forms than these.
     there = _stored(site, (set(mark.also if mark else ()) | _possible_forms(file)) - _others_forms(site, file))
     if stored:

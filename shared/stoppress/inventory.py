@@ -1,7 +1,5 @@
 """Which files a site has: those that the configuration names, those with a commit mark, those that places were handed out of."""
 
-from collections.abc import Iterable
-
 from stoppress import table
 from stoppress.files import INDEX_FILE, permanent_files
 from stoppress.formats import ROBOTS_FILE
@@ -9,15 +7,11 @@ from stoppress.records import file_pk, read_series, series_files
 from stoppress.site import Site
 
 
-def all_files(site: Site, *, before: Site | None = None) -> list[str]:
-    """Every file that the site has or may have, the index last; `before` is a configuration whose files are looked at too."""
+def all_files(site: Site, *, robots: bool = False) -> list[str]:
+    """Every file that the site has or may have, the index last; `robots`: its robots.txt even where none is kept any more."""
     # A shard whose first rewrite failed for good has no mark yet: its series knows it.
     series = (read_series(item["sk"], item) for item in table.query(f"places#{site.host}") if "files" in item)
     handed_out = (file for one in series for file in series_files(one))
     marked = (item["sk"] for item in table.query(file_pk(site.host, INDEX_FILE)) if item["sk"] != INDEX_FILE)
-    robots = [ROBOTS_FILE] if _keeps_robots(site for site in (site, before) if site) else []
-    return list(dict.fromkeys([*permanent_files(site), *marked, *handed_out, *robots, INDEX_FILE]))
-
-
-def _keeps_robots(sites: Iterable[Site]) -> bool:
-    return any(site.robots is not None for site in sites)
+    kept = [ROBOTS_FILE] if robots or site.robots is not None else []
+    return list(dict.fromkeys([*permanent_files(site), *marked, *handed_out, *kept, INDEX_FILE]))

@@ -211,8 +211,10 @@ class _Look:
         self.files = all_files(site)
         self.listed = {one.file: one for one in bucket.listed(site.host)}
         self.failed: list[Exception] = []
-        items = [item for item in table.query(f"places#{site.host}") if "files" in item]
-        self.series = {item["sk"]: read_series(item["sk"], item) for item in items}
+        items = {item["sk"]: item for item in table.query(f"places#{site.host}")}
+        self.series = {name: read_series(name, item) for name, item in items.items() if "files" in item}
+        applied = items.get("configuration", {})
+        self.settled = applied.get("settled") and applied["version"] == site.version
 
     def units_after(self, stopped_after: str) -> list[str]:
         """The parts of the site that are still to be looked at, in their order."""
@@ -239,7 +241,7 @@ class _Look:
         if fault := self._fault(file, mark, stored, rendered):
             kind, reason = fault
             yield Finding(kind, file, file, stored.etag if stored else "", reason)
-        elif stored:
+        elif stored and self.settled:  # else forms that were turned on or off are on their way
             yield from self._forms(file, mark, forms)
 
     def _mark(self, file: str) -> Mark | None:
@@ -301,8 +303,15 @@ class _Look:
     def _orphans(self) -> Iterator[Finding]:
         marks = map(read_mark, table.query(file_pk(self.site.host, INDEX_FILE)))
         named = {*self.files, *(name for mark in marks for name in (mark.file, *mark.also))}
-        for one in self.listed.values():
-            if one.file not in named and _OURS.fullmatch(one.file) and one.put_at + EMPTIED_KEPT <= self.now:
+        orphans = [
+            one
+            for one in self.listed.values()
+            if one.file not in named and _OURS.fullmatch(one.file) and one.put_at + EMPTIED_KEPT <= self.now
+        ]
+        # While the index cannot be written it may name what no mark does any more.
+        index = bucket.read(self.site.host, INDEX_FILE) if orphans else None
+        for one in orphans:
+            if index is None or f"/{one.file}</loc>".encode() not in index.body:
                 yield Finding("orphan", _ORPHANS, one.file, one.etag, "is named by no index, series or commit mark")
 
     # ── places ──

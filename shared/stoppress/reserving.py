@@ -27,8 +27,8 @@ def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> lis
 def give_back(host: str, places: Sequence[Place]) -> None:
     """Let places in the news sitemaps be handed out again.
 
-    What is lost of this makes the count too high, never too low, and the nightly look counts again: so a call that fails
-    fails nothing else.
+    What is lost of this makes the count too high, never too low, until a night in which nobody publishes between the two looks:
+    so a call that fails fails nothing else.
     """
     for name in sorted({place.series for place in places}):
         left = [place for place in places if place.series == name]

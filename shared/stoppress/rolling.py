@@ -18,7 +18,7 @@ from stoppress.places import Place
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import file_pk, read_news_place, read_series, series_files
 from stoppress.reserving import give_back
-from stoppress.site import Site, read_site
+from stoppress.site import Site
 from stoppress.sites import SETTLED_AFTER
 
 # More than a minute's work: the rest is due in the next minute.
@@ -88,7 +88,8 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     known = bool(applied and (applied["version"], applied["document"]) == (site.version, document))
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
-    files = all_files(site, before=read_site(applied["document"], 0) if applied else None)
+    # A configuration that wanted a robots.txt may have been sent out, and the run killed before it was noted here.
+    files = all_files(site, robots=True)
     queues.send_rewrites([Rewrite(site.host, file, site.version, thorough=known) for file in files])
     said = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
     key = {"pk": f"places#{site.host}", "sk": "configuration"}

@@ -84,11 +84,14 @@ def load_usable(host: str, at_least: int = 0) -> Site:
 
 
 def last_applied(host: str) -> Site | None:
-    """The configuration that the site's files were last written by, as `roll_window` keeps it."""
+    """The configuration that the site's files were last written by, as `roll_window` keeps it; None where none can be read."""
     from stoppress import table  # webhooks do without it, and without all that it knows of items
 
     applied = table.get(f"places#{host}", "configuration")
-    return read_site(applied["document"], int(applied["version"])) if applied else None
+    try:
+        return read_site(applied["document"], int(applied["version"])) if applied else None
+    except BadConfiguration:  # an older version of the stack knew other settings
+        return None
 
 
 def load_all() -> tuple[list[Site], list[BadSite]]:

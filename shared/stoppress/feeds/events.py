@@ -32,9 +32,10 @@ class Judged:
 def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] = ()) -> list[Judged]:
     """What becomes of each entry of a feed, in its order.
 
-    Identity is the guid, else the URL; a guid that several URLs share identifies none of them, nor does one of the `shared`, those
-    that have been seen to. Of two entries with one identity the newer is kept, of equals the first, since feeds have the newest on top. A tombstone that is newer than
-    its entry, or whose entry has no date, is believed (RFC 6721, 3).
+    Identity is the guid, else the URL. A guid that several URLs share identifies none of them, nor does one of the `shared`
+    (`shared_guids`), whose other pages were in an earlier reading. Of two entries with one identity the newer is kept, of equals the
+    first, since feeds have the newest on top. A tombstone that is newer than its entry, or whose entry has no date, is believed
+    (RFC 6721, 3).
     """
     verdicts = [_placed(entry, site) for entry in reading.entries]
     shared = {*shared, *_shared(verdicts)}

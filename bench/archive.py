@@ -20,7 +20,8 @@ from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from bench.newsroom import HOST, NOW, SECRET, SITE, WINDOW, Story, spread
 from stoppress.contract import read_delivery
 from stoppress.deciding import decide
-from stoppress.files import INDEX_FILE, NEWS_FILE, Mark
+from stoppress.files import Mark
+from stoppress.naming import INDEX_FILE, NEWS_FILE
 from stoppress.places import Place, Series, Used, Want, entries_max_of
 from stoppress.queues import Rewrite
 from stoppress.records import (

@@ -14,23 +14,19 @@ from lxml import etree
 from stoppress import files
 from stoppress.alternates import Alternate
 from stoppress.files import (
-    NEWS_FILE,
     FileTooLarge,
     GeneralEntry,
     Mark,
     NewsEntry,
     Rendered,
-    file_name,
     general_line,
-    is_news,
     line_bytes,
     news_line,
-    period_of,
     render_general,
     render_index,
     render_news,
-    shard_series,
 )
+from stoppress.naming import NEWS_FILE, file_name, is_news, period_of, shard_series
 from stoppress.site import Shards, Site
 from stoppress.text import clean
 from tests.ledger import MORNING, SITE, page

@@ -9,15 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from stoppress import files, folding
 from stoppress.alternates import Alternate
-from stoppress.files import (
-    GeneralEntry,
-    Mark,
-    NewsEntry,
-    Rendered,
-    render_general,
-    render_index,
-    render_news,
-)
+from stoppress.files import GeneralEntry, Mark, NewsEntry, Rendered, render_general, render_index, render_news
 from stoppress.folding import fold_general, fold_index, fold_news
 from stoppress.instants import iso
 from stoppress.media.reading import Video

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress import files
+from stoppress import files, naming
 from stoppress.article import ArticleEvent, from_message, to_message
 from stoppress.contract import BadArticle, read_delivery
 from stoppress.files import (
@@ -20,10 +20,6 @@ from stoppress.files import (
     Mark,
     NewsEntry,
     Rendered,
-    is_news,
-    is_pages,
-    is_shard,
-    news_series,
     render_general,
     render_index,
     render_news,
@@ -31,6 +27,7 @@ from stoppress.files import (
 )
 from stoppress.formats import atom_feed, compressed, text_sitemap
 from stoppress.media.values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
+from stoppress.naming import is_news, is_pages, is_shard, news_series
 from stoppress.places import Place
 from stoppress.records import general_item, news_item, read_general, read_news
 from stoppress.rules import against
@@ -216,7 +213,9 @@ class Published:
 
     def __init__(self, ledger: Ledger, site: Site, now: datetime) -> None:
         names = (
-            {file for file, _ in ledger.general} | {file for file, *_ in ledger.news} | set(files.permanent_files(site))
+            {file for file, _ in ledger.general}
+            | {file for file, *_ in ledger.news}
+            | set(naming.permanent_files(site))
         )
         self.rendered: dict[str, Rendered] = {}
         for file in sorted(names):
@@ -285,7 +284,7 @@ def check(ledger: Ledger, site: Site, now: datetime) -> None:
     (index,) = render_index(marks, site)
     named = {(loc.text or "").rpartition("/")[2].removesuffix(".gz") for loc in root(index).iter(f"{SM}loc")}
     assert named == {
-        name for name, one in published.rendered.items() if one.urls or name in files.permanent_files(site)
+        name for name, one in published.rendered.items() if one.urls or name in naming.permanent_files(site)
     }
 
 

@@ -9,9 +9,10 @@ from typing import Any, Literal
 from urllib.parse import urljoin
 
 from stoppress import bucket, sites, table
-from stoppress.files import NEWS_WINDOW, PAGES_FILE, GeneralEntry, NewsEntry, under_scheme
+from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry, under_scheme
 from stoppress.formats import named_in_robots, robots_lines
 from stoppress.messages import UNKNOWN_SITE
+from stoppress.naming import PAGES_FILE
 from stoppress.places import Place
 from stoppress.records import article_key, claim_key, entry_key, read_article, read_claim, read_general, read_news
 from stoppress.rules import against

@@ -14,10 +14,11 @@ from stoppress import bucket, queues, sites, table
 from stoppress.article import ArticleEvent
 from stoppress.aws import client
 from stoppress.bucket import bucket_name
-from stoppress.files import is_news, under_scheme
+from stoppress.files import under_scheme
 from stoppress.instants import parse
 from stoppress.inventory import all_files
 from stoppress.messages import UNKNOWN_SITE
+from stoppress.naming import is_news
 from stoppress.records import Item, article_item, article_key, claim_item, claim_key, read_article, read_claim
 from stoppress.site import FEED_SOURCE, Site
 from stoppress.state import FORGOTTEN, Article, Claim

@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 
 from stoppress import bucket, queues, table
 from stoppress.bucket import Overtaken, StoredFile
-from stoppress.files import INDEX_FILE, Mark, Rendered, is_news, permanent_files, series_of
+from stoppress.files import Mark, Rendered
 from stoppress.formats import ROBOTS_FILE, atom_name
 from stoppress.instants import exact
+from stoppress.naming import INDEX_FILE, is_news, permanent_files, series_of
 from stoppress.queues import Rewrite
 from stoppress.records import due_item, due_sk, file_pk, mark_item, read_mark, read_series, series_files
 from stoppress.rendering import Forms, form_of, hold_to_the_rules, text_name

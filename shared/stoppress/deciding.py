@@ -18,18 +18,9 @@ from stoppress.article import (
     order_of,
     rank_of,
 )
-from stoppress.files import (
-    NEWS_WINDOW,
-    PAGES_SERIES,
-    GeneralEntry,
-    NewsEntry,
-    general_line,
-    line_bytes,
-    news_line,
-    news_series,
-    shard_series,
-)
+from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry, general_line, line_bytes, news_line
 from stoppress.instants import exact, whole
+from stoppress.naming import PAGES_SERIES, news_series, shard_series
 from stoppress.places import Want
 from stoppress.rules import against
 from stoppress.site import Site

@@ -1,11 +1,9 @@
-"""Sitemap files: their names, their entries, their exact bytes.
+"""Sitemap files: their entries, their exact bytes.
 
 A file is a pure function of its entries, the site's configuration and, for the news sitemap, the clock.
 One `<url>` a line, sorted, no generation time, no comment: equal entries give equal bytes.
 """
 
-import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +11,6 @@ from datetime import datetime, timedelta
 from io import BytesIO
 from itertools import islice
 from operator import attrgetter
-from typing import Literal
 
 from stoppress.alternates import DEFAULT, Alternate, hreflang_of
 from stoppress.instants import TWO_DIGITS, iso
@@ -26,6 +23,7 @@ from stoppress.media.tags import (
     image_tags,
     video_tags,
 )
+from stoppress.naming import permanent_files
 from stoppress.rules import NO_TRAITS, Traits, against
 from stoppress.site import ChangeFreq, Site
 from stoppress.text import escaped
@@ -38,12 +36,6 @@ BYTES_MAX = 52_428_800
 # Google: at most 1,000 news:news in a sitemap (R2.4), only articles of the last two days (R2.5).
 NEWS_ENTRIES_MAX = 1_000
 NEWS_WINDOW = timedelta(hours=48)
-
-INDEX_FILE = "sitemap.xml"
-NEWS_SERIES = "news"
-NEWS_FILE = "sitemap-news.xml"
-PAGES_SERIES = "pages"
-PAGES_FILE = "sitemap-pages.xml"
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
@@ -59,12 +51,6 @@ _LINES_AT_ONCE = 50
 # The form of the lines. It stands with each file: raise it with every change of the bytes that an entry becomes, and of which
 # entries a file lists, so that files of the form before are made anew from all their entries, not from those alone that changed.
 RENDERER = 1
-
-# Of a section's name in a file's: names stay short enough to be read.
-CATEGORY_CHARACTERS_MAX = 40
-
-# The first number that could be read as a day or a month.
-_DAY_LIKE = 10
 
 
 class FileTooLarge(ValueError):
@@ -139,68 +125,6 @@ class Rendered:
     locs: tuple[str, ...] = ()
     by_line: bool = False
     fresh: bytes | None = None
-
-
-def file_name(series: str, number: int) -> str:
-    """The n-th file of a series: sitemap-2026-11.xml, sitemap-2026-11-2.xml, …
-
-    From the tenth on with three digits: sitemap-2026-11-10.xml is the first file of a day, where a site cuts by days.
-    """
-    if number == 1:
-        return f"sitemap-{series}.xml"
-    return f"sitemap-{series}-{number}.xml" if number < _DAY_LIKE else f"sitemap-{series}-{number:03}.xml"
-
-
-def period_of(instant: datetime, by: Literal["day", "month", "year"]) -> str:
-    """The series of shards that an instant (UTC) falls into: 2026-11-20, 2026-11 or 2026."""
-    return instant.date().isoformat()[: {"day": 10, "month": 7, "year": 4}[by]]
-
-
-def shard_series(site: Site, instant: datetime, section: str | None) -> str:
-    """The series of shards for a page first published at an instant: its period, and its section where the site says so."""
-    period = period_of(instant, site.shards.by)
-    plain = unicodedata.normalize("NFKD", section or "").encode("ascii", "ignore").decode().lower()
-    category = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:CATEGORY_CHARACTERS_MAX]
-    # Nothing that could be a shard's number: it begins with a letter, and `formula-2` would be the second file of `formula`.
-    category = re.sub(r"-(?=[0-9-]*$)", "", category)
-    return f"{period}-{category}" if site.shards.per_section and category[:1].isalpha() else period
-
-
-def is_news(file: str) -> bool:
-    """Whether a file is a news sitemap."""
-    return file == NEWS_FILE or file.startswith("sitemap-news-")
-
-
-def is_shard(file: str) -> bool:
-    """Whether a file is a shard, in whatever form: its name begins with a year, or with `pages`."""
-    return re.match(r"sitemap-(?:[0-9]{4}|pages)\b", file) is not None
-
-
-def is_pages(file: str) -> bool:
-    """Whether a file lists pages that are not articles."""
-    return file == PAGES_FILE
-
-
-def series_of(file: str) -> str:
-    """The series that a news sitemap belongs to: `news`, or `news-fr` of an edition."""
-    return re.sub(r"-[0-9]+$", "", file.removeprefix("sitemap-").removesuffix(".xml"))
-
-
-def is_news_series(series: str) -> bool:
-    """Whether a series is one of news sitemaps: the site's, or an edition's."""
-    return series == NEWS_SERIES or series.startswith(f"{NEWS_SERIES}-")
-
-
-def news_series(site: Site, url: str) -> str:
-    """The series of news sitemaps that a page's article goes into."""
-    edition = site.edition_of(url)
-    return f"{NEWS_SERIES}-{edition.news}" if edition and edition.news else NEWS_SERIES
-
-
-def permanent_files(site: Site) -> list[str]:
-    """The files that stand whether or not they list anything, but for the index: search engines were told their names."""
-    editions = [file_name(f"{NEWS_SERIES}-{edition.news}", 1) for edition in site.editions if edition.news]
-    return [NEWS_FILE, *editions, *([PAGES_FILE] if site.pages else [])]
 
 
 def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:

@@ -28,9 +28,9 @@ from stoppress.files import (
     newest_of,
     news_file,
     news_line,
-    permanent_files,
 )
 from stoppress.instants import iso
+from stoppress.naming import permanent_files
 from stoppress.site import Site
 
 _PUBLISHED = "<news:publication_date>"

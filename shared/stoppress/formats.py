@@ -9,19 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from urllib.parse import urljoin
 
-from stoppress.files import (
-    BYTES_MAX,
-    INDEX_FILE,
-    URLS_MAX,
-    FileTooLarge,
-    NewsEntry,
-    is_news,
-    language_of,
-    permanent_files,
-    publication_of,
-    under_scheme,
-)
+from stoppress.files import BYTES_MAX, URLS_MAX, FileTooLarge, NewsEntry, language_of, publication_of, under_scheme
 from stoppress.instants import iso
+from stoppress.naming import INDEX_FILE, is_news, permanent_files
 from stoppress.site import SITEMAP_LINE, Site
 from stoppress.text import escaped
 from stoppress.urls import canonical, on_site

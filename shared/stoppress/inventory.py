@@ -1,8 +1,8 @@
 """Which files a site has: those that the configuration names, those with a commit mark, those that places were handed out of."""
 
 from stoppress import table
-from stoppress.files import INDEX_FILE, permanent_files
 from stoppress.formats import ROBOTS_FILE
+from stoppress.naming import INDEX_FILE, permanent_files
 from stoppress.records import file_pk, read_series, series_files
 from stoppress.site import Site
 

@@ -7,15 +7,8 @@ A shard's place is for life, so what was once full stays closed; a news place is
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from stoppress.files import (
-    BYTES_MAX,
-    FRAME_BYTES_MAX,
-    NEWS_ENTRIES_MAX,
-    PAGES_SERIES,
-    URLS_MAX,
-    file_name,
-    is_news_series,
-)
+from stoppress.files import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
+from stoppress.naming import PAGES_SERIES, file_name, is_news_series
 from stoppress.site import PAGES_MAX
 
 

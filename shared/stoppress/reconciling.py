@@ -21,22 +21,11 @@ from typing import Any
 from stoppress import bucket, queues, table
 from stoppress.bucket import Listed, Overtaken, StoredFile
 from stoppress.committing import EMPTIED_KEPT, UNMARKED, digest_of
-from stoppress.files import (
-    INDEX_FILE,
-    NEWS_WINDOW,
-    Mark,
-    Rendered,
-    file_name,
-    general_line,
-    is_news,
-    is_news_series,
-    line_bytes,
-    permanent_files,
-    series_of,
-)
+from stoppress.files import NEWS_WINDOW, Mark, Rendered, general_line, line_bytes
 from stoppress.formats import ROBOTS_FILE
 from stoppress.instants import exact, parse
 from stoppress.inventory import all_files
+from stoppress.naming import INDEX_FILE, file_name, is_news, is_news_series, permanent_files, series_of
 from stoppress.places import Series, Used
 from stoppress.queues import Rewrite
 from stoppress.records import (

@@ -16,8 +16,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress import table
 from stoppress.article import ArticleEvent, to_message
 from stoppress.deciding import decide, is_late, urls_of
-from stoppress.files import is_news_series
 from stoppress.messages import Message, Unusable, named_in, read
+from stoppress.naming import is_news_series
 from stoppress.places import Place, Want
 from stoppress.records import (
     Item,

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stoppress.alternates import Alternate
-from stoppress.files import INDEX_FILE, GeneralEntry, Mark, NewsEntry, file_name
+from stoppress.files import GeneralEntry, Mark, NewsEntry
 from stoppress.instants import epoch_seconds, exact, iso, parse
 from stoppress.media.reading import video_json, video_of
+from stoppress.naming import INDEX_FILE, file_name
 from stoppress.places import Place, Series, Used
 from stoppress.rules import Traits
 from stoppress.urls import key_of

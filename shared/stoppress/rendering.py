@@ -13,19 +13,14 @@ from stoppress.checking.checker import check
 from stoppress.checking.findings import Findings
 from stoppress.checking.reading import InMemory, Source
 from stoppress.files import (
-    INDEX_FILE,
     RENDERER,
     NewsEntry,
     Rendered,
     in_window,
-    is_news,
-    is_pages,
-    is_shard,
     render_general,
     render_index,
     render_news,
     render_pages,
-    series_of,
 )
 from stoppress.folding import fold_general, fold_index, fold_news
 from stoppress.formats import (
@@ -38,6 +33,7 @@ from stoppress.formats import (
     robots_txt,
     text_sitemap,
 )
+from stoppress.naming import INDEX_FILE, is_news, is_pages, is_shard, series_of
 from stoppress.queues import Rewrite
 from stoppress.records import file_pk, read_general, read_mark, read_news, read_series, series_files
 from stoppress.site import Site

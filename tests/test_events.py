@@ -331,7 +331,7 @@ def test_a_changed_parameter_has_its_sites_files_written_again(stack: Stack) -> 
     fed(stack, CHANGED, parse(read(CHANGED)["time"]))
     sent = [read_rewrite(body) for body in on_queue(stack, "RewritesQueue")]
     assert [(work.site, work.file, work.config_version) for work in sent] == [
-        (HOST, "sitemap-news.xml", 1), (HOST, "sitemap-2026-11.xml", 1), (HOST, "sitemap.xml", 1),
+        (HOST, "sitemap-news.xml", 1), (HOST, "sitemap-2026-11.xml", 1), (HOST, "robots.txt", 1), (HOST, "sitemap.xml", 1),
     ]  # fmt: skip
 
 

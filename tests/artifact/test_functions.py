@@ -155,7 +155,7 @@ def test_roll_window_has_the_files_of_a_changed_site_written_again(stack: Stack,
     put(stack, mark_item(HOST, Mark("sitemap-2026-11.xml", datetime.now(UTC), 3, 500, "digest")))
     assert answered(stack, built, tmp_path, CHANGED) == [Answer("response", None)]
     named = [read_rewrite(body).file for body in on_queue(stack, "RewritesQueue")]
-    assert named == ["sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"]
+    assert named == ["sitemap-news.xml", "sitemap-2026-11.xml", "robots.txt", "sitemap.xml"]
 
 
 def test_reconcile_sites_keeps_what_it_suspects_for_its_second_look(stack: Stack, built: Path, tmp_path: Path) -> None:

@@ -56,8 +56,9 @@ REST_MAX_S = 900.0
 # Blocks of memory, apart from moto's, that webhooks may leave behind when they have been dealt with: some once for all (what is
 # loaded when it is first needed), and of each less than one. Who keeps anything of each keeps one of each.
 HELD_BLOCKS_MAX, HELD_BLOCKS_EACH_MAX = 3_000, 0.25
-# What its process may grow by meanwhile, as the system sees it: memory is given back in large pieces, if at all.
-GROWN_BYTES_MAX = 16 * 1_048_576
+# What its process may grow by meanwhile, as the system sees it. That goes up and down by some 30 MiB with what was under way at
+# once; who keeps a file, or whatever else is large, of each time it was written, keeps hundreds.
+GROWN_BYTES_MAX = 48 * 1_048_576
 
 _SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 _NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"

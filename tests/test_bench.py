@@ -1,13 +1,13 @@
 """What `make bench` leaves behind: results that other tools read, and a README and a picture that say what they say."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bench import model, picture, prices, report
+from bench import model, picture, prices, report, webhooks
 from bench.measuring import Measured, Run
 from bench.rendering import DJANGO, OURS, SITEMAP_JS
 
@@ -146,3 +146,18 @@ def test_what_a_million_events_cost_is_what_their_parts_cost() -> None:
     assert dollars["lambda"] == pytest.approx(2 * 0.2 + 0.005 * 0.5 * 13.3334, abs=0.005)  # one call, 5 ms of 512 MB
     assert dollars["api"] + dollars["events"] == 2.0
     assert dollars["total"] == pytest.approx(sum(dollars.values()) - dollars["total"], abs=0.02)
+
+
+def test_webhooks_are_measured_by_their_own_route_whatever_others_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "REQUESTS", 3)
+    monkeypatch.setattr(webhooks, "ROUNDS", 1)
+    measured: list[int] = []
+
+    def counted(work: Callable[[], list[Any]]) -> float:
+        measured.append(len(work()))
+        return 1.0
+
+    monkeypatch.setattr(webhooks, "_rate", counted)
+
+    assert webhooks.per_second() == {"per_second": 1.0, "handler_per_second": 1.0}
+    assert measured == [3, 3]

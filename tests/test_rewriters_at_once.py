@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stoppress import committing, rendering, rewriting
+from stoppress import committing, outputs, rendering, retiring, rewriting
 from stoppress.bucket import Overtaken, StoredFile
 from stoppress.files import GeneralEntry, render_general
 from stoppress.instants import exact
@@ -143,7 +143,13 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
     The world at the end, and how many could have gone next at each step.
     """
     world = World()
-    doors = {rewriting: ("bucket", "sites"), rendering: ("table",), committing: ("bucket", "table", "queues")}
+    doors = {
+        rewriting: ("bucket", "sites"),
+        rendering: ("table",),
+        committing: ("bucket", "table", "queues"),
+        outputs: ("bucket", "queues"),
+        retiring: ("bucket", "table"),
+    }
     for module, names in doors.items():
         for name in names:
             monkeypatch.setattr(module, name, world)

@@ -11,11 +11,11 @@ from botocore.exceptions import ClientError
 
 from stoppress import bucket, committing, files, queues, rendering, sites, table
 from stoppress.aws import client
-from stoppress.committing import EMPTIED_KEPT
 from stoppress.files import Mark
 from stoppress.places import Series, Used
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import file_pk, mark_item, read_mark, series_item
+from stoppress.retiring import EMPTIED_KEPT
 from stoppress.rewriting import rewrite, rewrite_all
 from stoppress.site import Site
 from stoppress.sites import SETTLED_AFTER
@@ -369,7 +369,7 @@ def test_forms_that_a_newer_configuration_has_just_written_are_left_by_who_goes_
     now_known = [old, new]
     monkeypatch.setattr(sites, "load_usable", lambda *_, **__: now_known.pop(0))
 
-    with once_before(committing, "_replace_forms", done):
+    with once_before(committing, "replace_forms", done):
         assert done(config_version=old.version, thorough=True) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
 
@@ -426,7 +426,7 @@ def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(beh
         put_page()
         done()
 
-    with once_before(committing, "_retire", fill):
+    with once_before(committing, "retire", fill):
         assert done(config_version=1) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
 

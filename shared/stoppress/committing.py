@@ -1,36 +1,48 @@
 """Committing: a file is put while its object is as it was read; its other forms, its announcement and its commit mark follow.
 
-For rewriting. An emptied file is taken away the same way, a day later. Whatever a crash leaves out, the next rewrite finds
-missing by the mark.
+For rewriting. What is to be done is planned first, by values alone; then it is done in an order that may end anywhere: whatever
+a crash leaves out, the next rewrite finds missing by the mark.
 """
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from stoppress import bucket, queues, table
 from stoppress.bucket import Overtaken, StoredFile
 from stoppress.files import Mark, Rendered
-from stoppress.formats import ROBOTS_FILE, atom_name
+from stoppress.formats import ROBOTS_FILE
 from stoppress.instants import exact
-from stoppress.naming import INDEX_FILE, is_news, permanent_files, series_of
+from stoppress.naming import INDEX_FILE, is_news, permanent_files
+from stoppress.outputs import have_unnamed_looked_at, replace_forms
 from stoppress.queues import Rewrite
-from stoppress.records import due_item, due_sk, file_pk, mark_item, read_mark, read_series, series_files
-from stoppress.rendering import Forms, form_of, hold_to_the_rules, text_name
+from stoppress.records import file_pk, mark_item, read_mark
+from stoppress.rendering import Forms, form_of, hold_to_the_rules
+from stoppress.retiring import have_retired, is_over, retire
 from stoppress.site import Site
-from stoppress.sites import SETTLED_AFTER
-
-# An emptied file leaves the index at once; who still holds an old index finds it for another day.
-EMPTIED_KEPT = timedelta(days=1)
-# A packed file as the index names it, without its `.gz`.
-_PACKED = re.compile(rb"/([^/<]+)\.gz</loc>")
 
 REWRITTEN = "sitemap rewritten"
 
 # They stand in no index, and so need no mark.
 UNMARKED = (INDEX_FILE, ROBOTS_FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to be done about a file; `changed` and `digest` are what its mark is to say of it.
+
+    `is_written`: other bytes than those that are there, or others' than ours; `is_put`: so, or what the object says beside its
+    bytes. `is_told`: announced and marked, where it has a mark. One that does not stay goes when it has been empty for a day.
+    """
+
+    changed: datetime
+    digest: str
+    stays: bool
+    is_over: bool
+    is_written: bool
+    is_put: bool
+    is_told: bool
+    has_forms_looked_at: bool
 
 
 def commit(
@@ -48,52 +60,61 @@ def commit(
     BrokenFile, and what the doors raise.
     """
     file = work.file
-    stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
-    digest = digest_of(site, file, rendered.body, stays=stays)
-    if not stays and (stored is None or file == ROBOTS_FILE or _is_over(stored, rendered, mark, digest, now)):
-        return _retire(site, file, mark, stored)
-    changed, written = stored.changed if stored else now, False
-    if stored is None or stored.body != rendered.body or not stored.ours:
-        changed, written = _changed(stored, rendered, now), True
-        # Put back after somebody's hand, it is what it was.
-        if not (stored and stored.ours) and mark and mark.digest == digest:
-            changed = mark.changed
-        hold_to_the_rules(site, file, rendered, changed)
-        _have_unnamed_looked_at(site, file, stored, rendered)
-    # One that could be folded into and cannot any more has to say so, though not a byte of it changes.
-    if written or (stored and stored.form and not rendered.by_line):
-        bucket.write(
-            site.host,
-            file,
-            rendered.body,
-            replaces=stored,
-            changed=changed,
-            config_version=site.version,
-            form=form_of(site) if rendered.by_line else "",
-            whole=stored.whole if stored and rendered.fresh is not None else now,
-        )
-    # A file may come back to the bytes of an older mark: what was to follow the bytes between may still be to do.
-    settled = mark is not None and mark.digest == digest and mark.changed >= changed
-    told = written or (file not in UNMARKED and not settled)
+    plan = _planned(site, work, mark, stored, rendered, now)
+    if plan.is_over:
+        return retire(site, file, mark, stored)
+    if plan.is_written:
+        hold_to_the_rules(site, file, rendered, plan.changed)
+        have_unnamed_looked_at(site, file, stored, rendered)
+    if plan.is_put:
+        _put(site, file, stored, rendered, plan.changed, now)
     # The index never records itself, so that its other forms are looked at whenever it has any.
     if file == INDEX_FILE and mark is None and forms():
         mark = _mark_of(site, file)
     also = mark.also if mark else ()
-    if told or work.thorough or work.config_version or file == INDEX_FILE:
-        also = _replace_forms(site, work, mark, forms(), changed)
-    if told:
-        detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(changed)}
+    if plan.has_forms_looked_at:
+        also = replace_forms(site, work, mark, forms(), plan.changed)
+    if plan.is_told:
+        detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(plan.changed)}
         queues.announce(REWRITTEN, detail)
-    if told and not stays:
-        _have_retired(site, file, changed)
-    now_known = Mark(file, changed, rendered.urls, len(rendered.body), digest, also)
-    if told and file not in UNMARKED:
-        _put_mark(site, now_known, mark)
-    elif mark and file not in UNMARKED and (also != mark.also or not work.config_version):
-        _put_mark(site, replace(mark, also=also), mark)
-    elif file == INDEX_FILE and also != (mark.also if mark else ()):
-        table.put_if(mark_item(site.host, now_known))
-    return "written" if written else "unchanged"
+        if not plan.stays:
+            have_retired(site, file, plan.changed)
+    now_known = Mark(file, plan.changed, rendered.urls, len(rendered.body), plan.digest, also)
+    _have_marked(site, work, now_known, mark, is_told=plan.is_told)
+    return "written" if plan.is_written else "unchanged"
+
+
+# ── what is to be done ──
+
+
+def _planned(
+    site: Site, work: Rewrite, mark: Mark | None, stored: StoredFile | None, rendered: Rendered, now: datetime
+) -> _Plan:
+    file = work.file
+    stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
+    digest = digest_of(site, file, rendered.body, stays=stays)
+    marked_at = mark.changed if mark and mark.digest == digest else None
+    if stored and stored.ours and stored.body == rendered.body:
+        changed, is_written = stored.changed, False
+    elif marked_at and not (stored and stored.ours):  # put back after somebody's hand, it is what it was
+        changed, is_written = marked_at, True
+    else:
+        changed, is_written = _changed(stored, rendered, now), True
+    # One that could be folded into and cannot any more has to say so, though not a byte of it changes.
+    unfolded = stored is not None and stored.form != "" and not rendered.by_line
+    # A file may come back to the bytes of an older mark: what was to follow the bytes between may still be to do.
+    settled = marked_at is not None and marked_at >= changed
+    is_told = is_written or (file not in UNMARKED and not settled)
+    return _Plan(
+        changed,
+        digest,
+        stays,
+        is_over=not stays and is_over(file, stored, rendered, mark, digest, now),
+        is_written=is_written,
+        is_put=is_written or unfolded,
+        is_told=is_told,
+        has_forms_looked_at=is_told or work.thorough or bool(work.config_version) or file == INDEX_FILE,
+    )
 
 
 def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
@@ -111,76 +132,22 @@ def _changed(stored: StoredFile | None, rendered: Rendered, now: datetime) -> da
     return max(now, after_last, rendered.newest or now)
 
 
-def _replace_forms(
-    site: Site, work: Rewrite, mark: Mark | None, forms: dict[str, bytes], changed: datetime
-) -> tuple[str, ...]:
-    """Put a file's other forms in the place of those that it had: the names for its mark. Raises Overtaken.
-
-    By a changed configuration forms are written at once. What is new is named, and what is not wanted goes, when nobody goes by
-    another configuration any more: else one of two would take away what the index names by the other.
-    """
-    _write_forms(site, forms, changed)
-    had = set(mark.also) if mark else set()
-    if work.thorough and work.config_version == site.version:
-        # By another configuration a rewriter that was killed may have left what no mark tells of.
-        _take_away(site, _stored(site, (had | _possible_forms(work.file)) - forms.keys()))
-    elif work.file == INDEX_FILE:  # whose forms no index names: its mark tells of all that may be there
-        return tuple(sorted(had | forms.keys()))
-    elif mark:
-        return tuple(sorted(had & forms.keys()))
-    return tuple(sorted(forms))
+# ── the file ──
 
 
-def _write_forms(site: Site, forms: dict[str, bytes], changed: datetime) -> None:
-    """Write a file's other forms. Raises Overtaken.
-
-    They go by the instant of the file itself: what is newer is somebody else's, who has written the file since.
-    """
-    for name, body in forms.items():
-        stored = bucket.read(site.host, name)
-        # The feed of several news sitemaps is read anew from all of them: it goes by none of their instants.
-        shared = name.endswith(".atom")
-        if stored is None or (stored.body != body and (shared or not stored.ours or stored.changed <= changed)):
-            at = max(changed, stored.changed) if stored else changed
-            bucket.write(site.host, name, body, replaces=stored, changed=at, config_version=site.version)
-
-
-def _possible_forms(file: str) -> set[str]:
-    """The names of all other forms that a file may have."""
-    if file == ROBOTS_FILE:
-        return set()
-    also = {f"{file}.gz"}
-    if is_news(file):
-        also.add(atom_name(series_of(file)))
-    elif file != INDEX_FILE:
-        also.add(text_name(file))
-    return also
-
-
-def _stored(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
-    """Other forms as they stand, but for what a newer configuration has written: that one wants it."""
-    found = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
-    return {name: stored for name, stored in found.items() if stored.config_version <= site.version}
-
-
-def _take_away(site: Site, there: Mapping[str, StoredFile]) -> None:
-    """Take away other forms of a file that are as they were read, but for those that the index still names. Raises Overtaken."""
-    index = bucket.read(site.host, INDEX_FILE) if there else None
-    named = {name for name in there if index and f"/{name}</loc>".encode() in index.body}
-    for name in sorted(there.keys() - named):
-        bucket.delete(site.host, name, there[name])
-
-
-def _have_unnamed_looked_at(site: Site, file: str, stored: StoredFile | None, rendered: Rendered) -> None:
-    """Where the index is about to name some packed files no more, have their files take them away when that has been done.
-
-    Told before the index is put, and heard when whoever puts it is long done: a crash in between tells it again.
-    """
-    if file != INDEX_FILE or stored is None or not stored.ours:
-        return
-    unnamed = set(_PACKED.findall(stored.body)) - set(_PACKED.findall(rendered.body))
-    works = [Rewrite(site.host, name.decode(), site.version, thorough=True) for name in sorted(unnamed)]
-    queues.send_rewrites(works, int(SETTLED_AFTER.total_seconds()))
+def _put(
+    site: Site, file: str, stored: StoredFile | None, rendered: Rendered, changed: datetime, now: datetime
+) -> None:
+    bucket.write(
+        site.host,
+        file,
+        rendered.body,
+        replaces=stored,
+        changed=changed,
+        config_version=site.version,
+        form=form_of(site) if rendered.by_line else "",
+        whole=stored.whole if stored and rendered.fresh is not None else now,
+    )
 
 
 # ── commit marks ──
@@ -197,6 +164,19 @@ def _mark_of(site: Site, file: str) -> Mark | None:
     return read_mark(item) if item else None
 
 
+def _have_marked(site: Site, work: Rewrite, now_known: Mark, before: Mark | None, *, is_told: bool) -> None:
+    """Write what is known of a file now, where it has a mark; of the index, that it has other forms. Raises Overtaken."""
+    if work.file == ROBOTS_FILE:
+        return
+    if work.file == INDEX_FILE:
+        if now_known.also != (before.also if before else ()):
+            table.put_if(mark_item(site.host, now_known))
+    elif is_told:
+        _put_mark(site, now_known, before)
+    elif before and (now_known.also != before.also or not work.config_version):
+        _put_mark(site, replace(before, also=now_known.also), before)
+
+
 def _put_mark(site: Site, mark: Mark, before: Mark | None) -> None:
     """Write a file's mark while it is as it was read, before the file. Raises Overtaken.
 
@@ -207,57 +187,3 @@ def _put_mark(site: Site, mark: Mark, before: Mark | None) -> None:
         table.put(mark_item(site.host, mark), before.rev if before else None)
     except table.Conflict as error:
         raise Overtaken(f"the mark of {site.host}/{mark.file} was written meanwhile") from error
-
-
-# ── emptied files ──
-
-
-def _is_over(stored: StoredFile, rendered: Rendered, mark: Mark | None, digest: str, now: datetime) -> bool:
-    # The mark of a file that was empty and permanent has the index name it, for however long.
-    told = mark is None or mark.digest == digest
-    return told and stored.body == rendered.body and stored.changed + EMPTIED_KEPT <= now
-
-
-def _have_retired(site: Site, file: str, changed: datetime) -> None:
-    release = changed + EMPTIED_KEPT
-    message = Rewrite(site.host, file, release=release).message()
-    table.put_if(due_item(site.host, release, _due_name(file), message, queue="rewrites"))
-
-
-def done_due(site: str, file: str, release: datetime) -> None:
-    """What was due at this instant has been done."""
-    table.delete(f"due#{site}", due_sk(release, _due_name(file)))
-
-
-def _due_name(file: str) -> str:
-    return f"file#{file}"
-
-
-def _retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None) -> str:
-    if file == ROBOTS_FILE and not (stored and stored.ours):
-        return "unchanged"  # where none is kept, what is there is the site's own
-    # Read before the file goes: whoever fills it from then on writes other forms than these.
-    there = _stored(site, (set(mark.also if mark else ()) | _possible_forms(file)) - _others_forms(site, file))
-    if stored:
-        bucket.delete(site.host, file, stored)
-    elif there and bucket.read(site.host, file):
-        raise Overtaken(f"{site.host}/{file} was written meanwhile")
-    _take_away(site, there)
-    if mark:
-        try:
-            table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})
-        except table.Busy:  # which says nothing of the mark: then the file comes again
-            raise
-        except table.Conflict:  # the file has been filled again meanwhile, and its mark is newer
-            pass
-    return "retired"
-
-
-def _others_forms(site: Site, file: str) -> set[str]:
-    """The feed of a news sitemap that is not the last of its series: it is the others' as well."""
-    if not is_news(file):
-        return set()
-    name = series_of(file)
-    series = read_series(name, table.get(f"places#{site.host}", name))
-    others = (other for other in series_files(series) if other != file)
-    return {atom_name(name)} if any(table.get(file_pk(site.host, INDEX_FILE), other) for other in others) else set()

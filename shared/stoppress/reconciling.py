@@ -20,7 +20,7 @@ from typing import Any
 
 from stoppress import bucket, queues, table
 from stoppress.bucket import Listed, Overtaken, StoredFile
-from stoppress.committing import EMPTIED_KEPT, UNMARKED, digest_of
+from stoppress.committing import UNMARKED, digest_of
 from stoppress.files import NEWS_WINDOW, Mark, Rendered, general_line, line_bytes
 from stoppress.formats import ROBOTS_FILE
 from stoppress.instants import exact, parse
@@ -43,6 +43,7 @@ from stoppress.records import (
     series_item,
 )
 from stoppress.rendering import Forms, render
+from stoppress.retiring import EMPTIED_KEPT
 from stoppress.site import Site
 from stoppress.state import Article, Claim
 from stoppress.table import BATCH_KEYS_MAX, Check, Conflict, Delete

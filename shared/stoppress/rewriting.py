@@ -11,10 +11,11 @@ from datetime import datetime
 
 from stoppress import bucket, queues, sites
 from stoppress.bucket import Overtaken
-from stoppress.committing import commit, done_due, mark_before
+from stoppress.committing import commit, mark_before
 from stoppress.naming import INDEX_FILE
 from stoppress.queues import Rewrite
 from stoppress.rendering import fold, render
+from stoppress.retiring import done_due
 
 # Each attempt lost is a newer file that somebody else put; after these the rewrites queue takes over.
 ATTEMPTS_MAX = 8

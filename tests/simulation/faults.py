@@ -140,7 +140,7 @@ FAULTS: dict[str, Fault] = {
         132,
     ),
     "an emptied file is never deleted": Fault(
-        "committing:commit", "        _have_retired(site, file, changed)", "        pass", 7
+        "committing:commit", "            have_retired(site, file, plan.changed)", "            pass", 7
     ),
     "what changed is folded in without being read": Fault(
         "rendering:fold", "found = table.get_many((pk, sk) for sk, _ in sorted(entries))", "found = {}", 5
@@ -163,11 +163,11 @@ FAULTS: dict[str, Fault] = {
     ),
     "an item is written whatever was read": Fault("table:_as_read", '"rev = :read"', '"attribute_exists(pk)"', 19),
     "packed files go before the index that names them": Fault(
-        "committing:_take_away", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 84
+        "outputs:take_away", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 217
     ),
-    "forms that no mark tells of stay": Fault("committing:_replace_forms", " | _possible_forms(work.file)", "", 1),
+    "forms that no mark tells of stay": Fault("outputs:replace_forms", " | possible_forms(work.file)", "", 1),
     "outputs are turned on and off in one step": Fault(
-        "committing:_replace_forms", "work.thorough and work.config_version == site.version", "True", 268
+        "outputs:replace_forms", "work.thorough and work.config_version == site.version", "True", 268
     ),
     "of several changed entries one is folded in": Fault(
         "rendering:fold", "for sk, loc in sorted(entries)}", "for sk, loc in sorted(entries)[:1]}", 61

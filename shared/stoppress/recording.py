@@ -5,44 +5,35 @@ wrote first the event is decided again. What cannot be applied goes to quarantin
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress import table
 from stoppress.article import ArticleEvent, to_message
-from stoppress.deciding import decide, is_late, urls_of
+from stoppress.deciding import decide, urls_of
 from stoppress.messages import Message, Unusable, named_in, read
 from stoppress.naming import is_news_series
 from stoppress.places import Place, Want
+from stoppress.recalling import Question, recall
 from stoppress.records import (
-    Item,
     article_item,
-    article_key,
     claim_item,
-    claim_key,
     due_item,
     due_sk,
     entry_key,
     general_item,
     news_item,
     quarantine_item,
-    read_article,
-    read_claim,
-    read_general,
-    read_news,
     story_item,
 )
 from stoppress.reserving import give_back, reserve
 from stoppress.site import Site
-from stoppress.state import FORGOTTEN, Article, Decision, EntryKey, Known
+from stoppress.state import FORGOTTEN, Decision
 from stoppress.table import Conflict, Delete, Put
-
-Key: TypeAlias = tuple[str, str]
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
 ATTEMPTS_MAX = 10
@@ -164,7 +155,7 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
     """Decide and write a wave; those that somebody else was faster with."""
     decided: list[tuple[_Work, Decision]] = []
     try:
-        all_known = _known(works)
+        all_known = recall(Question(work.event, work.site.host, work.conflicts > 0) for work in works)
     except Exception as error:  # noqa: BLE001 - what cannot be read now comes again; the waves after this one go on
         outcomes.update({work.message.id: Outcome("failed", repr(error), work.event, error) for work in works})
         return []
@@ -195,75 +186,6 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
             outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event, said=said)
     _give_back(free, [])
     return conflicts
-
-
-def _known(works: Sequence[_Work]) -> list[Known | Exception]:
-    """What the table holds for each work. All ask at once, and go on with the answer: at most three reads for a batch.
-
-    And a fourth, where somebody else was faster. In place of what could not be understood: why.
-    """
-    items: dict[Key, Item | None] = {}
-    known: dict[int, Known | Exception] = {}
-    asking = dict(enumerate(_ask(work, items) for work in works))
-    while asking:
-        wanted: set[Key] = set()
-        for number, asked in list(asking.items()):
-            try:
-                wanted |= next(asked) - items.keys()
-                continue
-            except StopIteration as answered:
-                known[number] = answered.value
-            except Exception as error:  # noqa: BLE001 - an item of one that is broken keeps no neighbour out
-                known[number] = error
-            del asking[number]
-        if wanted:
-            items.update(dict.fromkeys(wanted) | table.get_many(sorted(wanted)))
-    return [known[number] for number in range(len(works))]
-
-
-def _ask(work: _Work, items: Mapping[Key, Item | None]) -> Generator[set[Key], None, Known]:
-    """What has to be known of a work's article: yields keys, and finds in `items` what is there once it is called again."""
-    host, event = work.site.host, work.event
-
-    def article(name: str) -> Article | None:
-        item = items[article_key(host, name)]
-        return read_article(item) if item else None
-
-    yield {article_key(host, event.name), *(claim_key(host, url) for url in urls_of(event, None))}
-    own = article(event.name)
-    urls = urls_of(event, own)
-    yield {claim_key(host, url) for url in urls}
-    claims = {url: read_claim(item, url) for url in urls if (item := items[claim_key(host, url)])}
-    owners = {claim.owner for claim in claims.values() if claim.live and claim.owner != event.name}
-    general, news = _entry_keys(own if own and is_late(event, own) else None)
-    yield {article_key(host, name) for name in owners} | {key for key in (general, news) if key}
-    general_entry, news_entry = (items[key] if key else None for key in (general, news))
-    others = {name: owner for name in owners if (owner := article(name))}
-    if work.conflicts:
-        news_keys = {one.name: key for one in (own, *others.values()) if one and (key := _entry_keys(one)[1])}
-        yield set(news_keys.values())
-        # Expired meanwhile, and their places given back.
-        gone = {name for name, key in news_keys.items() if not items[key]}
-        own = replace(own, news=None) if own and own.name in gone else own
-        others = {name: replace(one, news=None) if name in gone else one for name, one in others.items()}
-    return Known(
-        own,
-        claims,
-        others,
-        read_general(general_entry) if general_entry else None,
-        read_news(news_entry) if news_entry else None,
-    )
-
-
-def _entry_keys(article: Article | None) -> tuple[Key | None, Key | None]:
-    """Keys of an article's entries in its shard and in the news, as far as it has any."""
-    if not article or not article.url:
-        return None, None
-    shard, news = article.shard if article.has_entries else None, article.news
-    return (
-        entry_key(article.site, EntryKey(shard.file, article.url)) if shard else None,
-        entry_key(article.site, EntryKey(news.file, article.url, article.first_published)) if news else None,
-    )
 
 
 # ── places ──
@@ -333,7 +255,7 @@ def _write(work: _Work, decision: Decision) -> None:
     puts += [Put(article_item(other), other.rev) for other in decision.displaced]
     if decision.general and article.shard:
         puts.append(Put(general_item(host, article.shard.file, decision.general), guarded=False))
-    # A news entry to be taken out or replaced may have gone by another hand, and its place with it: a conflict, and then `_ask` sees it.
+    # A news entry to be taken out or replaced may have gone by another hand, and its place with it: a conflict, and then it is looked for.
     if decision.news and article.news:
         kept = article.news not in work.spare and not any(entry.published and not entry.place for entry in decision.out)
         puts.append(Put(news_item(host, article.news, decision.news), guarded=False, must_exist=kept))

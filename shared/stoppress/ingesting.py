@@ -7,7 +7,7 @@ seldom while the hub's pushes bring what is new (`feeds.subscription`).
 
 import re
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
 from urllib.parse import urlsplit
@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 from stoppress import queues, subscribing, table, web
 from stoppress.article import ArticleEvent, digest_of
 from stoppress.feeds import fetching, hints, subscription
-from stoppress.feeds.documents import ENTRIES_MAX, FeedError
+from stoppress.feeds.documents import ENTRIES_MAX, Document, FeedError
 from stoppress.feeds.due import DueFeed, Outcome
+from stoppress.feeds.entries import Reading
 from stoppress.feeds.events import shared_guids, to_events
 from stoppress.feeds.hubs import hub_of, topic_of
 from stoppress.feeds.items import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
@@ -40,24 +41,14 @@ def ingest(one: DueFeed, fetched: Future[fetching.Fetched], hubs: Hubs) -> Outco
     told: Subscription | None = None
     try:
         got = fetched.result()
-        answer = got.answer
-        if answer.status == HTTPStatus.NOT_MODIFIED and one.conditions:
-            told = _polled(one, one.state)
-            outcome, read = one.outcome("unchanged"), _not_modified(one, answer)
-            if told and told.pushed:
-                # As it was before these pushes, or not yet as they have it: the next poll, soon, reads it whole.
-                read, told = replace(read, etag=None, last_modified=None, answered_by=None, body_digest=None), None
-            state = after_success(read, one.now, one.pace, told)
-        elif answer.status == HTTPStatus.OK:
+        if got.answer.status == HTTPStatus.NOT_MODIFIED and one.conditions:
+            outcome, state, told = _not_modified(one, got.answer)
+        elif got.answer.status == HTTPStatus.OK:
             outcome, state, told = _read(one, got)
         else:
-            reason = f"the server answered {answer.status}"
-            asked_to_wait = answer.headers.get("retry-after") if answer.status in _ASKING_TO_WAIT else None
-            outcome = one.outcome("failed", reason=reason)
-            state = _failed(one, one.state, reason, retry_after=asked_to_wait, gone=_is_gone(one, answer))
+            outcome, state = _refused(one, got.answer)
     except (web.FetchError, FeedError) as error:
-        outcome = one.outcome("failed", reason=str(error))
-        state = _failed(one, one.state, str(error))
+        outcome, state = _failed(one, one.state, str(error))
     outcome = replace(outcome, needs_somebody=state.needs_somebody(one.now, one.site.version))
     try:
         table.put(feed_item(one.site.host, one.feed.url, state), one.rev)
@@ -74,9 +65,17 @@ def ingest(one: DueFeed, fetched: Future[fetching.Fetched], hubs: Hubs) -> Outco
 
 def _failed(
     one: DueFeed, state: FeedState, reason: str, *, retry_after: str | None = None, gone: bool = False
-) -> FeedState:
+) -> tuple[Outcome, FeedState]:
     gone_by = one.site.version if gone else None
-    return after_failure(state, one.now, one.pace, reason, url=one.feed.url, retry_after=retry_after, gone_by=gone_by)
+    after = after_failure(state, one.now, one.pace, reason, url=one.feed.url, retry_after=retry_after, gone_by=gone_by)
+    return one.outcome("failed", reason=reason), after
+
+
+def _refused(one: DueFeed, answer: web.Response) -> tuple[Outcome, FeedState]:
+    """An answer that is neither a feed nor the word that it is as it was."""
+    asked_to_wait = answer.headers.get("retry-after") if answer.status in _ASKING_TO_WAIT else None
+    reason = f"the server answered {answer.status}"
+    return _failed(one, one.state, reason, retry_after=asked_to_wait, gone=_is_gone(one, answer))
 
 
 def _is_gone(one: DueFeed, answer: web.Response) -> bool:
@@ -88,13 +87,19 @@ def _is_gone(one: DueFeed, answer: web.Response) -> bool:
     )
 
 
-def _not_modified(one: DueFeed, answer: web.Response) -> FeedState:
-    """The state after a 304, which may bring new validators (R10.1)."""
+def _not_modified(one: DueFeed, answer: web.Response) -> tuple[Outcome, FeedState, Subscription | None]:
+    """A 304, which may bring new validators (R10.1)."""
+    told = _polled(one, one.state)
     state = _answered(one, answer)
-    if _place(answer.url) == _place(one.state.answered_by or answer.url):
-        return _validated(state, answer, keep=True)
-    # Another server's word, on validators that are not its own, is not taken: the next poll is without them.
-    return replace(state, etag=None, last_modified=None, answered_by=None, body_digest=None)
+    if told and told.pushed:
+        # As it was before these pushes, or not yet as they have it: the next poll, soon, reads it whole.
+        state, told = _without_validators(state), None
+    elif _place(answer.url) != _place(one.state.answered_by or answer.url):
+        # Another server's word, on validators that are not its own, is not taken: the next poll is without them.
+        state = _without_validators(state)
+    else:
+        state = _validated(state, answer, keep=True)
+    return one.outcome("unchanged"), after_success(state, one.now, one.pace, told), told
 
 
 def _answered(one: DueFeed, answer: web.Response) -> FeedState:
@@ -103,52 +108,81 @@ def _answered(one: DueFeed, answer: web.Response) -> FeedState:
     return moved(replace(one.state, hints=asked), one.asked, answer.permanent_url, one.feed.url, one.now)
 
 
+# ── a body ──
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """The entries of a body as events, with their digests; why some were left out; the guids that several pages share."""
+
+    events: list[ArticleEvent]
+    digests: tuple[str, ...]
+    skipped: tuple[str, ...]
+    shared: tuple[str, ...]
+
+    def new(self, heard: set[str], told: Subscription | None) -> list[ArticleEvent]:
+        """Those that no poll has had before, and no push."""
+        each = zip(self.events, self.digests, strict=True)
+        return [event for event, digest in each if (told.has_news(event, heard) if told else digest not in heard)]
+
+
 def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subscription | None]:
     """Send the entries of a body that neither the last good one nor pushes have had. Raises FeedError."""
-    answer, body_digest = got.answer, got.body_digest
-    read = replace(_validated(_answered(one, answer), answer), body_digest=body_digest, config_version=one.site.version)
-    if got.is_index:  # its validators know nothing of its sitemaps
-        read = replace(read, etag=None, last_modified=None)
-    if body_digest == one.state.body_digest and one.has_this_configuration:
+    read = _of_body(one, got)
+    if got.body_digest == one.state.body_digest and one.has_this_configuration:
         told = _polled(one, read)
         if told is None or not told.pushed:  # else it may say what it said before the pushes, which is news
             return one.outcome("unchanged"), after_success(read, one.now, one.pace, told), told
 
     document, reading = fetching.read(got, one.site, one.feed.take)
     known = _known(one)
-    shared = tuple(dict.fromkeys(shared_guids(reading, one.site) + known.shared))[:SHARED_MAX]
-    # A push that came before the feed was asked is older than what the feed says.
-    events, skipped = to_events(reading, one.site, one.now + one.waited, shared)
-    head = hints.without_entries(document.text)
-    hub = hub_of(head, answer.headers, answer.url)
-    read = replace(read, hub=hub, topic=topic_of(head, answer.headers, answer.url) or one.asked if hub else None)
+    entries = _entries(one, reading, known)
+    read = _with_hub(one, read, document, got.answer)
     told = _subscription(one, read)
-    digests = tuple(digest_of(event) for event in events)
     heard = set(known.digests)
-    new = [
-        event
-        for event, digest in zip(events, digests, strict=True)
-        if (told.has_news(event, heard) if told else digest not in heard)
-    ]
+    new = entries.new(heard, told)
     # By another configuration the same entry may mean something else; recording knows what it has heard.
-    sent = new if one.has_this_configuration else events
+    sent = new if one.has_this_configuration else entries.events
     queues.send_articles(sent)
-    said = {"sent": len(sent), "skipped": tuple(skipped)}
     last_new = _newest(new, one, first=not known.digests) or one.state.last_new
-    told = _noted(one, told, new, digests)
+    told = _noted(one, told, new, entries.digests)
     if reading.incomplete:
-        reason = reading.incomplete
-        _remember(one, Seen(_joined(digests, known.digests), shared), known)
+        _remember(one, Seen(_joined(entries.digests, known.digests), entries.shared), known)
         # Without the validators: a 304 would make the loss last.
-        cut = replace(one.state, etag=None, last_modified=None, answered_by=None, body_digest=None, last_new=last_new)
-        return one.outcome("failed", reason=reason, **said), _failed(one, cut, reason), None
+        cut = replace(_without_validators(one.state), last_new=last_new)
+        outcome, state = _failed(one, cut, reading.incomplete)
+        return replace(outcome, sent=len(sent), skipped=entries.skipped), state, None
     # A feed that is empty for a moment is no reason to send everything again when it is back.
-    _remember(one, Seen(digests or known.digests, shared), known)
+    _remember(one, Seen(entries.digests or known.digests, entries.shared), known)
     asked = replace(hints.of_document(document.text), answer_s=read.hints.answer_s)
     read = replace(read, last_new=last_new, hints=asked)
     if one.has_this_configuration:
-        read = turned_over(read, len(digests), sum(digest not in heard for digest in digests), one.now)
-    return one.outcome("changed", **said), after_success(read, one.now, one.pace, told), told
+        read = turned_over(read, len(entries.digests), sum(digest not in heard for digest in entries.digests), one.now)
+    outcome = one.outcome("changed", sent=len(sent), skipped=entries.skipped)
+    return outcome, after_success(read, one.now, one.pace, told), told
+
+
+def _of_body(one: DueFeed, got: fetching.Fetched) -> FeedState:
+    """The state after an answer with a body, whatever that says."""
+    state = _validated(_answered(one, got.answer), got.answer)
+    if got.is_index:  # its validators know nothing of its sitemaps
+        state = replace(state, etag=None, last_modified=None)
+    return replace(state, body_digest=got.body_digest, config_version=one.site.version)
+
+
+def _entries(one: DueFeed, reading: Reading, known: Seen) -> _Entries:
+    shared = tuple(dict.fromkeys(shared_guids(reading, one.site) + known.shared))[:SHARED_MAX]
+    # A push that came before the feed was asked is older than what the feed says.
+    events, skipped = to_events(reading, one.site, one.now + one.waited, shared)
+    return _Entries(events, tuple(digest_of(event) for event in events), tuple(skipped), shared)
+
+
+def _with_hub(one: DueFeed, state: FeedState, document: Document, answer: web.Response) -> FeedState:
+    """The state with the hub that a feed names, and the topic that it is to be asked for."""
+    head = hints.without_entries(document.text)
+    hub = hub_of(head, answer.headers, answer.url)
+    topic = (topic_of(head, answer.headers, answer.url) or one.asked) if hub else None
+    return replace(state, hub=hub, topic=topic)
 
 
 def _polled(one: DueFeed, state: FeedState) -> Subscription | None:
@@ -204,6 +238,11 @@ def _validated(state: FeedState, answer: web.Response, *, keep: bool = False) ->
     if keep:
         etag, last_modified = etag or state.etag, last_modified or state.last_modified
     return replace(state, etag=etag, last_modified=last_modified, answered_by=answer.url)
+
+
+def _without_validators(state: FeedState) -> FeedState:
+    """The next poll reads it whole, whatever the server thinks has changed."""
+    return replace(state, etag=None, last_modified=None, answered_by=None, body_digest=None)
 
 
 def _validator(value: str | None) -> str | None:

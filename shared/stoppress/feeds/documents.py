@@ -108,6 +108,12 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
     if not body.strip():
         raise FeedError("the body is empty")
     text = decode(body, headers.get("content-type", ""))
+    root = _feed_root(text)
+    return _as_far_as_complete(text[root.start() :], root[1], root[2].lower())
+
+
+def _feed_root(text: str) -> re.Match[str]:
+    """Where the root element of a feed begins. Raises FeedError for what is none."""
     if _JSON.match(text):
         raise FeedError("JSON, not a feed: only RSS and Atom are read")
     root = _root(text)
@@ -120,7 +126,11 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
     if root is None or (name == "entry" and not marked) or (name == "channel" and not _ITEM_TAG.search(text)):
         first = _FIRST_ELEMENT.search(text, 0, PROLOG_CHARACTERS_MAX)
         raise FeedError(f"neither RSS nor Atom: begins with <{first[1]}>" if first else "not XML: no element in it")
-    tag, text = root[1], text[root.start() :]
+    return root
+
+
+def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
+    """A text that begins with a feed's root, up to where it ends, has enough items or breaks off. Raises FeedError."""
     items = [
         found.end()
         for found in re.finditer(rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>", text, re.IGNORECASE)

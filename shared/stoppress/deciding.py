@@ -114,17 +114,13 @@ def _first_dated(event: ArticleEvent, known: Known, site: Site, now: datetime) -
 
     Else a story that is re-dated would be news again wherever the newer event happens to come first.
     """
-    article, order, said = known.article, order_of(event), event.published_at
+    article, said = known.article, event.published_at
     assert article
-    older = (
-        article.first_published is None
-        or article.dated_by < rank_of(event.source)
-        or (article.dated_order is not None and order.is_before(article.dated_order))
-    )
-    counts = said and said <= now + CLOCK_SKEW_MAX and older and site.republish == "keep-date"
-    if not said or not counts or event.action == "remove" or excluded_because(event, site):
+    if not said or not _counts(event, article, site, now) or excluded_because(event, site):
         return None
-    after = replace(article, first_published=whole(min(said, now)), dated_by=rank_of(event.source), dated_order=order)
+    after = replace(
+        article, first_published=whole(min(said, now)), dated_by=rank_of(event.source), dated_order=order_of(event)
+    )
     decision = Decision(outcome="late", reason="older than what is known, but the first to be dated", article=after)
     if not article.has_entries or not article.url or not known.general:
         return decision
@@ -138,6 +134,16 @@ def _first_dated(event: ArticleEvent, known: Known, site: Site, now: datetime) -
         return replace(decision, news=news, out=(gone,) if news.published != article.first_published else ())
     expired = replace(after, news=None, news_reason=EXPIRED)
     return replace(decision, article=expired, out=(gone,))
+
+
+def _counts(event: ArticleEvent, article: Article, site: Site, now: datetime) -> bool:
+    """Whether the date of a late publication is an earlier word of the first one than what is known."""
+    if event.action == "remove" or site.republish != "keep-date":
+        return False
+    if not event.published_at or event.published_at > now + CLOCK_SKEW_MAX:
+        return False
+    is_first = article.first_published is None or article.dated_by < rank_of(event.source)
+    return is_first or (article.dated_order is not None and order_of(event).is_before(article.dated_order))
 
 
 def _removed(current: Article, known: Known, now: datetime) -> Decision:

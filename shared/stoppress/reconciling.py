@@ -110,6 +110,10 @@ class Report:
         return kinds + Counter({DRIFT: len(self.repaired), "FilesCompared": self.units})
 
 
+# Sorts after every unit.
+_END = "~"
+
+
 @dataclass(frozen=True, slots=True)
 class _Past:
     """What earlier looks left: when the last pass began, the unit after which it goes on, and what it suspected."""
@@ -118,6 +122,12 @@ class _Past:
     stopped_after: str = ""
     suspects: tuple[Finding, ...] = ()
     seen_at: datetime | None = None
+
+    def goes_on(self, now: datetime, *, anew: bool) -> tuple[datetime, str]:
+        """When the pass began that goes on now, and after which unit: where the last one is over and another is due, a new one."""
+        if self.began is None or (self.stopped_after == _END and (anew or self.began + PASS_EVERY <= now)):
+            return now, ""
+        return self.began, self.stopped_after
 
 
 def reconcile(
@@ -145,9 +155,8 @@ def reconcile(
     suspects = [one for one in found if one not in past.suspects]
     if not dry_run:
         _repair(site, repaired, now)
-    ended = past.stopped_after == _END
-    due = past.began is None or (ended and (anew or past.began + PASS_EVERY <= now))
-    began, stopped_after, units = (now, "", 0) if due or past.began is None else (past.began, past.stopped_after, 0)
+    began, stopped_after = past.goes_on(now, anew=anew)
+    units = 0
     for unit in look.units_after(stopped_after):
         if not may_go_on() or len(suspects) >= SUSPECTS_MAX:
             break
@@ -158,10 +167,6 @@ def reconcile(
     if not dry_run:
         _keep(site, _Past(began, stopped_after, tuple(suspects[:SUSPECTS_MAX]), now))
     return Report(tuple(repaired), tuple(suspects), tuple(look.failed), units, whole=stopped_after == _END)
-
-
-# Sorts after every unit.
-_END = "~"
 
 
 def in_turn(sites: Iterable[Site]) -> list[Site]:

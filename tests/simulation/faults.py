@@ -90,7 +90,7 @@ FAULTS: dict[str, Fault] = {
         7,
     ),
     "a late event does not date the article": Fault(
-        "deciding:_first_dated", "if not said or not counts", "if not said or counts or not counts", 66
+        "deciding:_first_dated", "not _counts(event, article, site, now)", "True", 66
     ),
     "a late event takes the place of the one that is held": Fault(
         "deciding:decide", ' and decision.outcome == "held"', "", 317

@@ -5,7 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.load import Counts, Newsroom, Page, Result, Served, differences, grown, load
+from tests.load.flood import Counts
+from tests.load.judge import differences
+from tests.load.newsroom import Newsroom, Page
+from tests.load.run import Result, grown, load
+from tests.load.served import Served
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 HEAD = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:news="http://www.google.com/schemas/sitemap-news/0.9">'

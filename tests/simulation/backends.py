@@ -13,7 +13,11 @@ from moto.s3.models import s3_backends
 from stoppress_cli import bus, making, moto_fixes, queues
 from stoppress_cli.stream import MotoReader
 from stoppress_cli.template import ACCOUNT, REGION, Json
-from tests.simulation import doubles
+from tests.simulation.doubles.configuration import SecretsManager, Ssm
+from tests.simulation.doubles.dynamodb import Dynamo
+from tests.simulation.doubles.events import Events
+from tests.simulation.doubles.s3 import S3
+from tests.simulation.doubles.sqs import Queue, Sqs
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -21,15 +25,15 @@ if TYPE_CHECKING:
 _SERVICES = ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")
 
 
-class Fast(doubles.Sqs):
+class Fast(Sqs):
     """The doubles. Its queues are what the mappings of the world read."""
 
     def __init__(self, world: "World") -> None:
         super().__init__(world.wiring.queues())
         table = world.wiring.only("AWS::DynamoDB::Table")
-        self._dynamo = doubles.Dynamo(table.ref, f"{table.arn}/stream/local")
-        self._s3 = doubles.S3(world.wiring.only("AWS::S3::Bucket").ref)
-        self._secrets = doubles.SecretsManager()
+        self._dynamo = Dynamo(table.ref, f"{table.arn}/stream/local")
+        self._s3 = S3(world.wiring.only("AWS::S3::Bucket").ref)
+        self._secrets = SecretsManager()
         self._told = 0
 
         def parameter_changed(name: str, version: int) -> None:
@@ -39,9 +43,9 @@ class Fast(doubles.Sqs):
             "dynamodb": self._dynamo,
             "s3": self._s3,
             "sqs": self,
-            "ssm": doubles.Ssm(parameter_changed),
+            "ssm": Ssm(parameter_changed),
             "secretsmanager": self._secrets,
-            "events": doubles.Events(world.arrived),
+            "events": Events(world.arrived),
         }
 
     def put_secret(self, name: str, value: str) -> None:
@@ -52,13 +56,13 @@ class Fast(doubles.Sqs):
         self._told += len(new)
         return new
 
-    def next_visible_at(self, source: doubles.Queue) -> float | None:
+    def next_visible_at(self, source: Queue) -> float | None:
         return min((message.visible_at for message in source.messages), default=None)
 
-    def bodies(self, source: doubles.Queue) -> list[str]:
+    def bodies(self, source: Queue) -> list[str]:
         return [message.body for message in source.messages]
 
-    def purge(self, source: doubles.Queue) -> None:
+    def purge(self, source: Queue) -> None:
         source.messages.clear()
 
     def objects(self) -> dict[str, bytes]:

@@ -26,7 +26,13 @@ from moto import mock_aws
 from stoppress_cli import moto_fixes, queues
 from stoppress_cli.stream import MotoReader
 from stoppress_cli.template import ACCOUNT, REGION
-from tests.simulation import doubles
+from tests.simulation.doubles.configuration import SecretsManager, Ssm
+from tests.simulation.doubles.dynamodb import Dynamo
+from tests.simulation.doubles.errors import NotKnown
+from tests.simulation.doubles.events import Events
+from tests.simulation.doubles.expressions import condition
+from tests.simulation.doubles.s3 import S3
+from tests.simulation.doubles.sqs import Queue, Sqs
 from tests.simulation.story import START
 
 TABLE, BUCKET = "table", "bucket"
@@ -173,7 +179,7 @@ def told(record: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_table_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -> None:
-    behind, double = moto("dynamodb"), doubles.Dynamo(TABLE, STREAM)
+    behind, double = moto("dynamodb"), Dynamo(TABLE, STREAM)
     made_table(behind)
     for operation, params in dynamo_calls(random.Random(seed)):
         assert tidy(heard(double, operation, params)) == tidy(heard(behind, operation, params)), (operation, params)
@@ -182,7 +188,7 @@ def test_the_table_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -
 
 
 def test_a_query_is_cut_into_pages_as_moto_cuts_it(moto: Callable[[str], Any]) -> None:
-    behind, double = moto("dynamodb"), doubles.Dynamo(TABLE, STREAM)
+    behind, double = moto("dynamodb"), Dynamo(TABLE, STREAM)
     made_table(behind)
     for number in range(5):
         item = {"pk": {"S": "file#1"}, "sk": {"S": str(number)}, "text": {"S": "x" * 300_000}}
@@ -218,15 +224,15 @@ def test_what_the_table_refuses_is_refused(operation: str, params: dict[str, Any
     behind = moto("dynamodb")
     made_table(behind)
 
-    said = heard(doubles.Dynamo(TABLE, STREAM), operation, params)
+    said = heard(Dynamo(TABLE, STREAM), operation, params)
     assert said == heard(behind, operation, params)
     assert isinstance(said, tuple)
 
 
 @pytest.mark.parametrize("expression", ["size(pk) > :one", "pk = :pk pk", "pk BETWEEN :a AND :b", "pk IN (:a)", "[x"])
 def test_an_expression_that_the_double_does_not_know_stops_the_run(expression: str) -> None:
-    with pytest.raises(doubles.NotKnown, match="the double"):
-        doubles.condition(expression)
+    with pytest.raises(NotKnown, match="the double"):
+        condition(expression)
 
 
 @contextmanager
@@ -269,7 +275,7 @@ def dynamodb_local(folder: Path) -> Iterator[Any]:
 def test_the_table_answers_as_dynamodb_local_does() -> None:
     with dynamodb_local(Path(str(LOCAL))) as behind:
         for seed in range(8):
-            double = doubles.Dynamo(TABLE, STREAM)
+            double = Dynamo(TABLE, STREAM)
             made_table(behind)
             for operation, params in dynamo_calls(random.Random(seed)):
                 assert tidy(heard(double, operation, params)) == tidy(heard(behind, operation, params)), (
@@ -284,7 +290,7 @@ def test_the_table_answers_as_dynamodb_local_does() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_bucket_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -> None:
-    chance, behind, double = random.Random(seed), moto("s3"), doubles.S3(BUCKET)
+    chance, behind, double = random.Random(seed), moto("s3"), S3(BUCKET)
     behind.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     etags = ['"no"']
     for _ in range(60):
@@ -319,8 +325,8 @@ def test_the_queues_answer_as_moto_does(seed: int, moto: Callable[[str], Any]) -
     url = behind.create_queue(QueueName="live", Attributes={"VisibilityTimeout": "30", "RedrivePolicy": policy})[
         "QueueUrl"
     ]
-    dead = doubles.Queue(arns["dead"], 30)
-    double = doubles.Sqs({url: doubles.Queue(arns["live"], 30, 2, dead), "dead": dead})
+    dead = Queue(arns["dead"], 30)
+    double = Sqs({url: Queue(arns["live"], 30, 2, dead), "dead": dead})
     now = START
     with time_machine.travel(now, tick=False) as clock:
         for number in range(60):
@@ -338,7 +344,7 @@ def test_the_queues_answer_as_moto_does(seed: int, moto: Callable[[str], Any]) -
                 assert double.visible(double.queue(arn)) == queues.visible(queues.queue(arn)), name
 
 
-def _receive_alike(chance: random.Random, behind: Any, double: doubles.Sqs, url: str, arn: str) -> None:
+def _receive_alike(chance: random.Random, behind: Any, double: Sqs, url: str, arn: str) -> None:
     count, kept, changed = chance.randint(1, 3), chance.random() < 0.6, chance.random() < 0.3
     ours, theirs = double.receive(double.queue(arn), count), queues.receive(queues.queue(arn), count)
     records = [double.record(one, arn) for one in ours], [queues.record(one, arn) for one in theirs]
@@ -363,7 +369,7 @@ def _seen(record: dict[str, Any]) -> Any:
 
 
 def test_parameters_secrets_and_events_answer_as_moto_does(moto: Callable[[str], Any]) -> None:
-    ssm, double = moto("ssm"), doubles.Ssm(lambda _name, _version: None)
+    ssm, double = moto("ssm"), Ssm(lambda _name, _version: None)
     for number in [*range(12), 3, 3]:
         for one in (ssm, double):
             one.put_parameter(Name=f"/sites/{number:02}", Value=str(number), Type="String", Overwrite=True)
@@ -380,7 +386,7 @@ def test_parameters_secrets_and_events_answer_as_moto_does(moto: Callable[[str],
         ours, theirs = heard(double, "get_parameter", params), heard(ssm, "get_parameter", params)
         assert ours == theirs
 
-    secrets, kept = moto("secretsmanager"), doubles.SecretsManager()
+    secrets, kept = moto("secretsmanager"), SecretsManager()
     secrets.create_secret(Name="cms", SecretString="whsec_x")
     kept.values["cms"] = "whsec_x"
     for name in ("cms", "none"):
@@ -389,7 +395,7 @@ def test_parameters_secrets_and_events_answer_as_moto_does(moto: Callable[[str],
         )
 
     arrived: list[Any] = []
-    events, bus = moto("events"), doubles.Events(lambda name, event: arrived.append((name, event)))
+    events, bus = moto("events"), Events(lambda name, event: arrived.append((name, event)))
     events.create_event_bus(Name="articles")
     entry = {"EventBusName": "articles", "Source": "cms", "DetailType": "x", "Detail": '{"a": 1}', "Time": START}
     said = heard(bus, "put_events", {"Entries": [entry]})

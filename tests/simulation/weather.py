@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 
-from tests.simulation.doubles import error
+from tests.simulation.doubles.errors import error
 
 WRITES = {
     "put_item", "delete_item", "transact_write_items", "batch_write_item", "put_object", "delete_object",

@@ -17,7 +17,7 @@ from stoppress_cli.resources import Resource
 from stoppress_cli.sources import Sources
 from stoppress_cli.stream import Reader, StreamMapping
 from stoppress_cli.template import REGION
-from tests.simulation.doubles import Queue
+from tests.simulation.doubles.sqs import Queue
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 

@@ -1,0 +1,35 @@
+"""EventBridge: a bus that says what was put on it."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from stoppress_cli.template import ACCOUNT, REGION, Json
+
+
+class Events:
+    """A bus: `arrived` hears of every entry that is put on one."""
+
+    def __init__(self, arrived: Callable[[str, Json], None]) -> None:
+        self._arrived = arrived
+        self._put = 0
+
+    def put_events(self, *, Entries: list[Json]) -> Json:  # noqa: N803
+        answers = []
+        for entry in Entries:
+            self._put += 1
+            at = entry.get("Time", datetime.now(UTC))
+            event = {
+                "version": "0",
+                "id": f"event-{self._put}",
+                "detail-type": entry["DetailType"],
+                "source": entry["Source"],
+                "account": ACCOUNT,
+                "time": at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "region": REGION,
+                "resources": [],
+                "detail": json.loads(entry["Detail"]),
+            }
+            self._arrived(str(entry["EventBusName"]).rsplit("/", 1)[-1], event)
+            answers.append({"EventId": event["id"]})
+        return {"FailedEntryCount": 0, "Entries": answers}

@@ -1,0 +1,104 @@
+"""DynamoDB's condition expressions, as far as the product writes them."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from tests.simulation.doubles.errors import NotKnown
+
+Item = dict[str, Any]  # in DynamoDB's JSON: {"pk": {"S": "…"}, …}
+Condition = Callable[[Item, Item], bool]  # (the item as it is, {} where there is none; the expression's values)
+
+_TOKEN = re.compile(r"\s*(\(|\)|,|<>|<=|>=|=|<|>|:\w+|#?\w+)")
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda left, right: left == right,
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+}
+
+
+@cache
+def condition(expression: str) -> Condition:
+    """A condition of attributes and values, with OR, AND, brackets, comparisons and three functions. Raises NotKnown."""
+    parser = _Parser(expression)
+    parsed = parser.alternatives()
+    parser.end()
+    return parsed
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text, self._tokens, position = text, [], 0
+        while text[position:].strip():
+            found = _TOKEN.match(text, position)
+            if found is None:
+                raise NotKnown(f"the double cannot read {text[position:]!r} of the expression {text!r}")
+            self._tokens.append(found[1])
+            position = found.end()
+
+    def end(self) -> None:
+        if self._tokens:
+            raise NotKnown(f"the double cannot read {self._tokens!r} at the end of the expression {self._text!r}")
+
+    def alternatives(self) -> Condition:
+        parts = [self._all_of()]
+        while self._next_is("OR"):
+            parts.append(self._all_of())
+        return parts[0] if len(parts) == 1 else lambda item, values: any(part(item, values) for part in parts)
+
+    def _all_of(self) -> Condition:
+        parts = [self._one()]
+        while self._next_is("AND"):
+            parts.append(self._one())
+        return parts[0] if len(parts) == 1 else lambda item, values: all(part(item, values) for part in parts)
+
+    def _one(self) -> Condition:
+        if self._next_is("("):
+            inner = self.alternatives()
+            self._take(")")
+            return inner
+        name = self._tokens.pop(0)
+        if self._next_is("("):
+            return self._function(name)
+        operator, value = self._tokens.pop(0), self._tokens.pop(0)
+        if operator not in {"<>", *_COMPARISONS}:
+            raise NotKnown(f"the double does not know {operator} of the expression {self._text!r}")
+        if operator == "<>":
+            return lambda item, values: item.get(name) != values[value]
+        compare = _COMPARISONS[operator]
+
+        def holds(item: Item, values: Item) -> bool:
+            left, right = item.get(name), values[value]
+            return left is not None and left.keys() == right.keys() and compare(_comparable(left), _comparable(right))
+
+        return holds
+
+    def _function(self, function: str) -> Condition:
+        name = self._tokens.pop(0)
+        if function == "begins_with":
+            self._take(",")
+            value = self._tokens.pop(0)
+            self._take(")")
+            return lambda item, values: item.get(name, {}).get("S", "").startswith(values[value]["S"])
+        self._take(")")
+        if function not in ("attribute_exists", "attribute_not_exists"):
+            raise NotKnown(f"the double does not know the function {function} of the expression {self._text!r}")
+        return lambda item, values: (name in item) == (function == "attribute_exists")
+
+    def _next_is(self, token: str) -> bool:
+        if self._tokens and self._tokens[0].upper() == token:
+            self._tokens.pop(0)
+            return True
+        return False
+
+    def _take(self, token: str) -> None:
+        if not self._next_is(token):
+            raise NotKnown(f"the double misses {token!r} in the expression {self._text!r}")
+
+
+def _comparable(value: Item) -> Any:
+    [(kind, content)] = value.items()
+    return float(content) if kind == "N" else content

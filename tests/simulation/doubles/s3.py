@@ -1,0 +1,88 @@
+"""S3 in a dictionary: one bucket."""
+
+import hashlib
+import io
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from stoppress_cli.template import Json
+from tests.simulation.doubles.errors import NotKnown, error
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An object: its bytes, its ETag and its headers."""
+
+    body: bytes
+    etag: str
+    headers: Json
+    changed: datetime
+
+
+class S3:
+    """One bucket."""
+
+    def __init__(self, bucket: str) -> None:
+        self._bucket = bucket
+        self.objects: dict[str, Stored] = {}
+
+    def get_object(self, *, Bucket: str, Key: str) -> Json:  # noqa: N803
+        self._known("GetObject", Bucket)
+        stored = self.objects.get(Key)
+        if stored is None:
+            raise error("GetObject", "NoSuchKey", "The specified key does not exist.")
+        return {
+            "Body": io.BytesIO(stored.body),
+            "ETag": stored.etag,
+            "LastModified": stored.changed,
+            "ContentLength": len(stored.body),
+            "Metadata": {},
+            **stored.headers,
+        }
+
+    def put_object(
+        self,
+        *,
+        Bucket: str,  # noqa: N803
+        Key: str,  # noqa: N803
+        Body: bytes,  # noqa: N803
+        IfMatch: str | None = None,  # noqa: N803
+        IfNoneMatch: str | None = None,  # noqa: N803
+        **headers: Any,
+    ) -> Json:
+        self._known("PutObject", Bucket)
+        if unknown := headers.keys() - {"ContentType", "CacheControl", "Metadata"}:
+            raise NotKnown(f"the double does not know {sorted(unknown)} of PutObject")
+        stored = self.objects.get(Key)
+        if IfMatch and stored is None:
+            raise error("PutObject", "NoSuchKey", "The specified key does not exist.")
+        if (IfNoneMatch == "*" and stored) or (IfMatch and stored and stored.etag != IfMatch):
+            raise error(
+                "PutObject", "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"
+            )
+        etag = f'"{hashlib.md5(Body, usedforsecurity=False).hexdigest()}"'
+        self.objects[Key] = Stored(Body, etag, headers, datetime.now(UTC).replace(microsecond=0))
+        return {"ETag": etag}
+
+    def list_objects_v2(self, *, Bucket: str, Prefix: str) -> Json:  # noqa: N803
+        self._known("ListObjectsV2", Bucket)
+        found = {key: self.objects[key] for key in sorted(self.objects) if key.startswith(Prefix)}
+        contents = [{"Key": key, "ETag": one.etag, "LastModified": one.changed} for key, one in found.items()]
+        return {"Contents": contents} if contents else {}
+
+    def delete_object(self, *, Bucket: str, Key: str, IfMatch: str | None = None) -> Json:  # noqa: N803
+        self._known("DeleteObject", Bucket)
+        stored = self.objects.get(Key)
+        if IfMatch and stored is None:
+            raise error("DeleteObject", "NoSuchKey", "The specified key does not exist.")
+        if IfMatch and stored and stored.etag != IfMatch:
+            raise error(
+                "DeleteObject", "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"
+            )
+        self.objects.pop(Key, None)
+        return {}
+
+    def _known(self, operation: str, bucket: str) -> None:
+        if bucket != self._bucket:
+            raise error(operation, "NoSuchBucket", bucket)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from stoppress import adapters
 from stoppress_cli.app import app
-from tests.adapters.test_engine import GAZETTE
+from tests.adapters.gazette import GAZETTE
 
 CURRENT = {
     "id": "1", "url": "https://www.example.com/a/", "title": "Ähre [1]", "status": "published",

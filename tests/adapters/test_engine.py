@@ -1,78 +1,28 @@
-"""What the engine makes of a mapping: fields one by one, filters, actions, items; and a CMS that a file alone adds."""
+"""What the engine makes of a delivery by a mapping: fields one by one, filters, actions, items."""
 
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
-import jmespath
 import pytest
 
-from stoppress import adapters, contract
-from stoppress.adapters import BadDelivery, Received, reading, values
-from stoppress.adapters.functions import OPTIONS
-from stoppress.adapters.mapping import BadMapping, MappingFile, load, read_file
+from stoppress import contract
+from stoppress.adapters import BadDelivery, Received, reading
+from stoppress.adapters.mapping import MappingFile, load
 from stoppress.adapters.reading import ITEMS_MAX, Verdict, read_delivery
-from stoppress.adapters.taking import OTHER_SITES_MAX, Taker
-from stoppress.article import ArticleEvent, Incomplete, Order, order_of
+from stoppress.article import Order, order_of
 from stoppress.contract import BadArticle
-from stoppress.site import Site, read_site
+from stoppress.site import Site
+from tests.adapters.gazette import GAZETTE, mapping, story
 from tests.adapters.recorded import OWN, Case, cases, now_of, verdicts
-from tests.beside import SHARED
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
-ROOT = Path(__file__).parents[2]
-
-# A CMS that nobody has heard of, as a newsroom would write its file.
-GAZETTE = """
-name = "gazette"
-title = "The Gazette's own system"
-reads = "story.live and story.gone"
-verified = "its developer's word"
-signature = "github"
-items = "body.stories"
-
-[settings]
-base_url = "the site's own URL"
-timezone = "of its dates"
-language = "of its stories"
-
-[vars]
-story = "item.story"
-
-[[when]]
-ignore = "an advertisement"
-if = "story.kind == 'advert'"
-
-[action]
-from = "item.event"
-map = { "story.live" = "publish", "story.changed" = "update", "story.gone" = "delete" }
-
-[fields]
-id = "story.number"
-url = ["story.link", "fill('/{section}/{number}', story)"]
-title = "story.heading"
-published_at = ["story.live_since", "story.written"]
-updated_at = "story.changed"
-language = ["story.tongue", "settings.language"]
-section = "story.section"
-keywords = "story.words"
-news = "story.is_news"
-images = "story.pictures"
-"""
 
 
 @pytest.fixture
 def gazette(tmp_path: Path) -> MappingFile:
     return mapping(tmp_path, GAZETTE)
-
-
-def mapping(folder: Path, text: str) -> MappingFile:
-    (folder / "gazette.toml").write_text(text)
-    return read_file(folder / "gazette.toml")
 
 
 def read(
@@ -81,74 +31,12 @@ def read(
     return read_delivery(made, Received(json.dumps(body).encode()), settings or {}, site, NOW)
 
 
-def story(event: str = "story.live", **said: Any) -> dict[str, Any]:
-    live = {"number": 7, "link": "/local/7", "heading": "Harbour &amp; ferry", "live_since": "2026-11-20T08:00:00Z"}
-    return {"event": event, "story": live | said}
-
-
 SETTINGS = {"base_url": "https://www.example.com", "timezone": "Europe/Paris"}
 
 
 def one(made: MappingFile, settings: dict[str, Any] = SETTINGS, **said: Any) -> dict[str, Any]:
     [verdict] = read(made, {"stories": [story(**said)]}, settings)
     return verdict.shown(NOW)
-
-
-# ── a CMS by a file alone ──
-
-
-def test_a_cms_is_added_by_a_mapping_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its name is then good in a site's configuration, its settings are checked, and its deliveries become articles."""
-    for path in adapters.MAPPINGS.glob("*.toml"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "gazette.toml").write_text(GAZETTE)
-    monkeypatch.setattr(adapters, "MAPPINGS", tmp_path)
-    said = {"adapter": "gazette", "secret": "cms", "settings": {"timezone": "Europe/Paris"}}
-    site = read_site(json.dumps({"host": "www.example.com", "publication": "Gazette", "sources": {"cms": said}}), 1)
-
-    body = {"stories": [story(), story("story.gone", number=8), story(kind="advert")]}
-    verdicts = adapters.read("gazette", Received(json.dumps(body).encode()), site.sources["cms"].settings, site, NOW)
-    taken = Taker(site, "cms", NOW, lambda host: site).take(verdicts)
-
-    assert "gazette" in adapters.names()
-    assert [one.answer["status"] for one in taken] == ["queued", "queued", "ignored"]
-    event = taken[0].message
-    assert isinstance(event, ArticleEvent)
-    assert (event.id, event.url, event.title) == ("7", "https://www.example.com/local/7", "Harbour & ferry")
-
-
-def test_only_our_own_contract_costs_nothing_of_the_engine() -> None:
-    """What a cold start of a site with `standard` loads has no mapping, no TOML and no engine in it."""
-    script = """
-import json, sys
-sys.path[:0] = ["shared", "."]
-import functions.receive_webhook.app
-from stoppress.site import read_site
-read_site(json.dumps({"host": "www.example.com", "publication": "A", "sources": {"cms": {"adapter": "standard", "secret": "cms"}}}), 1)
-print([name for name in sys.modules if name.startswith("stoppress.adapters") or name == "tomllib"])
-"""
-    environment = {"POWERTOOLS_METRICS_NAMESPACE": "x", "POWERTOOLS_SERVICE_NAME": "x", "PATH": "/usr/bin"}
-    ran = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, env=environment
-    )
-    assert ran.stdout.strip() == "[]"
-
-
-def test_a_misspelt_adapter_and_a_setting_it_does_not_have_are_named() -> None:
-    with pytest.raises(ValueError, match=r"'gohst' is no adapter: give one of arc-content-op, .*, ghost, "):
-        adapters.check_name("gohst")
-    with pytest.raises(ValueError, match=r"settings\.site_urls: is not known here"):
-        adapters.check_settings("ghost", {"site_urls": {"a": "https://www.example.com"}})
-    for name, value in {
-        "base_url": "/news", "timezone": "Mars/Phobos", "language": "klingon", "types": "post", "url_template": "/{slug", "map": [],
-        "site_urls": {"a": "b"},
-    }.items():  # fmt: skip
-        adapter = "arc-ifx" if name == "site_urls" else "wordpress" if name in ("types", "timezone") else "sanity"
-        with pytest.raises(ValueError, match=rf"^settings\.{name}: "):
-            adapters.check_settings(adapter, {name: value})
-    adapters.check_settings(
-        "contentful", {"base_url": "https://www.example.com", "map": {"title": "headline"}, "locales": ["de"]}
-    )
 
 
 # ── fields ──
@@ -403,232 +291,6 @@ def test_a_site_gives_what_its_source_leaves_out() -> None:
     assert verdict.data["published_at"] == "2026-11-20T08:00:00.000000Z"
     [without] = read(load("wedevs"), body)
     assert without.missing == ("url", "published_at")
-
-
-# ── hosts ──
-
-
-def two_sites(**other: Any) -> tuple[Site, Site]:
-    settings = {"site_urls": {"daily": "https://www.example.com", "weekly": "https://weekly.example.com"}}
-    source = {"adapter": "arc-ifx", "secret": "arc", "settings": settings}
-    first = {"host": "www.example.com", "publication": "Daily", "sources": {"cms": source}}
-    second = {"host": "weekly.example.com", "publication": "Weekly", "sources": {"cms": source | other}}
-    return Site.model_validate(first), Site.model_validate(second)
-
-
-def arc(key: str, **said: Any) -> dict[str, Any]:
-    ans = {
-        "_id": "A", "type": "story", "headlines": {"basic": "T"}, "first_publish_date": "2026-11-20T08:00:00Z",
-        "websites": {name: {"website_url": "/a/"} for name in ("daily", "weekly")},
-    }  # fmt: skip
-    return {"key": key, "time": 1795163400, "body": ans | said}
-
-
-def taken(body: Any, site: Site, other: Site | None) -> list[Any]:
-    def load_site(host: str) -> Site:
-        if other is None or host != other.host:
-            raise LookupError(host)
-        return other
-
-    settings = site.sources["cms"].settings
-    verdicts = adapters.read("arc-ifx", Received(json.dumps(body).encode()), settings, site, NOW)
-    return [one.message for one in Taker(site, "cms", NOW, load_site).take(verdicts)]
-
-
-def test_an_article_of_another_host_goes_to_the_site_that_names_the_same_source() -> None:
-    messages = taken(arc("story:first-publish"), *two_sites())
-    assert [(message.site, message.id, message.url) for message in messages] == [
-        ("www.example.com", "A@daily", "https://www.example.com/a/"),
-        ("weekly.example.com", "A@weekly", "https://weekly.example.com/a/"),
-    ]
-    messages = taken(arc("story:delete", websites=None), *two_sites())
-    assert [(message.site, message.id, message.action) for message in messages] == [
-        ("www.example.com", "A@daily", "remove"), ("weekly.example.com", "A@weekly", "remove"),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("other", [{"secret": "theirs"}, {"adapter": "arc-content-op"}, None])
-def test_nothing_goes_to_a_site_that_does_not_name_the_same_source(other: dict[str, str] | None) -> None:
-    first, second = two_sites(**(other or {}))
-    [own, foreign] = taken(arc("story:first-publish"), first, second if other else None)
-    assert isinstance(own, ArticleEvent)
-    assert isinstance(foreign, Incomplete)
-    assert (foreign.site, foreign.missing) == ("www.example.com", ("url",))
-    assert foreign.reason.startswith("url: its host is weekly.example.com, not www.example.com")
-
-
-def test_a_delivery_of_many_hosts_does_not_look_all_of_them_up() -> None:
-    site = Site.model_validate(
-        {"host": "www.example.com", "publication": "A", "sources": {"cms": {"adapter": "jsonld"}}}
-    )
-    page = {"@type": "NewsArticle", "headline": "T", "datePublished": "2026-11-20T08:00:00Z"}
-    body = [page | {"url": f"https://host-{number}.example.net/a"} for number in range(20)]
-    asked: list[str] = []
-
-    def load_site(host: str) -> Site:
-        asked.append(host)
-        raise LookupError(host)
-
-    verdicts = adapters.read("jsonld", Received(json.dumps(body * 2).encode()), {}, site, NOW)
-    messages = [one.message for one in Taker(site, "cms", NOW, load_site).take(verdicts)]
-    assert len(asked) == OTHER_SITES_MAX
-    assert len(messages) == 40
-    assert all(isinstance(message, Incomplete) for message in messages)
-
-
-# ── files ──
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (('title = "The', 'titel = "The'), "gazette.toml: title: is missing: it has to be given\ntitel: is not known here"),
-        (('"story.number"', '"story..number"'), "fields.id.0: 'story..number' is no JMESPath"),
-        (('"story.heading"', '"!story.heading"'), "'!story.heading' means (!a).b: write !(a.b)"),
-        (("id = ", "ident = "), "fields: ident: there are id, url"),
-        (("base_url = ", "base = "), "settings: base: there are base_url"),
-        (('"delete"', '"destroy"'), "give one of these: 'publish', 'update', 'unpublish' or 'delete'"),
-        (('name = "gazette"', 'name = "gazettes"'), "gazette.toml: name: is gazettes; a file is called by its mapping's name"),
-        (("[vars]", "[vars"), "gazette.toml: is no TOML"),
-    ],
-)  # fmt: skip
-def test_a_wrong_mapping_file_is_refused_with_what_to_change(
-    tmp_path: Path, wrong: tuple[str, str], words: str
-) -> None:
-    assert wrong[0] in GAZETTE
-    with pytest.raises(BadMapping) as caught:
-        mapping(tmp_path, GAZETTE.replace(*wrong, 1))
-    assert words in str(caught.value)
-
-
-@pytest.mark.parametrize("name", adapters.names())
-def test_every_mapping_file_can_be_used_and_says_what_it_is_held_by(name: str) -> None:
-    made = load(name)
-    assert made.title
-    assert made.reads
-    assert made.verified
-    adapters.check_settings(name, {**made.defaults})
-    names = {expression for expressions in made.fields.values() for expression in expressions}
-    said = " ".join(
-        [*names, *made.variables.values(), made.items or "", *(when.condition for when in made.when), made.base]
-    )
-    asked = {setting for setting in made.settings if f"settings.{setting}" in said}
-    untold = {"types", "content_types", "models"} if "types" in said else set()
-    # A zone is asked for by the dates, a base by the URLs.
-    assert made.settings.keys() - asked - untold <= {"timezone", "base_url"}
-
-
-@pytest.mark.skipif(
-    not (SHARED / "deliveries").is_dir(), reason="the recorded deliveries are not beside the repository"
-)
-def test_the_adapters_are_those_that_deliveries_were_recorded_of() -> None:
-    recorded = {json.loads(path.read_text())["mapping"] for path in (SHARED / "deliveries").glob("*/*.json")}
-    assert recorded <= set(adapters.names())
-
-
-# ── values and functions ──
-
-
-@pytest.mark.parametrize(
-    ("value", "instant"),
-    [
-        ("2026-11-20T08:00:00+0000", "2026-11-20T08:00:00+00:00"),
-        ("2026-11-20T08:00+01:00", "2026-11-20T07:00:00+00:00"),
-        ("2026-11-20 09:00:00", "2026-11-20T08:00:00+00:00"),
-        ("2026-11-20", "2026-11-19T23:00:00+00:00"),
-        ("2026-07-20 09:00:00", "2026-07-20T07:00:00+00:00"),
-        ("2026-11-20T08:00:00.1234567Z", "2026-11-20T08:00:00.123456+00:00"),
-        (1795161600, "2026-11-20T08:00:00+00:00"),
-        (1795161600000, "2026-11-20T08:00:00+00:00"),
-        ("1795161600000", "2026-11-20T08:00:00+00:00"),
-        (1795161600.5, "2026-11-20T08:00:00.500000+00:00"),
-    ],
-)
-def test_dates_of_every_kind_are_read(value: Any, instant: str) -> None:
-    assert values.date_of(value, values.Where(None, ZoneInfo("Europe/Paris"))).isoformat() == instant
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["2026-11-20 09:00:00", "2026-11-20T09:00", "soon", "", True, 0, -5, float("nan"), 1e300, 10**400, "9" * 15_000],
-)
-def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
-    with pytest.raises((ValueError, OverflowError)):
-        values.date_of(value, values.Where())
-
-
-@pytest.mark.parametrize(
-    ("expression", "given", "result"),
-    [
-        ("slug(@)", "Climate-smart food", "climate-smart-food"),
-        ("slug(@)", "  Größe & Maß – “Œuvre”  ", "grosse-mass-oeuvre"),
-        ("slug(@)", "Ученые назвали", "ученые-назвали"),
-        ("slug(@)", "!!!", None),
-        ("slug(@)", 7, None),
-        ("fill('/{a}/{b}', @)", {"a": "x y", "b": 7}, "/x%20y/7"),
-        ("fill('/{a}', @)", {"a": "/news/tide/"}, "/news/tide"),
-        ("fill('/{a}', @)", {"a": "é?#%41"}, "/%C3%A9%3F%23%41"),
-        ("fill('/{a}/{b}', @)", {"a": "x"}, None),
-        ("fill('/{a}', @)", {"a": True}, None),
-        ("fill('/{a}', @)", {"a": " "}, None),
-        ("fill(@, @)", None, None),
-        ("fill('/{a}', @)", {"a": {"name": "Coast", "slug": "coast"}}, "/coast"),
-        ("fill('/{a}', @)", {"a": {"slug": {"current": "coast"}}}, "/coast"),
-        ("fill('/{a}', @)", {"a": {"name": "Coast"}}, None),
-        ("fill('/{a}', @)", {"a": [{"slug": "coast"}]}, None),
-        ("sibling(url, slug, was)", {"url": "https://a.example/x/b/?c=d", "slug": "b", "was": "e"}, "https://a.example/x/e/?c=d"),
-        ("sibling(url, slug, was)", {"url": "https://a.example/x/b", "slug": "x", "was": "e"}, None),
-        ("sibling(url, slug, was)", {"url": "https://[", "slug": "x", "was": "e"}, None),
-        ("words(@)", "com.example.ArticlePublished", "com example article published"),
-        ("words(@)", "XMLArticle-deleted", "xml article deleted"),
-        ("words(@)", None, None),
-        ("utc(@)", "2026-11-20 08:00:00", "2026-11-20 08:00:00Z"),
-        ("utc(@)", "2026-11-20 08:00:00+01:00", "2026-11-20 08:00:00+01:00"),
-        ("utc(@)", None, None),
-        ("split(@, '=')[1]", "t=5", "5"),
-        ("split(@, '=')", None, []),
-        ("localized(@, ['de', 'en'])", {"a": {"en": 1, "de": None}, "b": "c", "d": {"fr": 2}}, {"a": 1, "b": "c", "d": None}),
-        ("localized(@, null)", {"a": {"fr": 2}}, {"a": 2}),
-        ("localized(@, null)", [], {}),
-        ("entries(@)[].value.name", {"x": {"name": "X"}}, ["X"]),
-        ("entries(@)[].value.name", [], []),
-        ("lookup(@, 'a')", {"a": 1}, 1),
-        ("lookup(@, 'a')", ["a"], None),
-        ("lower(@)", "PUBLISHED", "published"),
-        ("is_in('a', @)", None, True),
-        ("is_in('a', @)", ["b"], False),
-        ("of_type(@, ['a'])", [{"@type": "a"}, {"@type": ["c", "a"]}, {"@type": "b"}, 7], [{"@type": "a"}, {"@type": ["c", "a"]}]),
-        ("of_type(@, ['a'])[]|length(@)", [{"@type": t} for t in ("schema:a", "http://schema.org/a", "https://schema.org/a")], 3),
-        ("of_type(@, ['a'])", [{"@type": t} for t in ("https://example.org/a", "schema:b", None, 7, {"a": 1})], []),
-    ],
-)  # fmt: skip
-def test_the_functions_of_mappings(expression: str, given: Any, result: Any) -> None:
-    assert jmespath.search(expression, given, options=OPTIONS) == result
-
-
-def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
-    tags = [
-        {"name": "a"},
-        {"title": "b"},
-        {"label": "c", "value": "v"},
-        {"text": "d"},
-        {"name": " ", "value": "e"},
-        {"id": 1},
-        7,
-    ]
-    assert values.read("keywords", tags, values.Where()) == ["a", "b", "c", "d", "e"]
-    assert values.read("section", [{"title": "Coast"}, "Sea"], values.Where()) == "Coast"
-    assert values.read("section", {"id": 1}, values.Where()) == {"id": 1}
-
-
-@pytest.mark.parametrize("said", ["und", "zxx", "mul"])
-def test_what_says_that_there_is_no_language_names_none(said: str) -> None:
-    with pytest.raises(ValueError, match="is no language code"):
-        values.read("language", said, values.Where())
-
-
-def test_a_day_without_a_zone_is_that_of_greenwich() -> None:
-    assert values.date_of("2026-11-20", values.Where()) == datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def test_a_body_that_cannot_be_read_says_why() -> None:

@@ -13,7 +13,7 @@ from stoppress.checking import checker
 from stoppress.checking.findings import Findings
 from stoppress.checking.reading import Source
 from tests.beside import SHARED, needs_shared
-from tests.check.planted import BASE, INDEX, MEDIA, NEWS, SHARD, good
+from tests.check.good_site import BASE, INDEX, MEDIA, NEWS, SHARD, good
 from tests.check.test_planted import AT
 
 pytestmark = needs_shared

@@ -17,7 +17,7 @@ from stoppress.checking.values import check_plain_text, is_spaced
 from stoppress.files import GeneralEntry, NewsEntry, render_general, render_news
 from stoppress.text import clean
 from stoppress_cli.checking.folders import collect
-from tests.check.planted import (
+from tests.check.good_site import (
     ARTICLE,
     BASE,
     FLOOD,
@@ -25,7 +25,6 @@ from tests.check.planted import (
     IMAGE,
     IMAGE_SPACE,
     INDEX,
-    MANY,
     MEDIA,
     NEWS,
     NEWS_SPACE,
@@ -39,6 +38,7 @@ from tests.check.planted import (
     url,
     urlset,
 )
+from tests.check.planted import MANY
 from tests.check.test_planted import AT, save
 from tests.ledger import SITE
 

@@ -10,7 +10,8 @@ from typer.testing import CliRunner, Result
 
 from stoppress.checking import rulebook
 from stoppress_cli.app import app
-from tests.check.planted import BASE, HARBOUR, HOST, NOW, SHARD, both, good, loc, swap, url, urlset
+from tests.check.good_site import BASE, HARBOUR, HOST, NOW, SHARD, good, url, urlset
+from tests.check.planted import both, loc, swap
 from tests.check.test_planted import save
 
 GOLDEN = Path(__file__).parents[1] / "golden"

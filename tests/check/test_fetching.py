@@ -14,7 +14,8 @@ from stoppress.checking import checker
 from stoppress.checking.findings import Findings
 from stoppress_cli.checking import fetching
 from stoppress_cli.checking.folders import Unreadable
-from tests.check.planted import BASE, FETCHED, INDEX, NEWS, NOW, OLD, PAGES, ROBOTS, SHARD, good
+from tests.check.good_site import BASE, INDEX, NEWS, NOW, OLD, PAGES, ROBOTS, SHARD, good
+from tests.check.planted import FETCHED
 
 AT = datetime.fromisoformat(NOW)
 Answers = dict[str, tuple[int, dict[str, str], bytes]]

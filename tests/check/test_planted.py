@@ -10,10 +10,9 @@ from stoppress.checking import checker
 from stoppress.checking.findings import Finding, Findings
 from stoppress.checking.rulebook import NOT_CHECKABLE, RULES
 from stoppress_cli.checking.folders import collect
-from tests.check import planted
-from tests.check.planted import (
+from tests.check import good_site, planted
+from tests.check.good_site import (
     BASE,
-    CASES,
     ENGLISH,
     FRENCH,
     HARBOUR,
@@ -26,12 +25,12 @@ from tests.check.planted import (
     SHARD,
     SITEMAP_SPACE,
     XHTML_SPACE,
-    Fault,
     Site,
     good,
     url,
     urlset,
 )
+from tests.check.planted import CASES, Fault
 
 AT = datetime.fromisoformat(NOW)
 GZIPPED = {**SERVED, "ContentType": "application/gzip"}
@@ -93,13 +92,13 @@ def test_a_rule_is_claimed_or_said_to_be_uncheckable_not_both() -> None:
         (planted.swap(SHARD, "08:00:00Z</lastmod>", "08:00:00</lastmod>"), SHARD, 4, "date-form"),
         (planted.swap(SHARD, "<?xml", "\n\n<?xml"), SHARD, 1, "leading-bytes"),
         (planted.both(planted.loc("/x"), planted.swap(SHARD, "<?xml", "\n\n<?xml")), SHARD, 5, "loc-not-absolute"),
-        (planted.swap(NEWS, planted.TITLE, "\n<news:title/>"), NEWS, 4, "title-empty"),
+        (planted.swap(NEWS, good_site.TITLE, "\n<news:title/>"), NEWS, 4, "title-empty"),
         (planted.swap(MEDIA, 'hreflang="en"', '\nhreflang="gr"'), MEDIA, 5, "hreflang"),
         (planted.swap(SHARD, "</urlset>", "\x0b</urlset>"), SHARD, 5, "control-character"),
         (planted.swap(SHARD, "</urlset>", ""), SHARD, 6, "not-well-formed"),
-        (planted.put(INDEX, planted.index(SHARD, planted.OLD, MEDIA, NEWS, "x.xml")), INDEX, 7, "child-missing"),
-        (planted.swap(planted.PAGES, "\n", "\nimprint\n"), planted.PAGES, 2, "text-line"),
-        (planted.swap(planted.ROBOTS, f"Sitemap: {BASE}pages", "Sitemap: pages"), planted.ROBOTS, 7, "robots-value"),
+        (planted.put(INDEX, good_site.index(SHARD, good_site.OLD, MEDIA, NEWS, "x.xml")), INDEX, 7, "child-missing"),
+        (planted.swap(good_site.PAGES, "\n", "\nimprint\n"), good_site.PAGES, 2, "text-line"),
+        (planted.swap(good_site.ROBOTS, f"Sitemap: {BASE}pages", "Sitemap: pages"), good_site.ROBOTS, 7, "robots-value"),
     ],
 )  # fmt: skip
 def test_a_finding_says_where(fault: Fault, file: str, line: int, name: str, tmp_path: Path) -> None:

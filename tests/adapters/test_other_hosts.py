@@ -1,0 +1,83 @@
+"""A delivery about articles of several hosts: each goes to the site that names the same source, or to none."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from stoppress import adapters
+from stoppress.adapters import Received
+from stoppress.adapters.taking import OTHER_SITES_MAX, Taker
+from stoppress.article import ArticleEvent, Incomplete
+from stoppress.site import Site
+
+NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
+
+
+def two_sites(**other: Any) -> tuple[Site, Site]:
+    settings = {"site_urls": {"daily": "https://www.example.com", "weekly": "https://weekly.example.com"}}
+    source = {"adapter": "arc-ifx", "secret": "arc", "settings": settings}
+    first = {"host": "www.example.com", "publication": "Daily", "sources": {"cms": source}}
+    second = {"host": "weekly.example.com", "publication": "Weekly", "sources": {"cms": source | other}}
+    return Site.model_validate(first), Site.model_validate(second)
+
+
+def arc(key: str, **said: Any) -> dict[str, Any]:
+    ans = {
+        "_id": "A", "type": "story", "headlines": {"basic": "T"}, "first_publish_date": "2026-11-20T08:00:00Z",
+        "websites": {name: {"website_url": "/a/"} for name in ("daily", "weekly")},
+    }  # fmt: skip
+    return {"key": key, "time": 1795163400, "body": ans | said}
+
+
+def taken(body: Any, site: Site, other: Site | None) -> list[Any]:
+    def load_site(host: str) -> Site:
+        if other is None or host != other.host:
+            raise LookupError(host)
+        return other
+
+    settings = site.sources["cms"].settings
+    verdicts = adapters.read("arc-ifx", Received(json.dumps(body).encode()), settings, site, NOW)
+    return [one.message for one in Taker(site, "cms", NOW, load_site).take(verdicts)]
+
+
+def test_an_article_of_another_host_goes_to_the_site_that_names_the_same_source() -> None:
+    messages = taken(arc("story:first-publish"), *two_sites())
+    assert [(message.site, message.id, message.url) for message in messages] == [
+        ("www.example.com", "A@daily", "https://www.example.com/a/"),
+        ("weekly.example.com", "A@weekly", "https://weekly.example.com/a/"),
+    ]
+    messages = taken(arc("story:delete", websites=None), *two_sites())
+    assert [(message.site, message.id, message.action) for message in messages] == [
+        ("www.example.com", "A@daily", "remove"), ("weekly.example.com", "A@weekly", "remove"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("other", [{"secret": "theirs"}, {"adapter": "arc-content-op"}, None])
+def test_nothing_goes_to_a_site_that_does_not_name_the_same_source(other: dict[str, str] | None) -> None:
+    first, second = two_sites(**(other or {}))
+    [own, foreign] = taken(arc("story:first-publish"), first, second if other else None)
+    assert isinstance(own, ArticleEvent)
+    assert isinstance(foreign, Incomplete)
+    assert (foreign.site, foreign.missing) == ("www.example.com", ("url",))
+    assert foreign.reason.startswith("url: its host is weekly.example.com, not www.example.com")
+
+
+def test_a_delivery_of_many_hosts_does_not_look_all_of_them_up() -> None:
+    site = Site.model_validate(
+        {"host": "www.example.com", "publication": "A", "sources": {"cms": {"adapter": "jsonld"}}}
+    )
+    page = {"@type": "NewsArticle", "headline": "T", "datePublished": "2026-11-20T08:00:00Z"}
+    body = [page | {"url": f"https://host-{number}.example.net/a"} for number in range(20)]
+    asked: list[str] = []
+
+    def load_site(host: str) -> Site:
+        asked.append(host)
+        raise LookupError(host)
+
+    verdicts = adapters.read("jsonld", Received(json.dumps(body * 2).encode()), {}, site, NOW)
+    messages = [one.message for one in Taker(site, "cms", NOW, load_site).take(verdicts)]
+    assert len(asked) == OTHER_SITES_MAX
+    assert len(messages) == 40
+    assert all(isinstance(message, Incomplete) for message in messages)

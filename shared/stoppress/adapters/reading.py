@@ -1,7 +1,7 @@
 """The engine: a delivery and a mapping in, verdicts out. Pure; each field is read by itself, so that a bad one costs only itself."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -286,21 +286,23 @@ def _judged(mapping: MappingFile, action: Action, fields: _Fields, item: Any, no
     data = dict(fields.data)
     delivery = {name: data.pop(name, None) for name in OF_DELIVERIES}
     page = bool(delivery["page"])
-    missing = _missing(mapping, action, data, fields.faults, page=page)
-    hold_until = _hold_until(action, delivery["hold_until"], data.get("published_at"), now)
-    disposition: Disposition = "apply"
-    reason = ""
-    if missing:
-        disposition, reason = "incomplete", _what_is_missing(missing, fields.faults)
-    elif hold_until:
-        disposition, reason = "hold", f"to be published at {exact(hold_until)}"
-    dropped = [name for name in fields.faults if name not in data and name not in missing]
+    needed = ("id",) if action in REMOVALS else ("id", "url") if page else mapping.required
+    missing = tuple(name for name in needed if name not in data)
+    if mapping.strict:
+        missing += tuple(name for name in fields.faults if name not in data and name not in missing)
+    hold_until = None
+    if action not in REMOVALS:
+        hours = [parse(hour) for hour in (delivery["hold_until"], data.get("published_at")) if hour]
+        hold_until = max((hour for hour in hours if hour > now + CLOCK_SKEW_MAX), default=None)
+    faults = [f"{name}: {fields.faults[name]}" for name in missing if name in fields.faults]
+    faults += [f"{name}: is missing" for name in missing if name not in fields.faults]
+    dropped = [f"{name}: {fault}" for name, fault in fields.faults.items() if name not in data and name not in missing]
     verdict = Verdict(
-        disposition=disposition,
+        disposition="incomplete" if missing else "hold" if hold_until else "apply",
         action=action,
-        reason=reason,
+        reason="; ".join(faults) if missing else f"to be published at {exact(hold_until)}" if hold_until else "",
         missing=missing,
-        dropped=tuple(f"{name}: {fields.faults[name]}" for name in dropped if name not in OF_DELIVERIES or not missing),
+        dropped=tuple(fault for fault in dropped if fault.partition(":")[0] not in OF_DELIVERIES or missing == ()),
         data=data,
         timestamp=_said_at(delivery["timestamp"], data, now),
         hold_until=hold_until,
@@ -318,31 +320,6 @@ def _judged(mapping: MappingFile, action: Action, fields: _Fields, item: Any, no
         place = str(error).partition(":")[0]
         return _incomplete(verdict, place, str(error))
     return verdict
-
-
-def _missing(
-    mapping: MappingFile, action: Action, data: Mapping[str, Any], faults: Mapping[str, str], *, page: bool
-) -> tuple[str, ...]:
-    """The fields that have to be there and are not; of a strict mapping, also those that could not be read."""
-    needed = ("id",) if action in REMOVALS else ("id", "url") if page else mapping.required
-    missing = [name for name in needed if name not in data]
-    if mapping.strict:
-        missing += [name for name in faults if name not in data and name not in missing]
-    return tuple(missing)
-
-
-def _what_is_missing(missing: Sequence[str], faults: Mapping[str, str]) -> str:
-    """Each with its fault, then those that are not there at all."""
-    said = [f"{name}: {faults[name]}" for name in missing if name in faults]
-    return "; ".join([*said, *(f"{name}: is missing" for name in missing if name not in faults)])
-
-
-def _hold_until(action: Action, hold_until: str | None, published_at: str | None, now: datetime) -> datetime | None:
-    """The hour before which nobody is to read it, if that is still to come."""
-    if action in REMOVALS:
-        return None
-    hours = [parse(hour) for hour in (hold_until, published_at) if hour]
-    return max((hour for hour in hours if hour > now + CLOCK_SKEW_MAX), default=None)
 
 
 def _incomplete(verdict: Verdict, place: str, reason: str) -> Verdict:

@@ -153,6 +153,27 @@ def _apart(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
 
 def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outcome]) -> list[_Work]:
     """Decide and write a wave; those that somebody else was faster with."""
+    conflicts = []
+    free: dict[str, list[Place]] = defaultdict(list)
+    for work, decision in _placed(_decided(works, now, outcomes), outcomes):
+        try:
+            _write(work, decision)
+        except Conflict:
+            conflicts.append(work)
+        except Exception as error:  # noqa: BLE001 - as above; it may have been written all the same, so its places stay taken
+            work.spare = []
+            outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
+        else:
+            work.spare = [place for place in work.spare if place not in _places(decision)]
+            free[work.site.host] += [entry.place for entry in decision.out if entry.place]
+            said = {"url": decision.article.url} if decision.article else {}
+            outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event, said=said)
+    _give_back(free, [])
+    return conflicts
+
+
+def _decided(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outcome]) -> list[tuple[_Work, Decision]]:
+    """What each event of a wave changes, by what is known now. What cannot be known or decided fails by itself."""
     decided: list[tuple[_Work, Decision]] = []
     try:
         all_known = recall(Question(work.event, work.site.host, work.conflicts > 0) for work in works)
@@ -169,23 +190,7 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
             decided.append((work, decide(work.event, known, work.site, now)))
         except Exception as error:  # noqa: BLE001 - a fault of ours in one decision: its neighbours go on, the queue tries again
             outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
-    conflicts = []
-    free: dict[str, list[Place]] = defaultdict(list)
-    for work, decision in _placed(decided, outcomes):
-        try:
-            _write(work, decision)
-        except Conflict:
-            conflicts.append(work)
-        except Exception as error:  # noqa: BLE001 - as above; it may have been written all the same, so its places stay taken
-            work.spare = []
-            outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
-        else:
-            work.spare = [place for place in work.spare if place not in _places(decision)]
-            free[work.site.host] += [entry.place for entry in decision.out if entry.place]
-            said = {"url": decision.article.url} if decision.article else {}
-            outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event, said=said)
-    _give_back(free, [])
-    return conflicts
+    return decided
 
 
 # ── places ──

@@ -64,6 +64,7 @@ load: $(INSTALLED_DEV) ## flood the served stack with signed webhooks, faults on
 
 soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day, some minutes long
 	@.venv/bin/python -m tests.soak
+
 simulate: $(INSTALLED_DEV) ## run the whole flow under crashes and reordering (SEEDS=…, FIRST=…, DOORS=moto; or MINUTES=…)
 	.venv/bin/pytest -q -n $(WORKERS) --dist worksteal tests/simulation/test_seeds.py -k "newsroom or as_long_as" \
 		--seeds $(SEEDS) --first-seed $(FIRST) --minutes $(MINUTES) --doors $(DOORS)

@@ -3,7 +3,7 @@
 It knows nothing of how that is done, and imports nothing of the product.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -66,3 +66,9 @@ def wanted(said: Sequence[Said], site: str, kept_out: Sequence[str], now: dateti
         if first and first + WINDOW > now and last.news:
             found.news[last.url] = (last.title, first)
     return found
+
+
+def edition(url: str, editions: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+    """The edition that a page belongs to; an empty one where it is the site's alone."""
+    path = "/" + url.split("/", 3)[3]
+    return next((one for one in editions if path.startswith(f"{one['prefix']}/")), {})

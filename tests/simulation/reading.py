@@ -2,7 +2,7 @@
 
 import gzip
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from xml.etree import ElementTree as ET
@@ -17,6 +17,7 @@ class Listed:
 
     pages: dict[str, datetime | None] = field(default_factory=dict)
     news: dict[str, tuple[str, datetime, str]] = field(default_factory=dict)  # title, date, publication
+    news_of: dict[str, set[str]] = field(default_factory=dict)  # by the series of its file
     files: set[str] = field(default_factory=set)
     twice: set[str] = field(default_factory=set)
 
@@ -81,8 +82,14 @@ def listed(objects: Mapping[str, bytes], host: str) -> Listed:
             else:
                 name_ = str(entry.findtext(f"{NEWS}publication/{NEWS}name"))
                 date = instant(str(entry.findtext(f"{NEWS}publication_date")))
+                found.news_of.setdefault(_series(plain), set()).add(loc)
                 found.news[loc] = (str(entry.findtext(f"{NEWS}title")), date, name_)
     return found
+
+
+def _series(name: str) -> str:
+    """What the names of a news sitemap and of its overflow have in common."""
+    return re.sub(r"(-\d+)?\.xml$", "", name)
 
 
 def forms_that_differ(objects: Mapping[str, bytes], host: str) -> list[str]:
@@ -119,10 +126,28 @@ def forms_that_are_not_as_wanted(objects: Mapping[str, bytes], host: str, output
     shards = {name for name in files if re.match(r"sitemap-\d{4}", name)}
     wanted = {f"{name}.gz" for name in files} if outputs.get("gzip") else set()
     wanted |= {f"{name.removesuffix('.xml')}.txt" for name in shards} if outputs.get("text") else set()
-    wanted |= {"sitemap-news.atom"} if outputs.get("atom") else set()
+    series = {_series(name) for name in files if name.startswith("sitemap-news")}
+    wanted |= {f"{name}.atom" for name in series} if outputs.get("atom") else set()
     found = {name for name in here if name.endswith((".xml.gz", ".txt", ".atom"))} - {"robots.txt"}
     missing, unwanted = sorted(wanted - found), sorted(found - wanted)
     return f"without {missing}, with {unwanted}" if missing or unwanted else ""
+
+
+def robots_that_is_not_as_wanted(
+    objects: Mapping[str, bytes], host: str, rules: str | None, editions: Sequence[Mapping[str, str]]
+) -> str:
+    """What is wrong with a site's robots.txt; `rules` are those that it is to have, None where none is kept."""
+    body = objects.get(f"{host}/robots.txt")
+    if rules is None or body is None:
+        return f"robots.txt is {'there' if body else 'not there'}" if (rules is None) != (body is None) else ""
+    names = [
+        "sitemap.xml",
+        "sitemap-news.xml",
+        *(f"sitemap-news-{one['news']}.xml" for one in editions if "news" in one),
+    ]
+    wanted = [*(f"Sitemap: https://{host}/{name}" for name in names), *rules.splitlines()]
+    found = [line for line in body.decode().splitlines() if line]
+    return f"robots.txt says {found}, not {wanted}" if found != wanted else ""
 
 
 def instant(text: str) -> datetime:

@@ -14,7 +14,7 @@ from stoppress.checking import sets
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
 from tests.simulation import backends, reading, story as stories
-from tests.simulation.oracle import Said, Wanted, wanted
+from tests.simulation.oracle import Said, Wanted, edition, wanted
 from tests.simulation.story import Delivery, Story
 from tests.simulation.wiring import Wiring, wiring
 from tests.simulation.world import MINUTE, World
@@ -239,6 +239,10 @@ class Run:
             outputs = self.story.outputs[host]
             if told := reading.forms_that_are_not_as_wanted(objects, host, outputs):
                 raise Broken(f"{host}: {told}, where {outputs} was said")
+            if told := reading.robots_that_is_not_as_wanted(
+                objects, host, self.story.robots[host], self.story.editions[host]
+            ):
+                raise Broken(f"{host}: {told}")
 
     def _compare(self, host: str, objects: dict[str, bytes]) -> None:
         found = reading.listed(objects, host)
@@ -251,17 +255,22 @@ class Run:
             raise Broken(f"{host}: pages {told}")
         if told := _difference(found.news, [want.news for want in wants]):
             raise Broken(f"{host}: news {told}")
+        for series, urls in found.news_of.items() if self.story.steady[host] else ():
+            name = series.removeprefix("sitemap-news").removeprefix("-")
+            if others := {url for url in urls if edition(url, self.story.editions[host]).get("news", "") != name}:
+                raise Broken(f"{host}: {series} lists {sorted(others)}, which are not its own")
         pages = {url: lastmod for want in wants for url, lastmod in want.pages.items()}
         self._compare_texts(host, found, Wanted(pages, {url: one for want in wants for url, one in want.news.items()}))
 
     def _compare_texts(self, host: str, found: reading.Listed, want: Wanted) -> None:
         ids = {(one.source, one.id) for one in self.story.said if one.published_at and one.published_at > one.at}
         scheduled = {one.url for one in self.story.said if (one.source, one.id) in ids}
-        for url, (title, date, publication) in found.news.items():
+        for url, (title, date, name) in found.news.items():
             wanted_title, wanted_date = want.news[url]
+            wanted_name = edition(url, self.story.editions[host]).get("publication", self.story.publication[host])
             early = EARLY_MAX if url in scheduled else timedelta()
-            if title != wanted_title or publication != self.story.publication[host]:
-                raise Broken(f"{host}: {url} is called {title!r} of {publication!r}, not {wanted_title!r}")
+            if (title, name) != (wanted_title, wanted_name):
+                raise Broken(f"{host}: {url} is called {title!r} of {name!r}, not {wanted_title!r} of {wanted_name!r}")
             if not wanted_date - early <= date <= wanted_date:
                 raise Broken(f"{host}: {url} is dated {date}, not {wanted_date}")
         for url, lastmod in found.pages.items():

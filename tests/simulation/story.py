@@ -4,6 +4,7 @@ All of it from a seed. What the design leaves to the order of arrival (two artic
 on) is not told; everything else is, in any order, twice and late.
 """
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,9 @@ APART = timedelta(minutes=3)
 ON_ITS_WAY = timedelta(seconds=6)
 # After so long a new site's files have been written for the second time, and nothing is mended any more by the way.
 SETTLED = timedelta(minutes=5)
+# Beginnings of paths that an edition may have, and rules of a robots.txt.
+EDITIONS = ("/news", "/stra%C3%9Fe", "/feed")
+ROBOTS = ("", "User-agent: *\nDisallow: /search")
 TITLES = ("Flood closes the harbour", "Vote & count", "Über 30 °C", "“Quiet” day — 東京", "A")
 
 
@@ -35,7 +39,10 @@ class Delivery:
 
 @dataclass
 class Story:
-    """What is said, what is delivered and when, what the feeds hold from when on, and how the sites are configured at last."""
+    """What is said, what is delivered and when, what the feeds hold from when on, and how the sites are configured at last.
+
+    `steady` are sites whose editions never change: where they do, an article stays where it was when it was last told of.
+    """
 
     hosts: tuple[str, ...]
     said: list[Said] = field(default_factory=list)
@@ -44,6 +51,9 @@ class Story:
     publication: dict[str, str] = field(default_factory=dict)
     kept_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
     outputs: dict[str, dict[str, bool]] = field(default_factory=dict)
+    editions: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    robots: dict[str, str | None] = field(default_factory=dict)
+    steady: dict[str, bool] = field(default_factory=dict)
     poison: list[str] = field(default_factory=list)
     ends: datetime = START
 
@@ -70,6 +80,8 @@ def tell(chance: random.Random) -> Story:
     for host in story.hosts:
         if chance.random() < 0.25:
             _waver(chance, story, host, begin + chance.random() * length)
+    for host in story.hosts:
+        _say_more(chance, story, host)
     feeds = [at for states in story.feeds.values() for at, _ in states]
     story.ends = max([begin + length, *feeds, *(one.at for one in story.deliveries)])
     story.deliveries.append(Delivery(story.ends, "nothing more"))
@@ -247,10 +259,26 @@ def _waver(chance: random.Random, story: Story, host: str, begin: datetime) -> N
         at += chance.random() * timedelta(seconds=2 * apart_s)
 
 
+def _say_more(chance: random.Random, story: Story, host: str) -> None:
+    """Some sites have an edition, perhaps with a news sitemap of its own, or keep a robots.txt: from some change to another."""
+    sites = sorted(
+        (one for one in story.deliveries if one.kind == "site" and one.body["host"] == host), key=lambda one: one.at
+    )
+    edition = {"prefix": chance.choice(EDITIONS), "publication": "Example Daily"}
+    edition |= {"news": "daily"} if chance.random() < 0.7 else {}
+    for share, said in ((0.3, {"editions": [edition]}), (0.3, {"robots": chance.choice(ROBOTS)})):
+        first, last = sorted(chance.choices(range(len(sites)), k=2))
+        for one in sites[first : chance.choice((last + 1, len(sites)))] if chance.random() < share else []:
+            one.body |= said
+    story.steady[host] = len({json.dumps(one.body.get("editions")) for one in sites}) == 1
+
+
 def configured(story: Story, document: dict[str, Any]) -> None:
     """A site's configuration is in force. Of two that are put at once the one that came second counts, as for SSM."""
     story.publication[document["host"]] = document["publication"]
     story.outputs[document["host"]] = document["outputs"]
+    story.editions[document["host"]] = document.get("editions", [])
+    story.robots[document["host"]] = document.get("robots")
     story.kept_out[document["host"]] = ("sponsored/",) if "rules" in document else ()
 
 

@@ -145,6 +145,15 @@ FAULTS: dict[str, Fault] = {
     "what changed is folded in without being read": Fault(
         "rendering:fold", "found = table.get_many((pk, sk) for sk, _ in sorted(entries))", "found = {}", 5
     ),
+    "an edition's articles stand in the site's news sitemap": Fault(
+        "naming:news_series", "if edition and edition.news else", "if False else", 1
+    ),
+    "what an edition lists never expires": Fault(
+        "rolling:_expire_news", "for one in series for file", "for one in series if one.name == NEWS_SERIES for file", 1
+    ),
+    "a robots.txt that is not kept any more stays": Fault(
+        "rolling:_apply_configuration", "robots=True", "robots=False", 1
+    ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Fault(
         "queues:_send", 'if answer.get("Failed"):', "if False:", 51

@@ -237,6 +237,36 @@ def test_an_embargoed_article_is_published_when_its_embargo_ends() -> None:
     assert verdict.event(site, "cms", NOW).published_at == datetime(2026, 11, 22, 8, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("embargo", ["2026-11-22T08:00:00", "when the minister has spoken", True, "9999-12-31T00:00:00Z"])
+def test_an_embargo_that_cannot_be_read_publishes_nothing(embargo: object) -> None:
+    body = {"guid": "g", "type": "text", "headline": "A", "slugline": "a", "firstpublished": "2026-11-20T08:00:00Z"}
+    settings = {"base_url": "https://www.example.com", "url_template": "/{slug}"}
+    [verdict] = read(load("superdesk"), body | {"embargoed": embargo}, settings)
+    assert (verdict.disposition, verdict.missing) == ("incomplete", ("hold_until",))
+    assert verdict.reason.startswith("hold_until: ")
+    [killed] = read(load("superdesk"), body | {"embargoed": embargo, "pubstatus": "canceled"}, settings)
+    assert (killed.disposition, killed.action) == ("apply", "unpublish")
+
+
+@pytest.mark.parametrize("embargo", ["0001-01-01T00:00:00Z", "0000-00-00 00:00:00", "", None])
+def test_a_date_that_programs_write_for_none_is_no_embargo(embargo: object) -> None:
+    body = {"guid": "g", "type": "text", "headline": "A", "slugline": "a", "firstpublished": "2026-11-20T08:00:00Z"}
+    settings = {"base_url": "https://www.example.com", "url_template": "/{slug}"}
+    [verdict] = read(load("superdesk"), body | {"embargoed": embargo}, settings)
+    assert verdict.disposition == "apply"
+
+
+def test_of_an_embargo_and_a_publication_that_is_planned_the_later_counts() -> None:
+    body = {
+        "guid": "g", "type": "text", "headline": "A", "slugline": "a", "firstpublished": "2026-11-20T08:00:00Z",
+        "embargoed": "2026-11-20T08:30:00+0000", "publish_schedule": "2026-11-22T08:00:00+0000",
+    }  # fmt: skip
+    settings = {"base_url": "https://www.example.com", "url_template": "/{slug}"}
+    for swapped in (body, body | {"embargoed": body["publish_schedule"], "publish_schedule": body["embargoed"]}):
+        [verdict] = read(load("superdesk"), swapped, settings)
+        assert (verdict.disposition, verdict.hold_until) == ("hold", datetime(2026, 11, 22, 8, tzinfo=UTC))
+
+
 def test_false_is_no_value_but_for_what_is_true_or_false(gazette: MappingFile) -> None:
     assert "images" not in one(gazette, pictures=False)
     assert one(gazette, pictures=False)["dropped"] == []

@@ -32,6 +32,8 @@ ITEMS_MAX = 200
 ITEM_CHARACTERS_MAX = 20_000
 # No page can be judged by its host where no site is given.
 NOWHERE = Site(host="stoppress.invalid", publication="none")
+# All that it is said by counts, the latest of it: what must not be read yet is not listed because one of them cannot be read.
+HELD = "hold_until"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +261,9 @@ class _Fields:
         if fault:
             self.faults.setdefault(name, clean(fault, 300))
             return final
+        if name == HELD:  # a text of one length, so that the later instant is the greater one
+            self.data[name] = max(value, self.data.get(name, ""))
+            return False
         self.data[name] = value
         return True
 
@@ -288,11 +293,13 @@ def _judged(mapping: MappingFile, action: Action, fields: _Fields, item: Any, no
     page = bool(delivery["page"])
     needed = ("id",) if action in REMOVALS else ("id", "url") if page else mapping.required
     missing = tuple(name for name in needed if name not in data)
+    if HELD in fields.faults:
+        missing += (HELD,)
     if mapping.strict:
         missing += tuple(name for name in fields.faults if name not in data and name not in missing)
     hold_until = None
     if action not in REMOVALS:
-        hours = [parse(hour) for hour in (delivery["hold_until"], data.get("published_at")) if hour]
+        hours = [parse(hour) for hour in (delivery[HELD], data.get("published_at")) if hour]
         hold_until = max((hour for hour in hours if hour > now + CLOCK_SKEW_MAX), default=None)
     faults = [f"{name}: {fields.faults[name]}" for name in missing if name in fields.faults]
     faults += [f"{name}: is missing" for name in missing if name not in fields.faults]

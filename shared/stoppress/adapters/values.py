@@ -20,7 +20,7 @@ from stoppress.urls import canonical
 # 2286 in seconds; a number above it is one of milliseconds, or of microseconds.
 _SECONDS_MAX = 10**10
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0+|null|none", re.IGNORECASE)
+_NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+|null|none", re.IGNORECASE)
 _YES, _NO = {"1", "true", "yes", "on", "noindex"}, {"0", "false", "no", "off", "index", "2", ""}
 # Languages as people name them, in English and in themselves, where a CMS has a name and no code.
 _LANGUAGES = {

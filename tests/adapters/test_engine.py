@@ -572,6 +572,12 @@ def test_the_adapters_are_those_that_deliveries_were_recorded_of() -> None:
         (1795161600000, "2026-11-20T08:00:00+00:00"),
         ("1795161600000", "2026-11-20T08:00:00+00:00"),
         (1795161600.5, "2026-11-20T08:00:00.500000+00:00"),
+        ("1795161600.5", "2026-11-20T08:00:00.500000+00:00"),
+        ("2026-11-20 08:00:00 UTC", "2026-11-20T08:00:00+00:00"),
+        ("Fri, 20 Nov 2026 09:00:00 +0100", "2026-11-20T08:00:00+00:00"),
+        ("Fri Nov 20 2026 03:00:00 GMT-0500 (Eastern Standard Time)", "2026-11-20T08:00:00+00:00"),
+        ("2026-11-20T09:00+01:00[Europe/Paris]", "2026-11-20T08:00:00+00:00"),
+        ("20261120", "2026-11-19T23:00:00+00:00"),
     ],
 )
 def test_dates_of_every_kind_are_read(value: Any, instant: str) -> None:
@@ -580,8 +586,11 @@ def test_dates_of_every_kind_are_read(value: Any, instant: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["2026-11-20 09:00:00", "2026-11-20T09:00", "soon", "", True, 0, -5, float("nan"), 1e300, 10**400, "9" * 15_000],
-)
+    [
+        "2026-11-20 09:00:00", "2026-11-20T09:00", "soon", "", True, 0, -5, float("nan"), 1e300, 10**400, "9" * 15_000,
+        "Fri, 20 Nov 2026 09:00:00", "2026-11-20 09:00:00 IST", "20 Nov 2026", "08:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT",
+    ],
+)  # fmt: skip
 def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
     with pytest.raises((ValueError, OverflowError)):
         values.date_of(value, values.Where())
@@ -659,6 +668,14 @@ def test_what_says_that_there_is_no_language_names_none(said: str) -> None:
 
 def test_a_day_without_a_zone_is_that_of_greenwich() -> None:
     assert values.date_of("2026-11-20", values.Where()) == datetime(2026, 11, 20, tzinfo=UTC)
+    assert values.date_of("20261120", values.Where()) == datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def test_a_name_that_is_of_two_zones_is_of_neither() -> None:
+    central = values.date_of("2026-11-20 08:00:00 CST", values.Where(None, ZoneInfo("America/Chicago")))
+    assert central == datetime(2026, 11, 20, 14, tzinfo=UTC)
+    with pytest.raises(ValueError, match="is not an ISO 8601 instant"):
+        values.date_of("2026-11-20 08:00:00 CST", values.Where(None, ZoneInfo("Asia/Shanghai")))
 
 
 def test_a_body_that_cannot_be_read_says_why() -> None:

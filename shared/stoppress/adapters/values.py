@@ -19,7 +19,10 @@ from stoppress.urls import canonical
 
 # 2286 in seconds; a number above it is one of milliseconds, or of microseconds.
 _SECONDS_MAX = 10**10
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d|\d{8}", re.ASCII)
+_EPOCH = re.compile(r"\d{9,16}(\.\d{1,9})?", re.ASCII)
+# No other zone is so far ahead, and it has no abbreviation.
+_FAR_ZONE = "Pacific/Kiritimati"
 _NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+|null|none", re.IGNORECASE)
 _YES, _NO = {"1", "true", "yes", "on", "noindex"}, {"0", "false", "no", "off", "index", "2", ""}
 # Languages as people name them, in English and in themselves, where a CMS has a name and no code.
@@ -75,8 +78,8 @@ def date_of(value: object, where: Where) -> datetime:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{shown(value)} is no date")
     text = value.strip() if isinstance(value, str) else ""
-    if text.isascii() and text.isdigit() and 9 <= len(text) <= 16:
-        return _of_epoch(int(text))
+    if _EPOCH.fullmatch(text):
+        return _of_epoch(float(text) if "." in text else int(text))
     if not isinstance(value, str):
         return _of_epoch(value)
     if _DAY.fullmatch(text):  # a day is near enough: where nobody knows whose midnight, Greenwich's
@@ -84,12 +87,30 @@ def date_of(value: object, where: Where) -> datetime:
     try:
         naive = datetime.fromisoformat(text.replace(" ", "T", 1))
     except ValueError:
-        return parse(text)
+        return _otherwise_written(text, where)
     if naive.tzinfo is None:
         if where.zone is None:
             raise NoZone(f"{shown(value)} has no zone: give the source the setting timezone")
         return utc(naive.replace(tzinfo=where.zone))
     return parse(text)
+
+
+def _otherwise_written(text: str, where: Where) -> datetime:
+    """An instant that ISO 8601 does not spell so, as feeds have many: `Fri, 20 Nov 2026 08:00:00 GMT`, `2026-11-20 08:00:00 UTC`.
+
+    It has to name its zone, and one that is not another's as well. Raises ValueError.
+    """
+    try:
+        return parse(text)
+    except ValueError:
+        from stoppress.feeds import dates  # what few deliveries need
+
+        # What its zone decides, and not ours, is the same in both.
+        found = {dates.instant(text, zone) for zone in (where.zone or dates.UTC_ZONE, ZoneInfo(_FAR_ZONE))}
+        instant = found.pop()
+        if found or instant is None:
+            raise
+        return instant
 
 
 def _of_epoch(number: float) -> datetime:

@@ -237,7 +237,9 @@ def test_an_embargoed_article_is_published_when_its_embargo_ends() -> None:
     assert verdict.event(site, "cms", NOW).published_at == datetime(2026, 11, 22, 8, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("embargo", ["2026-11-22T08:00:00", "when the minister has spoken", True, "9999-12-31T00:00:00Z"])
+@pytest.mark.parametrize(
+    "embargo", ["2026-11-22T08:00:00", "when the minister has spoken", True, "9999-12-31T00:00:00Z"]
+)
 def test_an_embargo_that_cannot_be_read_publishes_nothing(embargo: object) -> None:
     body = {"guid": "g", "type": "text", "headline": "A", "slugline": "a", "firstpublished": "2026-11-20T08:00:00Z"}
     settings = {"base_url": "https://www.example.com", "url_template": "/{slug}"}

@@ -346,6 +346,27 @@ def test_a_delivery_of_too_many_items_is_looked_at_as_far_as_there_is_time(gazet
     assert "the last 3 were not looked at" in verdicts[-1].reason
 
 
+def test_deliveries_that_come_in_a_list_are_read_one_by_one() -> None:
+    entry = {"id": 3, "title": "T", "slug": "t", "publishedAt": "2026-11-20T08:00:00Z"}
+    bodies = [{"event": "entry.publish", "entry": entry}, {"event": "entry.delete", "entry": {"id": 4}}, 7]
+    verdicts = read(load("strapi"), bodies, {"base_url": "https://www.example.com"})
+    said = [(verdict.disposition, verdict.action, verdict.data.get("id")) for verdict in verdicts]
+    assert said == [("apply", "publish", 3), ("apply", "delete", 4), ("ignore", None, None)]
+    assert verdicts[0].item == bodies[0]
+    assert [verdict.disposition for verdict in read(load("strapi"), [])] == ["ignore"]
+    assert len(read(load("strapi"), bodies * ITEMS_MAX)) == ITEMS_MAX + 1
+
+
+def test_a_delivery_that_is_json_in_a_text_is_read_and_another_text_refused() -> None:
+    body = {"event": "entry.delete", "entry": {"id": 4}}
+    [verdict] = read(load("strapi"), json.dumps(body))
+    assert (verdict.disposition, verdict.action) == ("apply", "delete")
+    for other in ("entry.delete", 7, 1.5, True):
+        with pytest.raises(BadDelivery, match="JSON"):
+            read(load("strapi"), other)
+    assert [verdict.disposition for verdict in read(load("strapi"), None)] == ["ignore"]
+
+
 def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A story of thousands of sites took ten seconds, where each of its items went through all of them."""
     given = 'events = "body.stories[].event"\nall = "@"\nmine = "story.number"\nfirst = "events[0]"\n'

@@ -28,6 +28,15 @@ def document_of(received: Received, envelope: str) -> Any:
         raise
 
 
+def unpacked(document: Any) -> Any:
+    """The document itself, where a text of JSON holds it: some senders encode twice. Raises BadDelivery for what can be no delivery."""
+    if isinstance(document, str):
+        document = _json(document.encode(errors="surrogatepass"))
+    if isinstance(document, str | int | float):
+        raise BadDelivery("the body is JSON, and a text or a number: post an object")
+    return document
+
+
 def _text(body: bytes) -> str:
     try:
         return body.decode("utf-8-sig")

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import jmespath
 
 from stoppress.adapters import Received, values
-from stoppress.adapters.envelopes import document_of
+from stoppress.adapters.envelopes import document_of, unpacked
 from stoppress.adapters.functions import OPTIONS
 from stoppress.adapters.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, REMOVALS, Action, MappingFile
 from stoppress.article import CLOCK_SKEW_MAX, ArticleEvent, to_message
@@ -119,6 +119,8 @@ def read_delivery(
 ) -> list[Verdict]:
     """What a delivery says, one verdict an item. Raises BadDelivery for a body that cannot be read at all."""
     body = document_of(received, mapping.envelope)
+    if not mapping.strict:
+        body = unpacked(body)
     used = _settings(mapping, settings, site)
     root: dict[str, Any] = {
         "body": body,
@@ -129,8 +131,12 @@ def read_delivery(
         "item": None,
     }
     zone = _zone(used.get("timezone"))
+    place = "item"
     if mapping.items is None:
-        items = body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]
+        listed = isinstance(body, list) and not mapping.strict
+        items = body if listed else [None]
+        # Events in a batch are items; of what knows no batch, a relay has put whole deliveries into a list.
+        place = "body" if listed and mapping.envelope != "cloudevents" else "item"
     else:
         found, fault = _search(mapping.items, root | _variables(mapping, root, {}))
         items = found if isinstance(found, list) else [found] if found else []
@@ -138,8 +144,8 @@ def read_delivery(
             return [Verdict(disposition="incomplete", reason=f"its items cannot be found: {fault}", item=body)]
     if not items:
         return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
-    common = _common(mapping, root) if len(items) > 1 else {}
-    verdicts = [_verdict(mapping, root | {"item": item}, common, zone, now) for item in items[:ITEMS_MAX]]
+    common = _common(mapping, root) if len(items) > 1 and place == "item" else {}
+    verdicts = [_verdict(mapping, root | {place: item}, common, zone, now) for item in items[:ITEMS_MAX]]
     if len(items) > ITEMS_MAX:
         reason = f"a delivery takes {ITEMS_MAX} items; the last {len(items) - ITEMS_MAX:,} were not looked at"
         verdicts.append(Verdict(disposition="incomplete", reason=reason, item=items[ITEMS_MAX:]))

@@ -683,6 +683,24 @@ def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
     assert values.read("section", {"id": 1}, values.Where()) == {"id": 1}
 
 
+@pytest.mark.parametrize(
+    ("said", "hidden"),
+    [
+        (True, True), ("1", True), ("noindex", True), ("noindex, nofollow", True), ("nofollow,NoIndex", True),
+        (["nofollow", "noindex"], True), (["noindex"], True), (0, False), ("index, follow", False), (["index", "nofollow"], False),
+        ("all", False), ("max-image-preview:large", False),
+    ],
+)  # fmt: skip
+def test_what_robots_are_told_says_whether_a_page_is_kept_from_search(said: object, hidden: bool) -> None:
+    assert values.read("noindex", said, values.Where()) is hidden
+
+
+@pytest.mark.parametrize("said", ["perhaps", "none", {"a": 1}, [7.5], [["noindex"]], 3])
+def test_what_is_no_word_of_robots_is_refused(said: object) -> None:
+    with pytest.raises(ValueError, match="neither true nor false"):
+        values.read("noindex", said, values.Where())
+
+
 @pytest.mark.parametrize("said", ["und", "zxx", "mul"])
 def test_what_says_that_there_is_no_language_names_none(said: str) -> None:
     with pytest.raises(ValueError, match="is no language code"):

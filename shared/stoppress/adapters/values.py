@@ -25,6 +25,10 @@ _EPOCH = re.compile(r"\d{9,16}(\.\d{1,9})?", re.ASCII)
 _FAR_ZONE = "Pacific/Kiritimati"
 _NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+|null|none", re.IGNORECASE)
 _YES, _NO = {"1", "true", "yes", "on", "noindex"}, {"0", "false", "no", "off", "index", "2", ""}
+# What else robots are told of a page. "none" is not read: it may as well be the word for nothing.
+_SHOWN = {"all", "follow", "index", "noarchive", "nofollow", "noimageindex", "nosnippet", "notranslate"}
+_ROBOTS_PARTED = re.compile(r"[,;\s]+")
+_ROBOTS_CHARACTERS_MAX = 500
 # Languages as people name them, in English and in themselves, where a CMS has a name and no code.
 _LANGUAGES = {
     name: code
@@ -202,6 +206,17 @@ def _truth(value: object, where: Where) -> bool:
     raise ValueError(f"{shown(value)} is neither true nor false")
 
 
+def _hidden(value: object, where: Where) -> bool:
+    """`noindex` as a truth, or as robots are told: `noindex, nofollow`, one text or several."""
+    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+    words = {word for text in texts for word in _ROBOTS_PARTED.split(text[:_ROBOTS_CHARACTERS_MAX].lower()) if word}
+    if "noindex" in words:
+        return True
+    if words & _SHOWN or any(word.startswith("max-") for word in words):
+        return False
+    return _truth(value, where)
+
+
 def _plain(value: object, where: Where) -> object:
     return value
 
@@ -220,7 +235,7 @@ READERS: dict[str, Callable[[Any, Where], Any]] = {
     "keywords": _texts,
     "canonical_url": _url,
     "previous_urls": _urls,
-    "noindex": _truth,
+    "noindex": _hidden,
     "news": _truth,
     "page": _truth,
 }

@@ -720,6 +720,7 @@ def test_a_name_that_is_of_two_zones_is_of_neither() -> None:
 
 
 def test_a_body_that_cannot_be_read_says_why() -> None:
-    for body, words in {b"\xff": "is not UTF-8", b"{": "is not JSON", b"[" * 100_000: "nested too deeply"}.items():
+    bodies = {b"\xff": "not UTF-8", b"{": "not JSON", b"[" * 100_000: "nested too deeply", b"9" * 5_000: "thousands of digits"}
+    for body, words in bodies.items():
         with pytest.raises(BadDelivery, match=words):
             read_delivery(load("ghost"), Received(body), {}, None, NOW)

@@ -719,6 +719,30 @@ def test_a_name_that_is_of_two_zones_is_of_neither() -> None:
         values.date_of("2026-11-20 08:00:00 CST", values.Where(None, ZoneInfo("Asia/Shanghai")))
 
 
+@pytest.mark.parametrize(
+    ("content_type", "body", "words"),
+    [
+        ("application/x-www-form-urlencoded; charset=utf-8", b"post_id=12", "is application/x-www-form-urlencoded: have it post JSON"),
+        ("multipart/form-data; boundary=x", b"--x", "is multipart/form-data: have it post JSON"),
+        ("text/xml", b"<post/>", "is text/xml: have it post JSON"),
+        ("application/json", b"post_id=12", "is not JSON: Expecting value"),
+        ("", b"post_id=12", "is not JSON: Expecting value"),
+    ],
+)  # fmt: skip
+def test_a_body_of_another_kind_is_refused_by_its_name(content_type: str, body: bytes, words: str) -> None:
+    with pytest.raises(BadDelivery, match=words):
+        read_delivery(load("wordpress"), Received(body, {"content-type": content_type}), {}, None, NOW)
+    form = Received(b'{"post_id": 12}', {"content-type": content_type, "x-wp-webhook-name": "post_delete"})
+    assert [verdict.action for verdict in read_delivery(load("wordpress"), form, {}, None, NOW)] == ["delete"]
+
+
+def test_a_line_that_ends_inside_a_text_is_seen_through_as_it_stands_in_many_pages() -> None:
+    body = b"""{"@type": "NewsArticle", "headline": "Flood\n\tcloses the harbour", "url": "https://www.example.com/flood",
+    "datePublished": "2026-11-20T08:00:00Z"}"""
+    [verdict] = read_delivery(load("jsonld"), Received(body), {}, None, NOW)
+    assert verdict.shown(NOW)["title"] == "Flood closes the harbour"
+
+
 def test_a_body_that_cannot_be_read_says_why() -> None:
     bodies = {b"\xff": "not UTF-8", b"{": "not JSON", b"[" * 100_000: "nested too deeply", b"9" * 5_000: "thousands of digits"}
     for body, words in bodies.items():

@@ -8,9 +8,12 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from stoppress.adapters import BadDelivery, Received
+from stoppress.text import clean
 
 # A form of a CMS has a few dozen fields.
 FORM_FIELDS_MAX = 1_000
+# How the types end of what senders post that have not been set to JSON.
+NOT_JSON = ("form-urlencoded", "form-data", "xml", "html")
 
 
 def document_of(received: Received, envelope: str) -> Any:
@@ -25,6 +28,8 @@ def document_of(received: Received, envelope: str) -> Any:
     except BadDelivery:
         if envelope == "auto" and not content_type and b"=" in received.body:
             return _form(received.body)
+        if content_type.endswith(NOT_JSON):
+            raise BadDelivery(f"the body is {clean(content_type, 100)}: have it post JSON") from None
         raise
 
 
@@ -47,7 +52,8 @@ def _text(body: bytes) -> str:
 def _json(body: bytes) -> Any:
     text = _text(body)
     try:
-        return json.loads(text)
+        # Line ends inside a text, which JSON does not allow, stand in the JSON-LD of many pages.
+        return json.loads(text, strict=False)
     except RecursionError:
         raise BadDelivery("the body is nested too deeply") from None
     except json.JSONDecodeError as error:

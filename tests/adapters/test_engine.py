@@ -744,7 +744,12 @@ def test_a_line_that_ends_inside_a_text_is_seen_through_as_it_stands_in_many_pag
 
 
 def test_a_body_that_cannot_be_read_says_why() -> None:
-    bodies = {b"\xff": "not UTF-8", b"{": "not JSON", b"[" * 100_000: "nested too deeply", b"9" * 5_000: "thousands of digits"}
+    bodies = {
+        b"\xff": "not UTF-8",
+        b"{": "not JSON",
+        b"[" * 100_000: "nested too deeply",
+        b"9" * 5_000: "thousands of digits",
+    }
     for body, words in bodies.items():
         with pytest.raises(BadDelivery, match=words):
             read_delivery(load("ghost"), Received(body), {}, None, NOW)

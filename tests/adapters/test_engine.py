@@ -210,6 +210,13 @@ def test_of_several_expressions_the_first_good_one_counts(gazette: MappingFile) 
     assert one(gazette, SETTINGS | {"language": "fr"}, tongue="Deutsch")["language"] == "de"
 
 
+def test_a_value_that_another_one_stands_in_for_is_named_all_the_same(gazette: MappingFile) -> None:
+    shown = one(gazette, live_since="next week", written="2026-11-19T08:00:00Z")
+    assert (shown["disposition"], shown["published_at"]) == ("apply", "2026-11-19T08:00:00.000000Z")
+    assert [fault.partition(":")[0] for fault in shown["dropped"]] == ["published_at"]
+    assert "next week" in shown["dropped"][0]
+
+
 def test_a_removal_needs_its_id_alone_and_says_nothing_else(gazette: MappingFile) -> None:
     shown = one(
         gazette, event="story.gone", heading="Kill notice", link="https://elsewhere.example.net/", live_since="never"

@@ -238,6 +238,9 @@ class _Fields:
         self.readings: list[Reading] = []
         self.data: dict[str, Any] = {}
         self.faults: dict[str, str] = {}
+        # Those of a text or a number, of which it is told even where another expression gave something good. A CMS that has
+        # an object there has another expression for it.
+        self.misread: set[str] = set()
         self._mapping, self._root, self._where, self._now = mapping, root, where, now
         wanted = OF_REMOVALS if action in REMOVALS else OF_ARTICLES + OF_DELIVERIES
         for name in wanted:
@@ -266,6 +269,8 @@ class _Fields:
         self.readings.append(Reading(name, expression, found, value, fault))
         if fault:
             self.faults.setdefault(name, clean(fault, 300))
+            if isinstance(found, str | int | float):
+                self.misread.add(name)
             return final
         if name == HELD:  # a text of one length, so that the later instant is the greater one
             self.data[name] = max(value, self.data.get(name, ""))
@@ -309,7 +314,8 @@ def _judged(mapping: MappingFile, action: Action, fields: _Fields, item: Any, no
         hold_until = max((hour for hour in hours if hour > now + CLOCK_SKEW_MAX), default=None)
     faults = [f"{name}: {fields.faults[name]}" for name in missing if name in fields.faults]
     faults += [f"{name}: is missing" for name in missing if name not in fields.faults]
-    dropped = [f"{name}: {fault}" for name, fault in fields.faults.items() if name not in data and name not in missing]
+    untold = data.keys() - fields.misread
+    dropped = [f"{name}: {fault}" for name, fault in fields.faults.items() if name not in {*untold, *missing}]
     verdict = Verdict(
         disposition="incomplete" if missing else "hold" if hold_until else "apply",
         action=action,

@@ -16,6 +16,10 @@ FORM_FIELDS_MAX = 1_000
 NOT_JSON = ("form-urlencoded", "form-data", "xml", "html")
 
 
+# What stands around the JSON of some pages, so that nobody takes it for text: // <![CDATA[ … // ]]>, <!-- … -->.
+COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
+
+
 def document_of(received: Received, envelope: str) -> Any:
     """The document: what JSON says, a form's fields as an object, CloudEvents as a list of them. Raises BadDelivery."""
     content_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -50,7 +54,7 @@ def _text(body: bytes) -> str:
 
 
 def _json(body: bytes) -> Any:
-    text = _text(body)
+    text = _uncommented(_text(body))
     try:
         # Line ends inside a text, which JSON does not allow, stand in the JSON-LD of many pages.
         return json.loads(text, strict=False)
@@ -60,6 +64,15 @@ def _json(body: bytes) -> Any:
         raise BadDelivery(f"the body is not JSON: {error}") from None
     except ValueError:  # Python reads none of more than 4,300
         raise BadDelivery("the body has a number of thousands of digits in it") from None
+
+
+def _uncommented(text: str) -> str:
+    for opening, closing in COMMENTS:
+        before, _, rest = text.partition(opening)
+        inside, closed, after = rest.rpartition(closing)
+        if closed and before.strip() in ("", "//", "/*") and after.strip() in ("", "*/"):
+            return inside.strip().removeprefix("*/").removesuffix("//").removesuffix("/*")
+    return text
 
 
 def _form(body: bytes) -> dict[str, str]:

@@ -608,6 +608,9 @@ def test_the_adapters_are_those_that_deliveries_were_recorded_of() -> None:
         ("Fri Nov 20 2026 03:00:00 GMT-0500 (Eastern Standard Time)", "2026-11-20T08:00:00+00:00"),
         ("2026-11-20T09:00+01:00[Europe/Paris]", "2026-11-20T08:00:00+00:00"),
         ("20261120", "2026-11-19T23:00:00+00:00"),
+        ("2026-11-5 9:05:00", "2026-11-05T08:05:00+00:00"),
+        ("2026-7-5T9:05:00", "2026-07-05T07:05:00+00:00"),
+        ("20.11.2026 09:00", "2026-11-20T08:00:00+00:00"),
     ],
 )
 def test_dates_of_every_kind_are_read(value: Any, instant: str) -> None:
@@ -618,7 +621,7 @@ def test_dates_of_every_kind_are_read(value: Any, instant: str) -> None:
     "value",
     [
         "2026-11-20 09:00:00", "2026-11-20T09:00", "soon", "", True, 0, -5, float("nan"), 1e300, 10**400, "9" * 15_000,
-        "Fri, 20 Nov 2026 09:00:00", "2026-11-20 09:00:00 IST", "20 Nov 2026", "08:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT",
+        "Fri, 20 Nov 2026 09:00:00", "2026-11-20 09:00:00 IST", "2026-11-5 9:05:00", "5/11/2026 09:00", "20 Nov 2026", "08:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT",
     ],
 )  # fmt: skip
 def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
@@ -668,6 +671,7 @@ def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
         ("is_in('a', @)", ["b"], False),
         ("of_type(@, ['a'])", [{"@type": "a"}, {"@type": ["c", "a"]}, {"@type": "b"}, 7], [{"@type": "a"}, {"@type": ["c", "a"]}]),
         ("of_type(@, ['a'])[]|length(@)", [{"@type": t} for t in ("schema:a", "http://schema.org/a", "https://schema.org/a")], 3),
+        ("of_type(@, ['aB'])", [{"@type": "ab"}, {"@type": "schema:AB"}], [{"@type": "ab"}, {"@type": "schema:AB"}]),
         ("of_type(@, ['a'])", [{"@type": t} for t in ("https://example.org/a", "schema:b", None, 7, {"a": 1})], []),
     ],
 )  # fmt: skip
@@ -724,6 +728,14 @@ def test_a_name_that_is_of_two_zones_is_of_neither() -> None:
     assert central == datetime(2026, 11, 20, 14, tzinfo=UTC)
     with pytest.raises(ValueError, match="is not an ISO 8601 instant"):
         values.date_of("2026-11-20 08:00:00 CST", values.Where(None, ZoneInfo("Asia/Shanghai")))
+    for unclear in ("2026-11-20 08:00:00 IST", "5/11/2026 09:00"):
+        with pytest.raises(ValueError, match="is not an ISO 8601 instant"):
+            values.date_of(unclear, values.Where(None, ZoneInfo("Europe/Paris")))
+
+
+def test_a_date_without_a_zone_asks_for_the_setting_however_it_is_written() -> None:
+    with pytest.raises(values.NoZone, match="give the source the setting timezone"):
+        values.date_of("2026-11-5 9:05:00", values.Where())
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from stoppress.urls import canonical
 _SECONDS_MAX = 10**10
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|\d{8}", re.ASCII)
 _EPOCH = re.compile(r"\d{9,16}(\.\d{1,9})?", re.ASCII)
+_ZONELESS = re.compile(r"[\d\s:./,T-]+", re.ASCII)
 # No other zone is so far ahead, and it has no abbreviation.
 _FAR_ZONE = "Pacific/Kiritimati"
 _NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+|null|none", re.IGNORECASE)
@@ -94,27 +95,36 @@ def date_of(value: object, where: Where) -> datetime:
         return _otherwise_written(text, where)
     if naive.tzinfo is None:
         if where.zone is None:
-            raise NoZone(f"{shown(value)} has no zone: give the source the setting timezone")
+            raise NoZone(_without_zone(text))
         return utc(naive.replace(tzinfo=where.zone))
     return parse(text)
+
+
+def _without_zone(text: str) -> str:
+    return f"{shown(text)} has no zone: give the source the setting timezone"
 
 
 def _otherwise_written(text: str, where: Where) -> datetime:
     """An instant that ISO 8601 does not spell so, as feeds have many: `Fri, 20 Nov 2026 08:00:00 GMT`, `2026-11-20 08:00:00 UTC`.
 
-    It has to name its zone, and one that is not another's as well. Raises ValueError.
+    Where it names a zone, that has to be one that is not another's as well. Raises ValueError, NoZone.
     """
     try:
         return parse(text)
     except ValueError:
         from stoppress.feeds import dates  # what few deliveries need
 
-        # What its zone decides, and not ours, is the same in both.
-        found = {dates.instant(text, zone) for zone in (where.zone or dates.UTC_ZONE, ZoneInfo(_FAR_ZONE))}
-        instant = found.pop()
-        if found or instant is None:
+        near = dates.instant(text, where.zone or dates.UTC_ZONE)
+        if near is None:
             raise
-        return instant
+        # What its zone decides, and not ours, is the same in both.
+        if near == dates.instant(text, ZoneInfo(_FAR_ZONE)):
+            return near
+        if not _ZONELESS.fullmatch(text):
+            raise
+        if where.zone is None:
+            raise NoZone(_without_zone(text)) from None
+        return near
 
 
 def _of_epoch(number: float) -> datetime:

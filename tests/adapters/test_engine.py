@@ -361,7 +361,18 @@ def test_deliveries_that_come_in_a_list_are_read_one_by_one() -> None:
     assert said == [("apply", "publish", 3), ("apply", "delete", 4), ("ignore", None, None)]
     assert verdicts[0].item == bodies[0]
     assert [verdict.disposition for verdict in read(load("strapi"), [])] == ["ignore"]
-    assert len(read(load("strapi"), bodies * ITEMS_MAX)) == ITEMS_MAX + 1
+    many = read(load("strapi"), bodies * ITEMS_MAX)
+    assert len(many) == ITEMS_MAX + 1
+    assert (many[-1].disposition, "the last 400 were not looked at" in many[-1].reason) == ("incomplete", True)
+
+
+def test_deliveries_of_several_articles_may_come_in_a_list_too(gazette: MappingFile) -> None:
+    gone = {"stories": [story("story.gone", number=1), story("story.gone", number=2)]}
+    verdicts = read(gazette, [gone, {"stories": [story("story.gone", number=3)]}, {}], SETTINGS)
+    assert [verdict.data.get("id") for verdict in verdicts] == [1, 2, 3, None]
+    assert verdicts[-1].disposition == "ignore"
+    full = {"stories": [story("story.gone")] * ITEMS_MAX}
+    assert [verdict.disposition for verdict in read(gazette, [full, full], SETTINGS)[ITEMS_MAX:]] == ["incomplete"]
 
 
 def test_a_delivery_that_is_json_in_a_text_is_read_and_another_text_refused() -> None:

@@ -131,25 +131,38 @@ def read_delivery(
         "item": None,
     }
     zone = _zone(used.get("timezone"))
-    place = "item"
+    if not isinstance(body, list) or mapping.whole_lists:
+        return _read_one(mapping, root, zone, now)
+    if not body:
+        return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
+    verdicts: list[Verdict] = []
+    for number, one in enumerate(body):
+        if len(verdicts) >= ITEMS_MAX:
+            return [*verdicts, _left_over(body[number:])]
+        verdicts += _read_one(mapping, root | {"body": one}, zone, now)
+    return verdicts
+
+
+def _read_one(mapping: MappingFile, root: Mapping[str, Any], zone: ZoneInfo | None, now: datetime) -> list[Verdict]:
+    """What one delivery says; a relay may have put several into a list."""
+    body = root["body"]
     if mapping.items is None:
-        listed = isinstance(body, list) and not mapping.strict
-        items = body if listed else [None]
-        # Events in a batch are items; of what knows no batch, a relay has put whole deliveries into a list.
-        place = "body" if listed and mapping.envelope != "cloudevents" else "item"
+        items = body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]
     else:
-        found, fault = _search(mapping.items, root | _variables(mapping, root, {}))
+        found, fault = _search(mapping.items, {**root, **_variables(mapping, root, {})})
         items = found if isinstance(found, list) else [found] if found else []
         if fault:
             return [Verdict(disposition="incomplete", reason=f"its items cannot be found: {fault}", item=body)]
     if not items:
         return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
-    common = _common(mapping, root) if len(items) > 1 and place == "item" else {}
-    verdicts = [_verdict(mapping, root | {place: item}, common, zone, now) for item in items[:ITEMS_MAX]]
-    if len(items) > ITEMS_MAX:
-        reason = f"a delivery takes {ITEMS_MAX} items; the last {len(items) - ITEMS_MAX:,} were not looked at"
-        verdicts.append(Verdict(disposition="incomplete", reason=reason, item=items[ITEMS_MAX:]))
-    return verdicts
+    common = _common(mapping, root) if len(items) > 1 else {}
+    verdicts = [_verdict(mapping, {**root, "item": item}, common, zone, now) for item in items[:ITEMS_MAX]]
+    return verdicts if len(items) <= ITEMS_MAX else [*verdicts, _left_over(items[ITEMS_MAX:])]
+
+
+def _left_over(items: list[Any]) -> Verdict:
+    reason = f"a delivery takes {ITEMS_MAX} items; the last {len(items):,} were not looked at"
+    return Verdict(disposition="incomplete", reason=reason, item=items)
 
 
 def _settings(mapping: MappingFile, settings: Mapping[str, Any], site: Site | None) -> dict[str, Any]:

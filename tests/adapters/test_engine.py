@@ -15,7 +15,7 @@ from stoppress import adapters, contract
 from stoppress.adapters import BadDelivery, Received, reading, values
 from stoppress.adapters.functions import OPTIONS
 from stoppress.adapters.mapping import BadMapping, MappingFile, load, read_file
-from stoppress.adapters.reading import ITEMS_MAX, Verdict, read_delivery
+from stoppress.adapters.reading import ITEMS_MAX, Verdict, read_delivery, told
 from stoppress.adapters.taking import OTHER_SITES_MAX, Taker
 from stoppress.article import ArticleEvent, Incomplete, Order, order_of
 from stoppress.contract import BadArticle
@@ -274,6 +274,7 @@ def test_of_an_embargo_and_a_publication_that_is_planned_the_later_counts() -> N
     for swapped in (body, body | {"embargoed": body["publish_schedule"], "publish_schedule": body["embargoed"]}):
         [verdict] = read(load("superdesk"), swapped, settings)
         assert (verdict.disposition, verdict.hold_until) == ("hold", datetime(2026, 11, 22, 8, tzinfo=UTC))
+        assert [value for field, value, _ in told(verdict) if field == "hold_until"] == ["2026-11-22T08:00:00.000000Z"]
 
 
 def test_false_is_no_value_but_for_what_is_true_or_false(gazette: MappingFile) -> None:

@@ -407,7 +407,9 @@ def told(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
     """Field by field where each value came from: the field, its value or its fault, the expression."""
     good = [reading for reading in verdict.readings if reading.value is not None]
     # Of each field the last one; of what it is held until the latest hour.
-    chosen = {reading.field: reading for reading in sorted(good, key=lambda one: one.value if one.field == HELD else "")}
+    chosen = {
+        reading.field: reading for reading in sorted(good, key=lambda one: one.value if one.field == HELD else "")
+    }
     for reading in verdict.readings:
         if reading.fault:
             yield reading.field, f"not used: {reading.fault}", reading.expression

@@ -226,6 +226,7 @@ def test_the_signature_is_looked_at_before_the_body(behind: Doors) -> None:
         (b"title=Flood", "the body is not JSON"),
         (b"{", "the body is not JSON"),
         (b"[" * 100_000, "the body is nested too deeply"),
+        (b"9" * 5_000, "the body has a number of thousands of digits"),
         ([], "the body is not a JSON object"),
         (None, "the body is not a JSON object"),
         ({}, "type: is missing; give one of article.published"),
@@ -250,6 +251,10 @@ def test_the_signature_is_looked_at_before_the_body(behind: Doors) -> None:
 )  # fmt: skip
 def test_what_is_wrong_with_a_body_is_400_with_what_to_change(behind: Doors, body: Any, error: str) -> None:
     assert refused(behind, request(body), 400).startswith(error)
+
+
+def test_a_byte_order_mark_before_the_body_does_no_harm(behind: Doors) -> None:
+    assert answered(behind, request(b"\xef\xbb\xbf" + json.dumps(PUBLISHED).encode()))[0] == 200
 
 
 def test_a_body_that_is_not_utf_8_is_400_with_the_byte(behind: Doors) -> None:

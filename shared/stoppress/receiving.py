@@ -151,13 +151,15 @@ def _other_site(host: str) -> Site:
 
 def _read(delivery: Delivery, site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:
     try:
-        document = json.loads(delivery.body.decode())
+        document = json.loads(delivery.body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise _Refused(400, f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
     except RecursionError:
         raise _Refused(400, "the body is nested too deeply") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise _Refused(400, f"the body is not JSON: {error}") from None
+    except ValueError:  # Python reads none of more than 4,300
+        raise _Refused(400, "the body has a number of thousands of digits in it") from None
     try:
         event, unknown = read_delivery(document, site, delivery.source, now)
     except BadArticle as error:

@@ -10,7 +10,7 @@ import pytest
 from stoppress import contract
 from stoppress.adapters import BadDelivery, Received, reading
 from stoppress.adapters.mapping import MappingFile, load
-from stoppress.adapters.reading import ITEMS_MAX, Verdict, read_delivery
+from stoppress.adapters.reading import ITEMS_MAX, Verdict, read_delivery, told
 from stoppress.article import Order, order_of
 from stoppress.contract import BadArticle
 from stoppress.site import Site
@@ -98,6 +98,13 @@ def test_of_several_expressions_the_first_good_one_counts(gazette: MappingFile) 
     assert one(gazette, SETTINGS | {"language": "fr"}, tongue="Deutsch")["language"] == "de"
 
 
+def test_a_value_that_another_one_stands_in_for_is_named_all_the_same(gazette: MappingFile) -> None:
+    shown = one(gazette, live_since="next week", written="2026-11-19T08:00:00Z")
+    assert (shown["disposition"], shown["published_at"]) == ("apply", "2026-11-19T08:00:00.000000Z")
+    assert [fault.partition(":")[0] for fault in shown["dropped"]] == ["published_at"]
+    assert "next week" in shown["dropped"][0]
+
+
 def test_a_removal_needs_its_id_alone_and_says_nothing_else(gazette: MappingFile) -> None:
     shown = one(
         gazette, event="story.gone", heading="Kill notice", link="https://elsewhere.example.net/", live_since="never"
@@ -123,6 +130,39 @@ def test_an_embargoed_article_is_published_when_its_embargo_ends() -> None:
     site = Site(host="www.example.com", publication="A")
     [verdict] = read(load("superdesk"), body, {"url_template": "/{slug}"}, site)
     assert verdict.event(site, "cms", NOW).published_at == datetime(2026, 11, 22, 8, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "embargo", ["2026-11-22T08:00:00", "when the minister has spoken", True, "9999-12-31T00:00:00Z"]
+)
+def test_an_embargo_that_cannot_be_read_publishes_nothing(embargo: object) -> None:
+    body = {"guid": "g", "type": "text", "headline": "A", "slugline": "a", "firstpublished": "2026-11-20T08:00:00Z"}
+    settings = {"base_url": "https://www.example.com", "url_template": "/{slug}"}
+    [verdict] = read(load("superdesk"), body | {"embargoed": embargo}, settings)
+    assert (verdict.disposition, verdict.missing) == ("incomplete", ("hold_until",))
+    assert verdict.reason.startswith("hold_until: ")
+    [killed] = read(load("superdesk"), body | {"embargoed": embargo, "pubstatus": "canceled"}, settings)
+    assert (killed.disposition, killed.action) == ("apply", "unpublish")
+
+
+@pytest.mark.parametrize("embargo", ["0001-01-01T00:00:00Z", "0000-00-00 00:00:00", "", None])
+def test_a_date_that_programs_write_for_none_is_no_embargo(embargo: object) -> None:
+    body = {"guid": "g", "type": "text", "headline": "A", "slugline": "a", "firstpublished": "2026-11-20T08:00:00Z"}
+    settings = {"base_url": "https://www.example.com", "url_template": "/{slug}"}
+    [verdict] = read(load("superdesk"), body | {"embargoed": embargo}, settings)
+    assert verdict.disposition == "apply"
+
+
+def test_of_an_embargo_and_a_publication_that_is_planned_the_later_counts() -> None:
+    body = {
+        "guid": "g", "type": "text", "headline": "A", "slugline": "a", "firstpublished": "2026-11-20T08:00:00Z",
+        "embargoed": "2026-11-20T08:30:00+0000", "publish_schedule": "2026-11-22T08:00:00+0000",
+    }  # fmt: skip
+    settings = {"base_url": "https://www.example.com", "url_template": "/{slug}"}
+    for swapped in (body, body | {"embargoed": body["publish_schedule"], "publish_schedule": body["embargoed"]}):
+        [verdict] = read(load("superdesk"), swapped, settings)
+        assert (verdict.disposition, verdict.hold_until) == ("hold", datetime(2026, 11, 22, 8, tzinfo=UTC))
+        assert [value for field, value, _ in told(verdict) if field == "hold_until"] == ["2026-11-22T08:00:00.000000Z"]
 
 
 def test_false_is_no_value_but_for_what_is_true_or_false(gazette: MappingFile) -> None:
@@ -200,6 +240,38 @@ def test_a_delivery_of_too_many_items_is_looked_at_as_far_as_there_is_time(gazet
     assert len(verdicts) == ITEMS_MAX + 1
     assert verdicts[-1].disposition == "incomplete"
     assert "the last 3 were not looked at" in verdicts[-1].reason
+
+
+def test_deliveries_that_come_in_a_list_are_read_one_by_one() -> None:
+    entry = {"id": 3, "title": "T", "slug": "t", "publishedAt": "2026-11-20T08:00:00Z"}
+    bodies = [{"event": "entry.publish", "entry": entry}, {"event": "entry.delete", "entry": {"id": 4}}, 7]
+    verdicts = read(load("strapi"), bodies, {"base_url": "https://www.example.com"})
+    said = [(verdict.disposition, verdict.action, verdict.data.get("id")) for verdict in verdicts]
+    assert said == [("apply", "publish", 3), ("apply", "delete", 4), ("ignore", None, None)]
+    assert verdicts[0].item == bodies[0]
+    assert [verdict.disposition for verdict in read(load("strapi"), [])] == ["ignore"]
+    many = read(load("strapi"), bodies * ITEMS_MAX)
+    assert len(many) == ITEMS_MAX + 1
+    assert (many[-1].disposition, "the last 400 were not looked at" in many[-1].reason) == ("incomplete", True)
+
+
+def test_deliveries_of_several_articles_may_come_in_a_list_too(gazette: MappingFile) -> None:
+    gone = {"stories": [story("story.gone", number=1), story("story.gone", number=2)]}
+    verdicts = read(gazette, [gone, {"stories": [story("story.gone", number=3)]}, {}], SETTINGS)
+    assert [verdict.data.get("id") for verdict in verdicts] == [1, 2, 3, None]
+    assert verdicts[-1].disposition == "ignore"
+    full = {"stories": [story("story.gone")] * ITEMS_MAX}
+    assert [verdict.disposition for verdict in read(gazette, [full, full], SETTINGS)[ITEMS_MAX:]] == ["incomplete"]
+
+
+def test_a_delivery_that_is_json_in_a_text_is_read_and_another_text_refused() -> None:
+    body = {"event": "entry.delete", "entry": {"id": 4}}
+    [verdict] = read(load("strapi"), json.dumps(body))
+    assert (verdict.disposition, verdict.action) == ("apply", "delete")
+    for other in ("entry.delete", 7, 1.5, True):
+        with pytest.raises(BadDelivery, match="JSON"):
+            read(load("strapi"), other)
+    assert [verdict.disposition for verdict in read(load("strapi"), None)] == ["ignore"]
 
 
 def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,6 +366,12 @@ def test_a_site_gives_what_its_source_leaves_out() -> None:
 
 
 def test_a_body_that_cannot_be_read_says_why() -> None:
-    for body, words in {b"\xff": "is not UTF-8", b"{": "is not JSON", b"[" * 100_000: "nested too deeply"}.items():
+    bodies = {
+        b"\xff": "not UTF-8",
+        b"{": "not JSON",
+        b"[" * 100_000: "nested too deeply",
+        b"9" * 5_000: "thousands of digits",
+    }
+    for body, words in bodies.items():
         with pytest.raises(BadDelivery, match=words):
             read_delivery(load("ghost"), Received(body), {}, None, NOW)

@@ -7,8 +7,10 @@ from zoneinfo import ZoneInfo
 import jmespath
 import pytest
 
-from stoppress.adapters import values
+from stoppress.adapters import BadDelivery, Received, values
 from stoppress.adapters.functions import OPTIONS
+from stoppress.adapters.mapping import load
+from stoppress.adapters.reading import read_delivery
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
@@ -26,6 +28,15 @@ NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
         (1795161600000, "2026-11-20T08:00:00+00:00"),
         ("1795161600000", "2026-11-20T08:00:00+00:00"),
         (1795161600.5, "2026-11-20T08:00:00.500000+00:00"),
+        ("1795161600.5", "2026-11-20T08:00:00.500000+00:00"),
+        ("2026-11-20 08:00:00 UTC", "2026-11-20T08:00:00+00:00"),
+        ("Fri, 20 Nov 2026 09:00:00 +0100", "2026-11-20T08:00:00+00:00"),
+        ("Fri Nov 20 2026 03:00:00 GMT-0500 (Eastern Standard Time)", "2026-11-20T08:00:00+00:00"),
+        ("2026-11-20T09:00+01:00[Europe/Paris]", "2026-11-20T08:00:00+00:00"),
+        ("20261120", "2026-11-19T23:00:00+00:00"),
+        ("2026-11-5 9:05:00", "2026-11-05T08:05:00+00:00"),
+        ("2026-7-5T9:05:00", "2026-07-05T07:05:00+00:00"),
+        ("20.11.2026 09:00", "2026-11-20T08:00:00+00:00"),
     ],
 )
 def test_dates_of_every_kind_are_read(value: Any, instant: str) -> None:
@@ -34,8 +45,11 @@ def test_dates_of_every_kind_are_read(value: Any, instant: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["2026-11-20 09:00:00", "2026-11-20T09:00", "soon", "", True, 0, -5, float("nan"), 1e300, 10**400, "9" * 15_000],
-)
+    [
+        "2026-11-20 09:00:00", "2026-11-20T09:00", "soon", "", True, 0, -5, float("nan"), 1e300, 10**400, "9" * 15_000,
+        "Fri, 20 Nov 2026 09:00:00", "2026-11-20 09:00:00 IST", "2026-11-5 9:05:00", "5/11/2026 09:00", "20 Nov 2026", "08:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT",
+    ],
+)  # fmt: skip
 def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
     with pytest.raises((ValueError, OverflowError)):
         values.date_of(value, values.Where())
@@ -83,6 +97,7 @@ def test_what_is_no_date_or_has_no_zone_is_refused(value: Any) -> None:
         ("is_in('a', @)", ["b"], False),
         ("of_type(@, ['a'])", [{"@type": "a"}, {"@type": ["c", "a"]}, {"@type": "b"}, 7], [{"@type": "a"}, {"@type": ["c", "a"]}]),
         ("of_type(@, ['a'])[]|length(@)", [{"@type": t} for t in ("schema:a", "http://schema.org/a", "https://schema.org/a")], 3),
+        ("of_type(@, ['aB'])", [{"@type": "ab"}, {"@type": "schema:AB"}], [{"@type": "ab"}, {"@type": "schema:AB"}]),
         ("of_type(@, ['a'])", [{"@type": t} for t in ("https://example.org/a", "schema:b", None, 7, {"a": 1})], []),
     ],
 )  # fmt: skip
@@ -105,6 +120,24 @@ def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
     assert values.read("section", {"id": 1}, values.Where()) == {"id": 1}
 
 
+@pytest.mark.parametrize(
+    ("said", "hidden"),
+    [
+        (True, True), ("1", True), ("noindex", True), ("noindex, nofollow", True), ("nofollow,NoIndex", True),
+        (["nofollow", "noindex"], True), (["noindex"], True), (0, False), ("index, follow", False), (["index", "nofollow"], False),
+        ("all", False), ("max-image-preview:large", False),
+    ],
+)  # fmt: skip
+def test_what_robots_are_told_says_whether_a_page_is_kept_from_search(said: object, hidden: bool) -> None:
+    assert values.read("noindex", said, values.Where()) is hidden
+
+
+@pytest.mark.parametrize("said", ["perhaps", "none", {"a": 1}, [7.5], [["noindex"]], 3])
+def test_what_is_no_word_of_robots_is_refused(said: object) -> None:
+    with pytest.raises(ValueError, match="neither true nor false"):
+        values.read("noindex", said, values.Where())
+
+
 @pytest.mark.parametrize("said", ["und", "zxx", "mul"])
 def test_what_says_that_there_is_no_language_names_none(said: str) -> None:
     with pytest.raises(ValueError, match="is no language code"):
@@ -113,3 +146,43 @@ def test_what_says_that_there_is_no_language_names_none(said: str) -> None:
 
 def test_a_day_without_a_zone_is_that_of_greenwich() -> None:
     assert values.date_of("2026-11-20", values.Where()) == datetime(2026, 11, 20, tzinfo=UTC)
+    assert values.date_of("20261120", values.Where()) == datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def test_a_name_that_is_of_two_zones_is_of_neither() -> None:
+    central = values.date_of("2026-11-20 08:00:00 CST", values.Where(None, ZoneInfo("America/Chicago")))
+    assert central == datetime(2026, 11, 20, 14, tzinfo=UTC)
+    with pytest.raises(ValueError, match="is not an ISO 8601 instant"):
+        values.date_of("2026-11-20 08:00:00 CST", values.Where(None, ZoneInfo("Asia/Shanghai")))
+    for unclear in ("2026-11-20 08:00:00 IST", "5/11/2026 09:00"):
+        with pytest.raises(ValueError, match="is not an ISO 8601 instant"):
+            values.date_of(unclear, values.Where(None, ZoneInfo("Europe/Paris")))
+
+
+def test_a_date_without_a_zone_asks_for_the_setting_however_it_is_written() -> None:
+    with pytest.raises(values.NoZone, match="give the source the setting timezone"):
+        values.date_of("2026-11-5 9:05:00", values.Where())
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "words"),
+    [
+        ("application/x-www-form-urlencoded; charset=utf-8", b"post_id=12", "is application/x-www-form-urlencoded: have it post JSON"),
+        ("multipart/form-data; boundary=x", b"--x", "is multipart/form-data: have it post JSON"),
+        ("text/xml", b"<post/>", "is text/xml: have it post JSON"),
+        ("application/json", b"post_id=12", "is not JSON: Expecting value"),
+        ("", b"post_id=12", "is not JSON: Expecting value"),
+    ],
+)  # fmt: skip
+def test_a_body_of_another_kind_is_refused_by_its_name(content_type: str, body: bytes, words: str) -> None:
+    with pytest.raises(BadDelivery, match=words):
+        read_delivery(load("wordpress"), Received(body, {"content-type": content_type}), {}, None, NOW)
+    form = Received(b'{"post_id": 12}', {"content-type": content_type, "x-wp-webhook-name": "post_delete"})
+    assert [verdict.action for verdict in read_delivery(load("wordpress"), form, {}, None, NOW)] == ["delete"]
+
+
+def test_a_line_that_ends_inside_a_text_is_seen_through_as_it_stands_in_many_pages() -> None:
+    body = b"""{"@type": "NewsArticle", "headline": "Flood\n\tcloses the harbour", "url": "https://www.example.com/flood",
+    "datePublished": "2026-11-20T08:00:00Z"}"""
+    [verdict] = read_delivery(load("jsonld"), Received(body), {}, None, NOW)
+    assert verdict.shown(NOW)["title"] == "Flood closes the harbour"

@@ -8,9 +8,16 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from stoppress.adapters import BadDelivery, Received
+from stoppress.text import clean
 
 # A form of a CMS has a few dozen fields.
 FORM_FIELDS_MAX = 1_000
+# How the types end of what senders post that have not been set to JSON.
+NOT_JSON = ("form-urlencoded", "form-data", "xml", "html")
+
+
+# What stands around the JSON of some pages, so that nobody takes it for text: // <![CDATA[ … // ]]>, <!-- … -->.
+COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
 
 
 def document_of(received: Received, envelope: str) -> Any:
@@ -25,7 +32,18 @@ def document_of(received: Received, envelope: str) -> Any:
     except BadDelivery:
         if envelope == "auto" and not content_type and b"=" in received.body:
             return _form(received.body)
+        if content_type.endswith(NOT_JSON):
+            raise BadDelivery(f"the body is {clean(content_type, 100)}: have it post JSON") from None
         raise
+
+
+def unpacked(document: Any) -> Any:
+    """The document itself, where a text of JSON holds it: some senders encode twice. Raises BadDelivery for what can be no delivery."""
+    if isinstance(document, str):
+        document = _json(document.encode(errors="surrogatepass"))
+    if isinstance(document, str | int | float):
+        raise BadDelivery("the body is JSON, and a text or a number: post an object")
+    return document
 
 
 def _text(body: bytes) -> str:
@@ -36,14 +54,25 @@ def _text(body: bytes) -> str:
 
 
 def _json(body: bytes) -> Any:
+    text = _uncommented(_text(body))
     try:
-        return json.loads(_text(body))
+        # Line ends inside a text, which JSON does not allow, stand in the JSON-LD of many pages.
+        return json.loads(text, strict=False)
     except RecursionError:
         raise BadDelivery("the body is nested too deeply") from None
-    except ValueError as error:
-        if isinstance(error, BadDelivery):
-            raise
+    except json.JSONDecodeError as error:
         raise BadDelivery(f"the body is not JSON: {error}") from None
+    except ValueError:  # Python reads none of more than 4,300
+        raise BadDelivery("the body has a number of thousands of digits in it") from None
+
+
+def _uncommented(text: str) -> str:
+    for opening, closing in COMMENTS:
+        before, _, rest = text.partition(opening)
+        inside, closed, after = rest.rpartition(closing)
+        if closed and before.strip() in ("", "//", "/*") and after.strip() in ("", "*/"):
+            return inside.strip().removeprefix("*/").removesuffix("//").removesuffix("/*")
+    return text
 
 
 def _form(body: bytes) -> dict[str, str]:

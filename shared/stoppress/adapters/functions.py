@@ -119,10 +119,11 @@ class Functions(functions.Functions):  # type: ignore[misc]
         """The JSON-LD objects of a list that are of one of the types: `A`, `schema:A`, `https://schema.org/A`, or a list with one."""
         if not isinstance(items, list) or not isinstance(types, list):
             return []
+        wanted = {name.lower() for name in types if isinstance(name, str)}
         found = []
         for item in items:
             said = item.get("@type") if isinstance(item, dict) else None
-            if any(_bare_type(one) in types for one in (said if isinstance(said, list) else [said])):
+            if any(_bare_type(one) in wanted for one in (said if isinstance(said, list) else [said])):
                 found.append(item)
         return found
 
@@ -151,11 +152,13 @@ def _slug_of(value: Any) -> Any:
     return value
 
 
-def _bare_type(said: Any) -> Any:
-    """A type without what says that it is one of schema.org's."""
+def _bare_type(said: Any) -> str:
+    """A type in small letters, without what says that it is one of schema.org's."""
     if not isinstance(said, str):
-        return said
-    return said.removeprefix("schema:").removeprefix("https:").removeprefix("http:").removeprefix("//schema.org/")
+        return ""
+    return (
+        said.lower().removeprefix("schema:").removeprefix("https:").removeprefix("http:").removeprefix("//schema.org/")
+    )
 
 
 def _in_locale(values: Any, locales: list[str]) -> Any:

@@ -119,6 +119,8 @@ class MappingFile(_Part):
     variables: dict[str, Expression] = Field(default={}, alias="vars")
     items: Expression | None = None
     without_items: str = "there is no item in it"
+    # Whether a body that is a list is one delivery; else each in it is one.
+    whole_lists: bool = False
     when: tuple[When, ...] = ()
     action: Actions
     # An object in our own contract's names; `fields` go before it.

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import jmespath
 
 from stoppress.adapters import Received, values
-from stoppress.adapters.envelopes import document_of
+from stoppress.adapters.envelopes import document_of, unpacked
 from stoppress.adapters.functions import OPTIONS
 from stoppress.adapters.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, REMOVALS, Action, MappingFile
 from stoppress.article import CLOCK_SKEW_MAX, ArticleEvent, to_message
@@ -32,6 +32,8 @@ ITEMS_MAX = 200
 ITEM_CHARACTERS_MAX = 20_000
 # No page can be judged by its host where no site is given.
 NOWHERE = Site(host="stoppress.invalid", publication="none")
+# All that it is said by counts, the latest of it: what must not be read yet is not listed because one of them cannot be read.
+HELD = "hold_until"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ def read_delivery(
 ) -> list[Verdict]:
     """What a delivery says, one verdict an item. Raises BadDelivery for a body that cannot be read at all."""
     body = document_of(received, mapping.envelope)
+    if not mapping.strict:
+        body = unpacked(body)
     used = _settings(mapping, settings, site)
     root: dict[str, Any] = {
         "body": body,
@@ -127,21 +131,38 @@ def read_delivery(
         "item": None,
     }
     zone = _zone(used.get("timezone"))
+    if not isinstance(body, list) or mapping.whole_lists:
+        return _read_one(mapping, root, zone, now)
+    if not body:
+        return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
+    verdicts: list[Verdict] = []
+    for number, one in enumerate(body):
+        if len(verdicts) >= ITEMS_MAX:
+            return [*verdicts, _left_over(body[number:])]
+        verdicts += _read_one(mapping, root | {"body": one}, zone, now)
+    return verdicts
+
+
+def _read_one(mapping: MappingFile, root: Mapping[str, Any], zone: ZoneInfo | None, now: datetime) -> list[Verdict]:
+    """What one delivery says; a relay may have put several into a list."""
+    body = root["body"]
     if mapping.items is None:
         items = body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]
     else:
-        found, fault = _search(mapping.items, root | _variables(mapping, root, {}))
+        found, fault = _search(mapping.items, {**root, **_variables(mapping, root, {})})
         items = found if isinstance(found, list) else [found] if found else []
         if fault:
             return [Verdict(disposition="incomplete", reason=f"its items cannot be found: {fault}", item=body)]
     if not items:
         return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
     common = _common(mapping, root) if len(items) > 1 else {}
-    verdicts = [_verdict(mapping, root | {"item": item}, common, zone, now) for item in items[:ITEMS_MAX]]
-    if len(items) > ITEMS_MAX:
-        reason = f"a delivery takes {ITEMS_MAX} items; the last {len(items) - ITEMS_MAX:,} were not looked at"
-        verdicts.append(Verdict(disposition="incomplete", reason=reason, item=items[ITEMS_MAX:]))
-    return verdicts
+    verdicts = [_verdict(mapping, {**root, "item": item}, common, zone, now) for item in items[:ITEMS_MAX]]
+    return verdicts if len(items) <= ITEMS_MAX else [*verdicts, _left_over(items[ITEMS_MAX:])]
+
+
+def _left_over(items: list[Any]) -> Verdict:
+    reason = f"a delivery takes {ITEMS_MAX} items; the last {len(items):,} were not looked at"
+    return Verdict(disposition="incomplete", reason=reason, item=items)
 
 
 def _settings(mapping: MappingFile, settings: Mapping[str, Any], site: Site | None) -> dict[str, Any]:
@@ -230,6 +251,9 @@ class _Fields:
         self.readings: list[Reading] = []
         self.data: dict[str, Any] = {}
         self.faults: dict[str, str] = {}
+        # Those of a text or a number, of which it is told even where another expression gave something good. A CMS that has
+        # an object there has another expression for it.
+        self.misread: set[str] = set()
         self._mapping, self._root, self._where, self._now = mapping, root, where, now
         wanted = OF_REMOVALS if action in REMOVALS else OF_ARTICLES + OF_DELIVERIES
         for name in wanted:
@@ -258,7 +282,12 @@ class _Fields:
         self.readings.append(Reading(name, expression, found, value, fault))
         if fault:
             self.faults.setdefault(name, clean(fault, 300))
+            if isinstance(found, str | int | float):
+                self.misread.add(name)
             return final
+        if name == HELD:  # a text of one length, so that the later instant is the greater one
+            self.data[name] = max(value, self.data.get(name, ""))
+            return False
         self.data[name] = value
         return True
 
@@ -288,15 +317,18 @@ def _judged(mapping: MappingFile, action: Action, fields: _Fields, item: Any, no
     page = bool(delivery["page"])
     needed = ("id",) if action in REMOVALS else ("id", "url") if page else mapping.required
     missing = tuple(name for name in needed if name not in data)
+    if HELD in fields.faults:
+        missing += (HELD,)
     if mapping.strict:
         missing += tuple(name for name in fields.faults if name not in data and name not in missing)
     hold_until = None
     if action not in REMOVALS:
-        hours = [parse(hour) for hour in (delivery["hold_until"], data.get("published_at")) if hour]
+        hours = [parse(hour) for hour in (delivery[HELD], data.get("published_at")) if hour]
         hold_until = max((hour for hour in hours if hour > now + CLOCK_SKEW_MAX), default=None)
     faults = [f"{name}: {fields.faults[name]}" for name in missing if name in fields.faults]
     faults += [f"{name}: is missing" for name in missing if name not in fields.faults]
-    dropped = [f"{name}: {fault}" for name, fault in fields.faults.items() if name not in data and name not in missing]
+    untold = data.keys() - fields.misread
+    dropped = [f"{name}: {fault}" for name, fault in fields.faults.items() if name not in {*untold, *missing}]
     verdict = Verdict(
         disposition="incomplete" if missing else "hold" if hold_until else "apply",
         action=action,
@@ -373,7 +405,11 @@ def _names_in(expression: str) -> frozenset[str]:
 
 def told(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
     """Field by field where each value came from: the field, its value or its fault, the expression."""
-    chosen = {reading.field: reading for reading in verdict.readings if reading.value is not None}
+    good = [reading for reading in verdict.readings if reading.value is not None]
+    # Of each field the last one; of what it is held until the latest hour.
+    chosen = {
+        reading.field: reading for reading in sorted(good, key=lambda one: one.value if one.field == HELD else "")
+    }
     for reading in verdict.readings:
         if reading.fault:
             yield reading.field, f"not used: {reading.fault}", reading.expression

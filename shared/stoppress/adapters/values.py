@@ -19,9 +19,17 @@ from stoppress.urls import canonical
 
 # 2286 in seconds; a number above it is one of milliseconds, or of microseconds.
 _SECONDS_MAX = 10**10
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0+|null|none", re.IGNORECASE)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d|\d{8}", re.ASCII)
+_EPOCH = re.compile(r"\d{9,16}(\.\d{1,9})?", re.ASCII)
+_ZONELESS = re.compile(r"[\d\s:./,T-]+", re.ASCII)
+# No other zone is so far ahead, and it has no abbreviation.
+_FAR_ZONE = "Pacific/Kiritimati"
+_NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+|null|none", re.IGNORECASE)
 _YES, _NO = {"1", "true", "yes", "on", "noindex"}, {"0", "false", "no", "off", "index", "2", ""}
+# What else robots are told of a page. "none" is not read: it may as well be the word for nothing.
+_SHOWN = {"all", "follow", "index", "noarchive", "nofollow", "noimageindex", "nosnippet", "notranslate"}
+_ROBOTS_PARTED = re.compile(r"[,;\s]+")
+_ROBOTS_CHARACTERS_MAX = 500
 # Languages as people name them, in English and in themselves, where a CMS has a name and no code.
 _LANGUAGES = {
     name: code
@@ -75,8 +83,8 @@ def date_of(value: object, where: Where) -> datetime:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{shown(value)} is no date")
     text = value.strip() if isinstance(value, str) else ""
-    if text.isascii() and text.isdigit() and 9 <= len(text) <= 16:
-        return _of_epoch(int(text))
+    if _EPOCH.fullmatch(text):
+        return _of_epoch(float(text) if "." in text else int(text))
     if not isinstance(value, str):
         return _of_epoch(value)
     if _DAY.fullmatch(text):  # a day is near enough: where nobody knows whose midnight, Greenwich's
@@ -84,12 +92,39 @@ def date_of(value: object, where: Where) -> datetime:
     try:
         naive = datetime.fromisoformat(text.replace(" ", "T", 1))
     except ValueError:
-        return parse(text)
+        return _otherwise_written(text, where)
     if naive.tzinfo is None:
         if where.zone is None:
-            raise NoZone(f"{shown(value)} has no zone: give the source the setting timezone")
+            raise NoZone(_without_zone(text))
         return utc(naive.replace(tzinfo=where.zone))
     return parse(text)
+
+
+def _without_zone(text: str) -> str:
+    return f"{shown(text)} has no zone: give the source the setting timezone"
+
+
+def _otherwise_written(text: str, where: Where) -> datetime:
+    """An instant that ISO 8601 does not spell so, as feeds have many: `Fri, 20 Nov 2026 08:00:00 GMT`, `2026-11-20 08:00:00 UTC`.
+
+    Where it names a zone, that has to be one that is not another's as well. Raises ValueError, NoZone.
+    """
+    try:
+        return parse(text)
+    except ValueError:
+        from stoppress.feeds import dates  # what few deliveries need
+
+        near = dates.instant(text, where.zone or dates.UTC_ZONE)
+        if near is None:
+            raise
+        # What its zone decides, and not ours, is the same in both.
+        if near == dates.instant(text, ZoneInfo(_FAR_ZONE)):
+            return near
+        if not _ZONELESS.fullmatch(text):
+            raise
+        if where.zone is None:
+            raise NoZone(_without_zone(text)) from None
+        return near
 
 
 def _of_epoch(number: float) -> datetime:
@@ -181,6 +216,17 @@ def _truth(value: object, where: Where) -> bool:
     raise ValueError(f"{shown(value)} is neither true nor false")
 
 
+def _hidden(value: object, where: Where) -> bool:
+    """`noindex` as a truth, or as robots are told: `noindex, nofollow`, one text or several."""
+    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+    words = {word for text in texts for word in _ROBOTS_PARTED.split(text[:_ROBOTS_CHARACTERS_MAX].lower()) if word}
+    if "noindex" in words:
+        return True
+    if words & _SHOWN or any(word.startswith("max-") for word in words):
+        return False
+    return _truth(value, where)
+
+
 def _plain(value: object, where: Where) -> object:
     return value
 
@@ -199,7 +245,7 @@ READERS: dict[str, Callable[[Any, Where], Any]] = {
     "keywords": _texts,
     "canonical_url": _url,
     "previous_urls": _urls,
-    "noindex": _truth,
+    "noindex": _hidden,
     "news": _truth,
     "page": _truth,
 }

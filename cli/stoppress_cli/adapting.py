@@ -18,7 +18,8 @@ from rich.table import Table
 
 from stoppress.adapters import BadDelivery, Received, UnknownAdapter, names
 from stoppress.adapters.mapping import BadMapping, MappingFile, load, read_file
-from stoppress.adapters.reading import Verdict, read_delivery, told
+from stoppress.adapters.reading import read_delivery
+from stoppress.adapters.verdicts import Verdict, told
 from stoppress.instants import parse
 from stoppress.site import BadConfiguration, Site, read_site
 from stoppress.urls import host_of

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from stoppress.adapters.mapping import load
-from stoppress.adapters.reading import Verdict, read_delivery
+from stoppress.adapters.reading import read_delivery
+from stoppress.adapters.verdicts import Verdict
 from stoppress.instants import parse
 from stoppress.site import Site
 from stoppress_cli.adapting import Recorded, recorded_in

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from stoppress import contract
-from stoppress.adapters import BadDelivery, Received, reading
+from stoppress.adapters import BadDelivery, Received, expressions, reading
 from stoppress.adapters.mapping import MappingFile, load
-from stoppress.adapters.reading import ITEMS_MAX, Verdict, read_delivery, told
+from stoppress.adapters.reading import ITEMS_MAX, read_delivery
+from stoppress.adapters.verdicts import Verdict, told
 from stoppress.article import Order, order_of
 from stoppress.contract import BadArticle
 from stoppress.site import Site
@@ -285,8 +286,8 @@ def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monke
         asked.append(expression)
         return found(expression, root)
 
-    found = reading._search
-    monkeypatch.setattr(reading, "_search", search)
+    found = expressions.search
+    monkeypatch.setattr(reading, "search", search)
     body = {"stories": [story(number=number) for number in (7, 8, 9)]}
     sections = [verdict.data["section"] for verdict in read(mapping(tmp_path, text), body, SETTINGS)]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from stoppress.adapters.reading import Verdict
+    from stoppress.adapters.verdicts import Verdict
     from stoppress.site import Site
 
 MAPPINGS = Path(__file__).with_name("mappings")

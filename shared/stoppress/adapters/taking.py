@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from stoppress.adapters.reading import Verdict
+from stoppress.adapters.verdicts import Verdict
 from stoppress.article import ArticleEvent, Incomplete
 from stoppress.contract import BadArticle
 from stoppress.instants import exact

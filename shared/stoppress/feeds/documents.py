@@ -12,6 +12,8 @@ from html import escape
 from html.entities import html5
 from itertools import accumulate, pairwise
 
+from stoppress.feeds.nested import without_nested
+
 # A feed begins with its root element; a server's warnings before it are short.
 PROLOG_CHARACTERS_MAX = 65_536
 
@@ -238,6 +240,7 @@ def _mended(text: str) -> str:
     text = _ROOT_WITH_NAMESPACE.sub(r"\1\2", _TRUE_PERMALINK.sub(r"\1true", text), count=1)
     if _EMPTY_ITEM.search(text):
         text = _without_items_inside(text)
+    text = without_nested(text)
     if text.count("&") > REFERENCES_MAX:
         raise FeedError(f"it has more than {REFERENCES_MAX:,} ampersands")
     pieces, position = [], 0

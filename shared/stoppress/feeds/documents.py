@@ -64,10 +64,13 @@ _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 # XML 1.0, Char: what may not occur at all, and what may not be referred to.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
-# A link that says nothing would keep feedparser from taking the permalink, or lead to the base. (A hostile tag is why
-# nothing here gives back what it took.)
+# As a parser of HTML writes links, which have no text there.
+_LINK_BEFORE_ITS_TEXT = re.compile(r"<link\s*/>\s*(https?://[^<>\s]+)", re.IGNORECASE)
+# A link that says nothing, or leads to no page, would keep feedparser from taking the permalink, or lead to the base. (A
+# hostile tag is why nothing here gives back what it took.)
+_NO_PAGE = r"(?:\s*(?:#|undefined|null|(?:javascript|mailto|data|about):[^<>\]]*+))?+\s*"
 _EMPTY_LINK = re.compile(
-    r"<link>\s*(?:<!\[CDATA\[\s*\]\]>\s*)?</link\s*>|<link\s*/>"
+    rf"<link>{_NO_PAGE}(?:<!\[CDATA\[{_NO_PAGE}\]\]>\s*)?</link\s*>|<link\s*/>"
     r"""|<(?:[\w.-]+:)?link\b(?>[^<>]*?\bhref\s*=\s*(?:"\s*"|'\s*'))[^<>]*+>""",
     re.IGNORECASE,
 )
@@ -233,7 +236,9 @@ def _mended(text: str) -> str:
     CDATA is left alone. Raises FeedError for too many ampersands. feedparser would mend them too, but turn `&copy=1` of a
     link into a copyright sign.
     """
-    text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text)))
+    text = _FORBIDDEN.sub("", text)
+    text = _LINK_BEFORE_ITS_TEXT.sub(r"<link>\1</link>", text)
+    text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", text))
     prefix = _PREFIX_OF_ITEMS.search(text)
     if prefix and f"xmlns:{prefix[1]}" not in text:
         text = re.sub(rf"(</?){re.escape(prefix[1])}:", r"\1", text)

@@ -59,13 +59,14 @@ _LONG_TAG = re.compile(f"<[^<>]{{{TAG_CHARACTERS_MAX}}}")
 _ITEMS = {"urlset": "url", "sitemapindex": "sitemap"}
 _FEED_ITEMS = "(?:item|entry)"
 SITEMAPS = {"urlset", "sitemapindex"}
+_ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry|url|sitemap)\s*>", re.IGNORECASE)
 _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 
 # XML 1.0, Char: what may not occur at all, and what may not be referred to.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
-# As a parser of HTML writes links, which have no text there.
-_LINK_BEFORE_ITS_TEXT = re.compile(r"<link\s*/>\s*(https?://[^<>\s]+)", re.IGNORECASE)
+# As a parser of HTML writes links, which have neither text nor end there.
+_LINK_WITHOUT_AN_END = re.compile(r"<link\s*/?>\s*+(https?://[^<>\s]++)\s*+(?=<(?!/link))", re.IGNORECASE)
 # A link that says nothing, or leads to no page, would keep feedparser from taking the permalink, or lead to the base. (A
 # hostile tag is why nothing here gives back what it took.)
 _NO_PAGE = r"(?:\s*(?:#|undefined|null|(?:javascript|mailto|data|about):[^<>\]]*+))?+\s*"
@@ -117,9 +118,9 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
         raise FeedError("JSON, not a feed: only RSS and Atom are read")
     root = _root(text)
     page = _PAGE.search(text, 0, root.start() if root else PROLOG_CHARACTERS_MAX)
-    # Some feed does stand inside a page; it is one by its namespace or version.
+    # Some feed does stand inside a page; it is one by its namespace or version, and has items.
     marked = root and _MARKED.match(text, root.end())
-    if page and not marked:
+    if page and not (root and marked and _ITEM_END.search(text, root.end())):
         raise FeedError("an HTML page, not a feed")
     name = root[2].lower() if root else ""
     if root is None or (name == "entry" and not marked) or (name == "channel" and not _ITEM_TAG.search(text)):
@@ -237,7 +238,7 @@ def _mended(text: str) -> str:
     link into a copyright sign.
     """
     text = _FORBIDDEN.sub("", text)
-    text = _LINK_BEFORE_ITS_TEXT.sub(r"<link>\1</link>", text)
+    text = _LINK_WITHOUT_AN_END.sub(r"<link>\1</link>", text)
     text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", text))
     prefix = _PREFIX_OF_ITEMS.search(text)
     if prefix and f"xmlns:{prefix[1]}" not in text:

@@ -171,21 +171,6 @@ def test_a_compressed_file_is_read_as_a_poll_would_read_it(run: Run, tmp_path: P
     assert document["reason"] == f"the feed is cut off after {len(document['entries'])} complete entries"
 
 
-def test_a_compressed_file_is_read_as_a_poll_would_read_it(run: Run, tmp_path: Path) -> None:
-    items = "".join(f"<item><link>/{number}</link></item>" for number in range(200))
-    body = gzip.compress(f"<rss version='2.0'><channel>{items}</channel></rss>".encode())
-    greeted, in_two, cut = tmp_path / "greeted.gz", tmp_path / "two.gz", tmp_path / "cut.gz"
-    greeted.write_bytes(body + b"<!-- cached -->")
-    in_two.write_bytes(gzip.compress(b"<!-- cached -->") + body)
-    cut.write_bytes(body[: len(body) // 2])
-
-    for whole in (greeted, in_two):
-        _, document = report(run, whole, "--url", URL)
-        assert (document["outcome"], document["reason"], len(document["entries"])) == ("parse", None, 200)
-    _, document = report(run, cut, "--url", URL)
-    assert document["outcome"] == "parse"
-    assert document["reason"] == f"the feed is cut off after {len(document['entries'])} complete entries"
-
 
 @pytest.mark.parametrize(
     ("arguments", "said"),

@@ -171,7 +171,6 @@ def test_a_compressed_file_is_read_as_a_poll_would_read_it(run: Run, tmp_path: P
     assert document["reason"] == f"the feed is cut off after {len(document['entries'])} complete entries"
 
 
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

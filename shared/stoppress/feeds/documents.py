@@ -81,7 +81,10 @@ _TAG_OF_A_LINK_WITH_TEXT = re.compile(
 )
 # Where it stands for no namespace, it is none.
 _PREFIX_OF_ITEMS = re.compile(rf"</([\w.-]+):{_FEED_ITEMS}\s*>", re.IGNORECASE)
-_TRUE_PERMALINK = re.compile(r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])\s*true\s*(?=["'])""", re.IGNORECASE)
+# Whatever does not say no (R10.7); to feedparser only "true" is yes.
+_TRUE_PERMALINK = re.compile(
+    r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])(?!\s*(?:false|no|0)\b)[^<>"']*+(?=["'])""", re.IGNORECASE
+)
 # RSS has no namespace; with that of another vocabulary its items would be of that.
 _ROOT_WITH_NAMESPACE = re.compile(
     r"""\A(?>(<rss\b[^<>]*?)\sxmlns\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))([^<>]*+>)""", re.IGNORECASE

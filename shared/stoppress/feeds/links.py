@@ -74,8 +74,9 @@ def web_url(link: str | None, url: str) -> str | None:
 
 
 def _spelt(link: str) -> str:
-    """The link without what can only be a slip: line breaks, a scheme with too many or too few slashes, or a second one."""
-    link = "".join(line.strip() for line in link.strip().strip(_INVISIBLE).splitlines())
+    """The link without what can only be a slip: CDATA that was escaped, line breaks, a second scheme, slashes of it."""
+    link = link.strip().removeprefix("<![CDATA[").removesuffix("]]>").strip().strip(_INVISIBLE)
+    link = "".join(line.strip() for line in link.splitlines())
     return _SCHEME_MISSPELT.sub(r"\1://", _SCHEME_TWICE.sub("", link, count=1), count=1)
 
 

@@ -66,7 +66,7 @@ _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
 # As a parser of HTML writes links, which have neither text nor end there.
-_LINK_WITHOUT_AN_END = re.compile(r"<link\s*/?>\s*+(https?://[^<>\s]++)\s*+(?=<(?!/link|!))", re.IGNORECASE)
+_LINK_WITHOUT_AN_END = re.compile(r"<link\s*/?>\s*+(https?://[^<>\s]++)\s*+(?=<(?!/link|!))")
 # A link that says nothing, or leads to no page, would keep feedparser from taking the permalink, or lead to the base. (A
 # hostile tag is why nothing here gives back what it took.)
 _NO_PAGE = r"(?:\s*(?:#|undefined|null|(?:javascript|mailto|data|about):[^<>\]]*+))?+\s*"

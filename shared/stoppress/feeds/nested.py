@@ -20,8 +20,9 @@ def without_nested(text: str) -> str:
     """The feed without the titles, links, guids and dates in its items that are not their own children."""
     parts = text.split("</item")
     for number, part in enumerate(parts[:-1]):
+        start = part.rfind("<item")
         # Hardly any has two, and then it takes a hundred times as long.
-        if any(part.count(name) > 1 for name in ("<title", "<link", "<guid", "<pubDate")):
+        if start >= 0 and any(part.count(name, start) > 1 for name in ("<title", "<link", "<guid", "<pubDate")):
             parts[number] = _own(part)
     return "</item".join(parts)
 

@@ -65,6 +65,10 @@ URI = re.compile(r"https?://[a-z0-9._-]+(:\d+)?/(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-
         ("https://www.example.com/?fbclid=1&gclid=2&at_medium=RSS&at_campaign=KARANGA", HOME),
         ("https://www.example.com/?utmost=1&partners=2", "https://www.example.com/?utmost=1&partners=2"),
         ("https://www.example.com/?utm_source", HOME),
+        # sessions
+        ("https://www.example.com/a;jsessionid=0A1B.node2?x=1", "https://www.example.com/a?x=1"),
+        ("https://www.example.com/a;JSESSIONID=0A1B/b;v=1", "https://www.example.com/a/b;v=1"),
+        ("https://www.example.com/a?PHPSESSID=0a1b&x=1&jsessionid=2", "https://www.example.com/a?x=1"),
     ],
 )
 def test_a_page_has_one_spelling(said: str, spelling: str) -> None:

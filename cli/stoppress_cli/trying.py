@@ -1,6 +1,5 @@
 """`stoppress feeds try`: what a feed would become, entry by entry, and why entries are left out. Nothing is recorded."""
 
-import gzip
 import json
 import sys
 from collections.abc import Sequence
@@ -28,7 +27,6 @@ READ, REJECTED, NOTHING_READ = 0, 1, 2
 
 # Of a site nobody named: it has no page, so that no URL is changed to its scheme.
 NO_SITE = "site.invalid"
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Unreadable(Exception):
@@ -104,21 +102,15 @@ def _tried(target: str, url: str | None, site: Site, feed: Feed, now: datetime) 
 
 
 def _file(path: Path) -> bytes:
-    """A file's bytes, unpacked where they are gzip, up to what a fetch would take."""
+    """A file's bytes, unpacked where they are gzip, as a fetch would have them. Raises FeedError and FetchError."""
     try:
-        with path.open("rb") as plain:
-            is_gzip = plain.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-        with (gzip.open if is_gzip else open)(path, "rb") as file:
-            body = bytes(file.read(web.BODY_BYTES_MAX + 1))
-    except EOFError:
-        raise FeedError("the file is cut-off gzip") from None
-    except gzip.BadGzipFile as error:
-        raise FeedError(f"the file is damaged gzip: {error}") from None
+        with path.open("rb") as file:
+            body = file.read(web.BODY_BYTES_MAX + 1)
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
     if len(body) > web.BODY_BYTES_MAX:
         raise FeedError(f"the body is larger than {web.BODY_BYTES_MAX:,} bytes")
-    return body
+    return web.inflated(body, iter(())) if body.startswith(web.GZIP_MAGIC) else body
 
 
 def _report(tried: Tried) -> dict[str, Any]:

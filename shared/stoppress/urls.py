@@ -7,12 +7,14 @@ from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 # sitemaps.org: "less than 2,048 characters", counted on the final form (R1.4).
 LOC_CHARACTERS_MAX = 2_047
 
-# Parameters that tell where a reader came from, not which page it is (R1.6).
+# Parameters that tell where a reader came from or who it is, not which page it is (R1.6).
 _TRACKING = re.compile(
     r"(?:utm_\w+|xtor|partner|emc|wt_mc|fbclid|gclid|dclid|msclkid|mc_cid|mc_eid|igshid|ocid|cmpid|ns_\w+"
-    r"|at_(?:medium|campaign|custom\w*|format|link\w*|ptr\w*|bbc\w*))",
+    r"|at_(?:medium|campaign|custom\w*|format|link\w*|ptr\w*|bbc\w*)|jsessionid|phpsessid|aspsessionid\w*)",
     re.IGNORECASE,
 )
+# A servlet's, which stands behind the path, or behind any part of it.
+_SESSION = re.compile(r";jsessionid=[^/;]*", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # RFC 3986: what a path and a query may hold unescaped; "%" stays, so that nothing is encoded twice (R1.5).
 _PATH_SAFE = "/%:@!$&'()*+,;=~-._"
@@ -25,7 +27,7 @@ _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) -> str:
     """The one spelling of a page's URL, under `scheme` where that is given.
 
-    Absolute http(s), host in small letters and punycode, no default port, no fragment, no tracking parameters,
+    Absolute http(s), host in small letters and punycode, no default port, no fragment, no tracking parameters, no session,
     percent-encoded UTF-8 where a character is not allowed, existing escapes kept as they are. With `keep_query` every
     parameter stays: that of a file may be signed. Raises ValueError, with what to change.
     """
@@ -47,7 +49,7 @@ def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) 
     if port is not None and port != _DEFAULT_PORTS[parts.scheme]:
         authority = f"{authority}:{port}"
     try:
-        path = _encode(parts.path or "/", _PATH_SAFE)
+        path = _encode((parts.path if keep_query else _SESSION.sub("", parts.path)) or "/", _PATH_SAFE)
         query = "&".join(
             _encode(pair, _QUERY_SAFE)
             for pair in parts.query.split("&")

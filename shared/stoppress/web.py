@@ -45,7 +45,7 @@ PORTS = {"http": 80, "https": 443}
 _PERMANENT = {301, 308}
 _REDIRECTS = {301, 302, 303, 307, 308}
 _REPEATING = {307, 308}  # the redirects that a POST survives
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 _URL_SAFE = "/%:@!$&'()*+,;=~-._?[]"
 
 # What `is_global` lets through, or did in some Python: addresses that carry another address inside, and old relays.
@@ -319,8 +319,8 @@ def _body(answer: urllib3.BaseHTTPResponse, headers: Mapping[str, str], deadline
     encoding = headers.get("content-encoding", "").strip().lower()
     chunks = _chunks(answer, deadline)
     first = next(chunks, b"")
-    if first.startswith(_GZIP_MAGIC):
-        return _inflated(first, chunks)
+    if first.startswith(GZIP_MAGIC):
+        return inflated(first, chunks)
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise Unreachable(f"the body is encoded as {encoding[:40]!r}, which was not asked for")
     return b"".join([first, *chunks])
@@ -343,8 +343,11 @@ def _chunks(answer: urllib3.BaseHTTPResponse, deadline: float) -> Iterator[bytes
             raise
 
 
-def _inflated(first: bytes, chunks: Iterator[bytes]) -> bytes:
-    """Decompressed, never more than the limit at once; what follows the gzip stream is left out."""
+def inflated(first: bytes, chunks: Iterator[bytes]) -> bytes:
+    """Gzip decompressed, as much as there is of it, never more than the limit; what follows the stream is left out.
+
+    Raises TooLarge, and Unreachable for damage.
+    """
     received = bytearray()
     inflate = zlib.decompressobj(wbits=31)
     chunk: bytes | None = first
@@ -353,7 +356,7 @@ def _inflated(first: bytes, chunks: Iterator[bytes]) -> bytes:
             received += inflate.decompress(chunk, BODY_BYTES_MAX + 1 - len(received))
             if len(received) > BODY_BYTES_MAX:
                 raise TooLarge(f"the body, decompressed, is larger than {BODY_BYTES_MAX:,} bytes")
-            if inflate.eof and inflate.unused_data.startswith(_GZIP_MAGIC):
+            if inflate.eof and inflate.unused_data.startswith(GZIP_MAGIC):
                 chunk, inflate = inflate.unused_data, zlib.decompressobj(wbits=31)
                 continue
             chunk = None if inflate.eof else next(chunks, None)

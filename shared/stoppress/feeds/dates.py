@@ -1,7 +1,9 @@
 """Dates as feeds write them: RFC 822 and its misspellings, ISO 8601, many languages, any zone or none (R10.8)."""
 
 import re
+import unicodedata
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from html import unescape
 from zoneinfo import ZoneInfo
 
 # Before it lie the zeros of programs (1 January of 1 and of 1970), not stories.
@@ -12,24 +14,27 @@ DATE_CHARACTERS_MAX = 100
 
 UTC_ZONE = ZoneInfo("UTC")
 
-# By their first letters, long enough to tell them apart: English, French, Italian, German, Spanish, Portuguese; Dutch and
-# Indonesian, the Scandinavian languages, Romanian, Turkish, Hungarian; Russian, Ukrainian, Bulgarian, Greek. Polish, Czech
-# and Croatian are left out: one name is October in one of them and November in the other.
+# By their first letters, long enough to tell them apart, and from days of the week: English, French, Italian, German,
+# Spanish, Portuguese, Galician; Dutch and Indonesian, the Scandinavian languages, Romanian, Turkish, Hungarian, Finnish,
+# Latvian; Polish, Czech, Croatian, Slovene; Russian, Ukrainian, Bulgarian, Serbian, Greek; Hebrew, Arabic.
 _MONTHS = (
-    ("jan", "gen", "ene", "jän", "ian", "oca", "янв", "січ", "яну", "ιαν"),
-    ("feb", "fév", "fev", "şub", "фев", "лют", "φεβ"),
-    ("mar", "mär", "mrz", "mrt", "már", "мар", "бер", "μαρ", "μάρ"),
-    ("apr", "avr", "abr", "ápr", "nis", "апр", "кві", "απρ"),
-    ("may", "mai", "mag", "mei", "maj", "máj", "май", "мая", "тра", "μαι", "μάι", "μαΐ"),
-    ("jun", "juin", "giu", "iun", "jún", "haz", "июн", "чер", "юни", "ιουν", "ιούν"),
-    ("jul", "juil", "lug", "iul", "júl", "tem", "июл", "лип", "юли", "ιουλ", "ιούλ"),
-    ("aug", "aoû", "aou", "ago", "agu", "ağu", "авг", "сер", "αυγ", "αύγ"),
-    ("sep", "set", "szep", "eyl", "сен", "вер", "сеп", "σεπ"),
-    ("oct", "ott", "okt", "out", "eki", "окт", "жов", "οκτ"),
-    ("nov", "noi", "kas", "ноя", "лис", "ное", "νοε", "νοέ"),
-    ("dec", "déc", "dic", "dez", "des", "ara", "дек", "гру", "δεκ"),
+    "jan gen ene jän ian xan oca tamm sty led sij янв січ яну јан ιαν ינו ينا",
+    "feb fév fev şub helm lut úno vel фев лют φεβ פבר فبر",
+    "mar mär mrz mrt már maal bře ožu мар бер μαρ μάρ מרץ מרס مار",
+    "apr avr abr ápr nis huht kwi dub tra апр кві απρ אפר أبر ابر إبر",
+    "may mai mag mei maj máj maí touk kvě svi май мая тра мај μαι μάι μαΐ מאי ماي",
+    "jun juin giu iun xuñ jún jūn haz kesä cze čvn июн чер юни јун ιουν ιούν יונ يون",
+    "jul juil lug iul xul júl jūl tem hein čvc июл лип юли јул ιουλ ιούλ יול يول",
+    "aug aoû aou ago agu ağu avg ágú elok sie kol авг сер αυγ αύγ אוג أغس اغس",
+    "sep set szep eyl syys wrz zář ruj сен вер сеп σεπ ספט سبتم",
+    "oct ott okt out eki loka paź říj окт жов οκτ אוק أكت اكت",
+    "nov noi nóv kas marr stu ноя лис ное нов νοε νοέ נוב نوف",
+    "dec déc dic dez des ara joul gru pro дек гру дец δεκ דצמ ديس",
 )
-_MONTH_OF = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names}
+_MONTH_OF = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names.split()}
+# Of this month in Croatian, and of the next one in Polish or Czech: the day of the week says which.
+_MONTH_OR_NEXT = {"lip": 6, "srp": 7, "lis": 10}
+
 
 # RFC 822 names the first ten; the rest are unambiguous. Others (IST, CST of China) are read as the site's own zone.
 _ZONE_HOURS: dict[str, float] = {
@@ -46,8 +51,12 @@ _ZONES_OF_THE_YEAR = {
 OFFSET_HOURS_MAX = 14
 
 _ISO = re.compile(
-    r"(?P<year>\d{4})(?:[-/.](?P<month>\d\d?)[-/.](?P<day>\d\d?)|(?P<month2>\d\d)(?P<day2>\d\d))"
-    r"(?:(?:\s*T\s*|,?\s+)(?P<hour>\d\d?):?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*))?",
+    r"(?P<year>\d{4})(?:[-/.]\s?(?P<month>\d\d?)[-/.]\s?(?P<day>\d\d?)\.?|(?P<month2>\d\d)(?P<day2>\d\d))"
+    # A letter T, or what people put there: a comma, a bar, a word as short as "um".
+    r"(?:(?:\s*T\s*|[\s,_|]+(?:(?:[^\W\d_]{1,3}|[-\N{EN DASH}]) )?)"
+    r"(?P<hour>\d\d?)[:h]?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)"
+    # A day may have a zone as well (XML Schema, 3.3.9).
+    r"|(?P<zone>Z|[+-]\d\d:\d\d))?",
     re.IGNORECASE,
 )
 # As nearly all feeds of RSS have it (RFC 822).
@@ -60,20 +69,42 @@ _TIME = re.compile(
 )
 # As some write 08.00.00; days are parted so as well, but not where a month has a name.
 _DOTTED_TIME = re.compile(r"\b(\d\d)\.(\d\d)(?:\.(\d\d))?(?=\s|$)")
-_DOTTED_DATE = re.compile(r"(?:\w+,? )?(\d\d?)\.(\d\d?)\.(\d{4})\b")
+_DOTTED_DATE = re.compile(r"(?:\w+,? )?(\d\d?)\.\s?(\d\d?)\.\s?(\d{4})\b")
+# 8 a.m., 8 PM, 8 Uhr, 8h, 8 h 05.
+_HOUR_ALONE = re.compile(
+    r"(?<![\d:.])(\d\d?)\s?(?:(?=[ap]\.?\s?m\b)|uhr\b|h(?:\s?(\d\d)\b|\b)(?!\s?\d))", re.IGNORECASE
+)
+_ONE_DIGIT = re.compile(r":(\d)(?!\d)")
+_WEEKDAY_BEFORE_ISO = re.compile(r"\A[^\W\d_]{2,20}\.?,? (?=\d{4}[-/.])")
 # Fri, 11/20/2026 - 08:00 and 20-11-2026: which is the day, its number or the weekday may say.
 _DIGIT_DATE = re.compile(r"(?:([^\W\d_]{2,20})\.?,? )?(\d\d?)[/-](\d\d?)[/-](\d{4})\b,?(?: -)?")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+# Polish, Czech, Croatian.
+_SLAVIC_WEEKDAYS = (
+    "pon po",
+    "wto wt úte út uto",
+    "śro śr stř st sri",
+    "czw čtv čt čet",
+    "pią pt pát pá pet",
+    "sob so sub",
+    "nie nd ned ne",
+)
+_WEEKDAY_OF = {name: day for day, names in enumerate(_SLAVIC_WEEKDAYS) for name in (_WEEKDAYS[day], *names.split())}
 # 2026年11月20日, 2026년 11월 20일; the half of the day stands before the time.
-_CJK_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d\d?)\s*[月월]\s*(\d\d?)\s*[日일]")
-_CJK_HALF = re.compile(r"(上午|下午|午前|午後|오전|오후)\s*(\d\d?:\d\d(?::\d\d)?)")
+_CJK_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d\d?)\s*[月월]\s*(\d\d?)\s*[日일](?:\s*[(（][^\d()（）]{1,4}[)）])?")
+_CJK_TIME = re.compile(r"(\d\d?)\s*[時时點点시]\s*(?:(\d\d?)\s*[分분])?\s*(?:(\d\d?)\s*[秒초])?")
+_CJK_HALF = re.compile(r"(上午|下午|午前|午後|오전|오후)\s*(\d\d?:\d\d?(?::\d\d?)?)")
 _AFTERNOON = {"下午", "午後", "오후"}
 _DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)")
 _OFFSET = re.compile(
     r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}\N{EN DASH}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)",
     re.IGNORECASE,
 )
-_HALF = re.compile(r"\s*(?P<half>[ap])\.?m\b\.?", re.IGNORECASE)
+# "p. m." in Spanish.
+_HALF = re.compile(r"\s*(?P<half>[ap])\.?\s?m\b\.?", re.IGNORECASE)
+# The plus sign of an offset is a space where somebody took the date for a part of a URL.
+_PLUS_LOST = re.compile(r"\s(?P<hours>\d\d):?(?P<minutes>\d\d)$")
+_ZONE_NAME = re.compile(r"[A-Za-z]+(?:/[A-Za-z_-]+)+")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+")
 
@@ -87,7 +118,7 @@ def instant(text: object, zone: ZoneInfo) -> datetime | None:
     if not isinstance(text, str) or not text or len(text) > DATE_CHARACTERS_MAX:
         return None
     try:
-        local = _usual(text) or _any(" ".join(text.split()), zone)
+        local = _usual(text) or _any(" ".join(unescape(text).split()), zone)
         moment = local.astimezone(UTC) if YEAR_MIN <= local.year <= YEAR_MAX else None
     except (ValueError, OverflowError):
         return None
@@ -111,15 +142,18 @@ def _usual(text: str) -> datetime | None:
 
 def _any(text: str, site_zone: ZoneInfo) -> datetime:
     """A date of any form. Raises ValueError for none, OverflowError for one at the end of the calendar."""
-    text = _iso_spelt(text)
+    text = _iso_spelt(text if text.isascii() else unicodedata.normalize("NFC", text))
     local, rest = _iso(text) or _written(text)
     return local.replace(tzinfo=_zone(rest, local, site_zone))
 
 
 def _iso_spelt(text: str) -> str:
     """Dates in digits that can be meant in one way only, as ISO 8601 has them."""
-    text = _CJK_DATE.sub(lambda date: f"{date[1]}-{date[2]}-{date[3]}", text)
+    if not text.isascii():
+        text = _CJK_DATE.sub(lambda date: f"{date[1]}-{date[2]}-{date[3]} ", text).rstrip()
+        text = " ".join(_CJK_TIME.sub(lambda time: f"{time[1]}:{time[2] or '00'}:{time[3] or '00'} ", text).split())
     text = _CJK_HALF.sub(lambda time: f"{time[2]} {'PM' if time[1] in _AFTERNOON else 'AM'}", text)
+    text = _ONE_DIGIT.sub(r":0\1", _WEEKDAY_BEFORE_ISO.sub("", text, count=1))
     text = _DOTTED_DATE.sub(lambda date: f"{date[3]}-{date[2]}-{date[1]}", text, count=1)
     if (found := _DIGIT_DATE.match(text)) and (only := _only_day(found)):
         return f"{only.isoformat()}{text[found.end() :]}"
@@ -151,7 +185,7 @@ def _iso(text: str) -> tuple[datetime, str] | None:
     month, day = int(found["month"] or found["month2"]), int(found["day"] or found["day2"])
     date = datetime(int(found["year"]), month, day)  # noqa: DTZ001 - the zone is read from what follows
     if found["hour"] is None:
-        return date, ""
+        return date, found["zone"] or ""
     return _at(date, found)
 
 
@@ -159,12 +193,14 @@ def _written(text: str) -> tuple[datetime, str]:
     """`Fri, 20 Nov 2026 08:00:00 GMT`, `mer, 16 nov 2022 00:38`, `Sat, Dec 16 2023 02:02:33 PM`, `Nov 20 08:00:00 2026`."""
     if not _TIME.search(text):
         text = _DOTTED_TIME.sub(lambda time: f"{time[1]}:{time[2]}:{time[3] or '00'}", text, count=1)
+    if not _TIME.search(text):
+        text = _HOUR_ALONE.sub(lambda time: f"{time[1]}:{time[2] or '00'} ", text, count=1)
     time = _TIME.search(text)
     before = text[: time.start()] if time else text
     names = [word.group().lower() for word in _WORD.finditer(before)]
     numbers = [number.group() for number in _NUMBER.finditer(before)]
     # The weekday comes first, and "mar" is Tuesday in three languages: of two names the last is the month.
-    months = [month for name in names if (month := _month(name))]
+    months = [month for name in names if (month := _month(name) or _MONTH_OR_NEXT.get(name[:3]))]
     rest = ""
     if time and len(numbers) == 1 and (year := re.search(r"\b\d{4}\b(?!.*\d)", time["rest"])):
         # asctime: the year stands behind the time, and the zone between them.
@@ -174,10 +210,22 @@ def _written(text: str) -> tuple[datetime, str]:
         raise ValueError("no date")
     day, year_written = numbers[:2] if len(numbers[0]) < len("2026") else numbers[1::-1]
     date = datetime(_year(year_written), months[-1], int(day))  # noqa: DTZ001 - the zone is read from what follows
+    if any(name[:3] in _MONTH_OR_NEXT for name in names):
+        date = _of_two_months(date, names[0])
     if not time:
         return date, ""
     moment, zone = _at(date, time)
     return moment, rest or zone
+
+
+def _of_two_months(date: datetime, weekday: str) -> datetime:
+    """The day, or that of the next month, by its day of the week. Raises ValueError where that says neither."""
+    named = next((_WEEKDAY_OF[name] for name in (weekday[:3], weekday[:2]) if name in _WEEKDAY_OF), None)
+    days = [date] if date.day > 30 else [date, date.replace(month=date.month + 1)]
+    meant = [day for day in days if day.weekday() == named]
+    if not meant:
+        raise ValueError("one of two months")
+    return meant[0]
 
 
 def _month(name: str) -> int | None:
@@ -209,6 +257,13 @@ def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
         if delta > timedelta(hours=OFFSET_HOURS_MAX):
             return site_zone
         return timezone(delta if offset["sign"] == "+" else -delta)
+    if (lost := _PLUS_LOST.fullmatch(rest)) and int(lost["hours"]) <= OFFSET_HOURS_MAX:
+        return timezone(timedelta(hours=int(lost["hours"]), minutes=int(lost["minutes"])))
+    if place := _ZONE_NAME.search(rest):
+        try:
+            return ZoneInfo(place.group())
+        except (KeyError, ValueError, OSError):
+            return site_zone
     name = _WORD.search(rest)
     if name is None:
         return site_zone

@@ -12,6 +12,8 @@ from html import escape
 from html.entities import html5
 from itertools import accumulate, pairwise
 
+from stoppress.feeds.nested import without_nested
+
 # A feed begins with its root element; a server's warnings before it are short.
 PROLOG_CHARACTERS_MAX = 65_536
 
@@ -57,15 +59,19 @@ _LONG_TAG = re.compile(f"<[^<>]{{{TAG_CHARACTERS_MAX}}}")
 _ITEMS = {"urlset": "url", "sitemapindex": "sitemap"}
 _FEED_ITEMS = "(?:item|entry)"
 SITEMAPS = {"urlset", "sitemapindex"}
+_ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry|url|sitemap)\s*>", re.IGNORECASE)
 _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 
 # XML 1.0, Char: what may not occur at all, and what may not be referred to.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
-# A link that says nothing would keep feedparser from taking the permalink, or lead to the base. (A hostile tag is why
-# nothing here gives back what it took.)
+# As a parser of HTML writes links, which have neither text nor end there.
+_LINK_WITHOUT_AN_END = re.compile(r"<link\s*/?>\s*+(https?://[^<>\s]++)\s*+(?=<(?!/link|!))")
+# A link that says nothing, or leads to no page, would keep feedparser from taking the permalink, or lead to the base. (A
+# hostile tag is why nothing here gives back what it took.)
+_NO_PAGE = r"(?:\s*(?:#|undefined|null|(?:javascript|mailto|data|about):[^<>\]]*+))?+\s*"
 _EMPTY_LINK = re.compile(
-    r"<link>\s*(?:<!\[CDATA\[\s*\]\]>\s*)?</link\s*>|<link\s*/>"
+    rf"<link>{_NO_PAGE}(?:<!\[CDATA\[{_NO_PAGE}\]\]>\s*)?</link\s*>|<link\s*/>"
     r"""|<(?:[\w.-]+:)?link\b(?>[^<>]*?\bhref\s*=\s*(?:"\s*"|'\s*'))[^<>]*+>""",
     re.IGNORECASE,
 )
@@ -75,7 +81,10 @@ _TAG_OF_A_LINK_WITH_TEXT = re.compile(
 )
 # Where it stands for no namespace, it is none.
 _PREFIX_OF_ITEMS = re.compile(rf"</([\w.-]+):{_FEED_ITEMS}\s*>", re.IGNORECASE)
-_TRUE_PERMALINK = re.compile(r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])\s*true\s*(?=["'])""", re.IGNORECASE)
+# Whatever does not say no (R10.7); to feedparser only "true" is yes.
+_TRUE_PERMALINK = re.compile(
+    r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])(?!\s*(?:false|no|0)\b)[^<>"']*+(?=["'])""", re.IGNORECASE
+)
 # RSS has no namespace; with that of another vocabulary its items would be of that.
 _ROOT_WITH_NAMESPACE = re.compile(
     r"""\A(?>(<rss\b[^<>]*?)\sxmlns\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))([^<>]*+>)""", re.IGNORECASE
@@ -118,9 +127,9 @@ def _feed_root(text: str) -> re.Match[str]:
         raise FeedError("JSON, not a feed: only RSS and Atom are read")
     root = _root(text)
     page = _PAGE.search(text, 0, root.start() if root else PROLOG_CHARACTERS_MAX)
-    # Some feed does stand inside a page; it is one by its namespace or version.
+    # Some feed does stand inside a page; it is one by its namespace or version, and has items.
     marked = root and _MARKED.match(text, root.end())
-    if page and not marked:
+    if page and not (root and marked and _ITEM_END.search(text, root.end())):
         raise FeedError("an HTML page, not a feed")
     name = root[2].lower() if root else ""
     if root is None or (name == "entry" and not marked) or (name == "channel" and not _ITEM_TAG.search(text)):
@@ -241,13 +250,16 @@ def _mended(text: str) -> str:
     CDATA is left alone. Raises FeedError for too many ampersands. feedparser would mend them too, but turn `&copy=1` of a
     link into a copyright sign.
     """
-    text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text)))
+    text = _FORBIDDEN.sub("", text)
+    text = _LINK_WITHOUT_AN_END.sub(r"<link>\1</link>", text)
+    text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", text))
     prefix = _PREFIX_OF_ITEMS.search(text)
     if prefix and f"xmlns:{prefix[1]}" not in text:
         text = re.sub(rf"(</?){re.escape(prefix[1])}:", r"\1", text)
     text = _ROOT_WITH_NAMESPACE.sub(r"\1\2", _TRUE_PERMALINK.sub(r"\1true", text), count=1)
     if _EMPTY_ITEM.search(text):
         text = _without_items_inside(text)
+    text = without_nested(text)
     if text.count("&") > REFERENCES_MAX:
         raise FeedError(f"it has more than {REFERENCES_MAX:,} ampersands")
     pieces, position = [], 0

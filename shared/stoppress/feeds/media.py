@@ -15,8 +15,8 @@ Absolute: TypeAlias = Callable[[Any], str | None]
 Item: TypeAlias = Mapping[str, Any]
 
 PAGE_TYPES = {"text/html", "application/xhtml+xml"}
-# RFC 4287, 4.2.7.2: the same, by the name and by the registry's.
-_ALTERNATE = {"alternate", "http://www.iana.org/assignments/relation/alternate"}
+# RFC 4287, 4.2.7.2: the same, by the name, by the registry's, and left empty.
+_ALTERNATE = {"alternate", "http://www.iana.org/assignments/relation/alternate", ""}
 # Pictures of authors, which WordPress puts before those of the story.
 _AVATARS = {"gravatar.com", "0.gravatar.com", "1.gravatar.com", "2.gravatar.com", "secure.gravatar.com"}
 # A player rather than a file.
@@ -96,7 +96,14 @@ def alternates(entry: Item, page: str | None, absolute: Absolute) -> tuple[dict[
 
 def pages_of(entry: Item) -> list[Item]:
     """An entry's links to web pages: the alternates that are HTML, or of no type that is one."""
-    return [link for link in entry.get("links", ()) if link.get("rel") in _ALTERNATE and _is_page(link.get("type", ""))]
+    return [
+        link for link in entry.get("links", ()) if _is_alternate(link.get("rel")) and _is_page(link.get("type", ""))
+    ]
+
+
+def _is_alternate(relation: str | None) -> bool:
+    """Whether one of the names is that; HTML allows several."""
+    return relation is not None and any(name in _ALTERNATE for name in relation.lower().split() or [""])
 
 
 def _is_page(type_: str) -> bool:

@@ -18,7 +18,10 @@ from stoppress.site import Site
 from stoppress.text import clean
 
 # Where an entry has none of the dates that RSS and Atom know.
-_OTHER_DATES = ("news_publication_date", "publicationdate", "publishdate", "publish_date", "g_publish_date")
+_OTHER_DATES = (
+    *("news_publication_date", "publicationdate", "publishdate", "publish_date", "publisheddate", "datepublished"),
+    *("g_publish_date", "dcterms_date", "dcterms_available"),
+)
 
 _HAS_BASE = re.compile(r"\bbase\s*=")
 
@@ -113,7 +116,8 @@ def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) ->
     return Entry(
         guid=_guid(entry.get("id", ""), base),
         url=page_of(entry, url, language),
-        title=clean(entry.get("title") or ""),
+        # An episode of a podcast may have no other.
+        title=clean(entry.get("title") or entry.get("itunes_title") or ""),
         published_at=first,
         # A change before publication is a date of something else (an event, the print edition).
         updated_at=updated if updated and first and updated >= first else None,

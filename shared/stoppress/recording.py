@@ -160,7 +160,7 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
             _write(work, decision)
         except Conflict:
             conflicts.append(work)
-        except Exception as error:  # noqa: BLE001 - as above; it may have been written all the same, so its places stay taken
+        except Exception as error:  # noqa: BLE001 - as in deciding, and it may have been written all the same: its places stay taken
             work.spare = []
             outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
         else:

@@ -275,6 +275,19 @@ def test_a_delivery_that_is_json_in_a_text_is_read_and_another_text_refused() ->
     assert [verdict.disposition for verdict in read(load("strapi"), None)] == ["ignore"]
 
 
+def test_a_cloud_event_that_is_json_in_a_text_is_read_and_another_text_refused() -> None:
+    data = {"id": "7", "url": "https://www.example.com/a", "title": "T"}
+    event = {"specversion": "1.0", "id": "e", "source": "/cms", "type": "com.example.article.published", "data": data}
+    binary = {"ce-id": "e", "ce-type": "com.example.article.published", "content-type": "application/json"}
+    for body, headers in ((json.dumps(event), {}), (json.dumps(data), binary)):
+        received = Received(json.dumps(body).encode(), headers)
+        [verdict] = read_delivery(load("cloudevents"), received, {}, None, NOW)
+        assert (verdict.disposition, verdict.data.get("id")) == ("apply", "7")
+    for other in (b'"x"', b"7"):
+        with pytest.raises(BadDelivery, match="JSON"):
+            read_delivery(load("cloudevents"), Received(other), {}, None, NOW)
+
+
 def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A story of thousands of sites took ten seconds, where each of its items went through all of them."""
     given = 'events = "body.stories[].event"\nall = "@"\nmine = "story.number"\nfirst = "events[0]"\n'

@@ -14,8 +14,6 @@ from stoppress.text import clean
 FORM_FIELDS_MAX = 1_000
 # How the types end of what senders post that have not been set to JSON.
 NOT_JSON = ("form-urlencoded", "form-data", "xml", "html")
-
-
 # What stands around the JSON of some pages, so that nobody takes it for text: // <![CDATA[ … // ]]>, <!-- … -->.
 COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
 
@@ -95,8 +93,9 @@ def _cloud_events(received: Received, content_type: str) -> list[Any]:
     }
     structured = content_type.startswith("application/cloudevents")
     if attributes.get("type") and not structured:
-        return [attributes | {"data": _json(received.body) if received.body.strip() else None}]
-    document = _json(received.body)
+        data = _json(received.body) if received.body.strip() else None
+        return [attributes | {"data": _data({"data": data})}]
+    document = unpacked(_json(received.body))
     events = document if isinstance(document, list) else [document]
     return [event | {"data": _data(event)} if isinstance(event, dict) else event for event in events]
 

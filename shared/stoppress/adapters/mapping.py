@@ -11,7 +11,8 @@
 
 An expression sees `body`, `headers` (names in small letters, `_` for `-`), `query`, `settings`, `types` (the setting
 `types`, `content_types` or `models`), `item` where there are several in a delivery, and the variables above it. Of
-several expressions of a field the first counts that gives something good. See `functions` for what JMESPath does not have.
+several expressions of a field the first counts that gives something good; of `hold_until` the latest instant.
+See `functions` for what JMESPath does not have.
 """
 
 import tomllib

@@ -262,6 +262,9 @@ def test_deliveries_of_several_articles_may_come_in_a_list_too(gazette: MappingF
     assert [verdict.data.get("id") for verdict in verdicts] == [1, 2, 3, None]
     assert verdicts[-1].disposition == "ignore"
     full = {"stories": [story("story.gone")] * ITEMS_MAX}
+    many = read(gazette, [gone, full, gone], SETTINGS)
+    assert [verdict.disposition for verdict in many] == ["apply"] * ITEMS_MAX + ["incomplete"] * 2
+    assert ["the last 2 were" in many[-2].reason, "the last 1 were" in many[-1].reason] == [True, True]
     assert [verdict.disposition for verdict in read(gazette, [full, full], SETTINGS)[ITEMS_MAX:]] == ["incomplete"]
 
 

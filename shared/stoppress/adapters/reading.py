@@ -43,19 +43,21 @@ def read_delivery(
     }
     zone = _zone(used.get("timezone"))
     if not isinstance(body, list) or mapping.whole_lists:
-        return _read_one(mapping, root, zone, now)
+        return _read_one(mapping, root, zone, now, ITEMS_MAX)
     if not body:
         return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
     verdicts: list[Verdict] = []
     for number, one in enumerate(body):
         if len(verdicts) >= ITEMS_MAX:
             return [*verdicts, _left_over(body[number:])]
-        verdicts += _read_one(mapping, root | {"body": one}, zone, now)
+        verdicts += _read_one(mapping, root | {"body": one}, zone, now, ITEMS_MAX - len(verdicts))
     return verdicts
 
 
-def _read_one(mapping: MappingFile, root: Mapping[str, Any], zone: ZoneInfo | None, now: datetime) -> list[Verdict]:
-    """What one delivery says; a relay may have put several into a list."""
+def _read_one(
+    mapping: MappingFile, root: Mapping[str, Any], zone: ZoneInfo | None, now: datetime, items_max: int
+) -> list[Verdict]:
+    """What one delivery says, of whose items so many are looked at; a relay may have put several into a list."""
     body = root["body"]
     if mapping.items is None:
         items = body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]
@@ -67,8 +69,8 @@ def _read_one(mapping: MappingFile, root: Mapping[str, Any], zone: ZoneInfo | No
     if not items:
         return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
     common = _common(mapping, root) if len(items) > 1 else {}
-    verdicts = [_verdict(mapping, {**root, "item": item}, common, zone, now) for item in items[:ITEMS_MAX]]
-    return verdicts if len(items) <= ITEMS_MAX else [*verdicts, _left_over(items[ITEMS_MAX:])]
+    verdicts = [_verdict(mapping, {**root, "item": item}, common, zone, now) for item in items[:items_max]]
+    return verdicts if len(items) <= items_max else [*verdicts, _left_over(items[items_max:])]
 
 
 def _left_over(items: list[Any]) -> Verdict:

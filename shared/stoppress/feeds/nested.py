@@ -9,7 +9,8 @@ import re
 LEVELS_MAX = 32
 
 _ITEM = re.compile(r"<item[\s>]")
-_TAG = re.compile(r"<(/?)([A-Za-z][\w.:-]*)([^<>]*)>|<!(?:--|\[CDATA\[)")
+# Nothing gives back what it took: a name may be as long as a tag, and its end missing.
+_TAG = re.compile(r"<(/?)([A-Za-z][\w.:-]*+)([^<>]*+)>|<!(?:--|\[CDATA\[)")
 _ENDS = {"<!--": "-->", "<![CDATA[": "]]>"}
 _OWN = {"title", "link", "guid", "pubdate"}
 # What is inside these is markup that nobody has escaped, or stands there because an end is missing.

@@ -104,7 +104,7 @@ _OFFSET = re.compile(
 _HALF = re.compile(r"\s*(?P<half>[ap])\.?\s?m\b\.?", re.IGNORECASE)
 # The plus sign of an offset is a space where somebody took the date for a part of a URL.
 _PLUS_LOST = re.compile(r"\s(?P<hours>\d\d):?(?P<minutes>\d\d)$")
-_ZONE_NAME = re.compile(r"[A-Za-z]+(?:/[A-Za-z_-]+)+")
+_ZONE_NAME = re.compile(r"[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+")
 
@@ -259,11 +259,6 @@ def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
         return timezone(delta if offset["sign"] == "+" else -delta)
     if (lost := _PLUS_LOST.fullmatch(rest)) and int(lost["hours"]) <= OFFSET_HOURS_MAX:
         return timezone(timedelta(hours=int(lost["hours"]), minutes=int(lost["minutes"])))
-    if place := _ZONE_NAME.search(rest):
-        try:
-            return ZoneInfo(place.group())
-        except (KeyError, ValueError, OSError):
-            return site_zone
     name = _WORD.search(rest)
     if name is None:
         return site_zone
@@ -273,4 +268,15 @@ def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
     hours = _ZONE_HOURS.get(abbreviation)
     if hours is not None:
         return timezone(timedelta(hours=hours))
-    return ZoneInfo(_ZONES_OF_THE_YEAR[abbreviation]) if abbreviation in _ZONES_OF_THE_YEAR else site_zone
+    if abbreviation in _ZONES_OF_THE_YEAR:
+        return ZoneInfo(_ZONES_OF_THE_YEAR[abbreviation])
+    return _zone_of_place(rest) or site_zone
+
+
+def _zone_of_place(rest: str) -> ZoneInfo | None:
+    # After a Z or GMT it only says for whom the instant was written down (RFC 9557, 2).
+    place = _ZONE_NAME.search(rest)
+    try:
+        return ZoneInfo(place.group()) if place else None
+    except (KeyError, ValueError, OSError):
+        return None

@@ -52,8 +52,9 @@ OFFSET_HOURS_MAX = 14
 
 _ISO = re.compile(
     r"(?P<year>\d{4})(?:[-/.]\s?(?P<month>\d\d?)[-/.]\s?(?P<day>\d\d?)\.?|(?P<month2>\d\d)(?P<day2>\d\d))"
-    # A letter T, or what people put there: a comma, a bar, a word as short as "um".
-    r"(?:(?:\s*T\s*|[\s,_|]+(?:(?:[^\W\d_]{1,3}|[-\N{EN DASH}]) )?)"
+    # A letter T, or what people put there: a comma, a bar, a word as short as "um". (In Chinese it may be the half of the
+    # day.) Another day is no time.
+    r"(?:(?:\s*T\s*|[\s,_|]+(?:(?:(?P<word>[A-Za-z\u00c0-\u024f\u0400-\u052f]{1,3})|[-\N{EN DASH}]) )?(?!\d{4}[-/.]\s?\d|\d{8}))"
     r"(?P<hour>\d\d?)[:h]?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)"
     # A day may have a zone as well (XML Schema, 3.3.9).
     r"|(?P<zone>Z|[+-]\d\d:\d\d))?",
@@ -95,6 +96,7 @@ _CJK_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d\d?)\s*[月월]\s*(\d\d?)\s*[�
 _CJK_TIME = re.compile(r"(\d\d?)\s*[時时點点시]\s*(?:(\d\d?)\s*[分분])?\s*(?:(\d\d?)\s*[秒초])?")
 _CJK_HALF = re.compile(r"(上午|下午|午前|午後|오전|오후)\s*(\d\d?:\d\d?(?::\d\d?)?)")
 _AFTERNOON = {"下午", "午後", "오후"}
+_HALF_BEFORE_TIME = re.compile(r"\A([^:]*\b)([ap])\.?m\b\.?\s*(\d\d?:\d\d?(?::\d\d?)?)", re.IGNORECASE)
 _DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)")
 _OFFSET = re.compile(
     r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}\N{EN DASH}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)",
@@ -153,6 +155,7 @@ def _iso_spelt(text: str) -> str:
         text = _CJK_DATE.sub(lambda date: f"{date[1]}-{date[2]}-{date[3]} ", text).rstrip()
         text = " ".join(_CJK_TIME.sub(lambda time: f"{time[1]}:{time[2] or '00'}:{time[3] or '00'} ", text).split())
     text = _CJK_HALF.sub(lambda time: f"{time[2]} {'PM' if time[1] in _AFTERNOON else 'AM'}", text)
+    text = _HALF_BEFORE_TIME.sub(r"\1\3 \2m", text)
     text = _ONE_DIGIT.sub(r":0\1", _WEEKDAY_BEFORE_ISO.sub("", text, count=1))
     text = _DOTTED_DATE.sub(lambda date: f"{date[3]}-{date[2]}-{date[1]}", text, count=1)
     if (found := _DIGIT_DATE.match(text)) and (only := _only_day(found)):
@@ -186,7 +189,8 @@ def _iso(text: str) -> tuple[datetime, str] | None:
     date = datetime(int(found["year"]), month, day)  # noqa: DTZ001 - the zone is read from what follows
     if found["hour"] is None:
         return date, found["zone"] or ""
-    return _at(date, found)
+    moment, rest = _at(date, found)
+    return moment, f"{rest} {found['word']}" if found["word"] else rest
 
 
 def _written(text: str) -> tuple[datetime, str]:

@@ -111,6 +111,12 @@ SAID = {
     "Fri, 20 lis 2026 08:00:00 +0100": "2026-11-20T07:00:00Z",
     "uto, 20 lis 2026 08:00:00 +0200": "2026-10-20T06:00:00Z",
     "sub, 31 lis 2026 08:00:00 +0100": "2026-10-31T07:00:00Z",
+    "pią, 31 lip 2026 08:00:00 +0200": "2026-07-31T06:00:00Z",
+    "po, 31 srp 2026 08:00:00 +0200": "2026-08-31T06:00:00Z",
+    # Places that begin like months.
+    "Lisboa, 20 nov 2026 08:00": "2026-11-20T07:00:00Z",
+    "20 Nov 2026, Dublin 08:00": "2026-11-20T07:00:00Z",
+    "20. Oktober 2026, Stuttgart": "2026-10-19T22:00:00Z",
 }
 # Two meanings, no day, or none at all: a guess would put a story hours or months away from its place.
 UNSAID = (

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from html import unescape
 from zoneinfo import ZoneInfo
@@ -201,31 +202,44 @@ def _written(text: str) -> tuple[datetime, str]:
         text = _HOUR_ALONE.sub(lambda time: f"{time[1]}:{time[2] or '00'} ", text, count=1)
     time = _TIME.search(text)
     before = text[: time.start()] if time else text
-    names = [word.group().lower() for word in _WORD.finditer(before)]
     numbers = [number.group() for number in _NUMBER.finditer(before)]
-    # The weekday comes first, and "mar" is Tuesday in three languages: of two names the last is the month.
-    months = [month for name in names if (month := _month(name) or _MONTH_OR_NEXT.get(name[:3]))]
+    month_name = _month_name(before)
     rest = ""
     if time and len(numbers) == 1 and (year := re.search(r"\b\d{4}\b(?!.*\d)", time["rest"])):
         # asctime: the year stands behind the time, and the zone between them.
         numbers.append(year.group())
         rest = time["rest"][: year.start()]
-    if not months or not numbers[1:]:
+    if not month_name or not numbers[1:]:
         raise ValueError("no date")
     day, year_written = numbers[:2] if len(numbers[0]) < len("2026") else numbers[1::-1]
-    date = datetime(_year(year_written), months[-1], int(day))  # noqa: DTZ001 - the zone is read from what follows
-    if any(name[:3] in _MONTH_OR_NEXT for name in names):
-        date = _of_two_months(date, names[0])
+    if month := _month(month_name):
+        date = datetime(_year(year_written), month, int(day))  # noqa: DTZ001 - the zone is read from what follows
+    else:
+        date = _of_two_months(_year(year_written), month_name, int(day), before)
     if not time:
         return date, ""
     moment, zone = _at(date, time)
     return moment, rest or zone
 
 
-def _of_two_months(date: datetime, weekday: str) -> datetime:
-    """The day, or that of the next month, by its day of the week. Raises ValueError where that says neither."""
-    named = next((_WEEKDAY_OF[name] for name in (weekday[:3], weekday[:2]) if name in _WEEKDAY_OF), None)
-    days = [date] if date.day > 30 else [date, date.replace(month=date.month + 1)]
+def _month_name(text: str) -> str | None:
+    """The last word that names a month ("mar" is Tuesday in three languages), before the last number if any: a place, "Dublin"
+    or "Stuttgart", stands behind it.
+    """
+    last = max((number.start() for number in _NUMBER.finditer(text)), default=0)
+    words = ((word.start(), word.group().lower()) for word in _WORD.finditer(text))
+    months = [(start, name) for start, name in words if _month(name) or name[:3] in _MONTH_OR_NEXT]
+    before = [name for start, name in months if start < last]
+    return before[-1] if before else months[-1][1] if months else None
+
+
+def _of_two_months(year: int, name: str, day: int, text: str) -> datetime:
+    """The day in the one month or the next, by its day of the week. Raises ValueError where that says neither."""
+    weekday = _WORD.search(text)
+    said = weekday.group().lower() if weekday else ""
+    named = next((_WEEKDAY_OF[short] for short in (said[:3], said[:2]) if short in _WEEKDAY_OF), None)
+    first = _MONTH_OR_NEXT[name[:3]]
+    days = [datetime(year, month, day) for month in (first, first + 1) if day <= monthrange(year, month)[1]]  # noqa: DTZ001
     meant = [day for day in days if day.weekday() == named]
     if not meant:
         raise ValueError("one of two months")

@@ -103,8 +103,9 @@ _OFFSET = re.compile(
     r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}\N{EN DASH}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)",
     re.IGNORECASE,
 )
-# "p. m." in Spanish.
-_HALF = re.compile(r"\s*(?P<half>[ap])\.?\s?m\b\.?", re.IGNORECASE)
+# "p. m." in Spanish; Arabic, Greek.
+_HALF = re.compile(r"\s*(?:[ap]\.?\s?m\b\.?|(?:م|ص)\b|مساء|صباح|[μπ]\.?\s?μ\b\.?)", re.IGNORECASE)
+_LATE = ("p", "م", "μ")
 # The plus sign of an offset is a space where somebody took the date for a part of a URL.
 _PLUS_LOST = re.compile(r"\s(?P<hours>\d\d):?(?P<minutes>\d\d)$")
 _ZONE_NAME = re.compile(r"[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
@@ -259,7 +260,7 @@ def _year(digits: str) -> int:
 def _at(day: datetime, found: re.Match[str]) -> tuple[datetime, str]:
     hour, rest = int(found["hour"]), found["rest"]
     if half := _HALF.match(rest):
-        hour = hour % 12 + (12 if half["half"].lower() == "p" else 0)
+        hour = hour % 12 + (12 if half.group().strip().lower().startswith(_LATE) else 0)
         rest = rest[half.end() :]
     minute, second = int(found["minute"]), int(found["second"] or 0)
     # Midnight as 24:00, and a leap second, are instants that datetime cannot spell.

@@ -17,8 +17,12 @@ _USUAL = re.compile(r"https?://(?!http)\w[!-~]*")
 # Not visible, and not white space to str.strip.
 _INVISIBLE = "\u200b\u200e\u200f\u2060\ufeff"
 _SCHEME_TWICE = re.compile(r"\Ahttps?:/*(?=https?:/)", re.IGNORECASE)
-# https:/host, http//host, https:\\host. With too few slashes a browser takes the host for a folder.
-_SCHEME_MISSPELT = re.compile(r"\A(https?)(?::[/\\]*|[/\\]{2})(?=[\w-]+\.\w)", re.IGNORECASE)
+# https:/host, http//host, https:\\host. With too few slashes a browser takes the host for a folder. Where the host is left
+# out, it is one, or the page: https:/story.html, https:/v1.2/story.
+_SCHEME_MISSPELT = re.compile(
+    r"\A(https?)(?::[/\\]*|[/\\]{2})(?=(?:[\w-]+\.)+(?!(?:s?html?|php\d?|aspx?|jsp)\b)[^\W\d_][\w-]+(?:[:/\\?#]|$))",
+    re.IGNORECASE,
+)
 # WordPress's short form redirects to the page, and a redirecting URL has no place in a sitemap (R2.16).
 _SHORT_FORM = re.compile(r"(?:.*&)?p=\d+(?:&.*)?")
 

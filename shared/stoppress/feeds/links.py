@@ -29,7 +29,11 @@ _SHORT_FORM = re.compile(r"(?:.*&)?p=\d+(?:&.*)?")
 
 def page_of(entry: Any, url: str, language: str | None) -> str | None:
     """The page of an entry: the original behind a proxy, else the alternate that is a web page, else the permalink."""
-    pages = sorted(pages_of(entry), key=lambda link: _is_translation(link.get("hreflang"), language))
+    pages = sorted(
+        pages_of(entry),
+        # One that says no more than that it is the alternate comes before "alternate stylesheet" and none at all.
+        key=lambda link: (_is_translation(link.get("hreflang"), language), link.get("rel") != "alternate"),
+    )
     # What is left as the entry's link, without an alternate, is its guid: "77" would lead nowhere, however it is declared.
     canonical = [link.get("href") for link in dict.get(entry, "links", ()) if link.get("rel") == "canonical"]
     # dict.get, because feedparser's own looks for other names of what is not there.

@@ -295,6 +295,15 @@ def test_what_no_feed_is_made_of_is_not_read(monkeypatch: pytest.MonkeyPatch) ->
         read_document(items("a&b&c", "&&"), {})
 
 
+def test_a_tag_that_is_nothing_but_a_name_without_an_end_is_looked_at_once() -> None:
+    # Looked at from each of its characters on, it would take an hour.
+    name = b"<" + b"a" * 900_000
+
+    document = read_document(items("a").replace(b"</title>", b"</title><title>b</title>" + name), {})
+
+    assert name.decode() in document.text
+
+
 # ── what a feed says besides ──────────────────────────────────────────────────────────────────────────────────────────────
 
 

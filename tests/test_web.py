@@ -249,6 +249,15 @@ def test_gzip_is_decompressed_by_what_the_bytes_are(origin: Origin) -> None:
         assert web.fetch(HOST + path).body == b"<rss/>"
 
 
+@pytest.mark.parametrize("size", [1, 2, len(gzip.compress(b"<r")), len(gzip.compress(b"<r")) + 1])
+def test_gzip_in_several_parts_is_whole_wherever_its_pieces_end(size: int) -> None:
+    body = gzip.compress(b"<r") + gzip.compress(b"ss/>") + b"<!-- cached -->"
+
+    pieces = iter([body[start : start + size] for start in range(0, len(body), size)])
+
+    assert web.inflated(next(pieces), pieces) == b"<rss/>"
+
+
 def test_an_encoding_that_was_not_asked_for_is_named(origin: Origin) -> None:
     origin.answer("/feed", b"\x00\x01", content_encoding="br")
 

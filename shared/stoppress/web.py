@@ -356,10 +356,14 @@ def inflated(first: bytes, chunks: Iterator[bytes]) -> bytes:
             received += inflate.decompress(chunk, BODY_BYTES_MAX + 1 - len(received))
             if len(received) > BODY_BYTES_MAX:
                 raise TooLarge(f"the body, decompressed, is larger than {BODY_BYTES_MAX:,} bytes")
-            if inflate.eof and inflate.unused_data.startswith(GZIP_MAGIC):
-                chunk, inflate = inflate.unused_data, zlib.decompressobj(wbits=31)
+            if not inflate.eof:
+                chunk = next(chunks, None)
                 continue
-            chunk = None if inflate.eof else next(chunks, None)
+            # The next part may begin with the next piece, and its first two bytes be in two of them.
+            left = inflate.unused_data
+            while len(left) < len(GZIP_MAGIC) and (more := next(chunks, b"")):
+                left += more
+            chunk, inflate = left if left.startswith(GZIP_MAGIC) else None, zlib.decompressobj(wbits=31)
     except zlib.error as error:
         raise Unreachable(f"the body is damaged gzip: {error}") from None
     return bytes(received)

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from html import unescape
 from zoneinfo import ZoneInfo
@@ -52,8 +53,9 @@ OFFSET_HOURS_MAX = 14
 
 _ISO = re.compile(
     r"(?P<year>\d{4})(?:[-/.]\s?(?P<month>\d\d?)[-/.]\s?(?P<day>\d\d?)\.?|(?P<month2>\d\d)(?P<day2>\d\d))"
-    # A letter T, or what people put there: a comma, a bar, a word as short as "um".
-    r"(?:(?:\s*T\s*|[\s,_|]+(?:(?:[^\W\d_]{1,3}|[-\N{EN DASH}]) )?)"
+    # A letter T, or what people put there: a comma, a bar, a word as short as "um". (In Chinese it may be the half of the
+    # day.) Another day is no time.
+    r"(?:(?:\s*T\s*|[\s,_|]+(?:(?:(?P<word>[A-Za-z\u00c0-\u024f\u0400-\u052f]{1,3})|[-\N{EN DASH}]) )?(?!\d{4}[-/.]\s?\d|\d{8}))"
     r"(?P<hour>\d\d?)[:h]?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)"
     # A day may have a zone as well (XML Schema, 3.3.9).
     r"|(?P<zone>Z|[+-]\d\d:\d\d))?",
@@ -95,16 +97,18 @@ _CJK_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d\d?)\s*[月월]\s*(\d\d?)\s*[�
 _CJK_TIME = re.compile(r"(\d\d?)\s*[時时點点시]\s*(?:(\d\d?)\s*[分분])?\s*(?:(\d\d?)\s*[秒초])?")
 _CJK_HALF = re.compile(r"(上午|下午|午前|午後|오전|오후)\s*(\d\d?:\d\d?(?::\d\d?)?)")
 _AFTERNOON = {"下午", "午後", "오후"}
+_HALF_BEFORE_TIME = re.compile(r"\A([^:]*\b)([ap])\.?m\b\.?\s*(\d\d?:\d\d?(?::\d\d?)?)", re.IGNORECASE)
 _DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)")
 _OFFSET = re.compile(
     r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}\N{EN DASH}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)",
     re.IGNORECASE,
 )
-# "p. m." in Spanish.
-_HALF = re.compile(r"\s*(?P<half>[ap])\.?\s?m\b\.?", re.IGNORECASE)
+# "p. m." in Spanish; Arabic, Greek.
+_HALF = re.compile(r"\s*(?:[ap]\.?\s?m\b\.?|(?:م|ص)\b|مساء|صباح|[μπ]\.?\s?μ\b\.?)", re.IGNORECASE)
+_LATE = ("p", "م", "μ")
 # The plus sign of an offset is a space where somebody took the date for a part of a URL.
 _PLUS_LOST = re.compile(r"\s(?P<hours>\d\d):?(?P<minutes>\d\d)$")
-_ZONE_NAME = re.compile(r"[A-Za-z]+(?:/[A-Za-z_-]+)+")
+_ZONE_NAME = re.compile(r"[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+")
 
@@ -153,6 +157,7 @@ def _iso_spelt(text: str) -> str:
         text = _CJK_DATE.sub(lambda date: f"{date[1]}-{date[2]}-{date[3]} ", text).rstrip()
         text = " ".join(_CJK_TIME.sub(lambda time: f"{time[1]}:{time[2] or '00'}:{time[3] or '00'} ", text).split())
     text = _CJK_HALF.sub(lambda time: f"{time[2]} {'PM' if time[1] in _AFTERNOON else 'AM'}", text)
+    text = _HALF_BEFORE_TIME.sub(r"\1\3 \2m", text)
     text = _ONE_DIGIT.sub(r":0\1", _WEEKDAY_BEFORE_ISO.sub("", text, count=1))
     text = _DOTTED_DATE.sub(lambda date: f"{date[3]}-{date[2]}-{date[1]}", text, count=1)
     if (found := _DIGIT_DATE.match(text)) and (only := _only_day(found)):
@@ -186,7 +191,8 @@ def _iso(text: str) -> tuple[datetime, str] | None:
     date = datetime(int(found["year"]), month, day)  # noqa: DTZ001 - the zone is read from what follows
     if found["hour"] is None:
         return date, found["zone"] or ""
-    return _at(date, found)
+    moment, rest = _at(date, found)
+    return moment, f"{rest} {found['word']}" if found["word"] else rest
 
 
 def _written(text: str) -> tuple[datetime, str]:
@@ -197,31 +203,44 @@ def _written(text: str) -> tuple[datetime, str]:
         text = _HOUR_ALONE.sub(lambda time: f"{time[1]}:{time[2] or '00'} ", text, count=1)
     time = _TIME.search(text)
     before = text[: time.start()] if time else text
-    names = [word.group().lower() for word in _WORD.finditer(before)]
     numbers = [number.group() for number in _NUMBER.finditer(before)]
-    # The weekday comes first, and "mar" is Tuesday in three languages: of two names the last is the month.
-    months = [month for name in names if (month := _month(name) or _MONTH_OR_NEXT.get(name[:3]))]
+    month_name = _month_name(before)
     rest = ""
     if time and len(numbers) == 1 and (year := re.search(r"\b\d{4}\b(?!.*\d)", time["rest"])):
         # asctime: the year stands behind the time, and the zone between them.
         numbers.append(year.group())
         rest = time["rest"][: year.start()]
-    if not months or not numbers[1:]:
+    if not month_name or not numbers[1:]:
         raise ValueError("no date")
     day, year_written = numbers[:2] if len(numbers[0]) < len("2026") else numbers[1::-1]
-    date = datetime(_year(year_written), months[-1], int(day))  # noqa: DTZ001 - the zone is read from what follows
-    if any(name[:3] in _MONTH_OR_NEXT for name in names):
-        date = _of_two_months(date, names[0])
+    if month := _month(month_name):
+        date = datetime(_year(year_written), month, int(day))  # noqa: DTZ001 - the zone is read from what follows
+    else:
+        date = _of_two_months(_year(year_written), month_name, int(day), before)
     if not time:
         return date, ""
     moment, zone = _at(date, time)
     return moment, rest or zone
 
 
-def _of_two_months(date: datetime, weekday: str) -> datetime:
-    """The day, or that of the next month, by its day of the week. Raises ValueError where that says neither."""
-    named = next((_WEEKDAY_OF[name] for name in (weekday[:3], weekday[:2]) if name in _WEEKDAY_OF), None)
-    days = [date] if date.day > 30 else [date, date.replace(month=date.month + 1)]
+def _month_name(text: str) -> str | None:
+    """The last word that names a month ("mar" is Tuesday in three languages), before the last number if any: a place, "Dublin"
+    or "Stuttgart", stands behind it.
+    """
+    last = max((number.start() for number in _NUMBER.finditer(text)), default=0)
+    words = ((word.start(), word.group().lower()) for word in _WORD.finditer(text))
+    months = [(start, name) for start, name in words if _month(name) or name[:3] in _MONTH_OR_NEXT]
+    before = [name for start, name in months if start < last]
+    return before[-1] if before else months[-1][1] if months else None
+
+
+def _of_two_months(year: int, name: str, day: int, text: str) -> datetime:
+    """The day in the one month or the next, by its day of the week. Raises ValueError where that says neither."""
+    weekday = _WORD.search(text)
+    said = weekday.group().lower() if weekday else ""
+    named = next((_WEEKDAY_OF[short] for short in (said[:3], said[:2]) if short in _WEEKDAY_OF), None)
+    first = _MONTH_OR_NEXT[name[:3]]
+    days = [datetime(year, month, day) for month in (first, first + 1) if day <= monthrange(year, month)[1]]  # noqa: DTZ001
     meant = [day for day in days if day.weekday() == named]
     if not meant:
         raise ValueError("one of two months")
@@ -241,7 +260,7 @@ def _year(digits: str) -> int:
 def _at(day: datetime, found: re.Match[str]) -> tuple[datetime, str]:
     hour, rest = int(found["hour"]), found["rest"]
     if half := _HALF.match(rest):
-        hour = hour % 12 + (12 if half["half"].lower() == "p" else 0)
+        hour = hour % 12 + (12 if half.group().strip().lower().startswith(_LATE) else 0)
         rest = rest[half.end() :]
     minute, second = int(found["minute"]), int(found["second"] or 0)
     # Midnight as 24:00, and a leap second, are instants that datetime cannot spell.
@@ -259,11 +278,6 @@ def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
         return timezone(delta if offset["sign"] == "+" else -delta)
     if (lost := _PLUS_LOST.fullmatch(rest)) and int(lost["hours"]) <= OFFSET_HOURS_MAX:
         return timezone(timedelta(hours=int(lost["hours"]), minutes=int(lost["minutes"])))
-    if place := _ZONE_NAME.search(rest):
-        try:
-            return ZoneInfo(place.group())
-        except (KeyError, ValueError, OSError):
-            return site_zone
     name = _WORD.search(rest)
     if name is None:
         return site_zone
@@ -273,4 +287,15 @@ def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
     hours = _ZONE_HOURS.get(abbreviation)
     if hours is not None:
         return timezone(timedelta(hours=hours))
-    return ZoneInfo(_ZONES_OF_THE_YEAR[abbreviation]) if abbreviation in _ZONES_OF_THE_YEAR else site_zone
+    if abbreviation in _ZONES_OF_THE_YEAR:
+        return ZoneInfo(_ZONES_OF_THE_YEAR[abbreviation])
+    return _zone_of_place(rest) or site_zone
+
+
+def _zone_of_place(rest: str) -> ZoneInfo | None:
+    # After a Z or GMT it only says for whom the instant was written down (RFC 9557, 2).
+    place = _ZONE_NAME.search(rest)
+    try:
+        return ZoneInfo(place.group()) if place else None
+    except (KeyError, ValueError, OSError):
+        return None

@@ -17,15 +17,23 @@ _USUAL = re.compile(r"https?://(?!http)\w[!-~]*")
 # Not visible, and not white space to str.strip.
 _INVISIBLE = "\u200b\u200e\u200f\u2060\ufeff"
 _SCHEME_TWICE = re.compile(r"\Ahttps?:/*(?=https?:/)", re.IGNORECASE)
-# https:/host, http//host, https:\\host. With too few slashes a browser takes the host for a folder.
-_SCHEME_MISSPELT = re.compile(r"\A(https?)(?::[/\\]*|[/\\]{2})(?=[\w-]+\.\w)", re.IGNORECASE)
+# https:/host, http//host, https:\\host. With too few slashes a browser takes the host for a folder. Where the host is left
+# out, it is one, or the page: https:/story.html, https:/v1.2/story.
+_SCHEME_MISSPELT = re.compile(
+    r"\A(https?)(?::[/\\]*|[/\\]{2})(?=(?:[\w-]+\.)+(?!(?:s?html?|php\d?|aspx?|jsp)\b)[^\W\d_][\w-]+(?:[:/\\?#]|$))",
+    re.IGNORECASE,
+)
 # WordPress's short form redirects to the page, and a redirecting URL has no place in a sitemap (R2.16).
 _SHORT_FORM = re.compile(r"(?:.*&)?p=\d+(?:&.*)?")
 
 
 def page_of(entry: Any, url: str, language: str | None) -> str | None:
     """The page of an entry: the original behind a proxy, else the alternate that is a web page, else the permalink."""
-    pages = sorted(pages_of(entry), key=lambda link: _is_translation(link.get("hreflang"), language))
+    pages = sorted(
+        pages_of(entry),
+        # One that says no more than that it is the alternate comes before "alternate stylesheet" and none at all.
+        key=lambda link: (_is_translation(link.get("hreflang"), language), link.get("rel") != "alternate"),
+    )
     # What is left as the entry's link, without an alternate, is its guid: "77" would lead nowhere, however it is declared.
     canonical = [link.get("href") for link in dict.get(entry, "links", ()) if link.get("rel") == "canonical"]
     # dict.get, because feedparser's own looks for other names of what is not there.

@@ -9,7 +9,8 @@ import re
 LEVELS_MAX = 32
 
 _ITEM = re.compile(r"<item[\s>]")
-_TAG = re.compile(r"<(/?)([A-Za-z][\w.:-]*)([^<>]*)>|<!(?:--|\[CDATA\[)")
+# Nothing gives back what it took: a name may be as long as a tag, and its end missing.
+_TAG = re.compile(r"<(/?)([A-Za-z][\w.:-]*+)([^<>]*+)>|<!(?:--|\[CDATA\[)")
 _ENDS = {"<!--": "-->", "<![CDATA[": "]]>"}
 _OWN = {"title", "link", "guid", "pubdate"}
 # What is inside these is markup that nobody has escaped, or stands there because an end is missing.
@@ -33,6 +34,7 @@ def _own(part: str) -> str:
     open_tags: list[tuple[str, int]] = []
     inside: list[tuple[int, int]] = []
     cut: list[tuple[int, int]] = []
+    has_own = False
     position = starts[-1] if starts else len(part)
     while tag := _TAG.search(part, position):
         position = tag.end()
@@ -60,10 +62,16 @@ def _own(part: str) -> str:
                 inside.pop()
             inside.append((start, position))
         elif not level:
+            has_own = has_own or name in _OWN
             cut += [] if name in _TEXTS else inside
             inside.clear()
+    # Else all that it has stands inside something: an element around the whole, or one whose end is another's.
+    return _without(part, cut) if has_own else part
+
+
+def _without(text: str, spans: list[tuple[int, int]]) -> str:
     pieces, position = [], 0
-    for start, end_of_it in cut:
-        pieces.append(part[position:start])
-        position = end_of_it
-    return "".join([*pieces, part[position:]])
+    for start, end in spans:
+        pieces.append(text[position:start])
+        position = end
+    return "".join([*pieces, text[position:]])

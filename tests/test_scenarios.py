@@ -61,7 +61,7 @@ def test_a_scenario_ends_as_it_says_and_every_save_keeps_the_rules(path: Path, t
             assert one.files(after) == one.files(before), f"{after}: files differ from those of {before}"
 
 
-@pytest.mark.parametrize("path", PATHS[::10], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PATHS[::5], ids=lambda path: path.stem)
 def test_a_scenario_played_twice_saves_the_same_bytes(path: Path, tmp_path: Path) -> None:
     first, second = played(path, tmp_path / "first"), played(path, tmp_path / "second")
 

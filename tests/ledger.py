@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from stoppress.article import ArticleEvent
-from stoppress.deciding import decide, urls_of
+from stoppress.deciding import aimed_at, decide, urls_of
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry
 from stoppress.places import Place, Series, Want, entries_max_of
 from stoppress.site import Site, Source
-from stoppress.state import Article, Claim, Decision, Known
+from stoppress.state import Article, Claim, Decision, Entries, Known
+from stoppress.urls import identity
 
 HOST = "www.example.com"
 MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
@@ -32,6 +33,7 @@ def publish(article: str = "1042", path: str = "flood", **said: Any) -> ArticleE
         "url": page(path),
         "title": "Flood closes the harbour",
         "published_at": MORNING,
+        "verb": None if said.get("source") == "feed" else "published",
     }
     return ArticleEvent(**(values | said))
 
@@ -43,6 +45,7 @@ def remove(article: str = "1042", **said: Any) -> ArticleEvent:
         "source": "cms",
         "id": article,
         "action": "remove",
+        "verb": "unpublished",
         "timestamp": MORNING + timedelta(minutes=1),
     }
     return ArticleEvent(**(values | said))
@@ -58,20 +61,23 @@ class Ledger:
         self.series: dict[str, Series] = {}
         self.general: dict[tuple[str, str], GeneralEntry] = {}
         self.news: dict[tuple[str, str, datetime], NewsEntry] = {}
-        self.due: set[tuple[datetime, str]] = set()
+        self.due: dict[tuple[datetime, str], ArticleEvent] = {}
+        self.waiting: dict[tuple[str, str], ArticleEvent] = {}
         self.writes = 0
 
     def hear(self, event: ArticleEvent, now: datetime | None = None) -> Decision:
-        """Decide an event and apply what was decided; by default the moment that it speaks of."""
-        now = now or event.timestamp
+        """Decide an event and apply what was decided; by default it is heard at the moment that it speaks of."""
+        now = now or event.heard_at or event.timestamp or MORNING
+        event = replace(event, heard_at=event.heard_at or now)
         decision = decide(event, self._known(event), self.site, now)
-        self.due -= set(decision.released)
-        if decision.article is None:
+        for due in decision.released:
+            self.due.pop(due, None)
+        if decision.article is None and not decision.claims:
             return decision
         self.writes += 1
-        decision = decision.placed(self._place(decision.want_shard), self._place(decision.want_news))
+        if decision.article:
+            decision = decision.placed(self._place(decision.want_shard), self._place(decision.want_news))
         article = decision.article
-        assert article
         for entry in decision.out:
             if entry.published:
                 gone = self.news.pop((entry.file, entry.url, entry.published), None)
@@ -81,19 +87,34 @@ class Ledger:
             if entry.place:
                 self.series[entry.place.series] = self.series[entry.place.series].give_back([entry.place])
         for changed in (article, *decision.displaced):
-            self.articles[changed.name] = replace(changed, rev=1)
+            if changed:
+                self.articles[changed.name] = replace(changed, rev=1)
         for claim in decision.claims:
-            self.claims[claim.url] = replace(claim, rev=1)
+            self.claims[identity(claim.url)] = replace(claim, rev=1)
         if decision.general:
+            assert article
             assert article.shard
-            self.general[article.shard.file, decision.general.loc] = decision.general
+            self.general[article.shard.file, identity(decision.general.loc)] = decision.general
         if decision.news:
+            assert article
             assert article.news
-            self.news[article.news.file, decision.news.loc, decision.news.published] = decision.news
+            self.news[article.news.file, identity(decision.news.loc), decision.news.published] = decision.news
         if decision.held:
-            self.due.add((decision.held, event.name))
+            date = event.published_at or decision.held
+            self.due[decision.held, event.name] = replace(event, release=decision.held, published_at=date)
+        if decision.no_longer_waits:
+            self.waiting.pop(decision.no_longer_waits, None)
+        for waits in decision.waits:
+            self.waiting[identity(waits.url or ""), waits.name] = waits
         self._check(now)
+        for back in decision.returns:
+            self.hear(replace(back, release=now), now)
         return decision
+
+    def release(self, now: datetime) -> None:
+        """Hear again what is due by now, as the minute's run has it."""
+        for due in sorted(due for due in self.due if due[0] <= now):
+            self.hear(self.due[due], now)
 
     @property
     def pages(self) -> dict[str, str]:
@@ -105,12 +126,21 @@ class Ledger:
         return {url: entry for (_, url, _), entry in self.news.items() if entry.expires_at > now}
 
     def _known(self, event: ArticleEvent) -> Known:
+        if event.url and not event.id:
+            event = aimed_at(event, self.claims.get(identity(event.url)))
         own = self.articles.get(event.name)
-        claims = {url: claim for url in urls_of(event, own) if (claim := self.claims.get(url))}
+        pages = [identity(url) for url in urls_of(event, own)]
+        claims = {page: claim for page in pages if (claim := self.claims.get(page))}
         owners = {claim.owner: self.articles[claim.owner] for claim in claims.values() if claim.owner in self.articles}
-        news = next((entry for (_, url, _), entry in self.news.items() if own and own.url == url), None)
-        general = next((entry for (_, url), entry in self.general.items() if own and own.url == url), None)
-        return Known(own, claims, owners, general, news)
+        entries = {name: self._entries(one) for name, one in {event.name: own, **owners}.items() if one and one.url}
+        waiting = {name: one for (page, name), one in self.waiting.items() if page in pages}
+        return Known(own, claims, owners, entries, waiting)
+
+    def _entries(self, article: Article) -> Entries:
+        page = identity(article.url or "")
+        general = next((entry for (_, url), entry in self.general.items() if url == page), None)
+        news = next((entry for (_, url, _), entry in self.news.items() if url == page), None)
+        return Entries(general, news) if article.has_entries else Entries()
 
     def _place(self, want: Want | None) -> Place | None:
         if want is None:
@@ -121,8 +151,8 @@ class Ledger:
 
     def _check(self, now: datetime) -> None:
         """What holds after every event: a page stands once, each listed article has its page, and nobody else has one."""
-        listed = {article.url: article for article in self.articles.values() if article.has_entries}
-        assert sorted(url for _, url in self.general) == sorted(url for url in listed if url)
+        listed = {identity(one.url): one for one in self.articles.values() if one.has_entries and one.url}
+        assert sorted(url for _, url in self.general) == sorted(listed)
         for file, url in self.general:
             article = listed[url]
             assert article.shard
@@ -130,4 +160,4 @@ class Ledger:
             assert self.claims[url].live
             assert self.claims[url].owner == article.name
         current = [url for (_, url, published) in self.news if published + NEWS_WINDOW > now]
-        assert sorted(current) == sorted(a.url for a in listed.values() if a.url and a.is_in_news(now))
+        assert sorted(current) == sorted(page for page, article in listed.items() if article.is_in_news(now))

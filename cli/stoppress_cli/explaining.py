@@ -188,7 +188,7 @@ def _where(facts: Facts, now: datetime) -> Iterator[str]:
     if facts.news:
         yield from _ruled(facts, "news", facts.news)
     if facts.claim and not facts.claim.live:
-        yield f"removed or moved away by {facts.claim.owner}, as of {facts.claim.at}"
+        yield f"removed or moved away by {facts.claim.owner}, as of {facts.claim.order.timestamp or facts.claim.order.heard}"
 
 
 def _ruled(facts: Facts, target: Literal["general", "news"], entry: GeneralEntry | NewsEntry) -> Iterator[str]:

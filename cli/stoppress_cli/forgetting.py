@@ -19,7 +19,16 @@ from stoppress.instants import parse
 from stoppress.inventory import all_files
 from stoppress.messages import UNKNOWN_SITE
 from stoppress.naming import is_news
-from stoppress.records import Item, article_item, article_key, claim_item, claim_key, read_article, read_claim
+from stoppress.records import (
+    Item,
+    article_item,
+    article_key,
+    claim_item,
+    claim_key,
+    read_article,
+    read_claim,
+    waiting_key,
+)
 from stoppress.site import FEED_SOURCE, Site
 from stoppress.state import FORGOTTEN, Article, Claim
 from stoppress.table import Put
@@ -200,7 +209,13 @@ def _items(site: Site, urls: tuple[str, ...], articles: list[Article]) -> dict[s
         for item in table.query(f"quarantine#{host}")
         if any(is_said_of(item["event"], url, site, ids) for url in urls or ("",))
     ]
-    found = {"the page's story": story, "what is due": due, "quarantine": kept}
+    waiting = table.get_many(waiting_key(site.host, url, name) for url in urls for name in names)
+    found = {
+        "the page's story": story,
+        "what is due": due,
+        "what waits for a URL": list(waiting.values()),
+        "quarantine": kept,
+    }
     return {kind: [(item["pk"], item["sk"]) for item in items] for kind, items in found.items()}
 
 
@@ -238,17 +253,16 @@ def _letters(traces: Traces, queue: redriving.Name, *, erase: bool) -> int:
 
 def _removal(site: Site, article: Article, now: datetime) -> ArticleEvent:
     """A removal that is newer than all that is known."""
-    order = article.order
-    source, _, identity = article.name.partition("#")
-    at = max(now, parse(order.timestamp))
+    timestamp = article.order.timestamp
+    source, _, id_ = article.name.partition("#")
     return ArticleEvent(
         site=site.host,
         source=source,
-        id=identity,
+        id=id_,
         action="remove",
-        timestamp=at,
-        version=order.version if isinstance(order.version, int) else max(at, parse(order.version)),
-        sequence=order.sequence or None,
+        verb="unpublished",
+        timestamp=max(now, parse(timestamp)) if timestamp else None,
+        heard_at=now,
     )
 
 
@@ -257,6 +271,7 @@ def _tombstone(article: Article) -> Article:
     return replace(
         article,
         digest="",
+        deliveries=(),
         url=None,
         first_published=None,
         dated_by=0,
@@ -267,6 +282,8 @@ def _tombstone(article: Article) -> Article:
         reason=FORGOTTEN,
         news_reason="",
         dropped=(),
+        title="",
+        publication=None,
     )
 
 
@@ -286,7 +303,7 @@ def _erase(traces: Traces) -> None:
     for url in traces.urls:
         if (item := claims.get(claim_key(host, url))) and "url" in item:
             claim = read_claim(item, url)
-            nameless = {name: value for name, value in claim_item(claim).items() if name != "url"}
+            nameless = {name: value for name, value in claim_item(claim).items() if name not in ("url", "waiting")}
             table.put(nameless | {"live": False}, claim.rev)
     for key, versions in _older_versions(traces.site, traces.articles):
         for start in range(0, len(versions), _DELETE_MAX):

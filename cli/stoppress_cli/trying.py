@@ -91,11 +91,11 @@ def _tried(target: str, url: str | None, site: Site, feed: Feed, now: datetime) 
         _, reading = fetching.read(fetched, site, feed.take)
     except (FeedError, web.FetchError) as error:
         return Tried("reject", str(error))
-    events, _ = to_events(reading, site, now)
+    events, _ = to_events(reading, site, now, feed=feed.url)
     return Tried(
         "parse" if reading.entries else "empty",
         reading.incomplete,
-        judged(reading, site, now),
+        judged(reading, site, now, feed=feed.url),
         [event for event in events if event.action == "remove"],
         reading.left_out,
     )

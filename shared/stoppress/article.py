@@ -5,13 +5,14 @@ import json
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from stoppress.alternates import Alternate
 from stoppress.instants import exact
 from stoppress.media.reading import Video, video_json
+from stoppress.order import Order, Removal, known_by
 from stoppress.rules import Traits
 from stoppress.site import FEED_SOURCE, SITEMAP_SOURCE, ChangeFreq, explain
 
@@ -28,19 +29,30 @@ PREVIOUS_URLS_MAX = 10
 ID_BYTES_MAX = 512
 
 # What an event says that is not the article itself: where and when it was heard, and in which order it stands.
-_CIRCUMSTANCES = {"timestamp", "version", "sequence", "release"}
-_INSTANTS = ("timestamp", "version", "published_at", "updated_at", "release")
+_CIRCUMSTANCES = {"timestamp", "version", "sequence", "release", "heard_at", "delivery", "verb"}
+_INSTANTS = ("timestamp", "version", "published_at", "updated_at", "release", "heard_at")
+
+# What a sender says has happened to an article (the second part of our own types, `article.published`).
+Verb: TypeAlias = Literal["published", "updated", "unpublished", "deleted"]
+_REMOVALS: dict[Verb | None, Removal] = {"unpublished": "unpublished", "deleted": "deleted"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleEvent:
-    """What a source says of an article. URLs are canonical, texts are clean, instants are in UTC."""
+    """What a source says of an article. URLs are canonical, texts are clean, instants are in UTC.
+
+    `timestamp` is the sender's own, as given; `heard_at` is when a door of this stack first took the event. `delivery` is the
+    sender's id for it, constant over attempts. `verb` is None for a feed. A removal by URL alone has an empty `id`.
+    """
 
     site: str
     source: str
     id: str
     action: Literal["publish", "remove"]
-    timestamp: datetime
+    timestamp: datetime | None = None
+    heard_at: datetime | None = None
+    verb: Verb | None = None
+    delivery: str | None = None
     version: int | datetime | None = None
     sequence: int | None = None
     url: str | None = None
@@ -103,43 +115,24 @@ class Incomplete:
         return json.dumps(said | {"reason": self.reason, "id": self.id, "url": self.url, "item": self.item})
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """Where an event stands among all events of its article.
-
-    `version` is the source's own (an integer), or an instant as sortable text; `timestamp` likewise.
-    """
-
-    version: int | str
-    sequence: int
-    timestamp: str
-    removal: bool
-
-    @property
-    def key(self) -> tuple[Any, int, str, bool]:
-        """What orders events whose versions are of one kind."""
-        return (self.version, self.sequence, self.timestamp, self.removal)
-
-    def is_before(self, other: "Order") -> bool:
-        """Whether the other is newer. At the same version, sequence and instant a removal is the newer (R11.4).
-
-        An integer cannot be compared with an instant (a removal often comes without a version): then the events'
-        own instants decide.
-        """
-        if type(self.version) is not type(other.version):
-            return (self.timestamp, self.removal) < (other.timestamp, other.removal)
-        return self.key < other.key
-
-
 def order_of(event: ArticleEvent) -> Order:
-    """The event's place: its version, else when the article was updated, else when that was said."""
-    version = event.version if event.version is not None else event.updated_at or event.timestamp
+    """The event's place among the events of its article. `heard_at` must be known."""
+    version = event.version
+    assert event.heard_at
     return Order(
-        version=version if isinstance(version, int) else exact(version),
-        sequence=event.sequence or 0,
-        timestamp=exact(event.timestamp),
-        removal=event.action == "remove",
+        version=exact(version) if isinstance(version, datetime) else version,
+        sequence=event.sequence,
+        timestamp=exact(event.timestamp) if event.timestamp else None,
+        heard=exact(event.heard_at),
+        removal=_REMOVALS.get(event.verb, "unpublished") if event.action == "remove" else "",
     )
+
+
+def names_of(event: ArticleEvent) -> tuple[str, ...]:
+    """What a repeat of the event's delivery is known by. A feed is a state: nothing it says is a repeat."""
+    if event.verb is None:
+        return ()
+    return known_by(verb=event.verb, timestamp=event.timestamp, delivery=event.delivery, digest=digest_of(event))
 
 
 def digest_of(event: ArticleEvent) -> str:
@@ -169,14 +162,18 @@ def from_message(text: str) -> ArticleEvent:
         raise ValueError(f"the message is no article event: {explain(error)}") from None
     instants = [value for name in _INSTANTS if isinstance(value := getattr(event, name), datetime)]
     faults = {
-        "url: is missing": event.action == "publish" and not event.url,
-        f"id: takes one to {ID_BYTES_MAX} bytes": not 0 < len(event.id.encode()) <= ID_BYTES_MAX,
+        "url: is missing": not event.url and (event.action == "publish" or not event.id),
+        f"id: takes one to {ID_BYTES_MAX} bytes": not _id_bytes_min(event) <= len(event.id.encode()) <= ID_BYTES_MAX,
         f"{', '.join(_INSTANTS)}: an instant needs a zone": any(instant.tzinfo is None for instant in instants),
     }
     for fault, found in faults.items():
         if found:
             raise ValueError(f"the message is no article event: {fault}")
     return event
+
+
+def _id_bytes_min(event: ArticleEvent) -> int:
+    return 0 if event.action == "remove" else 1
 
 
 @cache

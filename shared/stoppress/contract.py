@@ -4,18 +4,19 @@ Events of type `page.*` tell the same of pages that are no articles, and need no
 
     {"type": "article.published", "timestamp": "2026-11-20T08:00:00Z", "data": {"id": "1042", "url": …, "title": …}}
 
-Publishing needs id, url and title; a removal needs the id alone, and nothing else of it is looked at but its order.
+Publishing needs id, url and title. A removal needs the id, or the URL where the sender knows no id.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, get_args
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from stoppress.alternates import read_alternates
-from stoppress.article import CLOCK_SKEW_MAX, ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent
+from stoppress.article import ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent, Verb
 from stoppress.instants import parse
 from stoppress.languages import language_code
 from stoppress.media.reading import items_of, read_images, read_videos
@@ -23,12 +24,12 @@ from stoppress.media.tags import fit
 from stoppress.media.values import shown
 from stoppress.site import ChangeFreq, Site, explain, priority_text
 from stoppress.text import clean, publication_name
-from stoppress.urls import canonical, on_site
+from stoppress.urls import canonical, host_of, identity, on_site
 
 PUBLISHES = ("article.published", "article.updated", "page.published", "page.updated")
 REMOVES = ("article.unpublished", "article.deleted", "page.unpublished", "page.deleted")
-UPDATES = ("article.updated", "page.updated")
 PAGE = "page."
+_VERBS: dict[str, Verb] = {verb: verb for verb in get_args(Verb)}
 
 KEYWORDS_MAX = 100
 FLAGS_MAX = 100
@@ -107,8 +108,10 @@ def _publication(value: object) -> object:
 
 
 def _language(value: object) -> object:
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str):
         return value or None
+    if not value.strip():
+        return None
     code = language_code(value)
     if code is None:
         raise ValueError(f"{value[:40]!r} is no language code: give one such as en, fr or zh-tw")
@@ -178,13 +181,15 @@ class _Said(BaseModel):
 
 
 class _Removal(_Said):
-    id: Annotated[str, BeforeValidator(_id)]
+    id: Annotated[str | None, BeforeValidator(_id)] = None
+    url: str | None = None
     version: Annotated[int | datetime | None, BeforeValidator(_version)] = None
     sequence: Annotated[int | None, Field(ge=0, le=VERSION_MAX)] = None
     updated_at: _Instant = None
 
 
 class _Publication(_Removal):
+    id: Annotated[str, BeforeValidator(_id)]
     url: Annotated[str, AfterValidator(canonical)]
     title: Annotated[str, BeforeValidator(_title)]
     published_at: _Instant = None
@@ -231,8 +236,10 @@ def read_field(name: str, value: object) -> object:
         raise ValueError(explain(error).partition(": ")[2]) from None
 
 
-def read_delivery(document: object, site: Site, source: str, now: datetime) -> tuple[ArticleEvent, list[str]]:
-    """A webhook's JSON as an article event, and the names of fields that the contract does not know.
+def read_delivery(
+    document: object, site: Site, source: str, now: datetime, *, delivery: str | None = None
+) -> tuple[ArticleEvent, list[str]]:
+    """A webhook's JSON as an article event, and the names of fields that the contract does not know. `now`: it was heard.
 
     Raises BadArticle, and UnknownType for an event of another kind.
     """
@@ -247,7 +254,8 @@ def read_delivery(document: object, site: Site, source: str, now: datetime) -> t
         timestamp = _instant(document.get("timestamp"))
     except ValueError as error:
         raise BadArticle(f"timestamp: {error}") from None
-    return read_article(kind, document.get("data"), site, source, timestamp, now)
+    event, unknown = read_article(kind, document.get("data"), site, source, timestamp, now)
+    return replace(event, delivery=delivery), unknown
 
 
 def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:
@@ -260,8 +268,18 @@ def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tu
         known = ", ".join(site.sources) or "none"
         raise BadArticle(f"source: {source!r} is not among the sources of {site.host} ({known}); add it there")
     document = {"type": envelope.get("detail-type"), "timestamp": envelope.get("time"), "data": envelope.get("detail")}
-    event, unknown = read_delivery(document, site, source, now)
+    event, unknown = read_delivery(document, site, source, now, delivery=delivery_id({}, envelope))
     return event, [name for name in unknown if name != "site"]
+
+
+# Headers that carry a delivery's id, which is the same in every attempt: Standard Webhooks, CloudEvents, Contentful, Sanity.
+DELIVERY_HEADERS = ("webhook-id", "ce-id", "x-contentful-idempotency-key", "idempotency-key")
+
+
+def delivery_id(headers: Mapping[str, str], envelope: Mapping[str, Any] | None = None) -> str | None:
+    """The sender's id of a delivery, from its headers (names in small letters), or the `id` of a bus event's envelope."""
+    ids = [headers.get(name) for name in DELIVERY_HEADERS] + [(envelope or {}).get("id")]
+    return next((text for text in ids if isinstance(text, str) and text), None)
 
 
 def read_article(
@@ -275,17 +293,15 @@ def read_article(
     except ValidationError as error:
         raise BadArticle(explain(error)) from None
     values = said.model_dump(exclude={*_DROPPED_FROM, *(said.model_extra or {})}, exclude_none=True)
-    if kind in UPDATES and timestamp:
-        values.setdefault("updated_at", timestamp)  # what was updated has changed, and this is when
-    if "updated_at" in values and values["updated_at"] > now + CLOCK_SKEW_MAX:
-        values["updated_at"] = now  # a date of next year would make every later change look old
-    values["timestamp"] = min(timestamp or now, now)
+    values |= {"timestamp": timestamp, "heard_at": now, "verb": _VERBS[kind.partition(".")[2]]}
     action: Literal["publish", "remove"] = "remove"
     if isinstance(said, _Publication):
         action = "publish"
         values |= _urls(said, site)
         values |= _usable(said, values["url"])
         values["page"] = kind.startswith(PAGE)
+    else:
+        values |= _removed(said, site)
     unknown = sorted(said.model_extra or {}) if action == "publish" else []
     named = [clean(name, 80) for name in unknown[:UNKNOWN_FIELDS_SHOWN]]
     return ArticleEvent(site=site.host, source=source, action=action, **values), named
@@ -321,23 +337,48 @@ def _usable(said: _Publication, url: str) -> dict[str, Any]:
     }
 
 
+def _removed(removal: _Removal, site: Site) -> dict[str, Any]:
+    """The id and the URL of a removal. A URL beside an id is a hint: one that cannot be read is left out. Raises BadArticle."""
+    try:
+        url = on_site(canonical(removal.url), site.host) if removal.url else None
+    except ValueError as error:
+        if not removal.id:
+            raise BadArticle(f"url: {error}") from None
+        url = None
+    if not removal.id and not url:
+        raise BadArticle("id: is missing; give the article's id in the CMS, or its url where no id is known")
+    if url and host_of(url) != site.host:
+        if not removal.id:
+            raise BadArticle(f"url: its host is {host_of(url)}, not {site.host}: post the removal to its own site")
+        url = None
+    return {"id": removal.id or "", "url": url}
+
+
 def _urls(said: _Publication, site: Site) -> dict[str, Any]:
-    """The URLs of a publication in their one spelling."""
+    """The URLs of a publication. A canonical URL that differs by its last slash alone is the page's own: it is listed."""
     try:
         url = on_site(said.url, site.host)
     except ValueError as error:
         raise BadArticle(f"url: {error}") from None
     urls: dict[str, Any] = {"url": url}
+    previous = []
     if said.canonical_url and said.canonical_url.strip():
         try:
-            urls["canonical_url"] = on_site(canonical(urljoin(url, said.canonical_url.strip())), site.host)
+            canonical_url = on_site(canonical(urljoin(url, said.canonical_url.strip())), site.host)
         except ValueError as error:
             raise BadArticle(f"canonical_url: {error}") from None
-    previous = []
+        urls["canonical_url"] = canonical_url
+        if identity(canonical_url) != identity(url) and _without_slash(canonical_url) == _without_slash(url):
+            previous, urls["url"] = [url], canonical_url
     for text in said.previous_urls[:PREVIOUS_URLS_MAX]:
         try:
             previous.append(on_site(canonical(urljoin(url, text.strip())), site.host))
         except ValueError:
             continue  # a hint, without which the removal by id still works
-    urls["previous_urls"] = tuple(dict.fromkeys(text for text in previous if text != url))
+    urls["previous_urls"] = tuple(dict.fromkeys(text for text in previous if text != urls["url"]))
     return urls
+
+
+def _without_slash(url: str) -> str:
+    parts = urlsplit(identity(url))
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/")))

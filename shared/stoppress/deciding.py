@@ -1,90 +1,117 @@
 """The rules of recording: what an event changes, decided from what is known. No I/O, no clock of its own.
 
-An article is known by its source and its id there, a page by its URL. Order is the article's own, removal is by id, and a
-URL is taken out only while its claim is the article's: so events may come late, twice and in any order.
+An article is known by its source and its id there, a page by the identity of its URL. Order is the article's own (`order`), removal
+is by id, and a URL is taken out only while its claim is the article's: so events may come late, twice and in any order.
 """
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from stoppress.article import (
-    CLOCK_SKEW_MAX,
-    CMS_RANK,
-    PREVIOUS_URLS_MAX,
-    ArticleEvent,
-    digest_of,
-    order_of,
-    rank_of,
-)
+from stoppress.article import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, digest_of, names_of, order_of, rank_of
+from stoppress.dating import changed_at, dated, dated_late, first_heard, inherited, is_embargo
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry, general_line, line_bytes, news_line
-from stoppress.instants import exact, whole
+from stoppress.instants import exact, parse
 from stoppress.naming import PAGES_SERIES, news_series, shard_series
+from stoppress.order import is_claimed_before, page_order, remembered
 from stoppress.places import Want
 from stoppress.rules import against
 from stoppress.site import Site
-from stoppress.state import FORGOTTEN, Article, Claim, Decision, EntryKey, Known
-from stoppress.urls import host_of
+from stoppress.state import FORGOTTEN, Article, Claim, Decision, Entries, EntryKey, Known
+from stoppress.urls import host_of, identity
 
 EXPIRED = "published more than 48 hours ago"
-SAID_BEFORE = Decision(outcome="duplicate", reason="said before")
+NO_DATE = "no publication date"
+NOT_NEWS = "its source keeps it out of the news sitemap"
+REPEATED = Decision(outcome="duplicate", reason="this was heard before")
+# Articles that wait for one URL. More than a few are a CMS that gives every page the same URL.
+WAITING_MAX = 10
 
 
 def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
     """The URLs whose claims a decision needs."""
-    urls = [event.url, article.url if article else None, *event.previous_urls[:PREVIOUS_URLS_MAX]]
-    return list(dict.fromkeys(url for url in urls if url)) if event.action == "publish" else [u for u in urls[1:2] if u]
+    urls = [event.url, article.url if article else None]
+    if event.action == "publish":
+        urls += event.previous_urls[:PREVIOUS_URLS_MAX]
+    return list({identity(url): url for url in reversed(urls) if url}.values())[::-1]
+
+
+def aimed_at(event: ArticleEvent, claim: Claim | None) -> ArticleEvent:
+    """A removal by URL alone, with the id of the article that has the URL, if that is of the same source."""
+    if event.id or claim is None or not claim.live or claim.source != event.source:
+        return event
+    return replace(event, id=claim.owner.partition("#")[2])
 
 
 def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
     """What an event changes, given what is known. `known` must hold the claims of `urls_of` and their owners."""
-    decision = _decide(event, known, site, now)
-    before, after = known.article, decision.article or known.article
+    by_url = event.action == "remove" and not event.id
+    if by_url:
+        assert event.url
+        event = aimed_at(event, known.claims.get(identity(event.url)))
+    decision = _decide(event, known, site, now) if event.id else _url_removed(event, known)
+    if by_url:  # what else says this URL must not come back by itself
+        decision = replace(decision, returns=())
+    before, changed = known.article, [one for one in (decision.article, *decision.displaced) if one]
+    after = next((one for one in changed if one.name == event.name), before)
     due_after = after.release_at if after else None
     due_before = {event.release, before.release_at if before else None} - {None, due_after}
     released = {(instant, event.name) for instant in due_before if instant}
-    for other in decision.displaced:
-        held = known.owners[other.name].release_at
-        released |= {(held, other.name)} if held else set()
+    waited = before is not None and before.state == "displaced" and bool(changed) and not decision.waits
     return replace(
         decision,
         released=tuple(sorted(released)),
         # A late event that only dates a held article is not what is to be published when its hour comes.
-        held=decision.article.release_at if decision.article and decision.outcome == "held" else None,
+        held=due_after if decision.outcome == "held" else None,
+        no_longer_waits=(before.url, before.name) if waited and before and before.url else None,
     )
 
 
 def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
-    article, order, digest = known.article, order_of(event), digest_of(event)
+    article, order, digest, names = known.article, order_of(event), digest_of(event), names_of(event)
     same = False
     if article:
+        is_last = order == article.order and digest == article.digest
+        if not event.release and not is_last and set(names) & set(article.deliveries):
+            return REPEATED
         if order.is_before(article.order):
-            if article.reason == FORGOTTEN:
-                return Decision(outcome="late", reason=FORGOTTEN)
-            reason = f"older than what is known: {order.version} before {article.order.version}"
-            return _first_dated(event, known, site, now) or Decision(outcome="late", reason=reason)
-        same = (order.version, order.sequence, digest) == (
-            article.order.version,
-            article.order.sequence,
-            article.digest,
-        )
+            return _late(event, known, site, now)
+        same = is_last or (event.verb is None and digest == article.digest and article.order.removal == "")
         settled = article.has_entries or article.state == "removed" or (article.release_at and article.release_at > now)
         if same and settled:
-            return SAID_BEFORE
-    current = article or Article(
-        site=event.site, name=event.name, state="removed", order=order, digest="", heard_at=now
-    )
-    current = replace(current, order=order, digest=digest)
+            return REPEATED
+    current = _current(event, article)
+    deliveries = remembered(current.deliveries, names, removal=order.removal)
+    current = replace(first_heard(current, event), order=order, digest=digest, deliveries=deliveries)
     if event.action == "remove":
-        return _removed(current, known, now)
+        return _removed(event, current, known, now)
     decision = _Publication(event, current, known, site, now).decision(
         same_content=bool(article and article.digest == digest)
     )
     # What stays out for the reason that is known is nothing new; what it stayed out for may be gone by now.
-    if article and same and (decision.outcome, decision.reason) == (article.state, article.reason):
-        return SAID_BEFORE
+    if (
+        article
+        and same
+        and not event.release
+        and (decision.outcome, decision.reason) == (article.state, article.reason)
+    ):
+        return REPEATED
     return decision
+
+
+def _current(event: ArticleEvent, article: Article | None) -> Article:
+    """What is known of the article before the event. An id that was deleted and is used again is another story."""
+    assert event.heard_at
+    order = order_of(event)
+    fresh = Article(site=event.site, name=event.name, state="removed", order=order, digest="", heard_at=event.heard_at)
+    if article is None:
+        return fresh
+    if article.order.removal != "deleted" or event.action == "remove":
+        return article
+    deleted = article.order
+    reborn = min(deleted.timestamp or deleted.heard, deleted.heard)
+    return replace(fresh, deliveries=article.deliveries, reborn=reborn, rev=article.rev)
 
 
 def excluded_because(event: ArticleEvent, site: Site) -> str:
@@ -99,7 +126,7 @@ def excluded_because(event: ArticleEvent, site: Site) -> str:
         return "noindex: the page asks not to be indexed"
     if event.access == "protected":
         return "protected: the page asks for a password"
-    if event.canonical_url and event.canonical_url != event.url:
+    if event.canonical_url and identity(event.canonical_url) != identity(event.url):
         return f"canonical elsewhere: {event.canonical_url}"
     return ""
 
@@ -109,71 +136,152 @@ def is_late(event: ArticleEvent, article: Article) -> bool:
     return order_of(event).is_before(article.order)
 
 
-def _first_dated(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision | None:
-    """What a late event is still good for: had it come in its order, its date would be the first publication.
+# ── late events ──
 
-    Else a story that is re-dated would be news again wherever the newer event happens to come first.
-    """
-    article, said = known.article, event.published_at
+
+def _late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
+    """A late event changes nothing but the first publication: its date counts as if it had come in its order."""
+    article = known.article
     assert article
-    if not said or not _counts(event, article, site, now) or excluded_because(event, site):
+    if article.reason == FORGOTTEN:
+        return Decision(outcome="late", reason=FORGOTTEN)
+    decision = _dated_by_another(event, article, known, site, now)
+    reason = f"a newer event was heard before: {_place(article)}"
+    return decision or Decision(outcome="late", reason=reason)
+
+
+def _place(article: Article) -> str:
+    order = article.order
+    what = f"{'the removal' if order.removal else 'the event'} of {order.timestamp or order.heard}"
+    return what if order.version is None else f"{what}, version {order.version}"
+
+
+def _dated_by_another(
+    event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime
+) -> Decision | None:
+    """The article with another first publication by an event that is not its newest, and its entries; None: it stays."""
+    if event.action == "remove" or site.republish != "keep-date" or excluded_because(event, site):
         return None
-    after = replace(
-        article, first_published=whole(min(said, now)), dated_by=rank_of(event.source), dated_order=order_of(event)
-    )
-    decision = Decision(outcome="late", reason="older than what is known, but the first to be dated", article=after)
-    if not article.has_entries or not article.url or not known.general:
+    after = dated_late(article, event, now)
+    if after is None:
+        return None
+    decision = Decision(outcome="late", reason="a newer event was heard before; its date counts", article=after)
+    entries = known.entries.get(article.name, Entries())
+    if not article.has_entries or not article.url or not entries.general:
         return decision
-    decision = replace(decision, general=replace(known.general, lastmod=after.lastmod))
-    if not known.news or not article.news or not article.is_in_news(now):
-        return replace(decision, article=replace(after, news=None))  # its entry is the roller's, and so is its place
-    news = replace(known.news, published=after.first_published or now, lastmod=after.lastmod)
-    stays = news.expires_at > now
-    gone = EntryKey(article.news.file, article.url, article.first_published, None if stays else article.news)
-    if stays:
-        return replace(decision, news=news, out=(gone,) if news.published != article.first_published else ())
-    expired = replace(after, news=None, news_reason=EXPIRED)
-    return replace(decision, article=expired, out=(gone,))
-
-
-def _counts(event: ArticleEvent, article: Article, site: Site, now: datetime) -> bool:
-    """Whether the date of a late publication is an earlier word of the first one than what is known."""
-    if event.action == "remove" or site.republish != "keep-date":
-        return False
-    if not event.published_at or event.published_at > now + CLOCK_SKEW_MAX:
-        return False
-    is_first = article.first_published is None or article.dated_by < rank_of(event.source)
-    return is_first or (article.dated_order is not None and order_of(event).is_before(article.dated_order))
-
-
-def _removed(current: Article, known: Known, now: datetime) -> Decision:
-    claim = known.claims.get(current.url or "")
-    mine = claim is not None and claim.live and claim.owner == current.name
-    after = replace(
-        current,
-        state="removed",
-        reason="removed by its source",
-        news_reason="",
-        news=None,
-        release_at=None,
+    decision = replace(decision, general=replace(entries.general, lastmod=after.lastmod))
+    first = after.first_published
+    assert first
+    is_news = first + NEWS_WINDOW > now
+    if article.news and entries.news and article.is_in_news(now):
+        news = replace(entries.news, published=first, lastmod=after.lastmod)
+        old = EntryKey(
+            article.news.file, identity(article.url), article.first_published, None if is_news else article.news
+        )
+        if is_news:
+            return replace(decision, news=news, out=(old,) if news.published != article.first_published else ())
+        return replace(decision, article=replace(after, news=None, news_reason=EXPIRED), out=(old,))
+    after = replace(after, news=None)  # an expired entry and its place are roll_window's
+    if not is_news or article.news_reason not in (NO_DATE, EXPIRED) or not article.title:
+        return replace(decision, article=after)
+    general = entries.general
+    news = NewsEntry(
+        general.loc, article.title, first, after.lastmod, article.publication, general.language, general.traits
     )
+    ruled_out = against(site.rules, "news", general.loc, general.traits)
+    want = Want(news_series(site, general.loc), line_bytes(news_line(news, site)))
+    after = replace(after, news_reason=ruled_out, title="", publication=None)
+    return replace(decision, article=after, news=news, want_news=want)
+
+
+# ── removals ──
+
+
+def _removed(event: ArticleEvent, current: Article, known: Known, now: datetime) -> Decision:
+    claim = known.claims.get(identity(current.url)) if current.url else None
+    after = _without_entries(current, state="removed", reason="removed by its source")
+    decision = Decision(outcome="removed", article=after)
+    if claim and claim.live and claim.owner == current.name:
+        left, returns = _left(claim, current, known)
+        decision = replace(decision, claims=(left,), out=tuple(_entries(current, now)), returns=returns)
+    named = known.claims.get(identity(event.url)) if event.url else None
+    if event.url and (named is None or named.owner != current.name):
+        page = _weaker_page_removed(event, current.name, known, now)
+        decision = replace(
+            decision, claims=decision.claims + page.claims, displaced=page.displaced, out=decision.out + page.out
+        )
+    return decision
+
+
+def _weaker_page_removed(event: ArticleEvent, owner: str, known: Known, now: datetime) -> Decision:
+    """Take out the page that only a source of lower rank has told of, and keep that source from bringing it again."""
+    assert event.url
+    claim, order = known.claims.get(identity(event.url)), page_order(order_of(event))
+    if claim is None:
+        return Decision(outcome="removed", claims=(Claim(event.site, event.url, owner, live=False, order=order),))
+    if claim.rank >= rank_of(event.source):
+        return Decision(outcome="removed")
+    before = known.owners.get(claim.owner) if claim.live else None
+    taken = replace(claim, owner=owner, live=False, order=order, waiting=())
     return Decision(
         outcome="removed",
-        article=after,
-        claims=(replace(claim, live=False, at=current.order.timestamp),) if claim and mine else (),
-        out=tuple(_entries(current, now)) if mine else (),
+        reason="its URL was removed",
+        claims=(taken,),
+        displaced=(_displaced(before, f"{owner} has removed this page", keeps_shard=True),) if before else (),
+        out=tuple(_entries(before, now)) if before else (),
     )
+
+
+def _url_removed(event: ArticleEvent, known: Known) -> Decision:
+    """A removal by URL alone, where the source has no article at the URL."""
+    assert event.url
+    assert event.heard_at
+    claim, owner, order = known.claims.get(identity(event.url)), f"{event.source}#", order_of(event)
+    if claim and claim.live and claim.rank >= rank_of(event.source):
+        return Decision(outcome="excluded", reason=f"the page is {claim.owner}'s: only its own source removes it")
+    if claim and claim.live:
+        return _weaker_page_removed(event, owner, known, event.heard_at)
+    if claim and claim.rank > rank_of(event.source):
+        return Decision(outcome="excluded", reason=f"{claim.owner} has removed this page already")
+    if claim and is_claimed_before(order, claim.order, same_source=claim.source == event.source):
+        return Decision(outcome="late", reason="a newer event of this URL was heard before")
+    buried = Claim(
+        event.site,
+        event.url,
+        owner,
+        live=False,
+        order=page_order(order),
+        is_old_form=claim.is_old_form if claim else False,
+        rev=claim.rev if claim else None,
+    )
+    return Decision(
+        outcome="removed", reason="no page was known at its URL; older events of it count no more", claims=(buried,)
+    )
+
+
+def _left(claim: Claim, article: Article, known: Known) -> tuple[Claim, tuple[ArticleEvent, ...]]:
+    """The claim that an article leaves, and the events of those that have waited for it."""
+    returns = tuple(known.waiting[name] for name in claim.waiting if name in known.waiting and name != article.name)
+    return replace(claim, live=False, order=page_order(article.order), waiting=()), returns
 
 
 def _entries(article: Article, now: datetime, *, keeps: bool = False) -> list[EntryKey]:
     """The entries that an article has in files; with `keeps`, its place in the news is not to be given back."""
     if not article.has_entries or not article.url or not article.shard:
         return []
-    entries = [EntryKey(article.shard.file, article.url)]
+    is_old_form = article.is_old_form and identity(article.url) != article.url
+    url = article.url if is_old_form else identity(article.url)
+    entries = [EntryKey(article.shard.file, url, is_old_form=is_old_form)]
     if article.news and article.is_in_news(now):
         place = None if keeps else article.news
-        entries.append(EntryKey(article.news.file, article.url, article.first_published, place))
+        entries.append(EntryKey(article.news.file, url, article.first_published, place, is_old_form))
     return entries
+
+
+def entry_keys_of(article: Article) -> list[EntryKey]:
+    """Keys of an article's entries, whether or not its news entry has expired."""
+    in_news = article.first_published if article.news and article.first_published else None
+    return _entries(article, in_news) if in_news else _entries(replace(article, news=None), article.heard_at)
 
 
 def _speaks(owner: str) -> str:
@@ -184,6 +292,54 @@ def _is_newer(owner: str) -> str:
     return f"{owner} has this URL and is newer"
 
 
+def _displaced(article: Article, reason: str, *, keeps_shard: bool) -> Article:
+    shard = article.shard if keeps_shard else None
+    return _without_entries(article, state="displaced", reason=reason, shard=shard)
+
+
+def _without_entries(article: Article, **changes: Any) -> Article:
+    """The article with nothing of it in any file. Its place in a shard stays its own."""
+    gone: dict[str, Any] = {"news": None, "news_reason": "", "release_at": None, "title": "", "publication": None}
+    return replace(article, **(gone | changes))
+
+
+def _told_again(article: Article, entries: Entries) -> ArticleEvent | None:
+    """The event that a listed article would come from: what it needs to come back when its URL is free again."""
+    general, news, order = entries.general, entries.news, article.order
+    if general is None or article.shard is None:
+        return None
+    source, _, id_ = article.name.partition("#")
+    return ArticleEvent(
+        site=article.site,
+        source=source,
+        id=id_,
+        action="publish",
+        timestamp=parse(order.timestamp) if order.timestamp else None,
+        heard_at=parse(order.heard),
+        verb="published" if rank_of(source) == CMS_RANK else None,
+        version=parse(order.version) if isinstance(order.version, str) else order.version,
+        sequence=order.sequence,
+        url=general.loc,
+        title=news.title if news else article.title,
+        published_at=article.first_published,
+        updated_at=article.changed_at,
+        language=general.language,
+        publication=news.publication if news else article.publication,
+        section=general.traits.section,
+        keywords=general.traits.keywords,
+        news=article.news_reason != NOT_NEWS,
+        page=article.shard.series == PAGES_SERIES,
+        type=general.traits.type,
+        flags=general.traits.flags,
+        images=general.images,
+        videos=general.videos,
+        alternates=general.alternates,
+        changefreq=general.changefreq,
+        priority=general.priority,
+        dropped=article.dropped,
+    )
+
+
 class _Publication:
     """One decision about a publication: the event, what is known, and what comes of both."""
 
@@ -192,30 +348,38 @@ class _Publication:
         self.event, self.current, self.known, self.site, self.now = event, current, known, site, now
         self.url = event.url
         self.rank = rank_of(event.source)
-        self.at = exact(event.updated_at or (event.version if isinstance(event.version, datetime) else event.timestamp))
-        self.claim = known.claims.get(self.url)
+        self.claim = known.claims.get(identity(self.url))
 
     def decision(self, *, same_content: bool) -> Decision:
         reason = excluded_because(self.event, self.site)
-        if reason.startswith("foreign host"):
+        if host_of(self.url) != self.site.host:
             return self._without_page("excluded", reason)
+        if release_at := self._embargo():
+            return self._held(release_at)
+        if self._is_removed_since():
+            return Decision(outcome="late", reason="a newer event removed this URL")
         stronger = self._stronger_claim()
         if stronger:
-            return self._without_page("displaced", stronger)
+            return self._dating_its_owner(self._without_page("displaced", stronger))
         if reason:
-            return self._with_claim(
-                replace(self.current, state="excluded", reason=reason, news_reason="", url=self.url)
-            )
-        dated = self._dated()
-        if dated.release_at:
-            return self._with_claim(
-                replace(dated, state="held", reason=f"to be published at {exact(dated.release_at)}")
-            )
-        if same_content and self.current.has_entries and self.claim and self.claim.owner == self.current.name:
-            return Decision(outcome="duplicate", reason="a newer version of the same", article=self.current)
-        return self._listed(dated)
+            return self._with_claim(_without_entries(self.current, state="excluded", reason=reason, url=self.url))
+        after = self._dated()
+        is_same = same_content and (after.changed_at, after.first_published) == (
+            self.current.changed_at,
+            self.current.first_published,
+        )
+        if is_same and self.current.has_entries and self.claim and self.claim.owner == self.current.name:
+            return Decision(outcome="duplicate", reason="a newer event with the same content", article=self.current)
+        return self._listed(after)
 
     # ── whose page is it ──
+
+    def _is_removed_since(self) -> bool:
+        """Whether the source has removed the URL itself by an event that is newer."""
+        claim = self.claim
+        if claim is None or claim.live or claim.owner != f"{self.event.source}#":
+            return False
+        return is_claimed_before(order_of(self.event), claim.order, same_source=True)
 
     def _stronger_claim(self) -> str:
         claim = self.claim
@@ -223,7 +387,8 @@ class _Publication:
             return ""
         if claim.rank > self.rank:
             return _speaks(claim.owner) + ("" if claim.live else ", and has removed it")
-        if claim.live and (claim.at, claim.owner) > (self.at, self.current.name):
+        same_source = claim.source == self.event.source
+        if claim.live and is_claimed_before(self.current.order, claim.order, same_source=same_source):
             return _is_newer(claim.owner)
         return ""
 
@@ -235,44 +400,47 @@ class _Publication:
 
     # ── when was it published ──
 
+    def _embargo(self) -> datetime | None:
+        """The hour that the article is held for. An event that says no date leaves an embargo as it is."""
+        if self.event.published_at is None:
+            release_at = self.current.release_at
+            return release_at if release_at and release_at > self.now else None
+        return self.event.published_at if is_embargo(self.event, self.now) else None
+
     def _dated(self) -> Article:
-        """The article with its first publication, its release where that lies ahead, and its lastmod."""
-        event, current, before = self.event, self.current, self._previous_owner()
+        """The article with its first publication and its lastmod."""
+        current, before = self.current, self._previous_owner()
         if before and current.shard is None:
             current = replace(current, shard=before.shard)
-        first, dated_by, heard_at = current.first_published, current.dated_by, current.heard_at
-        dated_order = current.dated_order
-        if before and before.rank < CMS_RANK and first is None:
-            first, dated_by, heard_at = before.first_published, before.dated_by, min(heard_at, before.heard_at)
-        said = event.published_at
-        anew = first is not None and self.site.republish == "new-date"
-        corrected = dated_by < self.rank
-        if said and (first is None or anew or corrected):
-            if said > self.now + CLOCK_SKEW_MAX:
-                return replace(
-                    current, url=self.url, first_published=first, dated_by=dated_by, heard_at=heard_at, release_at=said
-                )
-            first, dated_by, dated_order = whole(min(said, self.now)), self.rank, current.order
-        return replace(
-            current,
-            url=self.url,
-            first_published=first,
-            dated_by=dated_by,
-            dated_order=dated_order,
-            heard_at=heard_at,
-            release_at=None,
-            # What the source says, and no later than now; never the moment of an event's arrival: the same story told in
-            # another order must end in the same file.
-            changed_at=whole(min(event.updated_at, self.now)) if event.updated_at else None,
-        )
+        if self.event.published_at is None or (before and before.rank < self.rank):
+            current = inherited(current, before)
+        current = dated(current, self.event, self.site)
+        return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
 
     # ── what is written ──
 
-    def _listed(self, dated: Article) -> Decision:
+    def _held(self, release_at: datetime) -> Decision:
+        """Until its hour the article has no page: its entries go out, and no URL is claimed for it."""
+        reason = f"to be published at {exact(release_at)}"
+        after = _without_entries(self.current, state="held", reason=reason, url=self.url, release_at=release_at)
+        out = tuple(_entries(self.current, self.now))
+        decision = self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
+        return replace(decision, claims=decision.claims + self._kept_from_feeds())
+
+    def _kept_from_feeds(self) -> tuple[Claim, ...]:
+        """Keep a weaker source from bringing the page before its hour, unless it lists the page already."""
+        claim, order = self.claim, page_order(self.current.order)
+        if claim is None and self.rank == CMS_RANK:
+            return (Claim(self.event.site, self.url, self.current.name, live=False, order=order),)
+        if claim and not claim.live and claim.rank < self.rank:
+            return (replace(claim, owner=self.current.name, order=order),)
+        return ()
+
+    def _listed(self, after: Article) -> Decision:
         event = self.event
         general = GeneralEntry(
             self.url,
-            dated.lastmod,
+            after.lastmod,
             event.traits,
             event.images,
             event.videos,
@@ -281,20 +449,23 @@ class _Publication:
             event.changefreq,
             event.priority,
         )
-        news, news_reason = self._news_entry(dated)
+        news, news_reason = self._news_entry(after)
         hidden = against(self.site.rules, "general", self.url, event.traits)
         out_of_news = news_reason or against(self.site.rules, "news", self.url, event.traits)
-        want_shard = self._want_shard(dated, line_bytes(general_line(general, self.site)))
+        want_shard = self._want_shard(after, line_bytes(general_line(general, self.site)))
         series = news_series(self.site, self.url)
         keeper = self._news_keeper(news, series) if news else None
         kept = keeper.news if keeper else None
+        may_become_news = news_reason in (NO_DATE, EXPIRED) and after.heard_at + NEWS_WINDOW > self.now
         after = replace(
-            dated,
+            after,
             state="hidden" if hidden and out_of_news else "listed",
             reason=hidden,
             news_reason=out_of_news,
             dropped=event.dropped,
             news=kept,
+            title=event.title if may_become_news else "",
+            publication=event.publication if may_become_news else None,
         )
         decision = self._with_claim(after, keeper)
         assert decision.article
@@ -305,20 +476,24 @@ class _Publication:
             news=news,
             want_shard=want_shard,
             want_news=None if kept or not news else Want(series, line_bytes(news_line(news, self.site))),
-            out=tuple(entry for entry in decision.out if (entry.file, entry.url, entry.published) not in staying),
+            out=tuple(
+                entry
+                for entry in decision.out
+                if entry.is_old_form or (entry.file, entry.url, entry.published) not in staying
+            ),
         )
 
-    def _want_shard(self, dated: Article, size_bytes: int) -> Want | None:
-        shard = dated.shard
+    def _want_shard(self, after: Article, size_bytes: int) -> Want | None:
+        shard = after.shard
         if shard is None:
-            return Want(self._series(dated), size_bytes)
+            return Want(self._series(after), size_bytes)
         return Want(shard.series, size_bytes, held=shard) if size_bytes > shard.size_bytes else None
 
-    def _series(self, dated: Article) -> str:
+    def _series(self, after: Article) -> str:
         """The series of shards that a page begins its life in."""
         if self.event.page:
             return PAGES_SERIES
-        return shard_series(self.site, dated.first_published or dated.heard_at, self.event.section)
+        return shard_series(self.site, after.first_published or after.heard_at, self.event.section)
 
     def _news_keeper(self, news: NewsEntry, series: str) -> Article | None:
         """Whose place in the news the entry takes: the one's whose entry it replaces, else its own, else the previous owner's.
@@ -331,25 +506,26 @@ class _Publication:
             for one in owners
             if one and one.news and one.has_entries and one.is_in_news(self.now) and one.news.series == series
         ]
-        replaced = [one for one in there if (one.url, one.first_published) == (news.loc, news.published)]
+        page = identity(news.loc)
+        replaced = [one for one in there if (identity(one.url or ""), one.first_published) == (page, news.published)]
         return next(iter(replaced + there), None)
 
-    def _news_entry(self, dated: Article) -> tuple[NewsEntry | None, str]:
-        event, first = self.event, dated.first_published
+    def _news_entry(self, after: Article) -> tuple[NewsEntry | None, str]:
+        event, first = self.event, after.first_published
         if event.page:
             return None, "a page, not an article"
         home = urlsplit(self.url)
         if home.path == "/" and not home.query:
             return None, "the home page is no article"
         if not event.news:
-            return None, "its source keeps it out of the news sitemap"
+            return None, NOT_NEWS
         if first is None:
-            return None, "no publication date"
+            return None, NO_DATE
         if first + NEWS_WINDOW <= self.now:
             return None, EXPIRED
         if not event.title:
             return None, "no title"
-        entry = NewsEntry(self.url, event.title, first, dated.lastmod, event.publication, event.language, event.traits)
+        entry = NewsEntry(self.url, event.title, first, after.lastmod, event.publication, event.language, event.traits)
         return entry, ""
 
     def _with_claim(self, after: Article, news_keeper: Article | None = None) -> Decision:
@@ -357,74 +533,110 @@ class _Publication:
 
         The news place of `news_keeper` goes over to the article, and is not given back.
         """
-        after = replace(
-            after,
-            news=after.news if after.has_entries else None,
-            release_at=after.release_at if after.state == "held" else None,
-        )
-        out = _entries(self.current, self.now, keeps=news_keeper is self.current)
-        claims = [
-            Claim(
-                self.event.site, self.url, after.name, live=True, at=self.at, rev=self.claim.rev if self.claim else None
-            )
-        ]
-        displaced = []
-        before = self._previous_owner()
-        if before:
-            out += _entries(before, self.now, keeps=news_keeper is before)
-            displaced.append(self._displaced(before, keep_shard=after.shard != before.shard))
-        for url in [self.current.url, *self.event.previous_urls[:PREVIOUS_URLS_MAX]]:
-            if url and url != self.url and all(claim.url != url for claim in claims):
-                self._leave(url, claims, displaced, out)
-        return Decision(
+        decision = Decision(
             outcome="excluded" if after.state == "hidden" else after.state,
             reason=after.reason,
             article=after,
+            out=tuple(_entries(self.current, self.now, keeps=news_keeper is self.current)),
+        )
+        before = self._previous_owner()
+        waiting = tuple(name for name in (self.claim.waiting if self.claim else ()) if name != after.name)
+        if before:
+            same_rank = before.rank == self.rank
+            event = _told_again(before, self.known.entries.get(before.name, Entries())) if same_rank else None
+            waiting = ((before.name, *waiting) if event else waiting)[:WAITING_MAX]
+            reason = _is_newer(after.name) if same_rank else _speaks(after.name)
+            decision = replace(
+                decision,
+                displaced=(_displaced(before, reason, keeps_shard=after.shard != before.shard),),
+                out=decision.out + tuple(_entries(before, self.now, keeps=news_keeper is before)),
+                waits=(event,) if event else (),
+            )
+        claim = self.claim or Claim(self.event.site, self.url, after.name, live=True, order=after.order)
+        is_mine = claim.owner == after.name or before is not None
+        claim = replace(
+            claim,
+            url=self.url,
+            owner=after.name,
+            live=True,
+            order=page_order(after.order),
+            waiting=waiting if is_mine else (),
+        )
+        return self._leaving(replace(decision, claims=(claim,)))
+
+    def _leaving(self, decision: Decision) -> Decision:
+        """The decision with the URLs left that the article had before; who has waited for one comes back.
+
+        Hints of earlier URLs are followed only by an article that takes a URL.
+        """
+        out, displaced = [*decision.out], [*decision.displaced]
+        claims, returns = [*decision.claims], [*decision.returns]
+        taken = {identity(claim.url) for claim in decision.claims}
+        hints = self.event.previous_urls[:PREVIOUS_URLS_MAX] if decision.claims else ()
+        for url in [self.current.url, *hints]:
+            page = identity(url) if url else ""
+            if not url or page in taken:
+                continue
+            taken.add(page)
+            claim = self.known.claims.get(page)
+            if claim and claim.live and claim.owner == self.current.name:
+                left, back = _left(claim, self.current, self.known)
+                claims.append(left)
+                returns += back
+            elif decision.claims:
+                self._bury(url, claim, claims, displaced, out)
+        return replace(
+            decision,
             claims=tuple(claims),
             displaced=tuple(displaced),
             out=tuple(dict.fromkeys(out)),
+            returns=tuple(returns),
         )
 
-    def _leave(self, url: str, claims: list[Claim], displaced: list[Article], out: list[EntryKey]) -> None:
-        """Bury a URL that the article had before, unless it is now somebody else's who is believed as much."""
-        claim = self.known.claims.get(url)
+    def _bury(
+        self, url: str, claim: Claim | None, claims: list[Claim], displaced: list[Article], out: list[EntryKey]
+    ) -> None:
+        """Keep a weaker source from bringing a URL that the article had before."""
+        order = page_order(self.current.order)
         if claim is None:
             if self.rank == CMS_RANK and host_of(url) == self.site.host:
-                claims.append(Claim(self.event.site, url, self.current.name, live=False, at=self.at))
+                claims.append(Claim(self.event.site, url, self.current.name, live=False, order=order))
             return
-        if claim.owner != self.current.name and (claim.rank >= self.rank):
+        if claim.rank >= self.rank:
             return
-        owner = self.known.owners.get(claim.owner)
-        if claim.live and owner and claim.owner != self.current.name:
+        owner = self.known.owners.get(claim.owner) if claim.live else None
+        if owner:
             out += _entries(owner, self.now)
-            displaced.append(self._displaced(owner, keep_shard=True))
-        if claim.live or claim.owner != self.current.name:
-            claims.append(replace(claim, owner=self.current.name, live=False, at=self.at))
-
-    def _displaced(self, article: Article, *, keep_shard: bool) -> Article:
-        return replace(
-            article,
-            state="displaced",
-            reason=_speaks(self.current.name) if self.rank > article.rank else _is_newer(self.current.name),
-            news_reason="",
-            news=None,
-            release_at=None,
-            shard=article.shard if keep_shard else None,
-        )
+            displaced.append(_displaced(owner, _speaks(self.current.name), keeps_shard=True))
+        claims.append(replace(claim, owner=self.current.name, live=False, order=order, waiting=()))
 
     def _without_page(self, state: Literal["excluded", "displaced"], reason: str) -> Decision:
-        """The article has no page in this site: what it had goes out, its claim is buried, the reason is kept."""
-        claims = []
-        old = self.known.claims.get(self.current.url or "")
-        if old and old.live and old.owner == self.current.name:
-            claims.append(replace(old, live=False, at=self.at))
-        after = replace(
-            self.current, state=state, url=self.url, reason=reason, news_reason="", news=None, release_at=None
-        )
-        return Decision(
-            outcome=state,
-            reason=reason,
-            article=after,
-            claims=tuple(claims),
-            out=tuple(_entries(self.current, self.now)),
+        """The article has no page in this site: what it had goes out, its claim is left, the reason is kept."""
+        after = _without_entries(self.current, state=state, reason=reason, url=self.url)
+        out = tuple(_entries(self.current, self.now))
+        decision = self._leaving(Decision(outcome=state, reason=reason, article=after, out=out))
+        claim = self.claim
+        if state == "excluded" or claim is None or claim.rank != self.rank:
+            return decision
+        names = [name for name in claim.waiting if name != after.name]
+        waiting = replace(claim, waiting=tuple([after.name, *names][:WAITING_MAX]))
+        changed = (waiting,) if waiting != claim else ()
+        return replace(decision, claims=decision.claims + changed, waits=(replace(self.event, release=None),))
+
+    def _dating_its_owner(self, decision: Decision) -> Decision:
+        """A page without a date takes that of another source that tells of it, though it has no page by it."""
+        owner = self._previous_owner()
+        if owner is None or owner.first_published is not None:
+            return decision
+        date = _dated_by_another(self.event, owner, self.known, self.site, self.now)
+        if date is None or decision.article is None:
+            return decision
+        return replace(
+            decision,
+            article=date.article,
+            displaced=(*decision.displaced, decision.article),
+            general=date.general,
+            news=date.news,
+            want_news=date.want_news,
+            out=decision.out + date.out,
         )

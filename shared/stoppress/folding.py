@@ -4,7 +4,7 @@ Only a file that was written by the same configuration and whose lines depend on
 (`Rendered.by_line`). Where that does not suffice the answer is None, and the file has to be made from all its entries.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from html import unescape
 
@@ -32,6 +32,7 @@ from stoppress.files import (
 from stoppress.instants import iso
 from stoppress.naming import permanent_files
 from stoppress.site import Site
+from stoppress.urls import identity
 
 _PUBLISHED = "<news:publication_date>"
 
@@ -39,19 +40,20 @@ _PUBLISHED = "<news:publication_date>"
 def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: Site) -> Rendered | None:
     """A shard after its entries at these URLs have become what is given (None: are gone)."""
     lines = {_page_of(line, site): line for line in _lines(body)}
+    spellings = _spellings(lines)
     fresh = []
     for loc, entry in changed.items():
-        lines.pop(loc, None)
+        lines.pop(spellings.get(identity(loc), loc), None)
         if entry and lists_in_general(entry, site):
             if entry.alternates:  # the lines of the others depend on it
                 return None
-            lines[loc] = general_line(entry, site)
-            fresh.append(lines[loc])
+            lines[entry.loc] = general_line(entry, site)
+            fresh.append(lines[entry.loc])
     if not lines:
         return None
     listed = sorted(lines)
     locs = tuple(listed) if site.outputs.text else ()
-    newest = newest_of(entry.lastmod for loc, entry in changed.items() if entry and loc in lines)
+    newest = newest_of(entry.lastmod for entry in changed.values() if entry and entry.loc in lines)
     body = general_file([lines[loc] for loc in listed])
     return _fitting(Rendered(body, len(listed), newest, locs, by_line=True, fresh=_of(general_file, fresh)), URLS_MAX)
 
@@ -67,17 +69,19 @@ def fold_news(
     lines = {key: line for line in _lines(body) if (key := (_published_of(line), _page_of(line, site)))[0] > oldest}
     fresh = []
     for (published, loc), entry in changed.items():
-        lines.pop((published, loc), None)
+        page = identity(loc)
+        for key in [key for key in lines if key[0] == published and identity(key[1]) == page]:
+            del lines[key]
         if entry and in_window([entry], site, now):
             # Dated anew it has another key: the line of the date before goes with it, whoever is told of it first.
-            for other in [key for key in lines if key[1] == loc]:
-                del lines[other]
-            lines[published, loc] = news_line(entry, site)
-            fresh.append(lines[published, loc])
+            for key in [key for key in lines if identity(key[1]) == page]:
+                del lines[key]
+            lines[published, entry.loc] = news_line(entry, site)
+            fresh.append(lines[published, entry.loc])
     if not lines:
         return None
     newest_first = sorted(sorted(lines, key=lambda key: key[1]), key=lambda key: key[0], reverse=True)
-    listed = (entry for key, entry in changed.items() if entry and key in lines)
+    listed = (entry for (published, _), entry in changed.items() if entry and (published, entry.loc) in lines)
     instants = (instant for entry in listed for instant in (entry.lastmod, entry.published))
     body = news_file([lines[key] for key in newest_first])
     rendered = Rendered(body, len(lines), newest_of(instants), by_line=True, fresh=_of(news_file, fresh))
@@ -101,6 +105,11 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
     newest = newest_of(mark.changed for mark in changed.values() if mark)
     body = index_file([lines[file] for file in sorted(lines)])
     return _fitting(Rendered(body, len(lines), newest, by_line=True, fresh=_of(index_file, fresh)), INDEX_ENTRIES_MAX)
+
+
+def _spellings(locs: Iterable[str]) -> dict[str, str]:
+    """The pages that are not spelled as their identity is, by their identity."""
+    return {page: loc for loc in locs if (page := identity(loc)) != loc}
 
 
 def _fitting(file: Rendered, entries_max: int) -> Rendered | None:

@@ -173,7 +173,7 @@ def _of_body(one: DueFeed, got: fetching.Fetched) -> FeedState:
 def _entries(one: DueFeed, reading: Reading, known: Seen) -> _Entries:
     shared = tuple(dict.fromkeys(shared_guids(reading, one.site) + known.shared))[:SHARED_MAX]
     # A push that came before the feed was asked is older than what the feed says.
-    events, skipped = to_events(reading, one.site, one.now + one.waited, shared)
+    events, skipped = to_events(reading, one.site, one.now + one.waited, shared, feed=one.feed.url)
     return _Entries(events, tuple(digest_of(event) for event in events), tuple(skipped), shared)
 
 

@@ -140,7 +140,7 @@ def take(request: Request, now: datetime) -> Answer:
         _make_due(known, now)
         return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason=str(error)))
     seen = read_feed_entries(table.get_many([key := feed_entries_key(known.site.host, known.feed.url)]).get(key))
-    events, skipped = to_events(found, known.site, now, seen.shared)
+    events, skipped = to_events(found, known.site, now, seen.shared, feed=known.feed.url)
     polled = set(seen.digests)
     heard = [(event, known.state.has_news(event, polled)) for event in events]
     new = [event for event, is_news in heard if is_news]

@@ -12,7 +12,7 @@ from typing import Any
 
 from stoppress import sites
 from stoppress.article import ArticleEvent, Incomplete, from_message
-from stoppress.contract import BadArticle, UnknownType, read_bus_event
+from stoppress.contract import BadArticle, UnknownType, delivery_id, read_bus_event
 from stoppress.site import BadConfiguration, Site
 
 # What these put on the bus is our own contract.
@@ -58,7 +58,9 @@ def read(message: Message, now: datetime) -> Found:
     detail = envelope.get("detail")
     from_bus = "detail-type" in envelope
     host = (detail.get("site") if isinstance(detail, dict) else None) if from_bus else envelope.get("site")
-    if not isinstance(host, str):
+    if isinstance(host, str):
+        host = host.lower()
+    else:
         where = "detail.site" if from_bus else "site"
         raise Unusable(UNKNOWN_SITE, f"{where}: is missing; give the host of the site")
     try:
@@ -72,9 +74,10 @@ def read(message: Message, now: datetime) -> Found:
     try:
         source = site.sources.get(str(envelope.get("source"))) if from_bus else None
         if source and source.adapter not in OF_OUR_CONTRACT:
-            return _adapted(envelope, site, now)
+            return _adapted(envelope, site, message.sent_at)
         return Found(
-            site, ((read_bus_event(envelope, site, now)[0] if from_bus else from_message(message.body), site),)
+            site,
+            ((read_bus_event(envelope, site, message.sent_at)[0] if from_bus else from_message(message.body), site),),
         )
     except (BadArticle, UnknownType, ValueError) as error:
         raise Unusable(host, str(error)) from None
@@ -93,7 +96,8 @@ def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
         body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),
         {str(key).lower(): str(value) for key, value in headers.items()},
     )
-    taken = Taker(site, name, now, _other_site).take(
+    delivery = delivery_id({str(key).lower(): str(value) for key, value in headers.items()}, envelope)
+    taken = Taker(site, name, now, _other_site, delivery).take(
         adapters.read(adapter, received, site.sources[name].settings, site, now)
     )
     faults = [one.answer["reason"] for one in taken if isinstance(one.message, Incomplete)]

@@ -8,19 +8,22 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from stoppress import table
-from stoppress.article import ArticleEvent
-from stoppress.deciding import is_late, urls_of
+from stoppress.article import ArticleEvent, from_message, rank_of
+from stoppress.deciding import aimed_at, entry_keys_of, is_late, urls_of
 from stoppress.records import (
     Item,
     article_key,
     claim_key,
     entry_key,
+    old_claim_key,
     read_article,
     read_claim,
     read_general,
     read_news,
+    waiting_key,
 )
-from stoppress.state import Article, EntryKey, Known
+from stoppress.state import Article, Claim, Entries, Known
+from stoppress.urls import identity
 
 Key: TypeAlias = tuple[str, str]
 
@@ -55,7 +58,7 @@ class _Seen:
 def recall(questions: Iterable[Question]) -> list[Known | Exception]:
     """What the table holds for each event; in place of what could not be understood: why. Raises what the table's door raises.
 
-    At most three reads, and a fourth where somebody else was faster.
+    At most three reads for most events; conflicts about a URL and removals by URL take one or two more.
     """
     seen = _Seen()
     known: dict[int, Known | Exception] = {}
@@ -82,18 +85,35 @@ def _guarded(asked: Generator[set[Key], None, Known]) -> Generator[set[Key], Non
 def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
     """Yields the keys that are to be read; when it goes on they have been seen."""
     event, host = question.event, question.host
-    yield {article_key(host, event.name), *(claim_key(host, url) for url in urls_of(event, None))}
-    own = seen.article(host, event.name)
+    first = {article_key(host, event.name)} if event.id else set()
+    yield first | _claim_keys(host, urls_of(event, None))
+    if not event.id:  # a removal by URL alone: the article that has the URL
+        event = aimed_at(event, _claims(host, urls_of(event, None), seen).get(identity(event.url or "")))
+        yield {article_key(host, event.name)}
+    own = seen.article(host, event.name) if event.id else None
     urls = urls_of(event, own)
-    yield {claim_key(host, url) for url in urls}
-    claims = {url: read_claim(item, url) for url in urls if (item := seen.of(claim_key(host, url)))}
+    yield _claim_keys(host, urls)
+    claims = _claims(host, urls, seen)
     owners = {claim.owner for claim in claims.values() if claim.live and claim.owner != event.name}
-    general_key, news_key = _entry_keys(own) if own and is_late(event, own) else (None, None)
-    yield {article_key(host, name) for name in owners} | {key for key in (general_key, news_key) if key}
-    general, news = seen.of(general_key), seen.of(news_key)
+    waits = {
+        name: waiting_key(host, claim.url, name)
+        for claim in claims.values()
+        if claim.live and claim.owner == event.name
+        for name in claim.waiting
+    }
+    late = [own] if own and is_late(event, own) else []
+    yield {article_key(host, name) for name in owners} | set(waits.values()) | _entries_of(late)
     others = {name: owner for name in owners if (owner := seen.article(host, name))}
+    # Whoever may lose its URL to an equal comes back one day, and whoever has no date may be given one.
+    rank = rank_of(event.source) if event.action == "publish" else None
+    told = [
+        one
+        for one in others.values()
+        if one.rank == rank or (rank is not None and one.rank > rank and one.first_published is None)
+    ]
+    yield _entries_of(told)
     if question.overtaken:
-        news_keys = {one.name: key for one in (own, *others.values()) if one and (key := _entry_keys(one)[1])}
+        news_keys = {one.name: key for one in (own, *others.values()) if one and (key := _news_key(one))}
         yield set(news_keys.values())
         # Expired meanwhile, and their places given back.
         gone = {name for name, key in news_keys.items() if not seen.of(key)}
@@ -103,17 +123,42 @@ def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
         own,
         claims,
         others,
-        read_general(general) if general else None,
-        read_news(news) if news else None,
+        {one.name: _read_entries(one, seen) for one in [*late, *told]},
+        {name: from_message(item["message"]) for name, key in waits.items() if (item := seen.of(key))},
     )
 
 
-def _entry_keys(article: Article) -> tuple[Key | None, Key | None]:
-    """Keys of an article's entries in its shard and in the news, as far as it has any."""
-    if not article.url:
-        return None, None
-    shard, news = article.shard if article.has_entries else None, article.news
-    return (
-        entry_key(article.site, EntryKey(shard.file, article.url)) if shard else None,
-        entry_key(article.site, EntryKey(news.file, article.url, article.first_published)) if news else None,
-    )
+def _claim_keys(host: str, urls: list[str]) -> set[Key]:
+    keys = {claim_key(host, url) for url in urls}
+    return keys | {key for url in urls if (key := old_claim_key(host, url))}
+
+
+def _claims(host: str, urls: list[str], seen: _Seen) -> dict[str, Claim]:
+    """The claims on URLs, by their identity; those that an earlier version of the stack has left under another key as well."""
+    claims = {}
+    for url in urls:
+        if item := seen.of(claim_key(host, url)):
+            claims[identity(url)] = read_claim(item, url)
+        elif item := seen.of(old_claim_key(host, url)):
+            claims[identity(url)] = read_claim(item, url, is_old_form=True)
+    return claims
+
+
+def _entries_of(articles: Iterable[Article]) -> set[Key]:
+    return {entry_key(article.site, entry) for article in articles for entry in entry_keys_of(article)}
+
+
+def _news_key(article: Article) -> Key | None:
+    keys = [entry_key(article.site, entry) for entry in entry_keys_of(article) if entry.published]
+    return keys[0] if keys else None
+
+
+def _read_entries(article: Article, seen: _Seen) -> Entries:
+    general = news = None
+    for entry in entry_keys_of(article):
+        item = seen.of(entry_key(article.site, entry))
+        if item and entry.published:
+            news = read_news(item)
+        elif item:
+            general = read_general(item)
+    return Entries(general, news)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from stoppress import queues, secrets, sites
 from stoppress.article import ArticleEvent
-from stoppress.contract import BadArticle, UnknownType, read_delivery
+from stoppress.contract import BadArticle, UnknownType, delivery_id, read_delivery
 from stoppress.signatures import TOLERANCE, BadScheme, BadSecret, BadSignature, Request, Scheme, check_settings, verify
 from stoppress.site import BadConfiguration, Site, Source
 from stoppress.urls import host_of
@@ -130,7 +130,7 @@ def _adapted(delivery: Delivery, site: Site, source: Source, now: datetime) -> A
         verdicts = adapters.read(source.adapter, received, source.settings, site, now)
     except adapters.BadDelivery as error:
         raise _Refused(400, str(error)) from None
-    taken = Taker(site, delivery.source, now, _other_site).take(verdicts)
+    taken = Taker(site, delivery.source, now, _other_site, delivery_id(delivery.headers)).take(verdicts)
     if messages := [one.message for one in taken if one.message]:
         queues.send_articles(messages)
     if len(taken) == 1:
@@ -161,7 +161,7 @@ def _read(delivery: Delivery, site: Site, now: datetime) -> tuple[ArticleEvent, 
     except ValueError:  # Python reads none of more than 4,300
         raise _Refused(400, "the body has a number of thousands of digits in it") from None
     try:
-        event, unknown = read_delivery(document, site, delivery.source, now)
+        event, unknown = read_delivery(document, site, delivery.source, now, delivery=delivery_id(delivery.headers))
     except BadArticle as error:
         raise _Refused(400, str(error)) from None
     if event.url and host_of(event.url) != site.host:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -27,13 +28,17 @@ from stoppress.records import (
     entry_key,
     general_item,
     news_item,
+    old_claim_key,
     quarantine_item,
     story_item,
+    waiting_item,
+    waiting_key,
 )
 from stoppress.reserving import give_back, reserve
 from stoppress.site import Site
-from stoppress.state import FORGOTTEN, Decision
+from stoppress.state import FORGOTTEN, Article, Decision
 from stoppress.table import Conflict, Delete, Put
+from stoppress.urls import identity
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
 ATTEMPTS_MAX = 10
@@ -43,13 +48,14 @@ PART = "#"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a message. `error`: it could not be recorded now and must come again."""
+    """What became of a message. `error`: it could not be recorded now and must come again. `urls`: its article's, before and after."""
 
     outcome: str
     reason: str = ""
     event: ArticleEvent | None = None
     error: Exception | None = None
     said: Mapping[str, str | None] = field(default_factory=dict)
+    urls: tuple[str | None, ...] = ()
 
     @property
     def about(self) -> dict[str, str | None]:
@@ -70,6 +76,10 @@ class _Work:
     conflicts: int = 0
 
 
+# A work, its article as it was known, and what was decided.
+_Decided: TypeAlias = tuple[_Work, Article | None, Decision]
+
+
 def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
     """Record a batch; what became of each message, by its id."""
     outcomes: dict[str, Outcome] = {}
@@ -84,7 +94,8 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
                 outcomes[message.id] = Outcome("ignored", found.ignored, said=said)
             for number, (event, site) in enumerate(found.events):
                 part = replace(message, id=f"{message.id}{PART}{number}") if number else message
-                waiting.append(_Work(part, event, site))
+                heard = replace(event, heard_at=event.heard_at or message.sent_at)
+                waiting.append(_Work(part, heard, site))
         except Unusable as error:
             outcomes[message.id] = _quarantine(message, error)
         except Exception as error:  # noqa: BLE001 - one message's fault must not keep its neighbours
@@ -117,11 +128,12 @@ def _whole(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
 
 
 def _tell(outcomes: Iterable[Outcome], now: datetime) -> None:
-    """Keep what became of each page's events, for who asks why it is in or out. Repetitions are no news."""
+    """Keep what became of each event, under the URL that it named and under its article's. Repetitions are no news."""
     lines = {}
     for one in outcomes:
-        told = one.outcome not in ("duplicate", "failed") and one.reason != FORGOTTEN
-        if one.event and told and (url := one.about.get("url")):
+        if one.event is None or one.outcome in ("duplicate", "failed") or one.reason == FORGOTTEN:
+            continue
+        for url in {identity(url): url for url in (one.event.url, *one.urls) if url}.values():
             item = story_item(one.event, url, one.outcome, one.reason, now)
             lines[item["pk"], item["sk"]] = item
     with suppress(ClientError, BotoCoreError, TimeoutError):  # the log has it too, and the event itself is recorded
@@ -155,9 +167,9 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
     """Decide and write a wave; those that somebody else was faster with."""
     conflicts = []
     free: dict[str, list[Place]] = defaultdict(list)
-    for work, decision in _placed(_decided(works, now, outcomes), outcomes):
+    for work, before, decision in _placed(_decided(works, now, outcomes), outcomes):
         try:
-            _write(work, decision)
+            _write(work, decision, now)
         except Conflict:
             conflicts.append(work)
         except Exception as error:  # noqa: BLE001 - as in deciding, and it may have been written all the same: its places stay taken
@@ -166,15 +178,17 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
         else:
             work.spare = [place for place in work.spare if place not in _places(decision)]
             free[work.site.host] += [entry.place for entry in decision.out if entry.place]
-            said = {"url": decision.article.url} if decision.article else {}
-            outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event, said=said)
+            after = decision.article or before
+            said = {"article": after.name, "url": after.url} if after else {}
+            urls = tuple(dict.fromkeys(one.url for one in (after, before) if one))
+            outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event, said=said, urls=urls)
     _give_back(free, [])
     return conflicts
 
 
-def _decided(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outcome]) -> list[tuple[_Work, Decision]]:
+def _decided(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outcome]) -> list[_Decided]:
     """What each event of a wave changes, by what is known now. What cannot be known or decided fails by itself."""
-    decided: list[tuple[_Work, Decision]] = []
+    decided: list[_Decided] = []
     try:
         all_known = recall(Question(work.event, work.site.host, work.conflicts > 0) for work in works)
     except Exception as error:  # noqa: BLE001 - what cannot be read now comes again; the waves after this one go on
@@ -187,7 +201,7 @@ def _decided(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outcome]
         if known.article:  # an earlier attempt may have gone through although it was not answered
             work.spare = [place for place in work.spare if place not in (known.article.shard, known.article.news)]
         try:
-            decided.append((work, decide(work.event, known, work.site, now)))
+            decided.append((work, known.article, decide(work.event, known, work.site, now)))
         except Exception as error:  # noqa: BLE001 - a fault of ours in one decision: its neighbours go on, the queue tries again
             outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
     return decided
@@ -196,11 +210,11 @@ def _decided(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outcome]
 # ── places ──
 
 
-def _placed(decided: Sequence[tuple[_Work, Decision]], outcomes: dict[str, Outcome]) -> list[tuple[_Work, Decision]]:
+def _placed(decided: Sequence[_Decided], outcomes: dict[str, Outcome]) -> list[_Decided]:
     """The decisions with the places they want: one conditional update a series and batch. What finds no place fails."""
     homeless: dict[str, Exception] = {}
     wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
-    for work, decision in decided:
+    for work, _, decision in decided:
         for want in (decision.want_shard, decision.want_news):
             if want and not _spare(work, want):
                 wanting[work.site.host, want.series].append((work, want))
@@ -214,14 +228,14 @@ def _placed(decided: Sequence[tuple[_Work, Decision]], outcomes: dict[str, Outco
         for (work, _), place in zip(wants, places, strict=True):
             work.spare.append(place)
     placed = []
-    for work, decision in decided:
+    for work, before, decision in decided:
         if fault := homeless.get(work.message.id):
             outcomes[work.message.id] = Outcome("failed", repr(fault), work.event, fault)
         elif decision.article:
             places_of = _spare(work, decision.want_shard), _spare(work, decision.want_news)
-            placed.append((work, decision.placed(*places_of)))
+            placed.append((work, before, decision.placed(*places_of)))
         else:
-            placed.append((work, decision))
+            placed.append((work, before, decision))
     return placed
 
 
@@ -247,30 +261,41 @@ def _places(decision: Decision) -> tuple[Place | None, ...]:
 # ── writing ──
 
 
-def _write(work: _Work, decision: Decision) -> None:
+def _write(work: _Work, decision: Decision, now: datetime) -> None:
     """One transaction: from one consistent state to the next, or not at all. Raises Conflict."""
     article, host = decision.article, work.site.host
     released = [Delete(f"due#{host}", due_sk(release, name)) for release, name in decision.released]
-    if article is None:
+    if article is None and not decision.claims:
         for due in released:  # what it was held for has been overtaken
             table.delete(due.pk, due.sk)
         return
-    puts = [Put(article_item(article), article.rev)]
+    puts = [Put(article_item(changed), changed.rev) for changed in (article, *decision.displaced) if changed]
     puts += [Put(claim_item(claim), claim.rev) for claim in decision.claims]
-    puts += [Put(article_item(other), other.rev) for other in decision.displaced]
-    if decision.general and article.shard:
+    if decision.general and article and article.shard:
         puts.append(Put(general_item(host, article.shard.file, decision.general), guarded=False))
     # A news entry to be taken out or replaced may have gone by another hand, and its place with it: a conflict, and then it is looked for.
-    if decision.news and article.news:
+    if decision.news and article and article.news:
         kept = article.news not in work.spare and not any(entry.published and not entry.place for entry in decision.out)
         puts.append(Put(news_item(host, article.news, decision.news), guarded=False, must_exist=kept))
     if decision.held:
-        event = replace(work.event, release=decision.held)
-        held = due_item(host, decision.held, event.name, to_message(event, in_ascii=False), queue="articles")
-        puts.append(Put(held, guarded=False))
+        # An event without a date leaves the embargo of an earlier one as it is, and carries it on.
+        event = replace(work.event, release=decision.held, published_at=work.event.published_at or decision.held)
+        puts.append(_due(host, event, decision.held))
+    puts += [_due(host, replace(event, release=now), now) for event in decision.returns]
+    puts += [Put(waiting_item(event), guarded=False) for event in decision.waits]
     deletes = [Delete(*entry_key(host, entry), must_exist=entry.published is not None) for entry in decision.out]
+    old_claims = [old_claim_key(host, claim.url) for claim in decision.claims if claim.is_old_form]
+    deletes += [Delete(*key) for key in old_claims if key]
+    if decision.no_longer_waits:
+        deletes.append(Delete(*waiting_key(host, *decision.no_longer_waits)))
     deletes += released
-    if len(puts) == 1 and not deletes:
+    if len(puts) == 1 and puts[0].guarded and not deletes:
         table.put(puts[0].item, puts[0].expected_rev)  # half the price of a transaction of one
     else:
         table.transact([*puts, *deletes])
+
+
+def _due(host: str, event: ArticleEvent, release: datetime) -> Put:
+    """What `roll_window` is to send to the articles queue at an instant."""
+    message = to_message(event, in_ascii=False)
+    return Put(due_item(host, release, event.name, message, queue="articles"), guarded=False)

@@ -16,10 +16,11 @@ from stoppress.media.reading import video_json, video_of
 from stoppress.naming import INDEX_FILE, file_name
 from stoppress.places import Place, Series, Used
 from stoppress.rules import Traits
-from stoppress.urls import key_of
+from stoppress.urls import identity, key_of, key_of_spelling
 
 if TYPE_CHECKING:  # who writes files knows nothing of articles, and in a cold start does not pay for them
-    from stoppress.article import ArticleEvent, Order
+    from stoppress.article import ArticleEvent
+    from stoppress.order import Order
     from stoppress.state import Article, Claim, EntryKey
 
 Item: TypeAlias = dict[str, Any]
@@ -42,6 +43,16 @@ def article_key(site: str, name: str) -> tuple[str, str]:
 def claim_key(site: str, url: str) -> tuple[str, str]:
     """Key of the claim on a URL."""
     return f"url#{site}#{key_of(url)}", "-"
+
+
+def old_claim_key(site: str, url: str) -> tuple[str, str] | None:
+    """Key under which an earlier version kept the claim on a URL; None where it is the same."""
+    return None if identity(url) == url else (f"url#{site}#{key_of_spelling(url)}", "-")
+
+
+def waiting_key(site: str, url: str, name: str) -> tuple[str, str]:
+    """Key of the event of an article that waits for a URL."""
+    return claim_key(site, url)[0], f"waiting#{name}"
 
 
 def file_pk(site: str, file: str) -> str:
@@ -74,11 +85,11 @@ def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def entry_key(site: str, entry: "EntryKey") -> tuple[str, str]:
     """Key of an entry in its file's partition."""
-    return _entry_key(site, entry.file, entry.url, entry.published)
+    key = key_of_spelling if entry.is_old_form else key_of
+    return _entry_key(site, entry.file, key(entry.url), entry.published)
 
 
-def _entry_key(site: str, file: str, url: str, published: datetime | None = None) -> tuple[str, str]:
-    sk = key_of(url)
+def _entry_key(site: str, file: str, sk: str, published: datetime | None = None) -> tuple[str, str]:
     return file_pk(site, file), f"{iso(published)}#{sk}" if published else sk
 
 
@@ -96,11 +107,17 @@ def article_item(article: "Article") -> Item:
             "sk": sk,
             "state": article.state,
             "version": article.order.version,
-            "sequence": article.order.sequence or None,
+            "sequence": article.order.sequence,
             "timestamp": article.order.timestamp,
             "removal": article.order.removal or None,
+            "heard": article.order.heard,
             "digest": article.digest,
             "heard_at": exact(article.heard_at),
+            "known_since": article.known_since and exact(article.known_since),
+            "deliveries": " ".join(article.deliveries) or None,
+            "reborn": article.reborn,
+            "title": article.title or None,
+            "publication": article.publication,
             "url": article.url,
             "first_published": article.first_published and exact(article.first_published),
             "dated_by": article.dated_by or None,
@@ -118,7 +135,6 @@ def article_item(article: "Article") -> Item:
 
 def read_article(item: Mapping[str, Any]) -> "Article":
     """Read an article's item."""
-    from stoppress.article import Order
     from stoppress.state import Article
 
     site, _, name = item["pk"].removeprefix("article#").partition("#")
@@ -126,15 +142,19 @@ def read_article(item: Mapping[str, Any]) -> "Article":
         site=site,
         name=name,
         state=item["state"],
-        order=Order(
-            _plain(item["version"]), int(item.get("sequence", 0)), item["timestamp"], item.get("removal", False)
-        ),
+        order=_read_order(item),
         digest=item["digest"],
         heard_at=parse(item["heard_at"]),
         url=item.get("url"),
         first_published=_instant(item, "first_published"),
         dated_by=int(item.get("dated_by", 0)),
-        dated_order=_read_order(item.get("dated_order")),
+        known_since=_instant(item, "known_since"),
+        deliveries=tuple(item.get("deliveries", "").split()),
+        reborn=item.get("reborn"),
+        title=item.get("title", ""),
+        publication=item.get("publication"),
+        is_old_form="heard" not in item,
+        dated_order=_read_dated_order(item.get("dated_order")),
         changed_at=_instant(item, "changed_at"),
         shard=_read_place(item.get("shard")),
         news=_read_place(item.get("news")),
@@ -149,20 +169,44 @@ def read_article(item: Mapping[str, Any]) -> "Article":
 def claim_item(claim: "Claim") -> Item:
     """The item of a claim."""
     pk, sk = claim_key(claim.site, claim.url)
-    return {"pk": pk, "sk": sk, "url": claim.url, "owner": claim.owner, "live": claim.live, "at": claim.at}
+    return _present(
+        {
+            "pk": pk,
+            "sk": sk,
+            "url": claim.url,
+            "owner": claim.owner,
+            "live": claim.live,
+            "at": claim.order.timestamp,
+            "heard": claim.order.heard,
+            "waiting": list(claim.waiting) or None,
+        }
+    )
 
 
-def read_claim(item: Mapping[str, Any], url: str) -> "Claim":
+def read_claim(item: Mapping[str, Any], url: str, *, is_old_form: bool = False) -> "Claim":
     """Read the item of the claim on a URL; one that was forgotten does not name it."""
+    from stoppress.order import Order
     from stoppress.state import Claim
 
     site = item["pk"].split("#")[1]
-    return Claim(site, url, item["owner"], item["live"], item["at"], int(item["rev"]))
+    order = Order(None, None, item.get("at"), item.get("heard") or item["at"])
+    waiting = tuple(item.get("waiting", ()))
+    rev = None if is_old_form else int(item["rev"])
+    return Claim(site, url, item["owner"], item["live"], order, waiting, is_old_form, rev)
+
+
+def waiting_item(event: "ArticleEvent") -> Item:
+    """The event of an article that waits for the URL it names."""
+    from stoppress.article import to_message
+
+    assert event.url
+    pk, sk = waiting_key(event.site, event.url, event.name)
+    return {"pk": pk, "sk": sk, "message": to_message(event, in_ascii=False)}
 
 
 def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
     """The item of a page in a shard."""
-    pk, sk = _entry_key(site, file, entry.loc)
+    pk, sk = _entry_key(site, file, key_of(entry.loc))
     return _present(
         {
             "pk": pk,
@@ -218,7 +262,7 @@ def _read_traits(item: Mapping[str, Any]) -> Traits:
 
 def news_item(site: str, place: Place, entry: NewsEntry) -> Item:
     """The item of an article in a news sitemap."""
-    pk, sk = _entry_key(site, place.file, entry.loc, entry.published)
+    pk, sk = _entry_key(site, place.file, key_of(entry.loc), entry.published)
     return _present(
         {
             "pk": pk,
@@ -327,15 +371,16 @@ def quarantine_item(
 
 
 def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: datetime) -> Item:
-    """A line of a page's story: what was said of it, and what became of that."""
+    """A line of a page's story: what was said of it, and what became of that. A message that comes again tells nothing new."""
     return _present(
         {
             "pk": f"story#{event.site}#{key_of(url)}",
-            # An event that is delivered again tells nothing new.
-            "sk": f"{exact(event.timestamp)}#{event.name}#{outcome}",
+            "sk": f"{exact(event.heard_at or now)}#{event.name}#{outcome}",
             "url": url,
             "action": event.action,
-            "heard_at": exact(now),
+            "said_at": event.timestamp and exact(event.timestamp),
+            "names": event.url if event.url and event.url != url else None,
+            "heard_at": exact(event.heard_at or now),
             "outcome": outcome,
             "reason": reason or None,
             "ttl": epoch_seconds(now + STORY_KEPT),
@@ -344,13 +389,30 @@ def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: 
 
 
 def _order_item(order: "Order") -> list[Any]:
-    return [order.version, order.sequence, order.timestamp]
+    return [order.version, order.sequence, order.timestamp, order.heard]
 
 
-def _read_order(item: list[Any] | None) -> "Order | None":
-    from stoppress.article import Order
+def _read_order(item: Mapping[str, Any]) -> "Order":
+    """An article's order. Earlier versions kept `updated_at` as a version, and clamped timestamps to the time of hearing."""
+    from stoppress.order import Order
 
-    return Order(_plain(item[0]), int(item[1]), item[2], removal=False) if item else None
+    version, timestamp, removal = item.get("version"), item.get("timestamp"), item.get("removal", "")
+    if "heard" not in item and isinstance(version, str):
+        version = None
+    return Order(
+        version if version is None else _plain(version),
+        int(item["sequence"]) if "sequence" in item else None,
+        timestamp,
+        item.get("heard") or str(timestamp),
+        "unpublished" if removal is True else removal,
+    )
+
+
+def _read_dated_order(item: list[Any] | None) -> "Order | None":
+    if item is None:
+        return None
+    names = ("version", "sequence", "timestamp", "heard")
+    return _read_order({name: value for name, value in zip(names, item, strict=False) if value is not None})
 
 
 def _place_item(place: Place) -> list[Any]:

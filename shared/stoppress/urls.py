@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import string
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 # sitemaps.org: "less than 2,048 characters", counted on the final form (R1.4).
@@ -21,6 +22,9 @@ _PATH_SAFE = "/%:@!$&'()*+,;=~-._"
 _QUERY_SAFE = _PATH_SAFE + "?"
 _HOST = re.compile(r"[a-z0-9_][a-z0-9_-]*(?:\.[a-z0-9_][a-z0-9_-]*)*\.?")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+# RFC 3986, 2.3: characters that mean the same escaped and plain.
+_UNRESERVED = frozenset(string.ascii_letters + string.digits + "-._~")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -94,9 +98,40 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc
 
 
+def identity(url: str) -> str:
+    """The page that a canonical URL names: the same text for every spelling of it (RFC 3986, 6.2.2)."""
+    if "%" not in url and "/." not in url:
+        return url
+    parts = urlsplit(_ESCAPE.sub(_plainest, url))
+    return urlunsplit(parts._replace(path=_without_dots(parts.path)))
+
+
 def key_of(url: str) -> str:
-    """A page's key in the table: 128 bits of SHA-256 of its canonical URL, in hexadecimal."""
+    """A page's key in the table: 128 bits of SHA-256 of its identity, in hexadecimal."""
+    return key_of_spelling(identity(url))
+
+
+def key_of_spelling(url: str) -> str:
+    """The key of one spelling of a URL. Versions before 0.1.0 kept pages under it."""
     return hashlib.sha256(url.encode()).hexdigest()[:32]
+
+
+def _plainest(escape: re.Match[str]) -> str:
+    """An escape in capitals, or the character itself where it needs none (RFC 3986, 6.2.2.1 and 6.2.2.2)."""
+    character = chr(int(escape[1], 16))
+    return character if character in _UNRESERVED else escape[0].upper()
+
+
+def _without_dots(path: str) -> str:
+    """A path without `.` and `..` (RFC 3986, 5.2.4)."""
+    kept: list[str] = []
+    segments = path.split("/")
+    for segment in segments:
+        if segment == ".." and len(kept) > 1:
+            kept.pop()
+        elif segment not in (".", ".."):
+            kept.append(segment)
+    return "/".join(kept) + ("/" if segments[-1] in (".", "..") else "")
 
 
 def _host(host: str, shown: str) -> str:

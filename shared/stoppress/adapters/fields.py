@@ -8,9 +8,7 @@ from stoppress.adapters import values
 from stoppress.adapters.expressions import search
 from stoppress.adapters.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, REMOVALS, Action, MappingFile
 from stoppress.adapters.verdicts import HELD, Reading
-from stoppress.article import CLOCK_SKEW_MAX
 from stoppress.contract import read_field
-from stoppress.instants import parse
 from stoppress.media.values import shown as shortly
 from stoppress.text import clean
 
@@ -71,15 +69,6 @@ class Fields:
         value = found if own else values.read(name, found, self.where)
         if name in OF_ARTICLES:
             read_field(name, value)
-        if (
-            not self._mapping.strict
-            and name in ("version", "timestamp")
-            and isinstance(value, str)
-            and not value.isdigit()
-        ):
-            instant = parse(value)
-            if instant > self._now + CLOCK_SKEW_MAX:
-                raise ValueError(f"{value} lies in the future: every later change would look old")
         if name == "site" and not isinstance(value, str):
             raise ValueError(f"{shortly(value)} is no text")
         return value

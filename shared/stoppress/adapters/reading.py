@@ -163,7 +163,7 @@ def _judged(mapping: MappingFile, action: Action, fields: Fields, item: Any, now
         missing=missing,
         dropped=_dropped(fields, missing),
         data=data,
-        timestamp=_said_at(delivery["timestamp"], data, now),
+        timestamp=_sender_time(delivery["timestamp"], data),
         hold_until=hold_until,
         site=delivery["site"],
         host=_host(fields),
@@ -194,8 +194,9 @@ def _missing(mapping: MappingFile, action: Action, fields: Fields, *, page: bool
 
 def _hold_until(held: str | None, published: str | None, now: datetime) -> datetime | None:
     """The hour before which nothing may be listed; None where it is over, or there is none."""
-    hours = [parse(hour) for hour in (held, published) if hour]
-    return max((hour for hour in hours if hour > now + CLOCK_SKEW_MAX), default=None)
+    embargo, date = (parse(hour) if hour else now for hour in (held, published))
+    hour = max(embargo, date)
+    return hour if embargo > now or date > now + CLOCK_SKEW_MAX else None
 
 
 def _reason(fields: Fields, missing: tuple[str, ...], hold_until: datetime | None) -> str:
@@ -217,11 +218,11 @@ def _incomplete(verdict: Verdict, place: str, reason: str) -> Verdict:
     return replace(verdict, disposition="incomplete", missing=(place,), reason=clean(reason, 500), hold_until=None)
 
 
-def _said_at(timestamp: str | None, data: Mapping[str, Any], now: datetime) -> datetime | None:
-    """When it was said; a CMS that does not tell says it by its version, so that arriving late makes nothing newer."""
-    for said in (timestamp, data.get("version"), data.get("updated_at")):
-        if isinstance(said, str) and not said.isdigit():
-            return min(parse(said), now)
+def _sender_time(timestamp: str | None, data: Mapping[str, Any]) -> datetime | None:
+    """When the sender says that it happened, as given; a version that is an instant says it too."""
+    for instant in (timestamp, data.get("version")):
+        if isinstance(instant, str) and not instant.isdigit():
+            return parse(instant)
     return None
 
 

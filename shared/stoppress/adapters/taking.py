@@ -1,7 +1,7 @@
 """Verdicts into what is queued: the event of each article for the site that its URL is of, or what quarantine is to keep."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -31,10 +31,15 @@ class _Foreign(ValueError):
 
 
 class Taker:
-    """Takes the verdicts of one delivery to a site's source. `load` gives another site of the stack, or raises LookupError."""
+    """Takes the verdicts of one delivery to a site's source. `load` gives another site of the stack, or raises LookupError.
 
-    def __init__(self, site: Site, name: str, now: datetime, load: Callable[[str], Site]) -> None:
-        self._site, self._name, self._now, self._load = site, name, now, load
+    `delivery` is the sender's id of the delivery, constant over attempts.
+    """
+
+    def __init__(
+        self, site: Site, name: str, now: datetime, load: Callable[[str], Site], delivery: str | None = None
+    ) -> None:
+        self._site, self._name, self._now, self._load, self._delivery = site, name, now, load, delivery
         self._source = site.sources[name]
         self._others: dict[str, Site | None] = {}
 
@@ -49,6 +54,7 @@ class Taker:
             return self._incomplete(verdict, verdict.missing, verdict.reason)
         try:
             event = verdict.event(self._site_of(verdict), self._name, self._now)
+            event = replace(event, delivery=self._delivery)
         except _Foreign as error:
             return self._incomplete(verdict, ("url",), f"url: {error}")
         except BadArticle as error:

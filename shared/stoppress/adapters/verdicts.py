@@ -15,6 +15,14 @@ from stoppress.text import clean
 
 Disposition: TypeAlias = Literal["apply", "hold", "ignore", "incomplete"]
 
+_VERBS: dict[Action, str] = {
+    "publish": "published",
+    "update": "updated",
+    "unpublish": "unpublished",
+    "delete": "deleted",
+}
+# Fields of the event that say where it came from, and nothing of the article.
+_OF_THE_EVENT = ("site", "source", "action", "verb", "heard_at", "delivery")
 # What quarantine keeps of an item that was incomplete.
 ITEM_CHARACTERS_MAX = 20_000
 # No page can be judged by its host where no site is given.
@@ -61,7 +69,7 @@ class Verdict:
         if self.hold_until:
             # Nobody can read it before that hour: it is then that it is published.
             data["published_at"] = max(exact(self.hold_until), data.get("published_at", ""))
-        kind = f"{'page' if self.page else 'article'}.{'deleted' if self.action in REMOVALS else 'published'}"
+        kind = f"{'page' if self.page else 'article'}.{_VERBS[self.action or 'publish']}"
         return read_article(kind, data, site, source, self.timestamp, now)[0]
 
     def shown(self, now: datetime, site: Site | None = None) -> dict[str, Any]:
@@ -88,7 +96,7 @@ def _fields(verdict: Verdict, site: Site, now: datetime, said: dict[str, Any]) -
     event = replace(verdict, hold_until=None).event(site, "source", now)
     plain = json.loads(to_message(event, in_ascii=False))
     said["dropped"] += plain.pop("dropped", [])
-    return {name: value for name, value in plain.items() if name not in ("site", "source", "action")}
+    return {name: value for name, value in plain.items() if name not in _OF_THE_EVENT}
 
 
 def _plain(name: str, value: object) -> object:

@@ -15,7 +15,7 @@ from stoppress.media.reading import read_images, read_videos
 from stoppress.media.tags import fit
 from stoppress.site import FEED_SOURCE, Site
 from stoppress.text import clean
-from stoppress.urls import canonical, on_site
+from stoppress.urls import canonical, key_of, on_site
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,39 +29,40 @@ class Judged:
     reason: str = ""
 
 
-def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] = ()) -> list[Judged]:
-    """What becomes of each entry of a feed, in its order.
+def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] = (), *, feed: str) -> list[Judged]:
+    """What becomes of each entry of the document at the URL `feed`, in its order; `now`: the document was fetched.
 
     Identity is the guid, else the URL. A guid that several URLs share identifies none of them, nor does one of the `shared`
     (`shared_guids`), whose other pages were in an earlier reading. Of two entries with one identity the newer is kept, of equals the
     first, since feeds have the newest on top. A tombstone that is newer than its entry, or whose entry has no date, is believed
     (RFC 6721, 3).
     """
-    verdicts = [_placed(entry, site) for entry in reading.entries]
+    verdicts = [_placed(entry, site, feed) for entry in reading.entries]
     shared = {*shared, *_shared(verdicts)}
-    deleted_at = {_bounded(deletion.guid): deletion.at for deletion in reading.deleted}
+    deleted_at = {_id_of(deletion.guid, feed): deletion.at for deletion in reading.deleted}
     newest: dict[str, int] = {}
     for number, (entry, url) in enumerate((verdict.entry, verdict.url) for verdict in verdicts):
         if url is None:
             continue
-        identity = _bounded(entry.guid if entry.guid and _short(entry.guid) not in shared else url)
+        identity = _id_of(entry.guid, feed) if entry.guid and _short(entry.guid) not in shared else _bounded(url)
         event = _event(entry, identity, url, site, now)
         gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
-        if gone_at and _version(event) <= min(gone_at, now).timestamp():
+        if gone_at and _changed_at(entry) <= min(gone_at, now).timestamp():
             verdicts[number] = Judged(entry, identity, url, None, "its feed says that it is deleted")
             continue
         verdicts[number] = Judged(entry, identity, url, event)
         before = newest.setdefault(event.name, number)
         if before == number:
             continue
-        newest[event.name], older = (number, before) if _is_newer(event, verdicts[before].event) else (before, number)
+        is_newer = _changed_at(entry) > _changed_at(verdicts[before].entry)
+        newest[event.name], older = (number, before) if is_newer else (before, number)
         verdicts[older] = replace(verdicts[older], event=None, reason="another entry of the same id counts")
     return verdicts
 
 
-def _placed(entry: Entry, site: Site) -> Judged:
+def _placed(entry: Entry, site: Site, feed: str) -> Judged:
     """The entry with its page, or with the reason why it has none."""
-    identity = _bounded(entry.guid) if entry.guid else None
+    identity = _id_of(entry.guid, feed) if entry.guid else None
     if entry.url is None:
         return Judged(entry, identity, None, None, "it has no http or https link")
     try:
@@ -70,14 +71,10 @@ def _placed(entry: Entry, site: Site) -> Judged:
         return Judged(entry, identity, None, None, str(error))
 
 
-def _is_newer(event: ArticleEvent, other: ArticleEvent | None) -> bool:
-    return other is None or _version(event) > _version(other)
-
-
 def shared_guids(reading: Reading, site: Site) -> tuple[str, ...]:
     """The guids that several pages of a feed share, in short."""
     times = Counter(entry.guid for entry in reading.entries)
-    return _shared([_placed(entry, site) for entry in reading.entries if times[entry.guid] > 1])
+    return _shared([_placed(entry, site, "") for entry in reading.entries if times[entry.guid] > 1])
 
 
 def _shared(verdicts: list[Judged]) -> tuple[str, ...]:
@@ -89,13 +86,13 @@ def _shared(verdicts: list[Judged]) -> tuple[str, ...]:
 
 
 def to_events(
-    reading: Reading, site: Site, now: datetime, shared: Collection[str] = ()
+    reading: Reading, site: Site, now: datetime, shared: Collection[str] = (), *, feed: str
 ) -> tuple[list[ArticleEvent], list[str]]:
     """What a feed says, as article events (entries, then tombstones), and why some entries say nothing.
 
     `shared` are the guids that several of its pages have been seen to share (`shared_guids`).
     """
-    verdicts = judged(reading, site, now, shared)
+    verdicts = judged(reading, site, now, shared, feed=feed)
     events = [verdict.event for verdict in verdicts if verdict.event]
     there = {event.id for event in events}
     gone = {
@@ -104,11 +101,10 @@ def to_events(
             source=FEED_SOURCE,
             id=identity,
             action="remove",
-            timestamp=now,
-            version=min(deletion.at, now) if deletion.at else None,
+            heard_at=now,
         )
         for deletion in reading.deleted
-        if (identity := _bounded(deletion.guid)) not in there
+        if (identity := _id_of(deletion.guid, feed)) not in there
     }
     skipped = [
         f"entry {(verdict.entry.guid or verdict.entry.title)[:80]!r}: {verdict.reason}"
@@ -119,7 +115,6 @@ def to_events(
 
 
 def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> ArticleEvent:
-    version = entry.updated_at or entry.published_at
     images, bad_images = read_images(list(entry.images), url)
     videos, bad_videos = read_videos(list(entry.videos), url, url)
     alternates, bad_alternates = read_alternates(list(entry.alternates), url)
@@ -130,9 +125,7 @@ def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> 
         source=entry.source,
         id=identity,
         action="publish",
-        timestamp=now,
-        # A version in the future would make every correction of it look older.
-        version=min(version, now) if version else None,
+        heard_at=now,
         url=url,
         title=entry.title,
         published_at=entry.published_at,
@@ -146,8 +139,16 @@ def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> 
     )
 
 
-def _version(event: ArticleEvent) -> float:
-    return event.version.timestamp() if isinstance(event.version, datetime) else 0.0
+def _changed_at(entry: Entry) -> float:
+    """When the entry changed, as its document says, in seconds since 1970; 0 where it does not say."""
+    changed_at = entry.updated_at or entry.published_at
+    return changed_at.timestamp() if changed_at else 0.0
+
+
+def _id_of(guid: str, feed: str) -> str:
+    """The article's id. A guid that is a URI names one story wherever it stands (RFC 4287, 4.2.6); any other is its feed's own."""
+    is_uri = "://" in guid or guid.startswith(("tag:", "urn:"))
+    return _bounded(guid if is_uri else f"{key_of(feed)[:8]}:{guid}")
 
 
 def _bounded(identity: str) -> str:

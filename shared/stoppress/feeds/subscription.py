@@ -49,7 +49,8 @@ class Mark:
     def of(cls, event: ArticleEvent) -> "Mark":
         """The mark of an entry's event."""
         entry = hashlib.sha256(event.name.encode()).hexdigest()[:_NAME_CHARACTERS]
-        return cls(entry, digest_of(event), exact(event.version) if isinstance(event.version, datetime) else "")
+        changed_at = event.updated_at or event.published_at
+        return cls(entry, digest_of(event), exact(changed_at) if changed_at else "")
 
     @classmethod
     def read(cls, text: str) -> "Mark":

@@ -1,0 +1,120 @@
+"""When an article was published: embargoes, the first publication, and dates that are corrected.
+
+The rule, in one paragraph. A date in the future is an embargo and holds the article, whatever it was before. The first date
+that is said stands. A later word with another date is a correction if it dates the article back, or to no later than the
+moment this stack first heard of it; a date after that moment is re-dating, and is ignored unless the site says otherwise. So
+re-dating cannot keep a story in the news for longer than 48 hours from its first word. A date that was an embargo counts from
+its hour. Dates of events that come late count as if the events had come in order.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from stoppress.article import CLOCK_SKEW_MAX, CMS_RANK, ArticleEvent, order_of, rank_of
+from stoppress.instants import exact, whole
+from stoppress.site import Site
+from stoppress.state import Article
+
+
+def is_embargo(event: ArticleEvent, now: datetime) -> bool:
+    """Whether the event's date holds it back.
+
+    A date just ahead of our clock counts as now if the sender's clock is ahead of ours (it has passed the date), or if a
+    feed says it: what a feed shows is public.
+    """
+    date = event.published_at
+    if date is None or date <= now or (event.release is not None and event.release >= date):
+        return False
+    if date > now + CLOCK_SKEW_MAX:
+        return True
+    return rank_of(event.source) == CMS_RANK and (event.timestamp is None or event.timestamp < date)
+
+
+def changed_at(event: ArticleEvent) -> datetime | None:
+    """When the article last changed, as its source says, and no later than when that was heard."""
+    assert event.heard_at
+    changed = event.updated_at or (event.timestamp if event.verb == "updated" else None)
+    return whole(min(changed, event.heard_at)) if changed else None
+
+
+def first_heard(article: Article, event: ArticleEvent) -> Article:
+    """The article, first heard of no later than by this event."""
+    assert event.heard_at
+    since = min(event.timestamp or event.heard_at, event.heard_at)
+    heard_at = min(article.heard_at, event.heard_at)
+    known_since = min(article.known_since or heard_at, since)
+    return replace(article, heard_at=heard_at, known_since=known_since if known_since < heard_at else None)
+
+
+def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
+    """The article with the first publication that it has after the newest event, which is no embargo."""
+    date, rank = _date(event), rank_of(event.source)
+    if date is None or not _takes(article, event, date, rank, site):
+        return article
+    return replace(article, first_published=date, dated_by=rank, dated_order=article.order)
+
+
+def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
+    """The article with the first publication that it would have if a late event had come in its order; None: the same one."""
+    order, date, rank = order_of(event), _date(event), rank_of(event.source)
+    own_time = min(order.timestamp or order.heard, order.heard)
+    if (
+        date is None
+        or is_embargo(event, now)
+        or rank < article.dated_by
+        or (article.reborn and own_time <= article.reborn)
+    ):
+        return None
+    before = article.first_published
+    if before is not None and rank == article.dated_by:
+        if article.dated_order is None or date == before:
+            return None
+        since = first_heard(article, event)
+        if order.is_before(article.dated_order):
+            was_embargo = exact(before) > article.dated_order.heard
+            stays = was_embargo or before < date or before <= _corrected_max(since, event)
+        else:
+            stays = not (date < before or date <= _corrected_max(since, event))
+        if stays:
+            return None
+    return replace(first_heard(article, event), first_published=date, dated_by=rank, dated_order=order)
+
+
+def inherited(article: Article, page: Article | None) -> Article:
+    """The article with the dates of the page that it takes over: the same story, told by another source or feed.
+
+    Two articles of one CMS are two stories.
+    """
+    if page is None or article.first_published is not None:
+        return article
+    if page.rank == CMS_RANK and page.name.partition("#")[0] == article.name.partition("#")[0]:
+        return article
+    return replace(
+        article,
+        first_published=page.first_published,
+        dated_by=min(page.dated_by, article.rank),
+        heard_at=min(article.heard_at, page.heard_at),
+    )
+
+
+def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, site: Site) -> bool:
+    first = article.first_published
+    if first is None or article.dated_by < rank or site.republish == "new-date":
+        return True
+    was_embargo = event.release is not None and event.heard_at is not None and date > event.heard_at
+    return was_embargo or date < first or date <= _corrected_max(article, event)
+
+
+def _date(event: ArticleEvent) -> datetime | None:
+    """The date that the event says; after its hour an embargo's own, else none later than when it was heard."""
+    assert event.heard_at
+    if event.published_at is None:
+        return None
+    return whole(event.published_at if event.release else min(event.published_at, event.heard_at))
+
+
+def _corrected_max(article: Article, event: ArticleEvent) -> datetime:
+    """The latest date that is a correction. A sender whose own clock has not reached the date is behind: then ours counts."""
+    is_behind = event.timestamp is None or (event.published_at is not None and event.published_at > event.timestamp)
+    since = article.heard_at if is_behind else article.known_since or article.heard_at
+    return since + CLOCK_SKEW_MAX

@@ -669,6 +669,16 @@ def test_a_feed_whose_clock_was_ahead_and_is_set_right_is_not_stale(internet: We
     assert poll(NOW + MINUTE)[0].sent == 1
 
 
+def test_a_feed_whose_time_zone_was_ahead_and_is_mended_is_not_stale_though_nothing_was_built_anew(
+    internet: Web,
+) -> None:
+    internet.answer(built(0, "A").replace(b"08:00", b"08:58"))
+    poll()
+    internet.answer(built(0, "A edited").replace(b"08:00", b"07:58"))
+
+    assert poll(NOW + 10 * MINUTE)[0].sent == 1
+
+
 def test_a_feed_that_went_back_for_good_is_taken_after_an_hour_and_what_it_says_is_remembered_anew(
     internet: Web,
 ) -> None:

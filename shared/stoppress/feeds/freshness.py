@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from stoppress.article import CLOCK_SKEW_MAX
 from stoppress.feeds import dates
 from stoppress.instants import iso
 
@@ -37,7 +38,7 @@ class Freshness:
 def of_answer(headers: Mapping[str, str], now: datetime, head: str = "", zone: ZoneInfo = dates.UTC_ZONE) -> Freshness:
     """How new an answer is that came `now`; `head` is its document without the entries. What is ill-formed counts as absent.
 
-    No instant is later than `now`. Else a clock or time zone that was ahead would make the answers stale that follow its mending.
+    No instant is later than `now`. Else a clock that was ahead would make the answers stale that follow when it is set right.
     """
     date, modified_at = (dates.instant(headers.get(name), dates.UTC_ZONE) for name in ("date", "last-modified"))
     age = _AGE.fullmatch(headers.get("age", ""))
@@ -45,7 +46,12 @@ def of_answer(headers: Mapping[str, str], now: datetime, head: str = "", zone: Z
     ends = [end for end in (date, now - timedelta(seconds=int(age[1])) if age else None) if end]
     built = _BUILT.search(head)
     built_at = dates.instant(built[1].strip(), zone) if built else None
-    return Freshness(*(instant and min(instant, now) for instant in (min(ends, default=None), modified_at, built_at)))
+    return Freshness(min([*ends, now]) if ends else None, _heard(modified_at, now), _heard(built_at, now))
+
+
+def _heard(instant: datetime | None, now: datetime) -> datetime | None:
+    """An instant, `now` at most. One that is far ahead has a wrong time zone and shows nothing: mended, it may be before `now`."""
+    return None if instant is None or instant - now > CLOCK_SKEW_MAX else min(instant, now)
 
 
 def staleness(answer: Freshness, newest: Freshness) -> str | None:

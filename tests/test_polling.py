@@ -719,3 +719,21 @@ def test_the_same_bytes_from_an_older_copy_are_no_news_and_make_nothing_older(in
 
     assert (outcome.result, outcome.reason) == ("unchanged", None)
     assert state()["newest"] == {"made_at": "2026-11-20T08:00:00Z"}
+
+
+def test_the_function_logs_why_a_stale_copy_was_skipped(
+    internet: Web, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(app.metrics.provider, "namespace", "Stoppress")
+    document = site().model_dump_json()
+    aws.client("ssm").put_parameter(Name="/stoppress/test/sites/www.example.com", Value=document, Type="String")
+    (one,) = sites.load_all()[0]
+    poll_at = datetime.now(UTC) - 2 * MINUTE
+    internet.answer(built(1, "A edited"), age="0")
+    poll(poll_at, one)
+    internet.answer(built(0, "A"), age="7200")
+
+    app.lambda_handler({}, Context())
+
+    (record,) = [record for record in caplog.records if record.message == "feed unchanged"]
+    assert "a stale copy from a cache: Date less Age went back" in vars(record)["reason"]

@@ -618,3 +618,122 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(
         "SitesUnreadable": [1.0],
     }
     assert sent() == ["A"]
+
+
+# ── stale copies from a cache ──
+
+
+def built(minute: int, *titles: str) -> bytes:
+    """A feed that says that it was built so many minutes after eight."""
+    date = f"<lastBuildDate>Fri, 20 Nov 2026 08:{minute:02}:00 GMT</lastBuildDate>"
+    return rss(*titles).replace(b"<channel>", f"<channel>{date}".encode())
+
+
+def test_a_stale_copy_is_skipped_and_neither_its_entries_nor_its_validators_are_kept(internet: Web) -> None:
+    internet.answer(built(0, "A edited"), etag='"v2"')
+    poll()
+    sent()
+    before, entries = state(), remembered()
+    internet.answer(built(0, "A").replace(b"08:00", b"07:50"), etag='"v1"')
+
+    (outcome,) = poll(NOW + MINUTE)
+
+    assert (outcome.result, sent(), remembered()) == ("unchanged", [], entries)
+    assert outcome.reason == (
+        "a stale copy from a cache: the feed's build date went back from 2026-11-20T08:00:00Z to 2026-11-20T07:50:00Z"
+    )
+    kept = {"etag", "body_digest", "newest"}
+    assert {name: state()[name] for name in kept} == {name: before[name] for name in kept}
+    assert state()["next_poll_at"].startswith("2026-11-20T08:02:00")
+
+
+def test_a_headline_that_is_turned_back_in_a_newer_feed_is_taken(internet: Web) -> None:
+    for minute, title in enumerate(("A", "A edited", "A")):
+        internet.answer(built(minute, title), date=f"Fri, 20 Nov 2026 08:0{minute}:00 GMT")
+        assert poll(NOW + minute * MINUTE)[0].sent == 1
+
+
+@pytest.mark.parametrize("date", [b"", b"<lastBuildDate>Fri, 20 Nov 2026 06:00:00 GMT</lastBuildDate>"])
+def test_a_feed_without_a_build_date_or_with_one_that_never_changes_is_always_taken(internet: Web, date: bytes) -> None:
+    for minute, title in enumerate(("A", "A edited", "A")):
+        internet.answer(rss(title).replace(b"<channel>", b"<channel>" + date))
+        assert poll(NOW + minute * MINUTE)[0].sent == 1
+
+
+def test_a_feed_whose_clock_was_ahead_and_is_set_right_is_not_stale(internet: Web) -> None:
+    ahead, right = "Fri, 20 Nov 2026 10:00:00 GMT", "Fri, 20 Nov 2026 08:01:00 GMT"
+    internet.answer(built(0, "A").replace(b"08:00", b"10:00"), date=ahead, last_modified=ahead)
+    poll()
+    internet.answer(built(1, "A edited"), date=right, last_modified=right)
+
+    assert poll(NOW + MINUTE)[0].sent == 1
+
+
+def test_a_feed_whose_time_zone_was_ahead_and_is_mended_is_not_stale_though_nothing_was_built_anew(
+    internet: Web,
+) -> None:
+    internet.answer(built(0, "A").replace(b"08:00", b"08:58"))
+    poll()
+    internet.answer(built(0, "A edited").replace(b"08:00", b"07:58"))
+
+    assert poll(NOW + 10 * MINUTE)[0].sent == 1
+
+
+def test_a_feed_that_went_back_for_good_is_taken_after_an_hour_and_what_it_says_is_remembered_anew(
+    internet: Web,
+) -> None:
+    internet.answer(built(0, "A edited"))
+    poll()
+    internet.answer(built(0, "A").replace(b"08:00", b"07:50"))
+
+    outcomes = [poll(NOW + minute * MINUTE)[0] for minute in range(1, 62)]
+
+    assert [outcome.sent for outcome in outcomes] == [0] * 60 + [1]
+    assert state()["newest"] == {"built_at": "2026-11-20T07:50:00Z"}
+    assert "stale_since" not in state()
+
+
+@pytest.mark.parametrize("answer", ["newest", "304"])
+def test_while_the_newest_answer_comes_as_well_a_stale_copy_is_never_taken(internet: Web, answer: str) -> None:
+    internet.answer(built(0, "A edited"), etag='"v2"')
+    poll()
+    sent()
+    for minute in range(1, 150):
+        if minute % 2:
+            internet.answer(built(0, "A").replace(b"08:00", b"07:50"), etag='"v1"')
+        elif answer == "304":
+            internet.answer(status=304)
+        else:
+            internet.answer(built(0, "A edited"), etag='"v2"')
+        poll(NOW + minute * MINUTE)
+
+    assert sent() == []
+
+
+def test_the_same_bytes_from_an_older_copy_are_no_news_and_make_nothing_older(internet: Web) -> None:
+    internet.answer(rss("A"), date="Fri, 20 Nov 2026 08:00:00 GMT")
+    poll()
+    internet.answer(rss("A"), date="Fri, 20 Nov 2026 07:00:00 GMT")
+
+    (outcome,) = poll(NOW + MINUTE)
+
+    assert (outcome.result, outcome.reason) == ("unchanged", None)
+    assert state()["newest"] == {"made_at": "2026-11-20T08:00:00Z"}
+
+
+def test_the_function_logs_why_a_stale_copy_was_skipped(
+    internet: Web, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(app.metrics.provider, "namespace", "Stoppress")
+    document = site().model_dump_json()
+    aws.client("ssm").put_parameter(Name="/stoppress/test/sites/www.example.com", Value=document, Type="String")
+    (one,) = sites.load_all()[0]
+    poll_at = datetime.now(UTC) - 2 * MINUTE
+    internet.answer(built(1, "A edited"), age="0")
+    poll(poll_at, one)
+    internet.answer(built(0, "A"), age="7200")
+
+    app.lambda_handler({}, Context())
+
+    (record,) = [record for record in caplog.records if record.message == "feed unchanged"]
+    assert "a stale copy from a cache: Date less Age went back" in vars(record)["reason"]

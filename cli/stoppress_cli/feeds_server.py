@@ -242,8 +242,9 @@ def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
             if server.ending.wait(found.delay_s / TIMES_AS_FAST):
                 return
             body = b"" if found.status in (204, 304) else found.sent()
-            self.send_response(found.status)
-            for name, value in found.headers.items():
+            self.send_response_only(found.status)
+            # The process's clock is the scenario's. A cache's answer has the origin's date instead.
+            for name, value in {"date": self.date_time_string(), **found.headers}.items():
                 if name != "content-length":
                     self.send_header(name, value)
             if found.gzip or found.bomb_bytes:

@@ -50,8 +50,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         counts["EntriesSkipped"] += len(outcome.skipped)
         counts["HubsAsked"] += outcome.result == "subscribing"
         counts["HubsNotAsked"] += outcome.result == "not subscribed"
-        if outcome.result not in {"unchanged", "waiting"}:
-            log = logger.info if outcome.result in {"changed", "subscribing"} else logger.warning
+        if outcome.result not in {"unchanged", "waiting"} or (outcome.result == "unchanged" and outcome.reason):
+            log = logger.info if outcome.result in {"changed", "unchanged", "subscribing"} else logger.warning
             log(f"feed {outcome.result}", **_said(outcome))
     for name, count in counts.items():
         metrics.add_metric(name, MetricUnit.Count, count)

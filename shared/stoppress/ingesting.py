@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 
 from stoppress import queues, subscribing, table, web
 from stoppress.article import ArticleEvent, digest_of
-from stoppress.feeds import fetching, hints, subscription
+from stoppress.feeds import fetching, freshness, hints, subscription
 from stoppress.feeds.documents import ENTRIES_MAX, Document, FeedError
 from stoppress.feeds.due import DueFeed, Outcome
 from stoppress.feeds.entries import Reading
 from stoppress.feeds.events import shared_guids, to_events
+from stoppress.feeds.freshness import Freshness
 from stoppress.feeds.hubs import hub_of, topic_of
 from stoppress.feeds.items import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
 from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, turned_over
@@ -105,7 +106,9 @@ def _not_modified(one: DueFeed, answer: web.Response) -> tuple[Outcome, FeedStat
 def _answered(one: DueFeed, answer: web.Response) -> FeedState:
     """The state with what any good answer tells: where the feed is, and how long it is to be left alone."""
     asked = hints.with_answer(one.state.hints, answer.headers, one.now)
-    return moved(replace(one.state, hints=asked), one.asked, answer.permanent_url, one.feed.url, one.now)
+    return moved(
+        replace(one.state, hints=asked, stale_since=None), one.asked, answer.permanent_url, one.feed.url, one.now
+    )
 
 
 # ── a body ──
@@ -135,6 +138,11 @@ def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subs
             return one.outcome("unchanged"), after_success(read, one.now, one.pace, told), told
 
     document, reading = fetching.read(got, one.site, one.feed.take)
+    answered = _freshness(one, got, hints.without_entries(document.text))
+    stale = freshness.staleness(answered, one.state.newest)
+    if stale and one.state.skips_stale(one.now):
+        return _skipped(one, stale)
+    read = replace(read, newest=answered if stale else freshness.newest_of(one.state.newest, answered))
     known = _known(one)
     entries = _entries(one, reading, known)
     read = _with_hub(one, read, document, got.answer)
@@ -149,7 +157,7 @@ def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subs
     if reading.incomplete:
         _remember(one, Seen(_joined(entries.digests, known.digests), entries.shared), known)
         # Without the validators: a 304 would make the loss last.
-        cut = replace(_without_validators(one.state), last_new=last_new)
+        cut = replace(_without_validators(one.state), last_new=last_new, newest=read.newest, stale_since=None)
         outcome, state = _failed(one, cut, reading.incomplete)
         return replace(outcome, sent=len(sent), skipped=entries.skipped), state, None
     # A feed that is empty for a moment is no reason to send everything again when it is back.
@@ -162,12 +170,26 @@ def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subs
     return outcome, after_success(read, one.now, one.pace, told), told
 
 
+def _freshness(one: DueFeed, got: fetching.Fetched, head: str = "") -> Freshness:
+    if got.is_index:  # its own age says nothing of its sitemaps
+        return Freshness()
+    return freshness.of_answer(got.answer.headers, one.now + one.waited, head, one.site.zone)
+
+
+def _skipped(one: DueFeed, reason: str) -> tuple[Outcome, FeedState, Subscription | None]:
+    """After a stale copy: nothing of it is kept, not even its validators."""
+    told = _polled(one, one.state)
+    state = replace(one.state, stale_since=one.state.stale_since or one.now)
+    return one.outcome("unchanged", reason=reason), after_success(state, one.now, one.pace, told), told
+
+
 def _of_body(one: DueFeed, got: fetching.Fetched) -> FeedState:
     """The state after an answer with a body, whatever that says."""
     state = _validated(_answered(one, got.answer), got.answer)
     if got.is_index:  # its validators know nothing of its sitemaps
         state = replace(state, etag=None, last_modified=None)
-    return replace(state, body_digest=got.body_digest, config_version=one.site.version)
+    newest = freshness.newest_of(one.state.newest, _freshness(one, got))
+    return replace(state, body_digest=got.body_digest, config_version=one.site.version, newest=newest)
 
 
 def _entries(one: DueFeed, reading: Reading, known: Seen) -> _Entries:

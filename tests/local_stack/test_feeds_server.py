@@ -1,6 +1,8 @@
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
+import time_machine
 import urllib3
 
 from stoppress_cli.feeds_server import TIMES_AS_FAST, FeedAnswer, FeedServer
@@ -49,6 +51,20 @@ def test_a_feed_that_has_not_changed_is_answered_with_304(
     server.set(URL, FEED)
 
     assert get("/rss.xml?full=1", **headers) == (status, b"<rss/>" if status == 200 else b"")
+
+
+@pytest.mark.parametrize("own", [None, "Fri, 20 Nov 2026 07:00:00 GMT"])
+def test_an_answer_has_the_date_of_the_virtual_clock_unless_the_scenario_gives_one(
+    server: FeedServer, own: str | None
+) -> None:
+    from stoppress import web
+
+    server.set(URL, FeedAnswer(headers={"date": own} if own else {}))
+
+    with time_machine.travel(datetime(2031, 11, 20, 8, 0, tzinfo=UTC), tick=False):
+        date = web.fetch(URL).headers["date"]
+
+    assert date == (own or "Thu, 20 Nov 2031 08:00:00 GMT")
 
 
 def test_a_failing_feed_fails_whatever_is_asked(server: FeedServer) -> None:

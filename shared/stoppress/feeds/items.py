@@ -5,15 +5,16 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
+from stoppress.feeds.freshness import Freshness
 from stoppress.feeds.hints import Hints
 from stoppress.feeds.schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
-from stoppress.instants import exact, parse
+from stoppress.instants import exact, iso, parse
 from stoppress.records import Item
 from stoppress.urls import key_of
 
 _FEED_INSTANTS = {
-    "next_poll_at", "leased_until", "failing_since", "last_success", "last_new", "known_since", "moved_at",
+    "next_poll_at", "leased_until", "failing_since", "last_success", "last_new", "known_since", "moved_at", "stale_since",
 }  # fmt: skip
 _SUBSCRIPTION_INSTANTS = {
     "asked_at", "next_ask_at", "verified_at", "lease_until", "last_push", "trusted_since", "owed_since",
@@ -33,11 +34,13 @@ def feed_entries_key(site: str, url: str) -> tuple[str, str]:
 def feed_item(site: str, url: str, state: FeedState) -> Item:
     """The item of a feed, a unit to write in nearly all cases."""
     pk, sk = feed_key(site, url)
-    said = {one.name: getattr(state, one.name) for one in fields(FeedState) if one.name != "hints"}
+    said = {one.name: getattr(state, one.name) for one in fields(FeedState) if one.name not in {"hints", "newest"}}
     said = {name: exact(value) if isinstance(value, datetime) else value for name, value in said.items()}
     hints = {one.name: getattr(state.hints, one.name) for one in fields(Hints)}
     hints = {name: list(value) if isinstance(value, tuple) else value for name, value in hints.items() if value}
-    item = {"pk": pk, "sk": sk, "url": url, **said, "hints": hints or None}
+    instants = ((one.name, getattr(state.newest, one.name)) for one in fields(Freshness))
+    newest = {name: iso(instant) for name, instant in instants if instant}
+    item = {"pk": pk, "sk": sk, "url": url, **said, "hints": hints or None, "newest": newest or None}
     return {name: value for name, value in item.items() if value is not None}
 
 
@@ -53,6 +56,7 @@ def read_feed(item: Mapping[str, Any]) -> FeedState:
         tuple(map(int, hints.get("skip_hours", ()))),
         tuple(map(int, hints.get("skip_days", ()))),
     )
+    said["newest"] = Freshness(**{name: parse(instant) for name, instant in said.get("newest", {}).items()})
     return FeedState(**said)
 
 

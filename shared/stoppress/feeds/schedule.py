@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 from stoppress.feeds import dates
+from stoppress.feeds.freshness import STALE_MAX, Freshness
 from stoppress.feeds.hints import Hints
 from stoppress.feeds.subscription import Subscription
 from stoppress.site import Feed, Site
@@ -54,7 +55,7 @@ class FeedState:
     `answered_by` is where the validators come from; `last_new` when the last new story came, `known_since` when the feed
     was first read; `turnover_s` in what time all that it holds is replaced, as the last poll that found something new has seen it;
     `gone_by` the version of the site's configuration under which the server answered 410; `topic` what the
-    feed is called at its `hub`.
+    feed is called at its `hub`. `newest` shows how new the answers are that were taken, `stale_since` is the first stale copy since.
     """
 
     next_poll_at: datetime | None = None
@@ -77,6 +78,8 @@ class FeedState:
     moved_at: datetime | None = None
     hub: str | None = None
     topic: str | None = None
+    newest: Freshness = field(default_factory=Freshness)
+    stale_since: datetime | None = None
 
     def is_due(self, now: datetime, config_version: int = 0) -> bool:
         """Whether to poll in this minute's run: its time has come, and no other run is at it."""
@@ -92,6 +95,10 @@ class FeedState:
         """Whether it is gone, or has failed for an hour."""
         failing = self.failing_since is not None and now - self.failing_since >= FAILING_AFTER
         return failing or self.is_gone(config_version)
+
+    def skips_stale(self, now: datetime) -> bool:
+        """Whether a stale copy is skipped. After an hour of nothing else it is taken, so that no feed freezes."""
+        return self.stale_since is None or now - self.stale_since < STALE_MAX
 
     def url_to_ask(self, url: str, now: datetime) -> str:
         """Where to ask for the feed that is configured under `url`: there, or where it has moved to for good."""

@@ -9,20 +9,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
-from rich.console import Console
 
+from stoppress_cli.printing import text_console
 from stoppress_cli.template import TemplateError
 
 T = TypeVar("T")
 
 WELL, DIFFERENT, UNREADABLE = 0, 1, 2
 
-WIDTH_COLUMNS = 120  # of tables where the output is no terminal
-
-console = Console(highlight=False, soft_wrap=True)
-if not console.is_terminal:
-    console.width = WIDTH_COLUMNS
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
+console = text_console()
+errors = text_console(stderr=True)
 
 
 def find_template(given: Path | None) -> Path:

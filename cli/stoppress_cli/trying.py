@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
-from rich.console import Console
 
 from stoppress import web
 from stoppress.article import CLOCK_SKEW_MAX, ArticleEvent
@@ -22,6 +21,7 @@ from stoppress.feeds.reading import children_of
 from stoppress.files import NEWS_WINDOW
 from stoppress.instants import iso
 from stoppress.site import Feed, Site, explain
+from stoppress_cli.printing import text_console
 
 READ, REJECTED, NOTHING_READ = 0, 1, 2
 
@@ -135,7 +135,7 @@ def _report(tried: Tried) -> dict[str, Any]:
 
 
 def _print(tried: Tried, site: Site, now: datetime) -> None:
-    console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
+    console = text_console()
     if tried.outcome == "reject":
         console.print(f"A poll would fail, and change nothing: {tried.reason}")
         return

@@ -10,9 +10,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -224,6 +226,53 @@ def test_the_demo_serves_what_it_has_shown_until_it_is_interrupted(tmp_path: Pat
     with serving("demo", "--port", 0, cwd=tmp_path) as served:
         assert "flood-closes-the-harbour" in served.printed
         assert "market-hall-reopens" in _get(f"{served.url}sitemap-news.xml")
+
+
+def test_the_version_is_that_of_pyproject(tmp_path: Path) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+    assert typed("--version", cwd=tmp_path) == Answer(0, f"stoppress {version}\n", "")
+
+
+def test_no_command_at_all_shows_the_help(tmp_path: Path) -> None:
+    answer = typed(cwd=tmp_path)
+
+    assert "Usage: " in answer.out + answer.err
+    assert "quarantine" in answer.out + answer.err
+
+
+# ── a port that is taken ──
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("command", ["up", "demo"])
+def test_a_port_that_is_taken_is_named_with_the_option_for_another(command: str, taken: int, tmp_path: Path) -> None:
+    answer = typed(command, "--port", taken, cwd=tmp_path)
+
+    assert answer.code == 2
+    assert f"port {taken} of 127.0.0.1 is in use" in answer.err
+    assert "give another: --port 8000" in answer.err
+
+
+@pytest.mark.skipif(not (ROOT / ".venv/bin/stoppress").exists(), reason="there is no .venv, which make runs")
+def test_make_demo_takes_a_port_and_names_it_as_it_is_typed(taken: int) -> None:
+    command = ["make", "--old-file=.venv/installed", "demo", f"PORT={taken}"]
+    ended = subprocess.run(  # noqa: S603 - our own Makefile
+        command, cwd=ROOT, env=BARE_ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
+    )
+
+    assert ended.returncode != 0
+    assert f"port {taken} of 127.0.0.1 is in use" in ended.stderr
+    assert "give another: make demo PORT=8000" in ended.stderr
+    assert "--port" not in ended.stderr
 
 
 # ── AWS settings of the user's ──

@@ -22,6 +22,24 @@ app = typer.Typer(
 )
 app.add_typer(feeds, name="feeds")
 
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"stoppress {version('stoppress')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 _Scenario = Annotated[Path, typer.Argument(help="Scenario file: JSON Lines, one step a line.")]
 _Template = Annotated[
     Path | None, typer.Option("--template", help="Another template.yaml than this checkout's.", show_default=False)

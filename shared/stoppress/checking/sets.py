@@ -1,12 +1,12 @@
 """Rules on files together: what an index says of its sitemaps, and what stands twice.
 
-Of each URL 16 bytes are kept, whatever its length: 50,000 URLs are 0.8 MB. An alternate takes 25.
+Of each URL 20 bytes are kept, whatever its length: 50,000 URLs are 1 MB. An alternate takes 25.
 """
 
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stoppress.checking.findings import shown
 
@@ -20,9 +20,17 @@ _BOTH = 1 | 2
 # Of alternates: a million pages in five languages. Beyond, whether they are mutual is not looked at.
 PAIRS_MAX = 5_000_000
 ONE_SIDED_MAX = 1_000  # of which is told
+_ENTRY = "sitemap.xml"  # looked for at the root of a host
 
 Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, message
-Occurrence = tuple[int, int]  # file, line
+
+
+class Occurrence(NamedTuple):
+    """Where a URL stands: file, line, and its number among the URLs of the file."""
+
+    file: int
+    line: int
+    number: int
 
 
 class _Register:
@@ -44,20 +52,37 @@ class _Register:
         return zip(self._hashes[number], self._files[number], self._lines[number], strict=True)
 
 
+class _Urls(_Register):
+    """Pages, or articles, each with its number among the URLs of its file: that may be all one line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = [array("I") for _ in range(_BUCKETS)]
+
+    def add_url(self, key: int, file: int, line: int, number: int) -> None:
+        self.add(key, file, line)
+        self._numbers[key % _BUCKETS].append(number)
+
+    def listed(self, bucket: int) -> Iterator[tuple[int, Occurrence]]:
+        """Hash and place of each URL in a bucket, in the order of their coming."""
+        for (key, file, line), number in zip(self.bucket(bucket), self._numbers[bucket], strict=True):
+            yield key, Occurrence(file, line, number)
+
+
 class Together:
     """What was seen in all files: URLs of pages, of articles, and alternates."""
 
     def __init__(self) -> None:
-        self._pages = _Register()
-        self._articles = _Register()
+        self._pages = _Urls()
+        self._articles = _Urls()
         self._pairs = _Register()  # of alternates, the same in both directions
         self._sources = [array("Q") for _ in range(_BUCKETS)]  # which page of the pair points to the other
         self._near = [array("B") for _ in range(_BUCKETS)]  # whether both are on one host
         self._pair_count = 0
 
-    def add_url(self, loc: str, file: int, line: int, *, is_news: bool) -> None:
+    def add_url(self, loc: str, file: int, line: int, number: int, *, is_news: bool) -> None:
         """A page, or an article, that a file lists."""
-        (self._articles if is_news else self._pages).add(_hash(loc), file, line)
+        (self._articles if is_news else self._pages).add_url(_hash(loc), file, line, number)
 
     def add_alternate(self, loc: str, href: str, file: int, line: int, *, is_near: bool) -> None:
         """An alternate of a page, other than itself."""
@@ -75,38 +100,32 @@ class Together:
         set is `whole`.
         """
         whole = whole and any(files[number].is_sitemap and not files[number].is_news for number in indexed)
-        for number in range(_BUCKETS):
-            pages = self._page_duplicates(number, files, indexed, say)
+        for bucket in range(_BUCKETS):
+            pages = self._page_duplicates(bucket, files, indexed, say)
             articles: dict[int, Occurrence] = {}
-            for key, file, line in self._articles.bucket(number):
-                first = articles.setdefault(key, (file, line))
-                if _is_one_sitemap(first[0], file, files):
+            for key, here in self._articles.listed(bucket):
+                first = articles.setdefault(key, here)
+                if _is_one_sitemap(first.file, here.file, files):
                     continue
-                if first != (file, line):
-                    where = _where(first, file, files)
-                    say(
-                        files[file].name,
-                        "news-duplicate",
-                        line,
-                        f"this article stands in {where} already: list it once",
-                    )
+                name = files[here.file].name
+                if first is not here:
+                    say(name, "news-duplicate", here.line, _twice("article", first, here, files))
                 elif whole and key not in pages:
                     message = "this article is in no general sitemap: list it there too, it stays when it is no news"
-                    say(files[file].name, "news-only", line, message)
+                    say(name, "news-only", here.line, message)
 
     def _page_duplicates(
-        self, number: int, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say
+        self, bucket: int, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say
     ) -> dict[int, Occurrence]:
         pages: dict[int, Occurrence] = {}
-        for key, file, line in self._pages.bucket(number):
-            if files[file].only_home:
+        for key, here in self._pages.listed(bucket):
+            if files[here.file].only_home:
                 continue  # an emptied file has to list something
-            first = pages.setdefault(key, (file, line))
-            if _is_one_sitemap(first[0], file, files):
+            first = pages.setdefault(key, here)
+            if first is here or _is_one_sitemap(first.file, here.file, files):
                 continue
-            if first != (file, line) and (first[0] == file or (first[0] in indexed and file in indexed)):
-                where = _where(first, file, files)
-                say(files[file].name, "duplicate", line, f"this URL stands in {where} already: list it once")
+            if first.file == here.file or (first.file in indexed and here.file in indexed):
+                say(files[here.file].name, "duplicate", here.line, _twice("URL", first, here, files))
         return pages
 
     def one_sided(self, files: Mapping[int, "Facts"], *, whole: bool, say: Say) -> None:
@@ -171,6 +190,9 @@ def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> 
             _check_child(index, child, loc, line, lastmod, say)
     if held:
         _check_unlisted(files, held, indexes, say)
+    if all_here:
+        _check_named(files, by_url.keys() | by_path.keys(), say)
+        _check_entries(files, say)
     return held, whole and bool(held)
 
 
@@ -182,6 +204,35 @@ def _check_child(index: "Facts", child: "Facts", loc: str, line: int, lastmod: "
     elif lastmod and child.newest and lastmod.latest < child.newest.earliest:
         said, held = lastmod.at.isoformat(), child.newest.at.isoformat()
         say(index.name, "index-outdated", line, f"lastmod {said} of {child.name} is older than {held} in it")
+
+
+def _check_named(files: Mapping[int, "Facts"], here: Collection[str | None], say: Say) -> None:
+    """The sitemaps that a robots.txt names on its own host."""
+    for facts in files.values():
+        for line, url in facts.named:
+            if url not in here and url.rpartition("/")[2] not in here and _is_beside(url, facts):
+                say(facts.name, "child-missing", line, f"{shown(url)} is not here: upload it, or take it out")
+
+
+def _check_entries(files: Mapping[int, "Facts"], say: Say) -> None:
+    """Whether engines find the sitemaps at the root of a host (R8.2)."""
+    found = {_root(url) for facts in files.values() for _, url in facts.named}
+    found |= {_root(facts.url) for facts in files.values() if facts.url and facts.url == f"{_root(facts.url)}{_ENTRY}"}
+    for facts in files.values():
+        if facts.url is None or facts.kind not in {"urlset", "sitemapindex"} or _root(facts.url) in found:
+            continue
+        folder, slash, _ = facts.name.rpartition("/")
+        if facts.url.rpartition("/")[0] + "/" == _root(facts.url):
+            found.add(_root(facts.url))
+            message = (
+                f"there is no {_ENTRY}, and no robots.txt here names another sitemap: engines look for one of these"
+            )
+            say(f"{folder}{slash}{_ENTRY}", "no-entry", None, message)
+
+
+def _root(url: str) -> str:
+    """The home page of a URL's host."""
+    return "/".join(url.split("/")[:3]) + "/"
 
 
 def _check_unlisted(files: Mapping[int, "Facts"], held: Collection[int], indexes: list["Facts"], say: Say) -> None:
@@ -228,5 +279,8 @@ def _hash(text: str) -> int:
     return hash(text) & _WORD
 
 
-def _where(first: Occurrence, file: int, files: Mapping[int, "Facts"]) -> str:
-    return f"line {first[1]}" if first[0] == file else f"{files[first[0]].name}, line {first[1]},"
+def _twice(what: str, first: Occurrence, here: Occurrence, files: Mapping[int, "Facts"]) -> str:
+    if first[:2] == here[:2]:
+        return f"URL {here.number} of this file is its URL {first.number} again: list it once"
+    where = f"line {first.line}" if first.file == here.file else f"{files[first.file].name}, line {first.line},"
+    return f"this {what} stands in {where} already: list it once"

@@ -155,7 +155,9 @@ def check(
     ],
     base_url: Annotated[
         str | None,
-        typer.Option(help="Where the files of the folder stand, e.g. https://www.example.com/.", show_default=False),
+        typer.Option(
+            help="Folder in which readers find the file, or the files of the folder.", metavar="URL", show_default=False
+        ),
     ] = None,
     now: Annotated[
         str | None,

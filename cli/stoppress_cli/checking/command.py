@@ -12,7 +12,7 @@ from stoppress.checking.findings import Finding, Findings
 from stoppress.checking.rulebook import Severity
 from stoppress_cli.checking.fetching import fetching
 from stoppress_cli.checking.folders import Unreadable, collect
-from stoppress_cli.printing import text_console
+from stoppress_cli.printing import counted, text_console
 
 CLEAN, FOUND, UNREADABLE = 0, 1, 2
 
@@ -31,7 +31,8 @@ def check(
         instant = _instant(now)
         if target.lower().startswith(("http://", "https://")):
             with fetching(findings, notes) as fetcher:
-                checked = checker.check([fetcher.first(target)], findings, instant, is_all=False, follow=fetcher.follow)
+                source = fetcher.first(target, base_url)
+                checked = checker.check([source], findings, instant, is_all=False, follow=fetcher.follow)
         else:
             collected = collect(Path(target), base_url)
             notes = collected.notes
@@ -91,5 +92,5 @@ def _print(console: Console, findings: Findings, checked: checker.Checked) -> No
     if left := sum(findings.omitted.values()):
         console.print(f"{left:,} more of the same are not shown; --max shows more")
     total = sum(counts.values())
-    said = f"{total:,} findings" if total else "no findings"
-    console.print(f"{len(checked.files):,} files, {checked.urls:,} URLs, {said}")
+    looked_at = f"{counted(len(checked.files), 'file')}, {counted(checked.urls, 'URL')}"
+    console.print(f"{looked_at}, {counted(total, 'finding') if total else 'no findings'}")

@@ -6,7 +6,7 @@ Of each URL 20 bytes are kept, whatever its length: 50,000 URLs are 1 MB. An alt
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from stoppress.checking.findings import shown
 
@@ -24,13 +24,7 @@ _ENTRY = "sitemap.xml"  # looked for at the root of a host
 
 Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, message
 
-
-class Occurrence(NamedTuple):
-    """Where a URL stands: file, line, and its number among the URLs of the file."""
-
-    file: int
-    line: int
-    number: int
+Occurrence = tuple[int, int, int]  # file, line, number among the URLs of the file
 
 
 class _Register:
@@ -65,8 +59,8 @@ class _Urls(_Register):
 
     def listed(self, bucket: int) -> Iterator[tuple[int, Occurrence]]:
         """Hash and place of each URL in a bucket, in the order of their coming."""
-        for (key, file, line), number in zip(self.bucket(bucket), self._numbers[bucket], strict=True):
-            yield key, Occurrence(file, line, number)
+        places = zip(self._files[bucket], self._lines[bucket], self._numbers[bucket], strict=True)
+        return zip(self._hashes[bucket], places, strict=True)
 
 
 class Together:
@@ -105,27 +99,28 @@ class Together:
             articles: dict[int, Occurrence] = {}
             for key, here in self._articles.listed(bucket):
                 first = articles.setdefault(key, here)
-                if _is_one_sitemap(first.file, here.file, files):
+                file, line, _ = here
+                if _is_one_sitemap(first[0], file, files):
                     continue
-                name = files[here.file].name
                 if first is not here:
-                    say(name, "news-duplicate", here.line, _twice("article", first, here, files))
+                    say(files[file].name, "news-duplicate", line, _twice("article", first, here, files))
                 elif whole and key not in pages:
                     message = "this article is in no general sitemap: list it there too, it stays when it is no news"
-                    say(name, "news-only", here.line, message)
+                    say(files[file].name, "news-only", line, message)
 
     def _page_duplicates(
         self, bucket: int, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say
     ) -> dict[int, Occurrence]:
         pages: dict[int, Occurrence] = {}
         for key, here in self._pages.listed(bucket):
-            if files[here.file].only_home:
+            file, line, _ = here
+            if files[file].only_home:
                 continue  # an emptied file has to list something
             first = pages.setdefault(key, here)
-            if first is here or _is_one_sitemap(first.file, here.file, files):
+            if first is here or _is_one_sitemap(first[0], file, files):
                 continue
-            if first.file == here.file or (first.file in indexed and here.file in indexed):
-                say(files[here.file].name, "duplicate", here.line, _twice("URL", first, here, files))
+            if first[0] == file or (first[0] in indexed and file in indexed):
+                say(files[file].name, "duplicate", line, _twice("URL", first, here, files))
         return pages
 
     def one_sided(self, files: Mapping[int, "Facts"], *, whole: bool, say: Say) -> None:
@@ -280,7 +275,8 @@ def _hash(text: str) -> int:
 
 
 def _twice(what: str, first: Occurrence, here: Occurrence, files: Mapping[int, "Facts"]) -> str:
-    if first[:2] == here[:2]:
-        return f"URL {here.number} of this file is its URL {first.number} again: list it once"
-    where = f"line {first.line}" if first.file == here.file else f"{files[first.file].name}, line {first.line},"
+    file, line, number = first
+    if here[:2] == (file, line):
+        return f"URL {here[2]} of this file is its URL {number} again: list it once"
+    where = f"line {line}" if here[0] == file else f"{files[file].name}, line {line},"
     return f"this {what} stands in {where} already: list it once"

@@ -334,6 +334,7 @@ CASES: list[tuple[str, str, Fault]] = [
     ("child-missing", "a shard", put(INDEX, index(SHARD, OLD, MEDIA, NEWS, "sitemap-2026-09.xml"))),
     ("child-missing", "named by robots.txt", swap(ROBOTS, "pages.txt", "sitemap-2026-09.xml")),
     ("no-entry", "neither sitemap.xml nor robots.txt", remove(INDEX, ROBOTS)),
+    ("no-entry", "robots.txt names the news only", both(remove(INDEX), put(ROBOTS, f"Sitemap: {BASE}{NEWS}\n".encode()))),
     ("no-entry", "robots.txt names none", both(remove(INDEX), put(ROBOTS, b"User-agent: *\nDisallow: /search\n"))),
     ("not-in-index", "a shard", put("sitemap-2026-09.xml", urlset(url(f"{BASE}2026/09/01/rain", lastmod="2026-09-01")))),
     ("duplicate", "in a file", swap(SHARD, "</urlset>", f"{url(HARBOUR)}</urlset>")),

@@ -1,5 +1,6 @@
 """Every rule that is claimed finds what is planted for it, where it was planted; a site that keeps the rules has no findings."""
 
+import gzip
 import json
 from datetime import datetime
 from pathlib import Path
@@ -240,6 +241,16 @@ def test_a_sitemap_of_another_name_is_found_where_robots_txt_names_it(robots_txt
         (tmp_path / "robots.txt").write_text(robots_txt)
 
     assert [finding.rule.name for finding in findings(tmp_path, BASE)] == ([] if robots_txt else ["no-entry"])
+
+
+def test_an_index_of_another_name_is_an_entry_where_robots_txt_names_it(tmp_path: Path) -> None:
+    site = good()
+    site.files["index.xml"] = site.files.pop(INDEX)
+    planted.swap(good_site.ROBOTS, INDEX, "index.xml")(site)
+    shard = site.files[SHARD]
+    site.files[SHARD + ".gz"] = gzip.compress(shard)
+
+    assert findings(save(site, tmp_path)) == []
 
 
 def test_nobody_looks_below_a_folder_for_sitemap_xml(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> 
         _check_unlisted(files, held, indexes, say)
     if all_here:
         _check_named(files, by_url.keys() | by_path.keys(), say)
-        _check_entries(files, say)
+        _check_entries(files, held, say)
     return held, whole and bool(held)
 
 
@@ -209,20 +209,25 @@ def _check_named(files: Mapping[int, "Facts"], here: Collection[str | None], say
                 say(facts.name, "child-missing", line, f"{shown(url)} is not here: upload it, or take it out")
 
 
-def _check_entries(files: Mapping[int, "Facts"], say: Say) -> None:
+def _check_entries(files: Mapping[int, "Facts"], held: Collection[int], say: Say) -> None:
     """Whether engines find the sitemaps at the root of a host (R8.2)."""
-    found = {_root(url) for facts in files.values() for _, url in facts.named}
-    found |= {_root(facts.url) for facts in files.values() if facts.url and facts.url == f"{_root(facts.url)}{_ENTRY}"}
+    named = {url for facts in files.values() for _, url in facts.named}
+    listed = {_stem(files[number].name) for number in held}
+    urls = {facts.url for facts in files.values()}
+    told: set[str] = set()
     for facts in files.values():
-        if facts.url is None or facts.kind not in {"urlset", "sitemapindex"} or _root(facts.url) in found:
+        if facts.url is None or facts.kind not in {"urlset", "sitemapindex"}:
             continue
-        folder, slash, _ = facts.name.rpartition("/")
-        if facts.url.rpartition("/")[0] + "/" == _root(facts.url):
-            found.add(_root(facts.url))
-            message = (
-                f"there is no {_ENTRY}, and no robots.txt here names another sitemap: engines look for one of these"
-            )
-            say(f"{folder}{slash}{_ENTRY}", "no-entry", None, message)
+        root, entry = _root(facts.url), _root(facts.url) + _ENTRY
+        is_found = entry in urls or entry in named or facts.url in named or _stem(facts.name) in listed
+        if is_found or root in told or facts.url.rpartition("/")[0] + "/" != root:
+            continue
+        told.add(root)
+        folder, slash, name = facts.name.rpartition("/")
+        message = (
+            f"there is no {_ENTRY}, and no robots.txt here names {name}: add one or the other, for engines to find it"
+        )
+        say(f"{folder}{slash}{_ENTRY}", "no-entry", None, message)
 
 
 def _root(url: str) -> str:

@@ -5,6 +5,7 @@ NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p $(NEW_ENOUGH) 2>/dev/null && echo $$p && break; done)
 ONCE ?=
+PORT := 8000
 OUT ?= out
 WORKERS ?= 2
 SEEDS ?= 1000
@@ -31,8 +32,8 @@ help: ## print this list
 install: $(INSTALLED) ## make .venv with the stoppress command in it (PYTHON=… picks the interpreter)
 	@echo "Ready: .venv/bin/stoppress --help"
 
-demo: $(INSTALLED) ## run the whole flow on this machine, then serve it on http://127.0.0.1:8000/ (ONCE=1: do not serve)
-	@.venv/bin/stoppress demo $(if $(ONCE),--once)
+demo: $(INSTALLED) ## run the whole flow on this machine, then serve it on http://127.0.0.1:8000/ (PORT=…: elsewhere; ONCE=1: do not serve)
+	@STOPPRESS_PORT_OPTION="make demo PORT=" .venv/bin/stoppress demo --port $(PORT) $(if $(ONCE),--once)
 
 play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=… names the folder of what it saves)
 	@test -n "$(SCENARIO)" || { echo "Which scenario? make play SCENARIO=path/to/file.jsonl" >&2; exit 2; }

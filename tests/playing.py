@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stoppress_cli import player, scenario
-from stoppress_cli.commands import waiting_messages
+from stoppress_cli.local_commands import waiting_messages
 from stoppress_cli.scenario import Line
 from stoppress_cli.stack import Stack
 from tests import sitemap_rules

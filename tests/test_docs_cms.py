@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from stoppress import signatures
 from stoppress.adapters import names
@@ -16,6 +17,7 @@ from stoppress.adapters.mapping import MappingFile, load
 from stoppress.signatures import presets
 from stoppress.signatures.parametric import Hmac
 from stoppress.site import read_site
+from stoppress_cli.app import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -76,7 +78,7 @@ def test_the_table_of_signatures_has_every_scheme_with_its_header() -> None:
 
 
 def test_the_examples_are_what_a_site_and_a_source_take() -> None:
-    (site,) = code("json")
+    site, *_ = code("json")
     assert read_site(site, 1).sources["ghost"].adapter == "ghost"
     own = re.search(r'"signature": (\{.*?\})`', DOCUMENT)
     assert own
@@ -112,3 +114,15 @@ def test_the_handler_for_arc_passes_events_on_signed() -> None:
         signatures.verify("standard", request, [SECRET], datetime.now(UTC))
     assert json.loads(found["posted"][0]["body"]) == event
     assert found["posted"][0]["headers"]["webhook-id"] == "msg_f1b2"
+
+
+def test_the_recorded_delivery_and_the_signed_request_that_it_shows_can_be_tried(tmp_path: Path) -> None:
+    _, delivery, signed = code("json")
+    (tmp_path / "delivery.json").write_text(delivery)
+    (tmp_path / "signed.json").write_text(signed)
+
+    tried = CliRunner().invoke(app, ["adapters", "try", "ghost", str(tmp_path / "delivery.json"), "--json"])
+    judged = CliRunner().invoke(app, ["adapters", "verify", str(tmp_path / "signed.json")])
+
+    assert [verdict["disposition"] for verdict in json.loads(tried.stdout)] == ["apply"]
+    assert (judged.exit_code, judged.stdout.split()) == (0, ["valid", "first"])

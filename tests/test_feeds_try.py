@@ -174,8 +174,17 @@ def test_a_compressed_file_is_read_as_a_poll_would_read_it(run: Run, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((FEEDS / "rss.xml",), "--url"),
+        ((FEEDS / "rss.xml",), "rss.xml is a file: say with --url where it is served, such as https://"),
         (("nowhere.xml", "--url", URL), "cannot be read: No such file"),
+        (("nowhere.xml",), "there is no file nowhere.xml; of a feed on the web give the whole URL, with https://"),
+        (("www.example.com/rss.xml",), "there is no file www.example.com/rss.xml; of a feed"),
+        ((FEEDS,), "is a folder: name a file in it"),
+        ((FEEDS, "--url", URL), "cannot be read: Is a directory"),
+        ((FEEDS / "rss.xml", "--url", "www.example.com"), "--url 'www.example.com' is no whole URL"),
+        ((FEEDS / "rss.xml", "--url", "https://"), "--url 'https://' is no whole URL"),
+        ((FEEDS / "rss.xml", "--url", ""), "--url '' is no whole URL"),
+        (("https://",), "'https://' is no whole URL"),
+        (("https://www.example.com/a b",), "'https://www.example.com/a b' is no whole URL"),
         ((FEEDS / "rss.xml", "--url", URL, "--timezone", "Paris"), "time zone"),
         ((FEEDS / "rss.xml", "--url", URL, "--site", "https://www.example.com/"), "bare host name"),
         ((FEEDS / "rss.xml", "--url", URL, "--take", "pictures"), "'images', 'videos'"),

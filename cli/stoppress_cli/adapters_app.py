@@ -26,7 +26,7 @@ def adapters(context: typer.Context, as_json: _Json = False) -> None:
 def try_adapter(
     name: Annotated[str, typer.Argument(help="An adapter, or a mapping file of your own (…/example.toml).")],
     delivery: Annotated[
-        str, typer.Argument(help="Recorded delivery (JSON with its request and config), or a bare body; - for stdin.")
+        str, typer.Argument(help="Recorded delivery (JSON, as docs/cms.md shows), or a bare body; - for stdin.")
     ],
     site: Annotated[
         Path | None,
@@ -52,12 +52,15 @@ def try_adapter(
 
 @commands.command("verify")
 def verify_adapter(
-    file: Annotated[Path, typer.Argument(help="Recorded requests with their scheme and secret, as a JSON list.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="Recorded requests with their scheme and secrets, as a JSON list; docs/cms.md shows one."),
+    ],
     as_json: _Json = False,
 ) -> None:
     """Judge the signatures of recorded requests.
 
-    Exit code 0: they could be read; 2: they could not.
+    Exit code 0: all are valid; 1: one at least is not; 2: the file cannot be read.
     """
     from stoppress_cli.verifying import verify_file
 

@@ -12,8 +12,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from stoppress.adapters import BadDelivery, Received, UnknownAdapter, names
@@ -23,12 +21,11 @@ from stoppress.adapters.verdicts import Verdict, told
 from stoppress.instants import parse
 from stoppress.site import BadConfiguration, Site, read_site
 from stoppress.urls import host_of
+from stoppress_cli.printing import text_console
 
 UNUSABLE = 2
 # The mapping file has the rest of an expression.
 EXPRESSION_CHARACTERS_MAX = 60
-# Where no terminal says how wide it is.
-WIDTH_PIPED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ def list_adapters(*, as_json: bool) -> int:
     table = Table("adapter", "reads", "held by", box=None, padding=(0, 2, 0, 0))
     for mapping in mappings:
         table.add_row(mapping.name, f"{mapping.title}: {mapping.reads}", mapping.verified)
-    Console(width=WIDTH_PIPED if not sys.stdout.isatty() else None).print(table)
+    text_console().print(table, soft_wrap=False)
     return 0
 
 
@@ -177,22 +174,22 @@ def _other_host(url: str | None, site: Site) -> str:
 
 
 def _tell(verdicts: list[Verdict], site: Site | None, now: datetime) -> None:
-    console = Console(width=WIDTH_PIPED if not sys.stdout.isatty() else None, highlight=False)
+    console = text_console()
     for number, verdict in enumerate(verdicts, 1):
         shown = verdict.shown(now, site)
         what = " ".join(filter(None, (verdict.disposition, verdict.action)))
-        console.print(f"{number}. {what}" if len(verdicts) > 1 else what, style="bold", markup=False)
+        console.print(f"{number}. {what}" if len(verdicts) > 1 else what, style="bold")
         if verdict.reason:
-            console.print(f"   {verdict.reason}", markup=False)
+            console.print(f"   {verdict.reason}")
         table = Table(box=None, padding=(0, 2, 0, 1), show_header=False)
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")
-        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
         for name, value, expression in told(verdict):
             source = shorten(" ".join(expression.split()), EXPRESSION_CHARACTERS_MAX, placeholder=" …")
-            table.add_row(name, escape(value), escape(f"from {source}"))
-        console.print(table)
+            table.add_row(name, value, f"from {source}")
+        console.print(table, soft_wrap=False)
         if site and verdict.disposition != "ignore" and (host := _other_host(shown.get("url"), site)):
-            console.print(f"   its host is {host}, not {site.host}: it goes there, or into quarantine", markup=False)
+            console.print(f"   its host is {host}, not {site.host}: it goes there, or into quarantine")
         for dropped in shown["dropped"]:
-            console.print(f"   left out: {dropped}", markup=False)
+            console.print(f"   left out: {dropped}")

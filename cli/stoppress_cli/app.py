@@ -1,6 +1,7 @@
 """The command line: `stoppress play`, `up`, `demo`, `explain`, `robots`, `check`; those of adapters, feeds and the operator are added.
 
-What a command needs is imported when it runs.
+What a command needs is imported when it runs. Those that run the stack here import moto, which reads the AWS settings of the
+user as it is imported: these are undone first.
 """
 
 from pathlib import Path
@@ -10,6 +11,7 @@ import typer
 
 from stoppress_cli import adapters_app, operator_app
 from stoppress_cli.feeds_command import feeds
+from stoppress_cli.functions import environment, no_aws_settings
 
 app = typer.Typer(
     help="Keeps a newsroom's sitemaps. The commands here run the whole stack of template.yaml on this machine.",
@@ -19,6 +21,24 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(feeds, name="feeds")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"stoppress {version('stoppress')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
 
 _Scenario = Annotated[Path, typer.Argument(help="Scenario file: JSON Lines, one step a line.")]
 _Template = Annotated[
@@ -46,9 +66,10 @@ def play(
     The clock is the scenario's; nothing leaves this machine. Exit code 0: all expectations hold; 1: some do not;
     2: the scenario cannot be read or a step cannot be done.
     """
-    from stoppress_cli.commands import play_scenario
+    with environment(no_aws_settings()):
+        from stoppress_cli.local_commands import play_scenario
 
-    raise typer.Exit(play_scenario(scenario, out, log, dynamodb, template))
+        raise typer.Exit(play_scenario(scenario, out, log, dynamodb, template))
 
 
 @app.command()
@@ -64,9 +85,10 @@ def up(
     A scenario is played first, on its own clock; from then on the clock is this machine's. Without one the
     template's first site is made, with a secret of its own.
     """
-    from stoppress_cli.commands import serve_stack
+    with environment(no_aws_settings()):
+        from stoppress_cli.local_commands import serve_stack
 
-    raise typer.Exit(serve_stack(scenario, host, port, log, template))
+        raise typer.Exit(serve_stack(scenario, host, port, log, template))
 
 
 @app.command()
@@ -81,9 +103,10 @@ def demo(
 
     Exit code of --once: 0 if the files are what the table says, else 1.
     """
-    from stoppress_cli.commands import run_demo
+    with environment(no_aws_settings()):
+        from stoppress_cli.demo import demonstrate
 
-    raise typer.Exit(run_demo(once, host, port, log, template))
+        raise typer.Exit(demonstrate(once, host, port, log, template))
 
 
 _Stack = Annotated[
@@ -132,7 +155,9 @@ def check(
     ],
     base_url: Annotated[
         str | None,
-        typer.Option(help="Where the files of the folder stand, e.g. https://www.example.com/.", show_default=False),
+        typer.Option(
+            help="Folder in which readers find the file, or the files of the folder.", metavar="URL", show_default=False
+        ),
     ] = None,
     now: Annotated[
         str | None,

@@ -11,7 +11,8 @@ from rich import box
 from rich.table import Table
 
 from stoppress_cli import files, player as playing
-from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, console, errors, find_template, opened, print_report
+from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, console, errors, find_template
+from stoppress_cli.local_commands import opened, print_report
 from stoppress_cli.scenario import Line, parse
 from stoppress_cli.serving import PortInUse, Server
 from stoppress_cli.stack import Stack

@@ -194,6 +194,18 @@ def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
         _set(before)
 
 
+def no_aws_settings() -> dict[str, str | None]:
+    """Variables that undo every AWS setting of this machine's user: no account is met, no profile, no endpoint of theirs."""
+    theirs = dict.fromkeys(name for name in os.environ if name.startswith("AWS_"))
+    return theirs | {
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_REGION": REGION,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
 def _set(variables: Mapping[str, str | None]) -> None:
     for name, value in variables.items():
         if value is None:

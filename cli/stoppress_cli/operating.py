@@ -1,7 +1,7 @@
 """What a command looks at: the stack that runs on this machine, or one that is deployed."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress import aws
 from stoppress_cli import resources
-from stoppress_cli.functions import environment
-from stoppress_cli.template import REGION, load
+from stoppress_cli.functions import environment, no_aws_settings
+from stoppress_cli.template import load
 
 # The variable by which the doors find a thing, and the output of a deployed stack that names it.
 _OUTPUTS = {"TABLE_NAME": "TableName", "BUCKET_NAME": "BucketName", "SITES_PATH": "SitesPath"}
@@ -24,12 +24,7 @@ _QUEUES = {
     "FAILURES_URL": ("FailuresUrl", "Failures"),
 }
 # moto takes any credentials; it wants some.
-_ANYBODY = {
-    "AWS_ACCESS_KEY_ID": "local",
-    "AWS_SECRET_ACCESS_KEY": "local",
-    "AWS_REGION": REGION,
-    "AWS_DEFAULT_REGION": REGION,
-}
+_ANYBODY = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
 
 class NoStack(LookupError):
@@ -39,21 +34,25 @@ class NoStack(LookupError):
 @contextmanager
 def local(template: Path, endpoint: str) -> Iterator[None]:
     """The doors lead to the stack that `stoppress up` or `make demo` serves at this endpoint."""
+    here = no_aws_settings() | _ANYBODY | {"AWS_ENDPOINT_URL": endpoint}
     resolved = resources.resolve(load(template))
     queues = {one.logical: one.ref for one in resolved if one.type == "AWS::SQS::Queue"}
     made = [one for one in resolved if one.type == "AWS::Lambda::Function"]
     variables = {name: value for one in made for name, value in one.properties["Environment"]["Variables"].items()}
     named = {name: str(variables[name]) for name in _OUTPUTS}
     named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}
-    with _doors(named | _ANYBODY | {"AWS_ENDPOINT_URL": endpoint}):
+    with _doors(named | here):
         yield
 
 
 @contextmanager
 def deployed(stack: str) -> Iterator[None]:
     """The doors lead to a stack of the account that the environment's credentials are for. Raises NoStack."""
+    # The AWS CLI takes AWS_REGION first; boto3 reads AWS_DEFAULT_REGION only.
+    region = os.environ.get("AWS_REGION") or None
     try:
-        [described] = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        client = boto3.client("cloudformation", region_name=region)
+        [described] = client.describe_stacks(StackName=stack)["Stacks"]
     except (ClientError, BotoCoreError) as error:
         raise NoStack(f"the stack {stack} cannot be looked at: {error}") from error
     outputs = {one["OutputKey"]: one["OutputValue"] for one in described.get("Outputs", [])}
@@ -61,7 +60,7 @@ def deployed(stack: str) -> Iterator[None]:
         raise NoStack(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")
     named = {name: outputs[output] for name, output in _OUTPUTS.items()}
     named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
-    with _doors(named):
+    with _doors(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
         yield
 
 
@@ -89,9 +88,9 @@ def looked_at(stack: str | None, endpoint: str, template: Path) -> Iterator[None
 
 
 @contextmanager
-def _doors(variables: dict[str, str]) -> Iterator[None]:
+def _doors(variables: Mapping[str, str | None]) -> Iterator[None]:
     """The functions' doors, with clients of their own while the block runs."""
-    with environment(dict(variables)):
+    with environment(variables):
         aws.client.cache_clear()
         try:
             yield

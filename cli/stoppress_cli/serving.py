@@ -2,6 +2,7 @@
 
 import errno
 import html
+import os
 import re
 import signal
 import socket
@@ -20,6 +21,8 @@ from stoppress_cli.stack import Stack
 from stoppress_cli.wire import LOCK, uncounted
 
 TICK_S = 1.0
+# Says how a port is given by whoever did not type the command: the Makefile sets it.
+PORT_OPTION = "STOPPRESS_PORT_OPTION"
 
 _REASONS = {200: "OK", 304: "Not Modified", 404: "Not Found"}
 # What a file is served with, as by S3.
@@ -48,12 +51,13 @@ class Server:
             listener.bind((host, port))
         except OSError as error:
             listener.close()
+            another = f"{os.environ.get(PORT_OPTION, '--port ')}{8_001 if port == 8_000 else 8_000}"
             if error.errno == errno.EADDRINUSE:
                 raise PortInUse(
-                    f"port {port} of {host} is in use; end what listens there, or give another --port"
+                    f"port {port} of {host} is in use; end what listens there, or give another: {another}"
                 ) from None
             raise PortInUse(
-                f"cannot listen on port {port} of {host}: {error.strerror}; give another --host or --port"
+                f"cannot listen on port {port} of {host}: {error.strerror}; give another: {another}, or another --host"
             ) from None
         listener.listen(128)
         self._listener = listener

@@ -1,7 +1,6 @@
 """The stack on one machine, built from template.yaml: what it names is made in moto, what calls functions is driven."""
 
 import contextlib
-import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -16,26 +15,14 @@ from moto import mock_aws
 from stoppress_cli import bus, making, moto_fixes, resources, wiring
 from stoppress_cli.asking import Guard
 from stoppress_cli.clock import Clock
-from stoppress_cli.functions import OUTPUT, Function, environment
+from stoppress_cli.functions import OUTPUT, Function, environment, no_aws_settings
 from stoppress_cli.gateway import Answer, Request
 from stoppress_cli.permissions import Permissions
 from stoppress_cli.resources import Resource
 from stoppress_cli.sources import Sources
 from stoppress_cli.stream import EndpointReader, MotoReader, Reader
-from stoppress_cli.template import REGION, STACK_NAME, TemplateError, load
+from stoppress_cli.template import STACK_NAME, TemplateError, load
 from stoppress_cli.wire import LOCK, Wire, absent
-
-# None: not set. Whatever this machine's owner has configured, no account is met and no endpoint but moto.
-_ENVIRONMENT: dict[str, str | None] = {
-    "AWS_PROFILE": None,
-    "AWS_DEFAULT_PROFILE": None,
-    "AWS_ENDPOINT_URL": None,
-    "AWS_DEFAULT_REGION": REGION,
-    "AWS_REGION": REGION,
-    "AWS_CONFIG_FILE": os.devnull,
-    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-    "AWS_EC2_METADATA_DISABLED": "true",
-}
 
 
 class Stack:
@@ -81,7 +68,7 @@ class Stack:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opening:
-            opening.enter_context(environment(_ENVIRONMENT | self._endpoints()))
+            opening.enter_context(environment(no_aws_settings() | self._endpoints()))
             opening.enter_context(_on_path(self._layers))
             opening.callback(self.clock.release)
             if self._start is not None:

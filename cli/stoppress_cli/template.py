@@ -5,7 +5,6 @@ Everything here is a pure function of the template's text and the parameters; no
 
 import functools
 import json
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -60,17 +59,19 @@ def _read(path: Path, changed_ns: int) -> str:
 
 
 @functools.cache
-def _transform(text: str, region: str) -> str:
-    os.environ.setdefault("AWS_DEFAULT_REGION", region)  # the translator asks boto3 for the region's partition
-    from samtranslator.parser.parser import Parser
-    from samtranslator.public.exceptions import InvalidDocumentException
-    from samtranslator.translator.translator import Translator
+def _transform(text: str) -> str:
+    from stoppress_cli.functions import environment, no_aws_settings
 
-    try:
-        return json.dumps(Translator({}, Parser()).translate(json.loads(text), {}))
-    except InvalidDocumentException as error:
-        causes = "; ".join(str(cause.message) for cause in error.causes)
-        raise TemplateError(f"the SAM transform refuses the template: {causes}") from error
+    with environment(no_aws_settings()):  # the translator asks boto3 for the region
+        from samtranslator.parser.parser import Parser
+        from samtranslator.public.exceptions import InvalidDocumentException
+        from samtranslator.translator.translator import Translator
+
+        try:
+            return json.dumps(Translator({}, Parser()).translate(json.loads(text), {}))
+        except InvalidDocumentException as error:
+            causes = "; ".join(str(cause.message) for cause in error.causes)
+            raise TemplateError(f"the SAM transform refuses the template: {causes}") from error
 
 
 def load(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
@@ -102,7 +103,7 @@ def load(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
         else:
             layers.append(folder)
         resource["Properties"][code_property] = _PLACEHOLDER
-    transformed: Json = json.loads(_transform(json.dumps(document), REGION))
+    transformed: Json = json.loads(_transform(json.dumps(document)))
     return Template(transformed.get("Resources", {}), transformed.get("Conditions", {}), values, folders, tuple(layers))
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
-from rich.console import Console
 
 from stoppress import web
 from stoppress.article import CLOCK_SKEW_MAX, ArticleEvent
@@ -22,11 +21,13 @@ from stoppress.feeds.reading import children_of
 from stoppress.files import NEWS_WINDOW
 from stoppress.instants import iso
 from stoppress.site import Feed, Site, explain
+from stoppress_cli.printing import text_console
 
 READ, REJECTED, NOTHING_READ = 0, 1, 2
 
 # Of a site nobody named: it has no page, so that no URL is changed to its scheme.
 NO_SITE = "site.invalid"
+_EXAMPLE = "https://www.example.com/rss.xml"
 
 
 class Unreadable(Exception):
@@ -50,7 +51,7 @@ def try_feed(
     """Read a feed or an old sitemap and print what it would become. Returns the exit code."""
     now = datetime.now(UTC)
     try:
-        site, feed = _settings(url or target, host, timezone, take)
+        site, feed = _settings(target, url, host, timezone, take)
         tried = _tried(target, url, site, feed, now)
     except Unreadable as error:
         sys.stderr.write(f"stoppress: {error}\n")
@@ -62,13 +63,31 @@ def try_feed(
     return REJECTED if tried.outcome == "reject" else READ
 
 
-def _settings(url: str, host: str | None, timezone: str, take: Sequence[str]) -> tuple[Site, Feed]:
+def _is_remote(target: str) -> bool:
+    return target.lower().startswith(("http://", "https://"))
+
+
+def _missing(target: str) -> str:
+    """What to give for a target that is no URL, where no URL was given."""
+    path = Path(target)
+    if path.is_dir():
+        return f"{target} is a folder: name a file in it"
+    if not path.exists():
+        return f"there is no file {target}; of a feed on the web give the whole URL, with https://"
+    return f"{target} is a file: say with --url where it is served, such as {_EXAMPLE}; relative links stand on it"
+
+
+def _settings(target: str, url: str | None, host: str | None, timezone: str, take: Sequence[str]) -> tuple[Site, Feed]:
+    if url is None and not _is_remote(target):
+        raise Unreadable(_missing(target))
     words = [word for text in take for word in text.replace(",", " ").split()]
     try:
-        feed = Feed.model_validate({"url": url, "take": words})
+        feed = Feed.model_validate({"url": target if url is None else url, "take": words})
     except ValidationError as error:
-        hint = "" if url.lower().startswith(("http://", "https://")) else "; of a file say with --url where it would be"
-        raise Unreadable(f"{explain(error)}{hint}") from None
+        if any(finding["type"] == "string_pattern_mismatch" for finding in error.errors()):
+            given = repr(target) if url is None else f"--url {url!r}"
+            raise Unreadable(f"{given} is no whole URL such as {_EXAMPLE}") from None
+        raise Unreadable(explain(error)) from None
     try:
         return Site(host=host or NO_SITE, publication="as configured", timezone=timezone), feed
     except ValidationError as error:
@@ -76,9 +95,8 @@ def _settings(url: str, host: str | None, timezone: str, take: Sequence[str]) ->
 
 
 def _tried(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -> Tried:
-    is_remote = target.lower().startswith(("http://", "https://"))
     try:
-        if is_remote:
+        if _is_remote(target):
             asking = {} if site.host == NO_SITE else {"User-Agent": web.user_agent(site.home)}
             fetched = fetching.fetch(target, asking, site)
             if fetched.answer.status != HTTPStatus.OK:
@@ -135,7 +153,7 @@ def _report(tried: Tried) -> dict[str, Any]:
 
 
 def _print(tried: Tried, site: Site, now: datetime) -> None:
-    console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
+    console = text_console()
     if tried.outcome == "reject":
         console.print(f"A poll would fail, and change nothing: {tried.reason}")
         return

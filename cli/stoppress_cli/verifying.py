@@ -31,7 +31,7 @@ class Verdict:
 
 
 def verify_file(path: Path, *, as_json: bool) -> int:
-    """Judges each request of a file and prints the verdicts. Returns the exit code: 0, or 2 where it cannot be read."""
+    """Judges each request of a file and prints the verdicts. Returns the exit code: 0 where all are valid, 1, or 2 where it cannot be read."""
     try:
         document = json.loads(path.read_bytes())
         vectors = [_object(vector) for vector in _list(document)]
@@ -41,10 +41,10 @@ def verify_file(path: Path, *, as_json: bool) -> int:
     verdicts = [judged(vector, f"#{number}") for number, vector in enumerate(vectors, 1)]
     if as_json:
         typer.echo(json.dumps({verdict.id: _word(verdict) for verdict in verdicts}, ensure_ascii=False, indent=1))
-        return WELL
-    for verdict in verdicts:
-        typer.echo(f"{_word(verdict):<7}  {verdict.id}" + (f"  {verdict.reason}" if verdict.reason else ""))
-    return WELL
+    else:
+        for verdict in verdicts:
+            typer.echo(f"{_word(verdict):<7}  {verdict.id}" + (f"  {verdict.reason}" if verdict.reason else ""))
+    return WELL if all(verdict.valid for verdict in verdicts) else INVALID
 
 
 def judged(vector: Mapping[str, Any], name: str) -> Verdict:
@@ -63,12 +63,10 @@ def _word(verdict: Verdict) -> str:
 
 def _list(document: object) -> list[Any]:
     """A list of requests, an object that has one as `vectors`, or a single request."""
-    if isinstance(document, dict):
-        vectors = document.get("vectors", [document])
-        return vectors if isinstance(vectors, list) else [document]
-    if isinstance(document, list):
-        return document
-    raise ValueError("give a JSON list of recorded requests")
+    vectors = document.get("vectors", [document]) if isinstance(document, dict) else document
+    if not isinstance(vectors, list) or not vectors:
+        raise ValueError("give a JSON list of recorded requests")
+    return vectors
 
 
 def _object(vector: object) -> dict[str, Any]:

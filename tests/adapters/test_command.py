@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stoppress import adapters
+from stoppress.adapters.mapping import load
 from stoppress_cli.app import app
 from tests.adapters.gazette import GAZETTE
 
@@ -41,6 +42,26 @@ def test_every_adapter_is_listed_with_what_it_reads_and_what_it_is_held_by() -> 
     listed = json.loads(run("--json")[1])
     assert [one["name"] for one in listed] == adapters.names()
     assert all(one["reads"] and one["verified"] for one in listed)
+
+
+def test_what_stands_in_brackets_or_between_colons_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    _, out, _ = run()
+    listed = {line.split()[0]: " ".join(line.split()) for line in out.splitlines()}
+    for name in adapters.names():
+        mapping = load(name)
+        assert listed[name] == f"{name} {mapping.title}: {mapping.reads} {mapping.verified}"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_what_is_piped_is_as_wide_as_columns_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    (tmp_path / "a.json").write_text(json.dumps(CREATED))
+    for _, out, _ in (run(), run("try", "ghost", str(tmp_path / "a.json"))):
+        widest = max(len(line.rstrip()) for line in out.splitlines() if "left out" not in line)
+        assert columns - 20 < widest <= columns
 
 
 def test_a_delivery_is_told_field_by_field_with_where_each_value_came_from(tmp_path: Path) -> None:

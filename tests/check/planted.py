@@ -62,6 +62,15 @@ def put(name: str, body: bytes) -> Fault:
     return lambda site: site.files.update({name: body})
 
 
+def remove(*names: str) -> Fault:
+    return lambda site: [site.files.pop(name) for name in names]
+
+
+def minified(name: str) -> Fault:
+    """The whole file on one line."""
+    return lambda site: site.files.update({name: site.files[name].replace(b"\n", b"")})
+
+
 def served(name: str, **headers: str | None) -> Fault:
     return lambda site: site.headers.update({name: {**SERVED, **headers}})
 
@@ -210,6 +219,10 @@ CASES: list[tuple[str, str, Fault]] = [
     ("date-form", "a day that does not exist", swap(SHARD, "2026-11-12T10:00:00Z", "2026-11-31")),
     ("date-form", "empty", swap(SHARD, "2026-11-12T10:00:00Z", "")),
     ("date-form", "in an index", swap(INDEX, "2026-11-20T08:00:01Z", "yesterday")),
+    ("date-form", "an offset of no place", swap(SHARD, "2026-11-12T10:00:00Z", "2026-11-12T10:00:00-15:00")),
+    ("date-form", "beyond the last offset", swap(SHARD, "2026-11-12T10:00:00Z", "2026-11-12T10:00:00+14:01")),
+    ("date-form", "an offset of 75 minutes", swap(SHARD, "2026-11-12T10:00:00Z", "2026-11-12T10:00:00+05:75")),
+    ("date-form", "without seconds, an offset of no place", swap(SHARD, "2026-11-12T10:00:00Z", "2026-11-12T10:00+15:00")),
     ("date-form", "of a feed", swap(RSS, "Fri, 20 Nov 2026 08:00:00 GMT", "1795161600")),
     ("date-precision", "no seconds", swap(SHARD, "2026-11-12T10:00:00Z", "2026-11-12T10:00Z")),
     ("date-precision", "a month", swap(SHARD, "2026-11-12T10:00:00Z", "2026-11")),
@@ -232,6 +245,7 @@ CASES: list[tuple[str, str, Fault]] = [
     ("news-order", "before lastmod", swap(NEWS, f"<lastmod>2026-11-20T08:00:00Z</lastmod>{ARTICLE}", f"{ARTICLE}<lastmod>2026-11-20T08:00:00Z</lastmod>")),
     ("too-many-news", "1,001", put(NEWS, urlset(*(url(one, ARTICLE) for one in MANY[:1_001]), spaces=f"{SITEMAP_SPACE} {NEWS_SPACE}"))),
     ("news-duplicate", "in a file", swap(NEWS, "</urlset>", f"{url(FLOOD, ARTICLE)}</urlset>")),
+    ("news-duplicate", "on one line", both(swap(NEWS, "</urlset>", f"{url(FLOOD, ARTICLE)}</urlset>"), minified(NEWS))),
     ("news-duplicate", "in two files", listed("sitemap-news-2.xml", NEWS_BODY)),
     ("out-of-window", "a second too old", swap(NEWS, NEWS_DATE, "2026-11-18T08:59:59Z")),
     ("out-of-window", "a day", swap(NEWS, NEWS_DATE, "2026-11-17")),
@@ -249,6 +263,7 @@ CASES: list[tuple[str, str, Fault]] = [
     ("news-language", "which Chinese", swap(NEWS, ">en<", ">zh<")),
     ("news-language", "a word", swap(NEWS, ">en<", ">English<")),
     ("published-form", "no zone", swap(NEWS, NEWS_DATE, "2026-11-20T07:58:00")),
+    ("published-form", "an offset of no place", swap(NEWS, NEWS_DATE, "2026-11-19T16:58:00-15:00")),
     ("published-form", "a month", swap(NEWS, NEWS_DATE, "2026-11")),
     ("published-precision", "no seconds", swap(NEWS, NEWS_DATE, "2026-11-20T07:58Z")),
     ("published-future", "a second", swap(NEWS, NEWS_DATE, "2026-11-20T09:00:01Z")),
@@ -317,13 +332,27 @@ CASES: list[tuple[str, str, Fault]] = [
     ("index-outdated", "a day", swap(INDEX, "2026-11-20T08:00:01Z", "2026-11-18")),
     ("generation-time", "a comment", swap(SHARD, "</urlset>", "<!-- generated at 2026-11-20 09:00 --></urlset>")),
     ("child-missing", "a shard", put(INDEX, index(SHARD, OLD, MEDIA, NEWS, "sitemap-2026-09.xml"))),
+    ("child-missing", "named by robots.txt", swap(ROBOTS, "pages.txt", "sitemap-2026-09.xml")),
+    ("no-entry", "neither sitemap.xml nor robots.txt", remove(INDEX, ROBOTS)),
+    ("no-entry", "robots.txt names the news only", both(remove(INDEX), put(ROBOTS, f"Sitemap: {BASE}{NEWS}\n".encode()))),
+    ("no-entry", "robots.txt names none", both(remove(INDEX), put(ROBOTS, b"User-agent: *\nDisallow: /search\n"))),
     ("not-in-index", "a shard", put("sitemap-2026-09.xml", urlset(url(f"{BASE}2026/09/01/rain", lastmod="2026-09-01")))),
     ("duplicate", "in a file", swap(SHARD, "</urlset>", f"{url(HARBOUR)}</urlset>")),
+    ("duplicate", "on one line", both(swap(SHARD, "</urlset>", f"{url(HARBOUR)}</urlset>"), minified(SHARD))),
     ("duplicate", "in two files", listed("sitemap-2026-09.xml", urlset(url(HARBOUR)))),
     ("duplicate", "in an index", put(INDEX, index(SHARD, SHARD, OLD, MEDIA, NEWS))),
     ("robots-value", "relative", swap(ROBOTS, f"Sitemap: {BASE}", "Sitemap: /")),
     ("robots-disallowed", "all xml", swap(ROBOTS, "/*.pdf$", "/*.xml$")),
     ("robots-disallowed", "all for Google", put(ROBOTS, f"User-agent: Googlebot\nUser-agent: x\nDisallow: /\nAllow: /p\n\nSitemap: {BASE}{INDEX}\nSitemap: {BASE}{PAGES}".encode())),
+    ("robots-disallowed", "the news for Google News", swap(ROBOTS, "# all are", "User-agent: Googlebot-News\nDisallow: /sitemap\n\n# all are")),
+    ("robots-unknown", "misspelt", swap(ROBOTS, "Disallow: /search", "Disalow: /search")),
+    ("robots-unknown", "two words", swap(ROBOTS, "User-agent:", "User agent:")),
+    ("robots-unknown", "no field at all", swap(ROBOTS, "Disallow: /search", "keep out of /search")),
+    ("robots-unknown", "of a page, not of robots.txt", swap(ROBOTS, "Disallow: /search", "Noindex: /search")),
+    ("crawler-shut-out", "everybody, where no sitemap is named", put(ROBOTS, b"User-agent: *\nDisallow: /\n")),
+    ("crawler-shut-out", "everybody, by an asterisk", put(ROBOTS, b"User-agent: *\nDisallow: *\n")),
+    ("crawler-shut-out", "Google News", put(ROBOTS, b"User-agent: *\nDisallow:\n\nUser-agent: Googlebot-News\nDisallow: /\n")),
+    ("crawler-shut-out", "Bing, among others", put(ROBOTS, b"User-agent: GPTBot\nUser-agent: BingBot/2.0\nUser-agent: CCBot\nDisallow: /\n")),
     ("unknown-extension", "of somebody", swap(SHARD, HARBOUR_DATE, f'{HARBOUR_DATE}<x:y xmlns:x="urn:x">1</x:y>')),
     ("news-in-general", "an article among pages", swap(MEDIA, url(f"{BASE}gallery", IMAGE), url(FLOOD, ARTICLE.replace("<news:news>", f"<news:news {NEWS_SPACE}>")))),
     ("content-type", "S3's default", served(SHARD, ContentType="binary/octet-stream")),

@@ -39,7 +39,7 @@ def test_a_finding_exits_with_1_and_is_one_line_with_file_line_severity_and_rule
     assert lines[2].split() == [
         "1", "R1.6", "loc-fragment", *"A URL has no fragment (Google, Build a sitemap)".split()
     ]  # fmt: skip
-    assert lines[-1] == "9 files, 12 URLs, 1 findings"
+    assert lines[-1] == "9 files, 12 URLs, 1 finding"
 
 
 def test_json_has_rule_severity_file_line_and_message(tmp_path: Path) -> None:
@@ -124,6 +124,12 @@ def test_what_cannot_be_checked_exits_with_2_and_says_why(arguments: list[str], 
 
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_of_one_thing_it_does_not_speak_as_of_many(tmp_path: Path) -> None:
+    (tmp_path / "sitemap.xml").write_bytes(urlset(url(f"{BASE}a#b")))
+
+    assert run(tmp_path).stdout.splitlines()[-1] == "1 file, 1 URL, 1 finding"
 
 
 def test_an_instant_that_is_none_exits_with_2(tmp_path: Path) -> None:

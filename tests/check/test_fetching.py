@@ -64,11 +64,18 @@ def site(origin: str) -> Answers:
     return answers
 
 
-def findings(url: str) -> list[tuple[str, str, int | None]]:
+def findings(
+    url: str, base_url: str | None = None, notes: list[str] | None = None
+) -> list[tuple[str, str, int | None]]:
     found = Findings(each_max=20)
-    with fetching.fetching(found, []) as fetcher:
-        checker.check([fetcher.first(url)], found, AT, is_all=False, follow=fetcher.follow)
+    with fetching.fetching(found, [] if notes is None else notes) as fetcher:
+        checker.check([fetcher.first(url, base_url)], found, AT, is_all=False, follow=fetcher.follow)
     return [(finding.rule.name, finding.file, finding.line) for finding in found]
+
+
+def at_another_address(below: str = "") -> Answers:
+    """The good site's files as they are, which name their own host, below a folder of another."""
+    return {f"/{below}{path.lstrip('/')}": answer for path, answer in site(BASE).items()}
 
 
 def test_what_an_index_names_is_fetched_and_a_good_site_has_no_findings() -> None:
@@ -180,3 +187,50 @@ def test_a_body_without_end_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch
 def test_a_url_that_answers_404_cannot_be_checked() -> None:
     with serving({}) as (origin, _), pytest.raises(Unreadable, match="answers 404"):
         findings(origin + "sitemap.xml")
+
+
+@pytest.mark.parametrize("below", ["", "www.example.com/"])
+@pytest.mark.parametrize("base_url", [BASE, BASE.rstrip("/"), f"{BASE}{INDEX}"])
+def test_files_at_another_address_are_judged_as_of_the_base_url(below: str, base_url: str) -> None:
+    answers = at_another_address(below)
+    with serving(answers) as (origin, asked):
+        assert findings(f"{origin}{below}{INDEX}", base_url) == []
+        assert asked == [f"/{below}{name}" for name in (INDEX, SHARD, "sitemap-media.xml", NEWS)]
+
+
+def test_what_a_robots_txt_at_another_address_names_is_fetched_there() -> None:
+    with serving(at_another_address()) as (origin, asked):
+        assert findings(origin + ROBOTS, BASE) == []
+        assert set(asked) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
+
+
+def test_by_the_base_url_the_urls_in_a_file_are_judged() -> None:
+    with serving(at_another_address()) as (origin, _):
+        assert ("other-host", SHARD, 3) in findings(f"{origin}{SHARD}", "https://example.org/")
+        assert ("out-of-scope", f"sport/{SHARD}", 3) in findings(f"{origin}{SHARD}", f"{BASE}sport/")
+        assert findings(f"{origin}{SHARD}", f"{BASE}{SHARD}") == []
+
+
+def test_a_sitemap_that_is_missing_at_another_address_is_a_finding_in_its_index() -> None:
+    answers = at_another_address()
+    del answers[f"/{SHARD}"]
+    with serving(answers) as (origin, _):
+        assert findings(origin + INDEX, BASE) == [("not-served", INDEX, 3)]
+
+
+def test_what_is_not_fetched_because_it_is_elsewhere_is_told_with_what_to_give() -> None:
+    notes: list[str] = []
+    with serving(at_another_address()) as (origin, asked):
+        findings(origin + INDEX, notes=notes)
+
+        assert asked == [f"/{INDEX}"]
+    assert notes == [
+        f"sitemaps on https://www.example.com are not fetched (3); if these files will stand there, give --base-url {BASE}"
+    ]
+
+
+def test_a_base_url_that_is_none_is_named() -> None:
+    with serving(at_another_address()) as (origin, asked):
+        with pytest.raises(Unreadable, match=r"--base-url 'www\.example\.com' is no absolute"):
+            findings(origin + INDEX, "www.example.com")
+        assert asked == []

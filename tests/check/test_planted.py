@@ -1,5 +1,6 @@
 """Every rule that is claimed finds what is planted for it, where it was planted; a site that keeps the rules has no findings."""
 
+import gzip
 import json
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.check import good_site, planted
 from tests.check.good_site import (
     BASE,
     ENGLISH,
+    FLOOD,
     FRENCH,
     HARBOUR,
     HOST,
@@ -98,10 +100,14 @@ def test_a_rule_is_claimed_or_said_to_be_uncheckable_not_both() -> None:
         (planted.swap(SHARD, "</urlset>", ""), SHARD, 6, "not-well-formed"),
         (planted.put(INDEX, good_site.index(SHARD, good_site.OLD, MEDIA, NEWS, "x.xml")), INDEX, 7, "child-missing"),
         (planted.swap(good_site.PAGES, "\n", "\nimprint\n"), good_site.PAGES, 2, "text-line"),
+        (planted.swap(good_site.ROBOTS, "pages.txt", "x.txt"), good_site.ROBOTS, 7, "child-missing"),
+        (planted.swap(good_site.ROBOTS, "Disallow: /search", "Disalow: /search"), good_site.ROBOTS, 3, "robots-unknown"),
+        (planted.swap(good_site.ROBOTS, "Disallow: /search", "Disallow: /"), good_site.ROBOTS, 3, "crawler-shut-out"),
+        (planted.both(planted.remove(good_site.ROBOTS, INDEX)), INDEX, None, "no-entry"),
         (planted.swap(good_site.ROBOTS, f"Sitemap: {BASE}pages", "Sitemap: pages"), good_site.ROBOTS, 7, "robots-value"),
     ],
 )  # fmt: skip
-def test_a_finding_says_where(fault: Fault, file: str, line: int, name: str, tmp_path: Path) -> None:
+def test_a_finding_says_where(fault: Fault, file: str, line: int | None, name: str, tmp_path: Path) -> None:
     site = good()
     fault(site)
 
@@ -156,3 +162,104 @@ def test_an_index_whose_sitemaps_are_all_elsewhere_misses_none(tmp_path: Path) -
     (tmp_path / INDEX).write_bytes(good().files[INDEX])
 
     assert findings(tmp_path, BASE) == []
+
+
+def robots(*lines: str) -> Fault:
+    """A robots.txt that names the sitemaps, and these lines."""
+    text = "\n".join([*lines, "", f"Sitemap: {BASE}{INDEX}", f"Sitemap: {BASE}{good_site.PAGES}", ""])
+    return planted.put(good_site.ROBOTS, text.encode())
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["User-agent: *", "Disallow:"],
+        ["User-agent: *", "Disallow: /", "Allow: /20", "Allow: /sitemap", "Allow: /pages.txt"],
+        ["User-agent: GPTBot", "Disallow: /"],
+        ["user-agent: *", "crawl-delay: 5", "allow: /", "", "Host: www.example.com", "Clean-param: ref /news/"],
+        ["User-agent: *", "Content-Signal: search=yes, ai-train=no", "Allow: /"],
+        ["# a comment", "", "   ", "User-agent : *   # all", "Disallow : /search # none", "\tAllow:/search/about"],
+    ],
+    ids=" ".join,
+)
+def test_a_robots_txt_that_shuts_no_engine_out_has_no_findings(lines: list[str], tmp_path: Path) -> None:
+    site = good()
+    robots(*lines)(site)
+
+    assert findings(save(site, tmp_path)) == []
+
+
+def test_every_unknown_line_of_robots_txt_is_told_with_its_words(tmp_path: Path) -> None:
+    site = good()
+    robots("User-agent: *", "Dissallow: /a", "Sitmap: /b", "Disallow: /c")(site)
+
+    messages = [(finding.line, finding.message) for finding in findings(save(site, tmp_path))]
+
+    assert [(line, message.partition(" is ")[0]) for line, message in messages] == [(2, "'Dissallow'"), (3, "'Sitmap'")]
+
+
+@pytest.mark.parametrize("name", [NEWS, SHARD])
+def test_of_duplicates_on_one_line_it_is_told_which_they_are(name: str, tmp_path: Path) -> None:
+    site = good()
+    article = good_site.ARTICLE if name == NEWS else ""
+    urls = [url(f"{BASE}{page}", article) for page in ("a", "b", "c", "b", "b")] + [url(FLOOD, article)]
+    site.files[name] = urlset(*urls, spaces=f"{SITEMAP_SPACE} {good_site.NEWS_SPACE}")
+    planted.minified(name)(site)
+
+    told = [finding for finding in findings(save(site, tmp_path)) if "duplicate" in finding.rule.name]
+
+    assert [finding.line for finding in told] == [1, 1]
+    assert ["URL 4" in told[0].message, "URL 2" in told[0].message] == [True, True]
+    assert ["URL 5" in told[1].message, "URL 2" in told[1].message] == [True, True]
+
+
+APP = '<xhtml:link rel="alternate" href="android-app://com.example/https/www.example.com/en/about"/>'
+IOS = '<xhtml:link rel="alternate" href="ios-app://123456/https/www.example.com/en/about"/>'
+
+
+@pytest.mark.parametrize(
+    "links", [APP, IOS, APP + IOS + ENGLISH, ENGLISH + APP.replace(" href", ' hreflang="en" href')]
+)
+def test_links_into_apps_are_no_alternates(links: str, tmp_path: Path) -> None:
+    urls = [url(f"{BASE}en/about", links)]
+    (tmp_path / "sitemap.xml").write_bytes(urlset(*urls, spaces=f"{SITEMAP_SPACE} {XHTML_SPACE}"))
+
+    assert findings(tmp_path, BASE) == []
+
+
+@pytest.mark.parametrize("offset", ["+14:00", "-12:00", "-14:00", "+05:45", "-00:00", "+13:59"])
+def test_the_offsets_that_the_schema_takes_are_taken(offset: str, tmp_path: Path) -> None:
+    (tmp_path / "sitemap.xml").write_bytes(urlset(url(HARBOUR, lastmod=f"2026-11-12T10:00:00{offset}")))
+
+    assert findings(tmp_path, BASE) == []
+
+
+@pytest.mark.parametrize("robots_txt", [None, f"Sitemap: {BASE}{SHARD}\n"])
+def test_a_sitemap_of_another_name_is_found_where_robots_txt_names_it(robots_txt: str | None, tmp_path: Path) -> None:
+    (tmp_path / SHARD).write_bytes(good().files[SHARD])
+    if robots_txt:
+        (tmp_path / "robots.txt").write_text(robots_txt)
+
+    assert [finding.rule.name for finding in findings(tmp_path, BASE)] == ([] if robots_txt else ["no-entry"])
+
+
+def test_an_index_of_another_name_is_an_entry_where_robots_txt_names_it(tmp_path: Path) -> None:
+    site = good()
+    site.files["index.xml"] = site.files.pop(INDEX)
+    planted.swap(good_site.ROBOTS, INDEX, "index.xml")(site)
+    shard = site.files[SHARD]
+    site.files[SHARD + ".gz"] = gzip.compress(shard)
+
+    assert findings(save(site, tmp_path)) == []
+
+
+def test_nobody_looks_below_a_folder_for_sitemap_xml(tmp_path: Path) -> None:
+    (tmp_path / "news.xml").write_bytes(urlset(url(HARBOUR)))
+
+    assert findings(tmp_path, f"{BASE}2026/") == []
+
+
+def test_a_robots_txt_alone_names_what_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "robots.txt").write_text(f"Sitemap: {BASE}{INDEX}\nSitemap: https://other.example.org/{INDEX}\n")
+
+    assert [(finding.rule.name, finding.line) for finding in findings(tmp_path, BASE)] == [("child-missing", 1)]

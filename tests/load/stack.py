@@ -24,7 +24,8 @@ from moto.sqs.models import sqs_backends
 from pydantic import TypeAdapter
 
 from stoppress_cli import player
-from stoppress_cli.commands import find_template, waiting_messages
+from stoppress_cli.commands import find_template
+from stoppress_cli.local_commands import waiting_messages
 from stoppress_cli.scenario import parse
 from stoppress_cli.serving import Server
 from stoppress_cli.stack import Stack

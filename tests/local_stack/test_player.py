@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli import commands
+from stoppress_cli import local_commands
 from stoppress_cli.player import Player, playing
 from stoppress_cli.scenario import ScenarioError, parse
 from stoppress_cli.stack import Stack
@@ -229,7 +229,7 @@ def test_the_command_ends_with_the_right_code_and_says_why(
 ) -> None:
     (tmp_path / "case.jsonl").write_text(text)
 
-    assert commands.play_scenario(tmp_path / "case.jsonl", tmp_path / "out", tmp_path / "log", None, REAL) == code
+    assert local_commands.play_scenario(tmp_path / "case.jsonl", tmp_path / "out", tmp_path / "log", None, REAL) == code
     assert said in capfd.readouterr().err
 
 
@@ -238,7 +238,7 @@ def test_the_report_counts_articles_files_calls_units_and_metrics(
 ) -> None:
     (tmp_path / "case.jsonl").write_text("\n".join(json.dumps(step) for step in [*START, post("1", A)]))
 
-    commands.play_scenario(tmp_path / "case.jsonl", tmp_path / "out", tmp_path / "log", None, REAL)
+    local_commands.play_scenario(tmp_path / "case.jsonl", tmp_path / "out", tmp_path / "log", None, REAL)
 
     said = capfd.readouterr().out
     assert "articles   listed 1" in said

@@ -66,19 +66,32 @@ def test_every_scheme_is_judged_in_one_file(tmp_path: Path, capsys: pytest.Captu
 
     code, out = printed(tmp_path, capsys, good + bad)
 
-    assert code == 0
+    assert code == 1
     assert json.loads(out) == {one["id"]: "valid" for one in good} | {one["id"]: "invalid" for one in bad}
 
 
 def test_without_json_each_has_a_line_and_what_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = printed(tmp_path, capsys, [vector(), vector(id="old", now_ms=NOW_MS + 301_000)], as_json=False)
 
-    assert code == 0
+    assert code == 1
     good, old = out.splitlines()
     assert good == "valid    ghost"
     assert old.startswith(
         "invalid  old  the time in x-ghost-signature is 301 s away from now, at most 300 are accepted"
     )
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_exit_code_says_whether_every_request_is_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, as_json: bool
+) -> None:
+    good, bad = vector(), vector(id="bad", secrets=["other"])
+
+    codes = [
+        printed(tmp_path, capsys, vectors, as_json=as_json)[0] for vectors in ([good], [bad], [good, bad], [bad, bad])
+    ]
+
+    assert codes == [0, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +161,7 @@ def test_query_and_request_may_stand_as_recorded_deliveries_have_them() -> None:
     assert not verdict(**recorded, request={**request, "query": {"token": "other"}})
 
 
-@pytest.mark.parametrize("document", ["", "{", "7", '["vector"]', "[" * 100_000])
+@pytest.mark.parametrize("document", ["", "{", "7", "[]", '["vector"]', "[" * 100_000])
 def test_a_file_that_cannot_be_read_is_said_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], document: str
 ) -> None:

@@ -12,6 +12,7 @@ from stoppress.checking.findings import Finding, Findings
 from stoppress.checking.rulebook import Severity
 from stoppress_cli.checking.fetching import fetching
 from stoppress_cli.checking.folders import Unreadable, collect
+from stoppress_cli.printing import counted, text_console
 
 CLEAN, FOUND, UNREADABLE = 0, 1, 2
 
@@ -22,8 +23,7 @@ def check(
     target: str, base_url: str | None, now: str | None, *, as_json: bool, each_max: int, errors_only: bool
 ) -> int:
     """Checks a folder, a file or a URL and prints what it found. Returns the exit code."""
-    console = Console(highlight=False, soft_wrap=True, emoji=False)
-    errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+    console, errors = text_console(), text_console(stderr=True)
     severities: frozenset[Severity] = frozenset({"error"} if errors_only else {"error", "warning"})
     findings = Findings(each_max, severities)
     notes: list[str] = []
@@ -31,16 +31,17 @@ def check(
         instant = _instant(now)
         if target.lower().startswith(("http://", "https://")):
             with fetching(findings, notes) as fetcher:
-                checked = checker.check([fetcher.first(target)], findings, instant, is_all=False, follow=fetcher.follow)
+                source = fetcher.first(target, base_url)
+                checked = checker.check([source], findings, instant, is_all=False, follow=fetcher.follow)
         else:
             collected = collect(Path(target), base_url)
             notes = collected.notes
             checked = checker.check(collected.sources, findings, instant, is_all=collected.is_all)
     except (Unreadable, OSError) as error:
-        errors.print(f"stoppress: {error}", markup=False)
+        errors.print(f"stoppress: {error}")
         return UNREADABLE
     for note in notes:
-        errors.print(f"stoppress: {note}", markup=False)
+        errors.print(f"stoppress: {note}")
     if as_json:
         sys.stdout.write(json.dumps(_report(findings), ensure_ascii=False, indent=2) + "\n")
     else:
@@ -80,16 +81,16 @@ def _row(found: Finding) -> dict[str, object]:
 def _print(console: Console, findings: Findings, checked: checker.Checked) -> None:
     for found in findings:
         where = f"{found.file}:{found.line}" if found.line else found.file
-        console.print(f"{where}: ", end="", markup=False)
+        console.print(f"{where}: ", end="")
         console.print(found.rule.severity, end="", style=_STYLES[found.rule.severity])
-        console.print(f" {found.rule.id} {found.message}", markup=False)
+        console.print(f" {found.rule.id} {found.message}")
     counts = findings.counts()
     if counts:
         console.print()
     for rule, count in counts.items():
-        console.print(f"{count:>7,}  {rule.id:<6} {rule.name:<24} {rule.text} ({rule.source})", markup=False)
+        console.print(f"{count:>7,}  {rule.id:<6} {rule.name:<24} {rule.text} ({rule.source})")
     if left := sum(findings.omitted.values()):
-        console.print(f"{left:,} more of the same are not shown; --max shows more", markup=False)
+        console.print(f"{left:,} more of the same are not shown; --max shows more")
     total = sum(counts.values())
-    said = f"{total:,} findings" if total else "no findings"
-    console.print(f"{len(checked.files):,} files, {checked.urls:,} URLs, {said}", markup=False)
+    looked_at = f"{counted(len(checked.files), 'file')}, {counted(checked.urls, 'URL')}"
+    console.print(f"{looked_at}, {counted(total, 'finding') if total else 'no findings'}")

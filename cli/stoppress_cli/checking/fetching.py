@@ -1,7 +1,11 @@
-"""The files of a URL: one, or all that an index or a robots.txt at this URL names on the same host."""
+"""The files of a URL: one, or all that an index or a robots.txt at this URL names on the same host.
+
+Files that are fetched from elsewhere than where readers find them are judged by the URLs below the base URL.
+"""
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +21,7 @@ from stoppress.checking.one_pass import Facts
 from stoppress.checking.reading import CHUNK_BYTES, Source
 from stoppress.checking.values import Place, place_of
 from stoppress.files import BYTES_MAX
-from stoppress_cli.checking.folders import Unreadable
+from stoppress_cli.checking.folders import Unreadable, base_place, of_file
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"
 FILES_MAX = 500
@@ -50,28 +54,36 @@ class Fetcher:
         )
         self._deadline = time.monotonic() + RUN_SECONDS_MAX
         self._seen: set[str] = set()
-        self._host: Place | None = None
+        self._base: Place | None = None  # where the files stand, in their own words
+        self._here: str | None = None  # where they are fetched instead
+        self._elsewhere: set[str] = set()  # sitemaps on other hosts, which are not fetched
 
-    def first(self, url: str) -> Source:
+    def first(self, url: str, base_url: str | None = None) -> Source:
         """The file at the URL that was asked for. Raises Unreadable."""
         place = place_of(url)
         if place is None or urlsplit(url).username is not None:
             raise Unreadable(f"{url!r} is no http or https URL that can be fetched")
-        self._host = place
-        self._seen.add(url)
+        self._base, stated = place, url
+        if base_url is not None:
+            self._base = base_place(base_url)
+            self._here = f"{place.scheme}://{place.host}{place.directory}"
+            stated = of_file(base_url, _path(url).rpartition("/")[2])
+        self._seen.add(stated)
         try:
             fetched = self._fetch(url)
         except (HTTPError, OSError, ValueError) as error:
             raise Unreadable(f"{url} cannot be fetched: {_reason(error)}") from None
         if fetched.status != 200:
             raise Unreadable(f"{url} answers {fetched.status}: name a URL that answers 200")
-        return self._source(url, fetched)
+        return self._source(stated, url, fetched)
 
     def follow(self, facts: Facts) -> Iterator[Source]:
         """The files that an index or a robots.txt names, as far as they are on the same host."""
         for url, line in named_in(facts):
-            place = place_of(url)
-            if url in self._seen or place is None or self._host is None or place.host != self._host.host:
+            if url in self._seen:
+                continue
+            address = self._address(url)
+            if address is None:
                 continue
             if len(self._seen) >= FILES_MAX or time.monotonic() > self._deadline:
                 self._notes.append(
@@ -80,7 +92,7 @@ class Fetcher:
                 return
             self._seen.add(url)
             try:
-                fetched = self._fetch(url)
+                fetched = self._fetch(address)
             except (HTTPError, OSError, ValueError) as error:
                 self._findings.add(facts.name, "not-served", line, f"{shown(url)} cannot be fetched: {_reason(error)}")
                 continue
@@ -88,11 +100,31 @@ class Fetcher:
                 message = f"{shown(url)} answers {fetched.status}: put it there, or take it out"
                 self._findings.add(facts.name, "not-served", line, message)
                 continue
-            yield self._source(url, fetched)
+            yield self._source(url, address, fetched)
 
-    def _source(self, url: str, fetched: _Fetched) -> Source:
+    def _address(self, url: str) -> str | None:
+        """Where the sitemap of this URL is fetched; None where it is none of those that are checked."""
+        place = place_of(url)
+        if place is None or self._base is None:
+            return None
+        if place.host != self._base.host:
+            self._elsewhere.add(url)
+            return None
+        if self._here is None:
+            return url
+        if not place.path.startswith(self._base.directory):
+            return None
+        return self._here + _path(url).removeprefix(self._base.directory)
+
+    def note_elsewhere(self) -> None:
+        """Tells of the sitemaps that were not fetched, for their host."""
+        for host, number in Counter("/".join(url.split("/")[:3]) for url in sorted(self._elsewhere)).items():
+            hint = "" if self._here else f"; if these files will stand there, give --base-url {host}/"
+            self._notes.append(f"sitemaps on {host} are not fetched ({number:,}){hint}")
+
+    def _source(self, url: str, address: str, fetched: _Fetched) -> Source:
         name = urlsplit(url).path.lstrip("/") or "(home page)"
-        if fetched.url != url:
+        if fetched.url != address:
             message = f"it redirects to {shown(fetched.url)}: name it by the URL where it stands"
             self._findings.add(name, "redirected", None, message)
         headers = {key: value for key, value in fetched.headers.items() if key in _KEPT_HEADERS}
@@ -144,7 +176,14 @@ class Fetcher:
 def fetching(findings: Findings, notes: list[str]) -> Iterator[Fetcher]:
     """A fetcher whose files are gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="stoppress-check-") as folder:
-        yield Fetcher(Path(folder), findings, notes)
+        fetcher = Fetcher(Path(folder), findings, notes)
+        yield fetcher
+        fetcher.note_elsewhere()
+
+
+def _path(url: str) -> str:
+    """The path of a URL with its query."""
+    return urlsplit(url)._replace(scheme="", netloc="", fragment="").geturl()
 
 
 def _reason(error: Exception) -> str:

@@ -62,9 +62,9 @@ def collect(path: Path, base_url: str | None) -> Collected:
     """What is to be checked in a folder, or one file. Raises Unreadable, OSError."""
     if not path.exists():
         raise Unreadable(f"there is no {path}: name a folder, a file or a URL")
-    base = _base_place(base_url) if base_url is not None else None
     if path.is_file():
-        return _one_file(path, base, base_url)
+        return _one_file(path, base_url)
+    base = base_place(base_url) if base_url is not None else None
     paths = sorted(one for one in path.rglob("*") if one.is_file() and _is_candidate(one, path))[:FILES_MAX]
     if not paths:
         raise Unreadable(f"there is no sitemap in {path}: name the folder that has them")
@@ -85,16 +85,16 @@ def collect(path: Path, base_url: str | None) -> Collected:
     return collected
 
 
-def _one_file(path: Path, base: Place | None, base_url: str | None) -> Collected:
-    if base is None or base_url is None:
+def _one_file(path: Path, base_url: str | None) -> Collected:
+    if base_url is None:
         own = _usual(_places(path.parent, [path.name]))
         note = f"taking {_shown(own) if own else 'the host of the first URL'} as the place of {path.name}; {_SAY}"
-        return Collected([Source(path.name, _under(own, path.name) if own else None, path)], [note], is_all=False)
-    url = base_url if base_url.rpartition("/")[2] == path.name else _under(base, path.name)
-    return Collected([Source(path.name, url, path)], is_all=False)
+        return Collected([Source(path.name, under(own, path.name) if own else None, path)], [note], is_all=False)
+    return Collected([Source(path.name, of_file(base_url, path.name), path)], is_all=False)
 
 
-def _base_place(base_url: str) -> Place:
+def base_place(base_url: str) -> Place:
+    """The folder that --base-url names. Raises Unreadable."""
     place = place_of(base_url)
     if place is None:
         raise Unreadable(f"--base-url {base_url!r} is no absolute http or https URL such as https://www.example.com/")
@@ -104,7 +104,14 @@ def _base_place(base_url: str) -> Place:
     return Place(place.scheme, place.host, directory)
 
 
-def _under(base: Place, name: str) -> str:
+def of_file(base_url: str, name: str) -> str:
+    """The URL of one file, where --base-url names its folder or itself. Raises Unreadable."""
+    base = base_place(base_url)
+    return base_url if name and base_url.rpartition("/")[2] == name else under(base, name)
+
+
+def under(base: Place, name: str) -> str:
+    """The URL of a file in a folder."""
     return f"{base.scheme}://{base.host}{base.directory}{quote(name, safe='/!$&()*+,;=:@~-._%')}"
 
 
@@ -121,28 +128,28 @@ def _urls_by_root(
             own = _usual([found for found in _places(path, inside) if found.host == host.lower()])
             place = Place(base.scheme if base else own.scheme if own else "https", host.lower(), "/")
             collected.notes.append(f"taking {_shown(place)} as the place of {host}; {_SAY}")
-        urls |= {name: _under(place, name.removeprefix(prefix)) for name in inside}
+        urls |= {name: under(place, name.removeprefix(prefix)) for name in inside}
     return urls
 
 
 def _urls(path: Path, names: list[str], base: Place | None, collected: Collected) -> dict[str, str]:
     """URLs of files in a folder of any name: by the base, else by what an index among them says."""
     if base is not None:
-        return {name: _under(base, name) for name in names}
+        return {name: under(base, name) for name in names}
     indexes = [name for name in names if "sitemapindex" in _head(path / name)]
     listed = _places(path, indexes)
     place = _usual(listed)
     if place is None:
         collected.notes.append(f"hosts are taken from each file's own URLs; {_SAY}")
         each = {name: _usual(_places(path, [name])) for name in names}
-        return {name: _under(own, name) for name, own in each.items() if own}
+        return {name: under(own, name) for name, own in each.items() if own}
     for found in listed:
         name = next((name for name in names if found.path.endswith(f"/{name}")), None)
         if found.host == place.host and name:
             place = Place(place.scheme, place.host, found.path.removesuffix(name))
             break
     collected.notes.append(f"taking {_shown(place)} as the place of these files, from {indexes[0]}; {_SAY}")
-    return {name: _under(place, name) for name in names}
+    return {name: under(place, name) for name in names}
 
 
 def _usual(places: list[Place]) -> Place | None:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from stoppress.checking.codes import hreflang_fault
@@ -21,6 +22,9 @@ UPLOADER_CHARACTERS_MAX = 255
 TAGS_MAX = 32
 
 _IMAGE_DEAD = {"caption", "geo_location", "title", "license"}
+
+# Links into apps, which Google once took from sitemaps.
+_APP_LINKS = ("android-app:", "ios-app:")
 
 _VIDEO_REQUIRED = ("thumbnail_loc", "title", "description")
 _VIDEO_URLS = ("thumbnail_loc", "content_loc", "player_loc")
@@ -204,8 +208,8 @@ def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
         attributes = link.attributes
         if link.children or link.text.strip():
             at.tell("alternate-attributes", link.line, f"{link.tag} holds something: it has attributes only")
-        if "media" in attributes and "hreflang" not in attributes:
-            continue  # the same page for other screens
+        if _is_no_language(attributes):
+            continue
         code, href = attributes.get("hreflang", "").strip(), attributes.get("href", "").strip()
         if attributes.get("rel", "").strip().lower() != "alternate" or not code or not href:
             missing = f'{link.tag} lacks rel="alternate", hreflang or href: it takes all three'
@@ -230,6 +234,12 @@ def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
             there = place_of(href)
             is_near = page is not None and there is not None and page.host == there.host
             at.together.add_alternate(loc, href, at.facts.number, where, is_near=is_near)
+
+
+def _is_no_language(attributes: Mapping[str, str]) -> bool:
+    """Whether a link leads to the same page for other screens, or in an app."""
+    for_screens = "media" in attributes and "hreflang" not in attributes
+    return for_screens or attributes.get("href", "").strip().lower().startswith(_APP_LINKS)
 
 
 def _is_absolute(href: str) -> bool:

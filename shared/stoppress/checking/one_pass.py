@@ -81,7 +81,7 @@ class Pass:
         else:
             self.first_plain_line = self.first_plain_line or line
         if loc:
-            self.together.add_url(loc, self.facts.number, line, is_news=is_news)
+            self.together.add_url(loc, self.facts.number, line, self.facts.urls, is_news=is_news)
 
     def count_child(self, loc: str, line: int, lastmod: Moment | None) -> None:
         """A sitemap that the index lists."""

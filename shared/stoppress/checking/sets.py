@@ -1,6 +1,6 @@
 """Rules on files together: what an index says of its sitemaps, and what stands twice.
 
-Of each URL 16 bytes are kept, whatever its length: 50,000 URLs are 0.8 MB. An alternate takes 25.
+Of each URL 20 bytes are kept, whatever its length: 50,000 URLs are 1 MB. An alternate takes 25.
 """
 
 from array import array
@@ -20,9 +20,11 @@ _BOTH = 1 | 2
 # Of alternates: a million pages in five languages. Beyond, whether they are mutual is not looked at.
 PAIRS_MAX = 5_000_000
 ONE_SIDED_MAX = 1_000  # of which is told
+_ENTRY = "sitemap.xml"  # looked for at the root of a host
 
 Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, message
-Occurrence = tuple[int, int]  # file, line
+
+Occurrence = tuple[int, int, int]  # file, line, number among the URLs of the file
 
 
 class _Register:
@@ -44,20 +46,37 @@ class _Register:
         return zip(self._hashes[number], self._files[number], self._lines[number], strict=True)
 
 
+class _Urls(_Register):
+    """Pages, or articles, each with its number among the URLs of its file: that may be all one line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = [array("I") for _ in range(_BUCKETS)]
+
+    def add_url(self, key: int, file: int, line: int, number: int) -> None:
+        self.add(key, file, line)
+        self._numbers[key % _BUCKETS].append(number)
+
+    def listed(self, bucket: int) -> Iterator[tuple[int, Occurrence]]:
+        """Hash and place of each URL in a bucket, in the order of their coming."""
+        places = zip(self._files[bucket], self._lines[bucket], self._numbers[bucket], strict=True)
+        return zip(self._hashes[bucket], places, strict=True)
+
+
 class Together:
     """What was seen in all files: URLs of pages, of articles, and alternates."""
 
     def __init__(self) -> None:
-        self._pages = _Register()
-        self._articles = _Register()
+        self._pages = _Urls()
+        self._articles = _Urls()
         self._pairs = _Register()  # of alternates, the same in both directions
         self._sources = [array("Q") for _ in range(_BUCKETS)]  # which page of the pair points to the other
         self._near = [array("B") for _ in range(_BUCKETS)]  # whether both are on one host
         self._pair_count = 0
 
-    def add_url(self, loc: str, file: int, line: int, *, is_news: bool) -> None:
+    def add_url(self, loc: str, file: int, line: int, number: int, *, is_news: bool) -> None:
         """A page, or an article, that a file lists."""
-        (self._articles if is_news else self._pages).add(_hash(loc), file, line)
+        (self._articles if is_news else self._pages).add_url(_hash(loc), file, line, number)
 
     def add_alternate(self, loc: str, href: str, file: int, line: int, *, is_near: bool) -> None:
         """An alternate of a page, other than itself."""
@@ -75,38 +94,33 @@ class Together:
         set is `whole`.
         """
         whole = whole and any(files[number].is_sitemap and not files[number].is_news for number in indexed)
-        for number in range(_BUCKETS):
-            pages = self._page_duplicates(number, files, indexed, say)
+        for bucket in range(_BUCKETS):
+            pages = self._page_duplicates(bucket, files, indexed, say)
             articles: dict[int, Occurrence] = {}
-            for key, file, line in self._articles.bucket(number):
-                first = articles.setdefault(key, (file, line))
+            for key, here in self._articles.listed(bucket):
+                first = articles.setdefault(key, here)
+                file, line, _ = here
                 if _is_one_sitemap(first[0], file, files):
                     continue
-                if first != (file, line):
-                    where = _where(first, file, files)
-                    say(
-                        files[file].name,
-                        "news-duplicate",
-                        line,
-                        f"this article stands in {where} already: list it once",
-                    )
+                if first is not here:
+                    say(files[file].name, "news-duplicate", line, _twice("article", first, here, files))
                 elif whole and key not in pages:
                     message = "this article is in no general sitemap: list it there too, it stays when it is no news"
                     say(files[file].name, "news-only", line, message)
 
     def _page_duplicates(
-        self, number: int, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say
+        self, bucket: int, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say
     ) -> dict[int, Occurrence]:
         pages: dict[int, Occurrence] = {}
-        for key, file, line in self._pages.bucket(number):
+        for key, here in self._pages.listed(bucket):
+            file, line, _ = here
             if files[file].only_home:
                 continue  # an emptied file has to list something
-            first = pages.setdefault(key, (file, line))
-            if _is_one_sitemap(first[0], file, files):
+            first = pages.setdefault(key, here)
+            if first is here or _is_one_sitemap(first[0], file, files):
                 continue
-            if first != (file, line) and (first[0] == file or (first[0] in indexed and file in indexed)):
-                where = _where(first, file, files)
-                say(files[file].name, "duplicate", line, f"this URL stands in {where} already: list it once")
+            if first[0] == file or (first[0] in indexed and file in indexed):
+                say(files[file].name, "duplicate", line, _twice("URL", first, here, files))
         return pages
 
     def one_sided(self, files: Mapping[int, "Facts"], *, whole: bool, say: Say) -> None:
@@ -171,6 +185,9 @@ def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> 
             _check_child(index, child, loc, line, lastmod, say)
     if held:
         _check_unlisted(files, held, indexes, say)
+    if all_here:
+        _check_named(files, by_url.keys() | by_path.keys(), say)
+        _check_entries(files, held, say)
     return held, whole and bool(held)
 
 
@@ -182,6 +199,40 @@ def _check_child(index: "Facts", child: "Facts", loc: str, line: int, lastmod: "
     elif lastmod and child.newest and lastmod.latest < child.newest.earliest:
         said, held = lastmod.at.isoformat(), child.newest.at.isoformat()
         say(index.name, "index-outdated", line, f"lastmod {said} of {child.name} is older than {held} in it")
+
+
+def _check_named(files: Mapping[int, "Facts"], here: Collection[str | None], say: Say) -> None:
+    """The sitemaps that a robots.txt names on its own host."""
+    for facts in files.values():
+        for line, url in facts.named:
+            if url not in here and url.rpartition("/")[2] not in here and _is_beside(url, facts):
+                say(facts.name, "child-missing", line, f"{shown(url)} is not here: upload it, or take it out")
+
+
+def _check_entries(files: Mapping[int, "Facts"], held: Collection[int], say: Say) -> None:
+    """Whether engines find the sitemaps at the root of a host (R8.2)."""
+    named = {url for facts in files.values() for _, url in facts.named}
+    listed = {_stem(files[number].name) for number in held}
+    urls = {facts.url for facts in files.values()}
+    told: set[str] = set()
+    for facts in files.values():
+        if facts.url is None or facts.kind not in {"urlset", "sitemapindex"}:
+            continue
+        root, entry = _root(facts.url), _root(facts.url) + _ENTRY
+        is_found = entry in urls or entry in named or facts.url in named or _stem(facts.name) in listed
+        if is_found or root in told or facts.url.rpartition("/")[0] + "/" != root:
+            continue
+        told.add(root)
+        folder, slash, name = facts.name.rpartition("/")
+        message = (
+            f"there is no {_ENTRY}, and no robots.txt here names {name}: add one or the other, for engines to find it"
+        )
+        say(f"{folder}{slash}{_ENTRY}", "no-entry", None, message)
+
+
+def _root(url: str) -> str:
+    """The home page of a URL's host."""
+    return "/".join(url.split("/")[:3]) + "/"
 
 
 def _check_unlisted(files: Mapping[int, "Facts"], held: Collection[int], indexes: list["Facts"], say: Say) -> None:
@@ -228,5 +279,9 @@ def _hash(text: str) -> int:
     return hash(text) & _WORD
 
 
-def _where(first: Occurrence, file: int, files: Mapping[int, "Facts"]) -> str:
-    return f"line {first[1]}" if first[0] == file else f"{files[first[0]].name}, line {first[1]},"
+def _twice(what: str, first: Occurrence, here: Occurrence, files: Mapping[int, "Facts"]) -> str:
+    file, line, number = first
+    if here[:2] == (file, line):
+        return f"URL {here[2]} of this file is its URL {number} again: list it once"
+    where = f"line {line}" if here[0] == file else f"{files[file].name}, line {line},"
+    return f"this {what} stands in {where} already: list it once"

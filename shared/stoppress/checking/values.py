@@ -56,6 +56,9 @@ _SECONDS = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d
 _MINUTES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
 _MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
 _WITHOUT_ZONE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?")
+# The time zones that XML Schema has; the world's go from -12:00 to +14:00.
+_ZONE = re.compile(r"Z|[+-](?:(?:0\d|1[0-3]):[0-5]\d|14:00)")
+_ZONE_CHARACTERS = len("+00:00")
 _USE = "write a time with seconds and zone, such as 2026-11-20T08:00:00Z"
 
 # A day begins first in the east, at UTC+14, and ends last in the west, at UTC-12.
@@ -193,11 +196,14 @@ def is_storage(host: str) -> bool:
 def read_date(text: str) -> tuple[Moment | None, str | None, str]:
     """What a date says, whether form or precision is wrong with it ("form", "precision", None), and how (R1.17, R2.11)."""
     try:
-        if full := _SECONDS.fullmatch(text):
+        full, minutes = _SECONDS.fullmatch(text), _MINUTES.fullmatch(text)
+        if (full or minutes) and not text.endswith("Z") and not _ZONE.fullmatch(text[-_ZONE_CHARACTERS:]):
+            return None, "form", f"{shown(text)} has an offset that no zone has: {_USE}"
+        if full:
             return Moment(_instant(f"{full[1]}{(full[2] or '')[:7]}{full[3]}")), None, ""
         if _DAY.fullmatch(text):
             return _day(text), None, ""
-        if _MINUTES.fullmatch(text):
+        if minutes:
             return Moment(_instant(text)), "precision", f"{shown(text)} has no seconds, which the schema wants: {_USE}"
         if month := _MONTH.fullmatch(text):
             _day(f"{month[1]}-{month[2] or '01'}-01")

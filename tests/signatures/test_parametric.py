@@ -240,5 +240,5 @@ def test_a_mapping_file_may_describe_how_its_cms_signs(tmp_path: Path) -> None:
 
     for wrong in ('signature = "unheard-of"', 'signature = {header = "X-Acme", signed = "{t}"}'):
         path.write_text(file.format(signature=wrong, table="settings"))
-        with pytest.raises(BadMapping, match=r"acme.toml: signature: (signed: |)the (signature|template) "):
+        with pytest.raises(BadMapping, match=r"acme.toml:6: signature: (signed: |)the (signature|template) "):
             read_file(path)

@@ -138,10 +138,21 @@ def test_a_field_that_the_contract_does_not_know_is_named(behind: Doors) -> None
 
 
 def test_an_event_of_another_kind_is_no_error_and_nothing_is_queued(behind: Doors) -> None:
+    before = behind.metrics["WebhooksIgnored"]
     status, said = answered(behind, request({"type": "comment.created", "data": {}}))
     assert (status, said["status"]) == (200, "ignored")
-    assert said["reason"].startswith("comment.created is not one of article.published")
+    assert said["reason"].startswith("'comment.created' is not one of article.published")
     assert queued(behind) == []
+    assert behind.metrics["WebhooksIgnored"] == before + 1
+    assert (behind.log[-1]["level"], behind.log[-1]["cause"]) == ("WARNING", said["reason"])
+
+
+def test_a_misspelt_type_is_refused_with_the_one_that_was_meant_and_leaves_its_trace(behind: Doors) -> None:
+    before = behind.metrics["WebhooksRefused"]
+    error = refused(behind, request(PUBLISHED | {"type": "article.publish"}), 400)
+    assert error == "type: 'article.publish' is not known: did you mean article.published?"
+    assert behind.metrics["WebhooksRefused"] == before + 1
+    assert (behind.log[-1]["level"], behind.log[-1]["answer"]["error"]) == ("WARNING", error)
 
 
 def test_a_url_under_the_other_scheme_is_listed_under_the_sites(behind: Doors) -> None:

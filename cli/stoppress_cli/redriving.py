@@ -166,7 +166,7 @@ def _failure(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _J
     if "requestPayload" in said:
         cause = (said.get("responsePayload") or {}).get("errorMessage") or context.get("condition")
         return f"a call of {function}", f"{cause}; its next turn does the same work", "nowhere"
-    if kind.startswith(("article.", "page.")):
+    if kind.lower().startswith(("article.", "page.")):
         what = f"{kind} of {(said.get('detail') or {}).get('site')}, {(said.get('detail') or {}).get('id')}"
         return what, f"the bus could not deliver it: {error or 'it does not say why'}", "articles"
     if kind in ("Scheduled Event", "Parameter Store Change") or "SCHEDULE_ARN" in given:

@@ -38,7 +38,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
         logger.exception("delivery not taken", site=site, source=source)
         status, said = 503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"}
     metrics.add_metric(f"Webhooks{said['status'].capitalize()}", MetricUnit.Count, 1)
-    logger.info("delivery", site=site, source=source, http_status=status, answer=said, cause=cause)
+    level = logger.warning if status >= 400 or cause else logger.info
+    level("delivery", site=site, source=source, http_status=status, answer=said, cause=cause)
     return {"statusCode": status, "headers": {"content-type": "application/json"}, "body": json.dumps(said)}
 
 

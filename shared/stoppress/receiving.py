@@ -39,7 +39,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the sender hears, what was queued for it, and what only the log is to hear."""
+    """What the sender hears, what was queued for it, and the cause that an operator is to see in the log."""
 
     status: int
     body: dict[str, Any]
@@ -65,7 +65,7 @@ def receive(delivery: Delivery, now: datetime) -> Answer:
         status = "failed" if refusal.status == OUR_FAULT else "refused"
         return Answer(refusal.status, {"status": status, "error": str(refusal)}, cause=refusal.cause)
     except UnknownType as error:
-        return Answer(200, {"status": "ignored", "reason": str(error)})
+        return Answer(200, {"status": "ignored", "reason": str(error)}, cause=str(error))
     queues.send_articles([event])
     said = {"status": "queued", "site": event.site, "source": event.source, "id": event.id, "action": event.action}
     return Answer(200, said | ({"unknown_fields": unknown} if unknown else {}), event)

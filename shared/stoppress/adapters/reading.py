@@ -13,7 +13,7 @@ from stoppress.adapters.fields import Fields
 from stoppress.adapters.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action, MappingFile
 from stoppress.adapters.verdicts import HELD, NOWHERE, Verdict
 from stoppress.article import CLOCK_SKEW_MAX
-from stoppress.contract import BadArticle
+from stoppress.contract import BadArticle, unknown_type
 from stoppress.instants import exact, parse
 from stoppress.site import Site
 from stoppress.text import clean
@@ -147,6 +147,8 @@ def _verdict(
     if mapping.strict and not isinstance(said, str):
         return Verdict(disposition="incomplete", missing=("type",), reason="type: is missing, or no text", item=item)
     action = _action(mapping, said)
+    if action is None and mapping.strict and isinstance(error := unknown_type(said), BadArticle):
+        return Verdict(disposition="incomplete", missing=("type",), reason=str(error), item=item)
     if action is None:
         what = clean(said, 100) if isinstance(said, str) and said else "what it says"
         return Verdict(disposition="ignore", reason=f"{what} {mapping.action.otherwise}", item=item)

@@ -15,6 +15,7 @@ from stoppress_cli.scenario import Line, ScenarioError, read
 from stoppress_cli.sources import EndlessLoopError
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import TemplateError
+from stoppress_cli.wording import counted
 
 T = TypeVar("T")
 
@@ -90,7 +91,7 @@ def print_report(stack: Stack, report: playing.Report, seconds: float) -> None:
     operations = ", ".join(f"{name} {count:,}" for name, count in sorted(meter.operations().items()))
     metrics = ", ".join(f"{name} {value:,g}" for name, value in sorted(stack.metrics.items()))
     rows = {
-        "steps": f"{report.steps:,} in {seconds:.1f} s, {len(report.failures)} differences",
+        "steps": f"{report.steps:,} in {seconds:.1f} s, {counted(len(report.failures), 'difference')}",
         "articles": ", ".join(f"{state} {number:,}" for state, number in sorted(report.articles.items())) or "none",
         "files": ", ".join(f"{host} {number:,}" for host, number in sorted(report.files.items())) or "none",
         "API calls": f"{sum(meter.calls.values()):,}: {operations}" if meter.calls else "none",
@@ -99,11 +100,11 @@ def print_report(stack: Stack, report: playing.Report, seconds: float) -> None:
         "metrics": metrics or "none",
     }
     if failed := {name: function.errors for name, function in stack.functions.items() if function.errors}:
-        rows["failed"] = ", ".join(f"{name} {number:,} times" for name, number in failed.items())
+        rows["failed"] = ", ".join(f"{name} {counted(number, 'time')}" for name, number in failed.items())
     if reported := {mapping.name: mapping.reported for mapping in stack.sources.mappings() if mapping.reported}:
-        rows["retried"] = ", ".join(f"{name} {number:,} records" for name, number in reported.items())
+        rows["retried"] = ", ".join(f"{name} {counted(number, 'record')}" for name, number in reported.items())
     if refused := stack.wire.guard.refused:
-        rows["refused"] = f"{len(refused):,} calls; the first: {refused[0]}"
+        rows["refused"] = f"{counted(len(refused), 'call')}; the first: {refused[0]}"
     if left := [fault for fault in stack.wire.faults if fault.times > 0]:
         rows["faults"] = ", ".join(f"{fault.service}.{fault.operation} {fault.times:,} not met" for fault in left)
     if waiting := waiting_messages(stack):
@@ -185,6 +186,12 @@ def print_robots(host: str, stack: str | None, endpoint: str, template: Path | N
 
 def show_feeds(host: str | None, stack: str | None, endpoint: str, template: Path | None, *, as_json: bool) -> int:
     """Prints how the feeds are. Returns the exit code."""
+    return over_sites(
+        host, lambda: _show_feeds(host, stack, endpoint, template, as_json=as_json), stack, endpoint, template
+    )
+
+
+def _show_feeds(host: str | None, stack: str | None, endpoint: str, template: Path | None, *, as_json: bool) -> int:
     from stoppress_cli import feed_health
 
     feeds = asked(lambda: feed_health.health(host), stack, endpoint, template)
@@ -202,7 +209,7 @@ def asked(question: Callable[[], T], stack: str | None, endpoint: str, template:
     from stoppress.site import BadConfiguration
     from stoppress.sites import UnknownSite
     from stoppress.table import Conflict
-    from stoppress_cli.operating import NoStack, looked_at
+    from stoppress_cli.operating import NoStack, in_words, looked_at
 
     try:
         with looked_at(stack, endpoint, find_template(template)):
@@ -219,8 +226,32 @@ def asked(question: Callable[[], T], stack: str | None, endpoint: str, template:
         NoStack,
         SendError,
         Conflict,
-        ClientError,
-        BotoCoreError,
+        TimeoutError,
     ) as error:
         errors.print(f"stoppress: {error}", markup=False)
+    except (ClientError, BotoCoreError) as error:
+        errors.print(f"stoppress: {in_words(error)}", markup=False)
     return None
+
+
+def over_sites(
+    host: str | None, command: Callable[[], int], stack: str | None, endpoint: str, template: Path | None
+) -> int:
+    """Runs a command over one site, or over all. Returns its exit code; UNREADABLE where a site's parameter cannot be used.
+
+    Each such parameter is named first: such a site is taken as it was last applied, or left out.
+    """
+    from stoppress import sites
+
+    bad = asked(lambda: sites.load_all()[1], stack, endpoint, template)
+    if bad is None:
+        return UNREADABLE
+    unreadable = [one for one in bad if host in (None, one.host)]
+    for one in unreadable:
+        errors.print(
+            f"stoppress: the parameter {one.name} cannot be used: {one.reason}\n  Correct it. Until then its feeds are not"
+            " polled, and its files are kept by the configuration that was last applied.",
+            markup=False,
+        )
+    code = command()
+    return UNREADABLE if unreadable else code

@@ -27,6 +27,7 @@ from stoppress.text import escaped
 from stoppress.urls import canonical, host_of, key_of, on_site
 from stoppress_cli import redriving
 from stoppress_cli.explaining import is_said_of
+from stoppress_cli.wording import counted
 
 # How long the functions are given to remove the article and to write its files.
 PATIENCE = timedelta(minutes=2)
@@ -78,11 +79,11 @@ class Traces:
             if "url" in item:
                 yield f"the claim on {claim.url}: a tombstone stays, known by a hash of the URL"
         for kind, keys in self.items.items():
-            yield f"{len(keys)} items of {kind}"
+            yield f"{counted(len(keys), 'item')} of {kind}"
         for queue, number in self.letters.items():
-            yield f"{number} dead letters of {queue}"
+            yield f"{counted(number, 'dead letter')} of {queue}"
         for key, versions in self.versions.items():
-            yield f"{len(versions)} older versions of {key}"
+            yield f"{counted(len(versions), 'older version')} of {key}"
 
 
 def gather(target: str, host: str | None) -> Traces:

@@ -32,6 +32,34 @@ _ANYBODY = {
 }
 
 
+# What AWS answers, by the codes of its services, in words. {call} is the operation, {message} what AWS says itself.
+_IN_WORDS = {
+    ("ExpiredToken", "ExpiredTokenException", "RequestExpired"): "the AWS credentials have expired: sign in again",
+    ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"): (
+        "these AWS credentials may not call {call}: use others, or have them allowed to. {message}"
+    ),
+    ("UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"): (
+        "AWS does not know these credentials: give others, by AWS_PROFILE or AWS_ACCESS_KEY_ID"
+    ),
+    ("ResourceNotFoundException", "NoSuchBucket", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"): (
+        "{call} names something that is not there: check the stack and the region, and deploy what was deleted. {message}"
+    ),
+    ("ThrottlingException", "Throttling", "ProvisionedThroughputExceededException", "RequestLimitExceeded"): (
+        "AWS is asked too often at the moment: run it again"
+    ),
+}
+
+
+def in_words(error: ClientError | BotoCoreError) -> str:
+    """What AWS refused and what to do about it, for an operator."""
+    if not isinstance(error, ClientError):
+        return str(error)
+    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+    unknown = "AWS could not do {call} ({code}): {message}"
+    words = next((words for codes, words in _IN_WORDS.items() if code in codes), unknown)
+    return words.format(call=error.operation_name, code=code, message=message).strip()
+
+
 class NoStack(LookupError):
     """There is no such stack; the text says what to give."""
 
@@ -53,9 +81,15 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
 def deployed(stack: str) -> Iterator[None]:
     """The doors lead to a stack of the account that the environment's credentials are for. Raises NoStack."""
     try:
-        [described] = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        cloudformation = boto3.client("cloudformation")
+        [described] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
     except (ClientError, BotoCoreError) as error:
-        raise NoStack(f"the stack {stack} cannot be looked at: {error}") from error
+        if isinstance(error, ClientError) and "does not exist" in str(error):
+            region = cloudformation.meta.region_name
+            raise NoStack(
+                f"there is no stack {stack!r} in {region}: give another name, region (AWS_REGION) or profile (AWS_PROFILE)"
+            ) from error
+        raise NoStack(f"the stack {stack} cannot be looked at: {in_words(error)}") from error
     outputs = {one["OutputKey"]: one["OutputValue"] for one in described.get("Outputs", [])}
     if missing := sorted(set(_OUTPUTS.values()) - outputs.keys()):
         raise NoStack(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")

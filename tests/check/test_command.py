@@ -39,7 +39,7 @@ def test_a_finding_exits_with_1_and_is_one_line_with_file_line_severity_and_rule
     assert lines[2].split() == [
         "1", "R1.6", "loc-fragment", *"A URL has no fragment (Google, Build a sitemap)".split()
     ]  # fmt: skip
-    assert lines[-1] == "9 files, 12 URLs, 1 findings"
+    assert lines[-1] == "9 files, 12 URLs, 1 finding"
 
 
 def test_json_has_rule_severity_file_line_and_message(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from stoppress.checking.findings import Finding, Findings
 from stoppress.checking.rulebook import Severity
 from stoppress_cli.checking.fetching import fetching
 from stoppress_cli.checking.folders import Unreadable, collect
+from stoppress_cli.wording import counted
 
 CLEAN, FOUND, UNREADABLE = 0, 1, 2
 
@@ -91,5 +92,5 @@ def _print(console: Console, findings: Findings, checked: checker.Checked) -> No
     if left := sum(findings.omitted.values()):
         console.print(f"{left:,} more of the same are not shown; --max shows more", markup=False)
     total = sum(counts.values())
-    said = f"{total:,} findings" if total else "no findings"
-    console.print(f"{len(checked.files):,} files, {checked.urls:,} URLs, {said}", markup=False)
+    said = counted(total, "finding") if total else "no findings"
+    console.print(f"{counted(len(checked.files), 'file')}, {counted(checked.urls, 'URL')}, {said}", markup=False)

@@ -294,4 +294,6 @@ def _erase(traces: Traces) -> None:
             named = [{"Key": key, "VersionId": version} for version in versions[start : start + _DELETE_MAX]]
             answer = client("s3").delete_objects(Bucket=bucket_name(), Delete={"Objects": named, "Quiet": True})
             if refused := answer.get("Errors"):
-                raise ValueError(f"{len(refused)} versions of {key} were not deleted: {refused[0].get('Message')}")
+                raise ValueError(
+                    f"S3 did not delete {counted(len(refused), 'version')} of {key}: {refused[0].get('Message')}"
+                )

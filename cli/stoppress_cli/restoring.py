@@ -9,6 +9,7 @@ from typing import Any
 
 from stoppress.aws import client
 from stoppress.table import BATCH_ITEMS_MAX
+from stoppress_cli.wording import counted
 
 _ATTEMPTS_MAX = 10
 
@@ -70,5 +71,5 @@ def _write(items: Iterator[dict[str, Any]], request: Callable[[dict[str, Any]], 
                 break
             time.sleep(0.05 * 2**attempt)
         else:
-            raise TimeoutError(f"DynamoDB left {len(some)} items unwritten; run it again")
+            raise TimeoutError(f"DynamoDB left {counted(len(some), 'item')} unwritten; run it again")
     return written

@@ -246,10 +246,10 @@ def over_sites(
     bad = asked(lambda: sites.load_all()[1], stack, endpoint, template)
     if bad is None:
         return UNREADABLE
-    unreadable = [one for one in bad if host in (None, one.host)]
-    for one in unreadable:
+    unreadable = [site for site in bad if host in (None, site.host)]
+    for site in unreadable:
         errors.print(
-            f"stoppress: the parameter {one.name} cannot be used: {one.reason}\n  Correct it. Until then its feeds are not"
+            f"stoppress: the parameter {site.name} cannot be used: {site.reason}\n  Correct it. Until then its feeds are not"
             " polled, and its files are kept by the configuration that was last applied.",
             markup=False,
         )

@@ -146,6 +146,22 @@ def test_a_filter_that_cannot_be_judged_publishes_nothing(tmp_path: Path, filter
         assert "starts_with" in shown["reason"]
 
 
+@pytest.mark.parametrize(
+    ("place", "written", "missing"),
+    [
+        ('from = "item.event"', 'from = "is_event && item.event"', ("action",)),
+        ('items = "body.stories"', 'items = "is_event && body.stories"', ()),
+    ],
+)
+def test_an_action_or_items_that_read_a_failed_variable_are_not_taken_for_nothing(
+    tmp_path: Path, place: str, written: str, missing: tuple[str, ...]
+) -> None:
+    with_variable = GAZETTE.replace("[vars]", "[vars]\nis_event = \"starts_with(body.version, '1')\"")
+    [verdict] = read(mapping(tmp_path, with_variable.replace(place, written)), {"stories": [story()], "version": 1})
+    assert (verdict.disposition, verdict.missing) == ("incomplete", missing)
+    assert "starts_with" in verdict.reason
+
+
 def test_what_is_to_be_published_later_is_held(gazette: MappingFile) -> None:
     shown = one(gazette, live_since="2026-11-21T08:00:00Z")
     assert (shown["disposition"], shown["hold_until"]) == ("hold", "2026-11-21T08:00:00.000000Z")

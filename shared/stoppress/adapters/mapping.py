@@ -194,12 +194,13 @@ def _line_in(text: str, place: tuple[int | str, ...], value: object) -> str:
         return ""
     if isinstance(value, str) and value:
         # TOML writes a quotation mark in a text as \" and leaves it as it is in a text of several lines.
-        for written in (value, value.replace("\\", "\\\\").replace('"', '\\"')):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        for written in (f'"{escaped}"', f"'{value}'", value, escaped):
             if (start := text.find(written)) >= 0:
                 return f":{text.count(chr(10), 0, start) + 1}"
     key = next((part for part in reversed(place) if isinstance(part, str)), "")
-    found = re.search(rf"""^[ \t\["'\w.-]*\b{re.escape(key)}["']?[ \t]*[=\]]""", text, re.MULTILINE) if key else None
-    return f":{text.count(chr(10), 0, found.start()) + 1}" if found else ""
+    match = re.search(rf"""^[ \t\["'\w.-]*\b{re.escape(key)}["']?[ \t]*[=\]]""", text, re.MULTILINE) if key else None
+    return f":{text.count(chr(10), 0, match.start()) + 1}" if match else ""
 
 
 def _unknown_keys(mapping: MappingFile) -> Iterator[_Fault]:

@@ -60,7 +60,9 @@ def _read_one(
     if mapping.items is None:
         items = body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]
     else:
-        found, fault = search(mapping.items, {**root, **_variables(mapping, root, {})[0]})
+        known, faults = _variables(mapping, root, {})
+        found, fault = search(mapping.items, {**root, **known})
+        fault = fault or _inherited(mapping.items, faults)
         items = found if isinstance(found, list) else [found] if found else []
         if fault:
             return [Verdict(disposition="incomplete", reason=f"its items cannot be found: {fault}", item=body)]
@@ -142,7 +144,7 @@ def _verdict(
     if unjudged:  # what a filter might have kept out does not come in because the filter failed
         return Verdict(disposition="incomplete", missing=("when",), reason=clean(unjudged, 500), item=item)
     said, fault = search(mapping.action.source, root)
-    if fault:
+    if fault := fault or _inherited(mapping.action.source, faults):
         return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
     if mapping.strict and not isinstance(said, str):
         return Verdict(disposition="incomplete", missing=("type",), reason="type: is missing, or no text", item=item)

@@ -77,7 +77,17 @@ class Ledger:
         self.writes += 1
         if decision.article:
             decision = decision.placed(self._place(decision.want_shard), self._place(decision.want_news))
-        article = decision.article
+        self._take_out(decision)
+        self._put_in(decision)
+        if decision.held:
+            date = event.published_at or decision.held
+            self.due[decision.held, event.name] = replace(event, release=decision.held, published_at=date)
+        self._check(now)
+        for back in decision.returns:
+            self.hear(replace(back, release=now), now)
+        return decision
+
+    def _take_out(self, decision: Decision) -> None:
         for entry in decision.out:
             if entry.published:
                 gone = self.news.pop((entry.file, entry.url, entry.published), None)
@@ -86,6 +96,11 @@ class Ledger:
                 self.general.pop((entry.file, entry.url), None)
             if entry.place:
                 self.series[entry.place.series] = self.series[entry.place.series].give_back([entry.place])
+        if decision.no_longer_waits:
+            self.waiting.pop(decision.no_longer_waits, None)
+
+    def _put_in(self, decision: Decision) -> None:
+        article = decision.article
         for changed in (article, *decision.displaced):
             if changed:
                 self.articles[changed.name] = replace(changed, rev=1)
@@ -99,17 +114,8 @@ class Ledger:
             assert article
             assert article.news
             self.news[article.news.file, identity(decision.news.loc), decision.news.published] = decision.news
-        if decision.held:
-            date = event.published_at or decision.held
-            self.due[decision.held, event.name] = replace(event, release=decision.held, published_at=date)
-        if decision.no_longer_waits:
-            self.waiting.pop(decision.no_longer_waits, None)
         for waits in decision.waits:
             self.waiting[identity(waits.url or ""), waits.name] = waits
-        self._check(now)
-        for back in decision.returns:
-            self.hear(replace(back, release=now), now)
-        return decision
 
     def release(self, now: datetime) -> None:
         """Hear again what is due by now, as the minute's run has it."""

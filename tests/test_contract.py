@@ -1,6 +1,7 @@
 """Our own contract: what is understood, and what a newsroom's developer hears of what is not."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -224,9 +225,44 @@ def test_what_is_no_event_is_refused(document: object, said: str) -> None:
         read_delivery(document, SITE, "cms", MORNING)
 
 
-def test_an_event_of_another_kind_is_none_of_ours() -> None:
-    with pytest.raises(UnknownType, match=r"contact\.created is not one of article\.published"):
-        read_delivery({"type": "contact.created", "data": {}}, SITE, "cms", MORNING)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "contact.created",
+        "article.archived",
+        "article.comment.deleted",
+        "article.depublished",
+        "image.deleted",
+        "package.updated",
+        "user.updated",
+        "sitemap rewritten",
+        "",
+    ],
+)
+def test_an_event_of_another_kind_is_none_of_ours(kind: str) -> None:
+    with pytest.raises(UnknownType, match=rf"^{re.escape(repr(kind))} is not one of article\.published"):
+        read_delivery({"type": kind, "data": {}}, SITE, "cms", MORNING)
+
+
+@pytest.mark.parametrize(
+    ("kind", "meant"),
+    [
+        ("article.publish", "article.published"),
+        ("Article.Published", "article.published"),
+        ("ARTICLE_PUBLISHED", "article.published"),
+        ("articlePublished", "article.published"),
+        (" article.published", "article.published"),
+        ("artcile.published", "article.published"),
+        ("article.unpublish", "article.unpublished"),
+        ("article.delete", "article.deleted"),
+        ("pages.updated", "page.updated"),
+        ("com.example.article.published.v1", "article.published"),
+    ],
+)
+def test_a_type_of_ours_that_is_misspelt_is_refused_with_the_one_that_was_meant(kind: str, meant: str) -> None:
+    document = {"type": kind, "data": ARTICLE}
+    with pytest.raises(BadArticle, match=rf"^type: {re.escape(repr(kind))} is not known: did you mean {meant}\?$"):
+        read_delivery(document, SITE, "cms", MORNING)
 
 
 def test_an_event_of_the_bus_says_the_same_in_its_own_words() -> None:

@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import boto3
 import pytest
-from typer.testing import CliRunner
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
+from typer.testing import CliRunner, Result
 
 from stoppress import table
 from stoppress_cli import forgetting, quarantine, queues
 from stoppress_cli.app import app
+from stoppress_cli.operating import in_words
 from stoppress_cli.serving import Server
 from stoppress_cli.stack import Stack
 from tests.event_files import items, objects, on_queue
@@ -38,8 +42,12 @@ def test_quarantine_lists_every_site_and_what_names_none_and_drops_what_it_is_to
         assert [one.id for one in quarantine.kept(reason="NO PARAMETER")] == [kept[1].id]
         assert [one.id for one in quarantine.kept(HOST)] == [kept[0].id]
         assert [one.id for one in quarantine.kept(ids=[kept[1].id[:12]])] == [kept[1].id]
-        with pytest.raises(ValueError, match=r"names 0 items .*quarantine list"):
-            quarantine.kept(ids=["no-such-id"])
+        with pytest.raises(
+            ValueError, match=r"^no id in quarantine begins with 'zzz': `stoppress quarantine list` has the"
+        ):
+            quarantine.kept(ids=["zzz"])
+        with pytest.raises(ValueError, match=r"^2 ids in quarantine begin with '': give more of the id"):
+            quarantine.kept(ids=[""])
 
         assert quarantine.drop([kept[0]]) == 1
         assert quarantine.kept() == [kept[1]]
@@ -155,26 +163,60 @@ def test_nothing_is_erased_while_the_files_still_list_the_page(tmp_path: Path) -
 # ── as they are typed ──
 
 
+UNREADABLE = {
+    "broken.example.com": "{",
+    "empty.example.com": "{}",
+    "misspelt.example.com": '{"host": "misspelt.example.com", "publicatoin": "News"}',
+}
+
+
+class Run(Protocol):
+    """Runs a command as it is typed."""
+
+    def __call__(self, *words: str) -> Result: ...
+
+
+@contextmanager
+def served(stack: Stack) -> Iterator[Run]:
+    """Runs commands against the stack as it is served."""
+    server = Server(stack, "127.0.0.1", 0)
+    thread = threading.Thread(target=server._server.serve_forever, daemon=True)
+    thread.start()
+
+    def run(*words: str) -> Result:
+        done = CliRunner().invoke(app, [*words, "--local", server.url.rstrip("/")])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done
+
+    try:
+        yield run
+    finally:
+        server.stop()
+        thread.join()
+        server.close()
+
+
 @contextmanager
 def typed(steps: list[Step], tmp_path: Path) -> Iterator[Any]:
-    """Runs commands against the stack as it is served."""
-    with operated(steps, tmp_path) as stack:
-        server = Server(stack, "127.0.0.1", 0)
-        thread = threading.Thread(target=server._server.serve_forever, daemon=True)
-        thread.start()
+    """Runs commands against a stack of their own."""
+    with operated(steps, tmp_path) as stack, served(stack) as type_in:
 
         def run(*words: str) -> tuple[int, str]:
-            done = CliRunner().invoke(app, [*words, "--local", server.url.rstrip("/")])
-            assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+            done = type_in(*words)
             return done.exit_code, done.output
 
-        try:
-            run.stack = stack  # type: ignore[attr-defined]
-            yield run
-        finally:
-            server.stop()
-            thread.join()
-            server.close()
+        run.stack = stack  # type: ignore[attr-defined]
+        yield run
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """A stack with an article, an item in quarantine, and three parameters that cannot be used."""
+    with operated([event(1, "1", "flood"), BAD], tmp_path_factory.mktemp("broken")) as stack, served(stack) as run:
+        for host, text in UNREADABLE.items():
+            name = f"{stack.variable('SITES_PATH')}/{host}"
+            stack.client("ssm").put_parameter(Name=name, Value=text, Type="String")
+        yield run
 
 
 def test_commands_tell_what_they_did_by_their_exit_code(tmp_path: Path) -> None:
@@ -206,3 +248,84 @@ def test_commands_tell_what_they_did_by_their_exit_code(tmp_path: Path) -> None:
         assert run("quarantine", "list")[0] == 0
         assert run("rebuild", "sitemap-news.xml")[0] == 0
         assert len(on_queue(run.stack, "RewritesQueue")) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["quarantine", "list"],
+        ["quarantine", "list", "--json"],
+        ["quarantine", "show", "{id}"],
+        ["quarantine", "retry", "--all", "--dry-run"],
+        ["quarantine", "drop", "--all", "--dry-run"],
+        ["redrive", "--dry-run"],
+        ["rebuild", "--dry-run"],
+        ["rebuild", "sitemap-1999.xml"],
+        ["reconcile", "--dry-run"],
+        ["feeds"],
+        ["feeds", "show", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_over_all_sites_names_each_parameter_that_cannot_be_used_and_fails(
+    broken: Run, words: list[str]
+) -> None:
+    [kept] = quarantine.kept(HOST)
+    done = broken(*(word.format(id=kept.id) for word in words))
+    assert done.exit_code == 2
+    for host, reason in zip(UNREADABLE, ("not JSON", "publication: ", "publicatoin: "), strict=True):
+        [line] = [line for line in done.stderr.splitlines() if host in line]
+        assert line.startswith(f"stoppress: the parameter /stoppress/stoppress/sites/{host} cannot be used: ")
+        assert reason in done.stderr
+    if "--json" in words:
+        json.loads(done.stdout)
+
+
+def test_a_command_over_one_site_is_about_that_site_alone(broken: Run) -> None:
+    assert broken("rebuild", "--dry-run", "--site", HOST).exit_code == 0
+    assert broken("reconcile", "--dry-run", "--site", HOST).stderr == ""
+    done = broken("quarantine", "list", "--site", "broken.example.com")
+    assert done.exit_code == 2
+    assert "broken.example.com" in done.stderr
+    assert "empty.example.com" not in done.stderr
+
+
+def test_one_is_no_plural(broken: Run) -> None:
+    assert "1 file would be named to the rewrites queue" in broken("rebuild", "sitemap.xml", "--dry-run").stdout
+    assert "1 item of the page's story" in broken("forget", url("flood"), "--dry-run").stdout
+
+
+def test_a_table_that_is_not_there_is_told_in_words(broken: Run) -> None:
+    done = broken("restore", "foo")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(
+        "stoppress: there is no table 'foo' here: name the one that point-in-time recovery has"
+    )
+    assert "Exception" not in done.stderr
+
+
+def test_a_stack_that_is_not_there_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    cloudformation = boto3.client("cloudformation", region_name="eu-west-1")
+    with Stubber(cloudformation) as answers:
+        answers.add_client_error("describe_stacks", "ValidationError", "Stack with id gone does not exist")
+        monkeypatch.setattr(boto3, "client", lambda _service: cloudformation)
+        done = CliRunner().invoke(app, ["rebuild", "--stack", "gone"])
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "stoppress: there is no stack 'gone' in eu-west-1: give another name, region (AWS_REGION) or profile (AWS_PROFILE)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("ExpiredTokenException", "the AWS credentials have expired: sign in again"),
+        ("AccessDeniedException", "these AWS credentials may not call GetParametersByPath: "),
+        ("UnrecognizedClientException", "AWS does not know these credentials: "),
+        ("ResourceNotFoundException", "GetParametersByPath names something that is not there"),
+        ("ThrottlingException", "AWS is asked too often at the moment: run it again"),
+        ("InternalServerError", "AWS could not do GetParametersByPath (InternalServerError): No."),
+    ],
+)
+def test_what_aws_refuses_is_told_in_words(code: str, reason: str) -> None:
+    assert in_words(ClientError({"Error": {"Code": code, "Message": "No."}}, "GetParametersByPath")).startswith(reason)

@@ -1,6 +1,7 @@
 """Webhooks: each answer with its sentence, and nothing queued of what is refused."""
 
 import base64
+import gzip
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -138,10 +139,21 @@ def test_a_field_that_the_contract_does_not_know_is_named(behind: Doors) -> None
 
 
 def test_an_event_of_another_kind_is_no_error_and_nothing_is_queued(behind: Doors) -> None:
+    before = behind.metrics["WebhooksIgnored"]
     status, said = answered(behind, request({"type": "comment.created", "data": {}}))
     assert (status, said["status"]) == (200, "ignored")
-    assert said["reason"].startswith("comment.created is not one of article.published")
+    assert said["reason"].startswith("'comment.created' is not one of article.published")
     assert queued(behind) == []
+    assert behind.metrics["WebhooksIgnored"] == before + 1
+    assert (behind.log[-1]["level"], behind.log[-1]["cause"]) == ("WARNING", said["reason"])
+
+
+def test_a_misspelt_type_is_refused_with_the_one_that_was_meant_and_leaves_its_trace(behind: Doors) -> None:
+    before = behind.metrics["WebhooksRefused"]
+    error = refused(behind, request(PUBLISHED | {"type": "article.publish"}), 400)
+    assert error == "type: 'article.publish' is not known: did you mean article.published?"
+    assert behind.metrics["WebhooksRefused"] == before + 1
+    assert (behind.log[-1]["level"], behind.log[-1]["answer"]["error"]) == ("WARNING", error)
 
 
 def test_a_url_under_the_other_scheme_is_listed_under_the_sites(behind: Doors) -> None:
@@ -160,6 +172,18 @@ def test_every_delivery_is_counted_and_logged(behind: Doors) -> None:
 
 
 # ── who may not ──
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
+def test_another_method_than_post_is_405_and_hears_what_to_do(behind: Doors, method: str) -> None:
+    event = request() | {"requestContext": {"http": {"method": method}}}
+    answer = behind.call("receive_webhook", event)
+    assert (answer["statusCode"], answer["headers"]["allow"]) == (405, "POST")
+    assert json.loads(answer["body"]) == {
+        "status": "refused",
+        "error": f"this is the address of a webhook, and {method} does nothing here: POST a signed delivery",
+    }
+    assert queued(behind) == []
 
 
 def test_a_site_that_is_not_kept_here_is_404(behind: Doors) -> None:
@@ -260,6 +284,16 @@ def test_a_byte_order_mark_before_the_body_does_no_harm(behind: Doors) -> None:
 def test_a_body_that_is_not_utf_8_is_400_with_the_byte(behind: Doors) -> None:
     error = refused(behind, request('{"title": "é"}'.encode("latin-1"), encoded=True), 400)
     assert error == "the body is not UTF-8: invalid continuation byte at byte 11"
+
+
+@pytest.mark.parametrize("adapter", ["standard", "cloudevents"])
+def test_a_compressed_body_and_a_form_are_400_with_what_to_change(behind: Doors, adapter: str) -> None:
+    behind.site(sources={"cms": {"secret": "cms", "adapter": adapter, "settings": {"signature": "standard"}}})
+    packed = request(gzip.compress(json.dumps(PUBLISHED).encode()), encoded=True)
+    assert refused(behind, packed, 400) == "the body is compressed with gzip: send and sign it uncompressed"
+    for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/xml"):
+        error = refused(behind, request(b"title=Flood", headers={"content-type": kind}), 400)
+        assert error == f"the body is {kind.partition(';')[0]}: have it post JSON"
 
 
 def test_a_body_over_a_mebibyte_is_413_and_one_of_a_mebibyte_is_read(behind: Doors) -> None:

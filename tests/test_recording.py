@@ -241,7 +241,7 @@ def test_a_message_that_is_delivered_again_is_one_item_in_quarantine(behind: Doo
             "url: is missing: it has to be given\ntitle: is missing: it has to be given",
         ),
         (bus_event({"site": HOST, "id": "1"}, source="stranger"), HOST, "source: 'stranger' is not among the sources"),
-        (bus_event({"site": HOST, "id": "1"}, "article.liked"), HOST, "article.liked is not one of"),
+        (bus_event({"site": HOST, "id": "1"}, "article.liked"), HOST, "'article.liked' is not one of"),
         (bus_event({"site": HOST, "id": "1", "url": "javascript:alert(1)", "title": "x"}), HOST, "url: 'javascript:"),
     ],
 )

@@ -268,6 +268,27 @@ def test_a_file_that_can_not_even_be_handed_over_is_reported_to_the_stream(behin
     assert behind.file(SHARD).body
 
 
+@pytest.mark.parametrize("stands", [None, b"<sitemapindex/>"])
+def test_the_index_of_a_new_site_waits_for_the_first_file_and_no_failure_is_told(
+    behind: Doors, stands: bytes | None
+) -> None:
+    """An index has to name a file, so that there is none before the first one. Its mark wakes the index."""
+    if stands:  # what the site had there before
+        client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{INDEX}", Body=stands)
+    index, news = Rewrite(HOST, INDEX, 1).message(), Rewrite(HOST, NEWS, 1).message()
+    assert failed_ones(behind.call("rewrite_sitemaps", queue_batch([index], sent_at=NOON, queue="rewrites"))) == []
+    stored = bucket.read(HOST, INDEX)
+    assert (stored and stored.body) == stands
+    assert (behind.metrics["FilesFailed"], behind.metrics["FilesUnchanged"]) == (0, 1)
+    assert {line["level"] for line in behind.log} == {"INFO"}
+    assert behind.taken("rewrites") == []
+
+    assert failed_ones(behind.call("rewrite_sitemaps", queue_batch([news], sent_at=NOON, queue="rewrites"))) == []
+    written_by_stream(behind)
+    assert f"/{NEWS}</loc>".encode() in behind.file(INDEX).body
+    assert behind.metrics["FilesFailed"] == 0
+
+
 def test_a_record_of_a_site_that_is_gone_goes_to_the_queue_and_from_there_to_the_dead_letters(behind: Doors) -> None:
     item = general_item("gone.example.com", SHARD, GeneralEntry("https://gone.example.com/a"))
     table.put_if(item)

@@ -52,6 +52,51 @@ def test_beyond_five_minutes_the_sender_hears_how_far_away_it_is(seconds: int) -
     assert said.startswith(f"webhook-timestamp is {abs(seconds)} s away from now, at most 300 are accepted")
 
 
+def test_a_time_in_milliseconds_is_told_from_a_wrong_clock() -> None:
+    headers = signed() | {"webhook-timestamp": str(int(MORNING.timestamp()) * 1_000 + 651)}
+    assert _accepted(headers, BODY, [SECRET], MORNING) == (
+        "webhook-timestamp is in milliseconds since 1970: give and sign it in seconds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "mistake"),
+    [
+        (SECRET.encode(), "the key was the secret's characters"),
+        (SECRET.removeprefix("whsec_").encode(), "the key was the secret's characters"),
+        (b"a" * 24, ""),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["base64", "hex"])
+def test_who_uses_the_right_secret_in_the_wrong_way_hears_how(key: bytes, mistake: str, encoding: str) -> None:
+    headers = signed()
+    message = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + BODY
+    digest = hmac.digest(key, message, "sha256")
+    written = digest.hex() if encoding == "hex" else base64.b64encode(digest).decode()
+    reason = _accepted(headers | {"webhook-signature": f"v1,{written}"}, BODY, [SECRET], MORNING)
+
+    assert reason.startswith("webhook-signature does not match: ")
+    assert mistake in reason
+    assert ("the key was" in reason) == bool(mistake)
+    assert reason.endswith("over the very bytes of the body (Standard Webhooks 1.0)")
+    assert ("is written in hex" in reason) == (encoding == "hex" and bool(mistake))
+
+
+def test_a_secret_in_hex_and_a_signature_in_hex_are_noticed() -> None:
+    headers = signed()
+    message = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + BODY
+    secret = (b"known to the newsroom!!!").hex()
+    by_hex = base64.b64encode(hmac.digest(bytes.fromhex(secret), message, "sha256")).decode()
+    reason = _accepted(headers | {"webhook-signature": f"v1,{by_hex}"}, BODY, [f"whsec_{secret}"], MORNING)
+    assert "the key was the secret read as hex" in reason
+
+    right = hmac.digest(base64.b64decode("c3RvcHByZXNz"), message, "sha256")
+    reason = _accepted(headers | {"webhook-signature": f"v1,{right.hex()}"}, BODY, [SECRET], MORNING)
+    assert "the signature is written in hex, not in base64" in reason
+    reason = _accepted(headers | {"webhook-signature": base64.b64encode(right).decode()}, BODY, [SECRET], MORNING)
+    assert "it has no signature that begins with v1," in reason
+
+
 def test_half_a_second_too_old_is_too_old() -> None:
     with pytest.raises(BadSignature, match="away from now"):
         verify_standard(signed(), BODY, [SECRET], MORNING + timedelta(seconds=300, milliseconds=500))

@@ -233,7 +233,8 @@ def test_a_rule_has_a_dead_letter_queue_and_the_queues_let_the_rules_in() -> Non
 def test_what_stoppress_announces_on_the_bus_does_not_come_back_as_an_article() -> None:
     [rule] = [rule for rule in of_type("AWS::Events::Rule").values() if "EventBusName" in rule]
 
-    assert rule["EventPattern"] == {"detail-type": [{"prefix": "article."}, {"prefix": "page."}]}
+    prefixes = [{"prefix": {"equals-ignore-case": prefix}} for prefix in ("article.", "page.")]
+    assert rule["EventPattern"] == {"detail-type": prefixes}
 
 
 def test_what_is_late_is_the_function_that_follows_the_stream() -> None:

@@ -56,6 +56,12 @@ def print_robots(host: str, stack: str | None, endpoint: str, template: Path | N
 
 def show_feeds(host: str | None, stack: str | None, endpoint: str, template: Path | None, *, as_json: bool) -> int:
     """Prints how the feeds are. Returns the exit code."""
+    return over_sites(
+        host, lambda: _show_feeds(host, stack, endpoint, template, as_json=as_json), stack, endpoint, template
+    )
+
+
+def _show_feeds(host: str | None, stack: str | None, endpoint: str, template: Path | None, *, as_json: bool) -> int:
     from stoppress_cli import feed_health
 
     feeds = asked(lambda: feed_health.health(host), stack, endpoint, template)
@@ -73,7 +79,7 @@ def asked(question: Callable[[], T], stack: str | None, endpoint: str, template:
     from stoppress.site import BadConfiguration
     from stoppress.sites import UnknownSite
     from stoppress.table import Conflict
-    from stoppress_cli.operating import NoStack, looked_at
+    from stoppress_cli.operating import NoStack, in_words, looked_at
 
     try:
         with looked_at(stack, endpoint, find_template(template)):
@@ -90,8 +96,31 @@ def asked(question: Callable[[], T], stack: str | None, endpoint: str, template:
         NoStack,
         SendError,
         Conflict,
-        ClientError,
-        BotoCoreError,
+        TimeoutError,
     ) as error:
         errors.print(f"stoppress: {error}", markup=False)
+    except (ClientError, BotoCoreError) as error:
+        errors.print(f"stoppress: {in_words(error)}")
     return None
+
+
+def over_sites(
+    host: str | None, command: Callable[[], int], stack: str | None, endpoint: str, template: Path | None
+) -> int:
+    """Runs a command over one site, or over all. Returns its exit code; UNREADABLE where a site's parameter cannot be used.
+
+    Each such parameter is named first: such a site is taken as it was last applied, or left out.
+    """
+    from stoppress import sites
+
+    bad = asked(lambda: sites.load_all()[1], stack, endpoint, template)
+    if bad is None:
+        return UNREADABLE
+    unreadable = [site for site in bad if host in (None, site.host)]
+    for site in unreadable:
+        errors.print(
+            f"stoppress: the parameter {site.name} cannot be used: {site.reason}\n  Correct it. Until then its feeds are not"
+            " polled, and its files are kept by the configuration that was last applied."
+        )
+    code = command()
+    return UNREADABLE if unreadable else code

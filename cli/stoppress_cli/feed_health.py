@@ -13,6 +13,7 @@ from stoppress.feeds.schedule import FeedState, interval_of, pace_of
 from stoppress.feeds.subscription import Subscription
 from stoppress.instants import iso
 from stoppress.site import Feed, Site
+from stoppress_cli.wording import counted
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -142,10 +143,8 @@ def _ago(instant: datetime | None, now: datetime) -> str:
     if instant is None:
         return "never"
     age = now - instant
-    unit, name = (
-        (_DAY, "days") if age >= 2 * _DAY else (_HOUR, "hours") if age >= 2 * _HOUR else (_HOUR / 60, "minutes")
-    )
-    return f"{_at(instant)} ({age // unit} {name} ago)"
+    unit, name = (_DAY, "day") if age >= 2 * _DAY else (_HOUR, "hour") if age >= 2 * _HOUR else (_HOUR / 60, "minute")
+    return f"{_at(instant)} ({counted(age // unit, name)} ago)"
 
 
 def _minutes(time: timedelta) -> str:

@@ -40,7 +40,8 @@ def show(
 ) -> None:
     """Tell how each feed is: last success, last new story, interval, failures, hub, next poll.
 
-    Exit code 0: all are well; 1: some fail or are gone; 2: nobody could be asked.
+    Exit code 0: all are well; 1: some fail or are gone; 2: nobody could be asked, or a site's
+    parameter cannot be used.
     """
     from stoppress_cli.commands import show_feeds
 

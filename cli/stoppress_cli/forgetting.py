@@ -36,6 +36,7 @@ from stoppress.text import escaped
 from stoppress.urls import canonical, host_of, key_of, on_site
 from stoppress_cli import redriving
 from stoppress_cli.explaining import is_said_of
+from stoppress_cli.wording import counted
 
 # How long the functions are given to remove the article and to write its files.
 PATIENCE = timedelta(minutes=2)
@@ -87,11 +88,11 @@ class Traces:
             if "url" in item:
                 yield f"the claim on {claim.url}: a tombstone stays, known by a hash of the URL"
         for kind, keys in self.items.items():
-            yield f"{len(keys)} items of {kind}"
+            yield f"{counted(len(keys), 'item')} of {kind}"
         for queue, number in self.letters.items():
-            yield f"{number} dead letters of {queue}"
+            yield f"{counted(number, 'dead letter')} of {queue}"
         for key, versions in self.versions.items():
-            yield f"{len(versions)} older versions of {key}"
+            yield f"{counted(len(versions), 'older version')} of {key}"
 
 
 def gather(target: str, host: str | None) -> Traces:
@@ -310,4 +311,6 @@ def _erase(traces: Traces) -> None:
             named = [{"Key": key, "VersionId": version} for version in versions[start : start + _DELETE_MAX]]
             answer = client("s3").delete_objects(Bucket=bucket_name(), Delete={"Objects": named, "Quiet": True})
             if refused := answer.get("Errors"):
-                raise ValueError(f"{len(refused)} versions of {key} were not deleted: {refused[0].get('Message')}")
+                raise ValueError(
+                    f"S3 did not delete {counted(len(refused), 'version')} of {key}: {refused[0].get('Message')}"
+                )

@@ -15,6 +15,7 @@ from stoppress_cli.serving import PortInUse, Server
 from stoppress_cli.sources import EndlessLoopError
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import TemplateError
+from stoppress_cli.wording import counted
 
 
 @contextlib.contextmanager
@@ -68,7 +69,7 @@ def print_report(stack: Stack, report: playing.Report, seconds: float) -> None:
     operations = ", ".join(f"{name} {count:,}" for name, count in sorted(meter.operations().items()))
     metrics = ", ".join(f"{name} {value:,g}" for name, value in sorted(stack.metrics.items()))
     rows = {
-        "steps": f"{report.steps:,} in {seconds:.1f} s, {len(report.failures)} differences",
+        "steps": f"{report.steps:,} in {seconds:.1f} s, {counted(len(report.failures), 'difference')}",
         "articles": ", ".join(f"{state} {number:,}" for state, number in sorted(report.articles.items())) or "none",
         "files": ", ".join(f"{host} {number:,}" for host, number in sorted(report.files.items())) or "none",
         "API calls": f"{sum(meter.calls.values()):,}: {operations}" if meter.calls else "none",
@@ -77,11 +78,11 @@ def print_report(stack: Stack, report: playing.Report, seconds: float) -> None:
         "metrics": metrics or "none",
     }
     if failed := {name: function.errors for name, function in stack.functions.items() if function.errors}:
-        rows["failed"] = ", ".join(f"{name} {number:,} times" for name, number in failed.items())
+        rows["failed"] = ", ".join(f"{name} {counted(number, 'time')}" for name, number in failed.items())
     if reported := {mapping.name: mapping.reported for mapping in stack.sources.mappings() if mapping.reported}:
-        rows["retried"] = ", ".join(f"{name} {number:,} records" for name, number in reported.items())
+        rows["retried"] = ", ".join(f"{name} {counted(number, 'record')}" for name, number in reported.items())
     if refused := stack.wire.guard.refused:
-        rows["refused"] = f"{len(refused):,} calls; the first: {refused[0]}"
+        rows["refused"] = f"{counted(len(refused), 'call')}; the first: {refused[0]}"
     if left := [fault for fault in stack.wire.faults if fault.times > 0]:
         rows["faults"] = ", ".join(f"{fault.service}.{fault.operation} {fault.times:,} not met" for fault in left)
     if waiting := waiting_messages(stack):

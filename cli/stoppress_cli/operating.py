@@ -27,6 +27,34 @@ _QUEUES = {
 _ANYBODY = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
 
+# What AWS answers, by the codes of its services, in words. {call} is the operation, {message} what AWS says itself.
+_IN_WORDS = {
+    ("ExpiredToken", "ExpiredTokenException", "RequestExpired"): "the AWS credentials have expired: sign in again",
+    ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"): (
+        "these AWS credentials may not call {call}: use others, or have them allowed to. {message}"
+    ),
+    ("UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"): (
+        "AWS does not know these credentials: give others, by AWS_PROFILE or AWS_ACCESS_KEY_ID"
+    ),
+    ("ResourceNotFoundException", "NoSuchBucket", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"): (
+        "{call} names something that is not there: check the stack and the region, and deploy what was deleted. {message}"
+    ),
+    ("ThrottlingException", "Throttling", "ProvisionedThroughputExceededException", "RequestLimitExceeded"): (
+        "AWS is asked too often at the moment: run it again"
+    ),
+}
+
+
+def in_words(error: ClientError | BotoCoreError) -> str:
+    """What AWS refused and what to do about it, for an operator."""
+    if not isinstance(error, ClientError):
+        return str(error)
+    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+    unknown = "AWS could not do {call} ({code}): {message}"
+    words = next((words for codes, words in _IN_WORDS.items() if code in codes), unknown)
+    return words.format(call=error.operation_name, code=code, message=message).strip()
+
+
 class NoStack(LookupError):
     """There is no such stack; the text says what to give."""
 
@@ -51,10 +79,15 @@ def deployed(stack: str) -> Iterator[None]:
     # The AWS CLI takes AWS_REGION first; boto3 reads AWS_DEFAULT_REGION only.
     region = os.environ.get("AWS_REGION") or None
     try:
-        client = boto3.client("cloudformation", region_name=region)
-        [described] = client.describe_stacks(StackName=stack)["Stacks"]
+        cloudformation = boto3.client("cloudformation", region_name=region)
+        [described] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
     except (ClientError, BotoCoreError) as error:
-        raise NoStack(f"the stack {stack} cannot be looked at: {error}") from error
+        if isinstance(error, ClientError) and "does not exist" in str(error):
+            region = cloudformation.meta.region_name
+            raise NoStack(
+                f"there is no stack {stack!r} in {region}: give another name, region (AWS_REGION) or profile (AWS_PROFILE)"
+            ) from error
+        raise NoStack(f"the stack {stack} cannot be looked at: {in_words(error)}") from error
     outputs = {one["OutputKey"]: one["OutputValue"] for one in described.get("Outputs", [])}
     if missing := sorted(set(_OUTPUTS.values()) - outputs.keys()):
         raise NoStack(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")

@@ -38,11 +38,13 @@ def list_quarantine(
 ) -> None:  # fmt: skip
     """List what is in quarantine, oldest first, and count the reasons.
 
-    Exit code 0: nothing is there; 1: something is; 2: nobody could be asked.
+    Exit code 0: nothing is there; 1: something is; 2: nobody could be asked, or a site's
+    parameter cannot be used.
     """
     from stoppress_cli.operator_commands import Target, list_quarantine
 
-    raise typer.Exit(list_quarantine(Target(stack, local, template), site, reason, as_json=as_json))
+    target = Target(stack, local, template)
+    raise typer.Exit(target.over_sites(site, lambda: list_quarantine(target, site, reason, as_json=as_json)))
 
 
 @quarantine.command("show")
@@ -52,11 +54,13 @@ def show_quarantine(
 ) -> None:  # fmt: skip
     """Show items whole, and whether they would be understood by now.
 
-    Exit code 0: shown; 2: there is no such item, or nobody could be asked.
+    Exit code 0: shown; 2: there is no such item, or nobody could be asked, or a site's
+    parameter cannot be used.
     """
     from stoppress_cli.operator_commands import Target, show_quarantine
 
-    raise typer.Exit(show_quarantine(Target(stack, local, template), site, ids or [], as_json=as_json))
+    target = Target(stack, local, template)
+    raise typer.Exit(target.over_sites(site, lambda: show_quarantine(target, site, ids or [], as_json=as_json)))
 
 
 @quarantine.command("retry")
@@ -67,12 +71,15 @@ def retry_quarantine(
 ) -> None:  # fmt: skip
     """Send events to the articles queue again: those that would be understood by now. The others stay, with what to do.
 
-    Exit code 0: all were sent; 1: some stay; 2: there is no such item, or nobody could be asked.
+    Exit code 0: all were sent; 1: some stay; 2: there is no such item, or nobody could be asked, or a site's
+    parameter cannot be used.
     """
     from stoppress_cli.operator_commands import Target, retry_quarantine
 
     target = Target(stack, local, template)
-    raise typer.Exit(retry_quarantine(target, site, reason, ids or [], every=every, dry_run=dry_run))
+    raise typer.Exit(
+        target.over_sites(site, lambda: retry_quarantine(target, site, reason, ids or [], every=every, dry_run=dry_run))
+    )
 
 
 @quarantine.command("drop")
@@ -83,12 +90,17 @@ def drop_quarantine(
 ) -> None:  # fmt: skip
     """Take items out for good.
 
-    Exit code 0: they are gone; 1: you said no; 2: there is no such item, or nobody could be asked.
+    Exit code 0: they are gone; 1: you said no; 2: there is no such item, or nobody could be asked, or a site's
+    parameter cannot be used.
     """
     from stoppress_cli.operator_commands import Target, drop_quarantine
 
     target = Target(stack, local, template)
-    raise typer.Exit(drop_quarantine(target, site, reason, ids or [], every=every, dry_run=dry_run, yes=yes))
+    raise typer.Exit(
+        target.over_sites(
+            site, lambda: drop_quarantine(target, site, reason, ids or [], every=every, dry_run=dry_run, yes=yes)
+        )
+    )
 
 
 def redrive(
@@ -97,11 +109,13 @@ def redrive(
 ) -> None:  # fmt: skip
     """Show the dead letters with their reasons, and send back what would not fail again.
 
-    Exit code 0: none is left; 1: some stay (or, dry, are there); 2: nobody could be asked.
+    Exit code 0: none is left; 1: some stay (or, dry, are there); 2: nobody could be asked, or a site's
+    parameter cannot be used.
     """
     from stoppress_cli.operator_commands import Target, redrive
 
-    raise typer.Exit(redrive(Target(stack, local, template), queue, dry_run=dry_run, as_json=as_json))
+    target = Target(stack, local, template)
+    raise typer.Exit(target.over_sites(None, lambda: redrive(target, queue, dry_run=dry_run, as_json=as_json)))
 
 
 def rebuild(
@@ -111,11 +125,13 @@ def rebuild(
 ) -> None:  # fmt: skip
     """Have files written again from the table, with their other forms. Equal bytes are not put again.
 
-    Exit code 0: they are on the rewrites queue; 2: there is no such file or site, or nobody could be asked.
+    Exit code 0: they are on the rewrites queue; 2: there is no such file or site, or nobody could be asked, or a site's
+    parameter cannot be used.
     """
     from stoppress_cli.operator_commands import Target, rebuild
 
-    raise typer.Exit(rebuild(Target(stack, local, template), site, file, dry_run=dry_run))
+    target = Target(stack, local, template)
+    raise typer.Exit(target.over_sites(site, lambda: rebuild(target, site, file, dry_run=dry_run)))
 
 
 def reconcile(
@@ -125,11 +141,15 @@ def reconcile(
 ) -> None:  # fmt: skip
     """Compare table, index and bucket, as each night does; repair what two looks, two minutes apart, have both seen.
 
-    Exit code 0: nothing was found; 1: something was; 2: nobody could be asked.
+    Exit code 0: nothing was found; 1: something was; 2: nobody could be asked, or a site's
+    parameter cannot be used.
     """
     from stoppress_cli.operator_commands import Target, reconcile
 
-    raise typer.Exit(reconcile(Target(stack, local, template), site, dry_run=dry_run, as_json=as_json, wait=wait))
+    target = Target(stack, local, template)
+    raise typer.Exit(
+        target.over_sites(site, lambda: reconcile(target, site, dry_run=dry_run, as_json=as_json, wait=wait))
+    )
 
 
 def restore(

@@ -13,8 +13,9 @@ import typer
 
 from stoppress import reconciling
 from stoppress_cli import forgetting, quarantine, rebuilding, redriving, restoring
-from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, asked, console, errors
+from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, asked, console, errors, over_sites
 from stoppress_cli.quarantine import Kept
+from stoppress_cli.wording import counted
 
 T = TypeVar("T")
 
@@ -37,6 +38,10 @@ class Target:
     def asked(self, question: Callable[[], T]) -> T | None:
         """What it answers; None, and the reason printed, where it cannot be asked."""
         return asked(question, self.stack, self.endpoint, self.template)
+
+    def over_sites(self, host: str | None, command: Callable[[], int]) -> int:
+        """Runs a command over one site, or over all. Returns the exit code, UNREADABLE where a parameter cannot be used."""
+        return over_sites(host, command, self.stack, self.endpoint, self.template)
 
 
 def _say(text: str) -> None:
@@ -181,7 +186,7 @@ def rebuild(target: Target, site: str | None, file: str | None, *, dry_run: bool
         _say(f"{work.site}/{work.file}")
     if not dry_run and target.asked(lambda: rebuilding.rebuild(works)) is None:
         return UNREADABLE
-    _say(f"{len(works)} files {'would be ' if dry_run else ''}named to the rewrites queue")
+    _say(f"{counted(len(works), 'file')} {'would be ' if dry_run else ''}named to the rewrites queue")
     return WELL
 
 
@@ -237,10 +242,12 @@ def _look(host: str | None, *, dry_run: bool, wait: bool) -> list[tuple[str, rec
 
 def restore(target: Target, name: str, *, dry_run: bool, yes: bool) -> int:
     """Copies a table into the stack's. Returns the exit code."""
-    counted = target.asked(lambda: restoring.differences(name))
-    if counted is None:
+    found = target.asked(lambda: restoring.differences(name))
+    if found is None:
         return UNREADABLE
-    _say(f"{name} has {counted.there:,} items; {counted.extra:,} items of the stack's table are not among them")
+    _say(
+        f"{name} has {counted(found.there, 'item')}; the stack's table has {counted(found.extra, 'item')} that it has not"
+    )
     if dry_run:
         return WELL
     if not yes and not typer.confirm("Make the stack's table what that one is?"):
@@ -248,7 +255,9 @@ def restore(target: Target, name: str, *, dry_run: bool, yes: bool) -> int:
     done = target.asked(lambda: restoring.restore(name))
     if done is None:
         return UNREADABLE
-    _say(f"{done.there:,} items copied, {done.extra:,} taken out; now start the functions and run stoppress rebuild")
+    _say(
+        f"{counted(done.there, 'item')} copied, {done.extra:,} taken out; now start the functions and run stoppress rebuild"
+    )
     return WELL
 
 

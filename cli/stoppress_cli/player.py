@@ -35,6 +35,7 @@ from stoppress_cli.scenario import (
 )
 from stoppress_cli.stack import Stack
 from stoppress_cli.wire import Fault
+from stoppress_cli.wording import counted
 
 MINUTE = timedelta(minutes=1)
 _serialize = TypeSerializer().serialize
@@ -239,7 +240,7 @@ class Player:
             }
         (self._out / name).mkdir(parents=True, exist_ok=True)
         (self._out / f"{name}.meta.json").write_text(json.dumps(meta, indent=2, sort_keys=True) + "\n")
-        return f"{len(meta)} files in {self._out / name}"
+        return f"{counted(len(meta), 'file')} in {self._out / name}"
 
     def _expect(self, line: Line) -> str:
         wanted = line.step.expect
@@ -248,7 +249,7 @@ class Player:
         found += expecting.asked(wanted, self._feeds.asked_for)
         found += expecting.subscribed(wanted, self._feeds.hubs.subscribed)
         self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in found]
-        return "as expected" if not found else f"{len(found)} differences"
+        return "as expected" if not found else counted(len(found), "difference")
 
     def _fault(self, line: Line) -> str:
         fault = Fault(**line.step.fault.model_dump())

@@ -14,8 +14,3 @@ def text_console(*, stderr: bool = False) -> Console:
     is_known = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
     width = None if is_known else WIDTH_PIPED_COLUMNS
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False, soft_wrap=True)
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `2,000 files`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

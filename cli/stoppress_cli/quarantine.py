@@ -73,11 +73,10 @@ def _read(item: Item) -> Kept:
 
 def _named(found: Iterable[Kept], text: str) -> Kept:
     named = [one for one in found if one.id.startswith(text)]
-    if len(named) != 1:
-        raise ValueError(
-            f"{text!r} names {len(named)} items of quarantine: `stoppress quarantine list` has their ids"
-            + ("; give more of it" if named else "")
-        )
+    if not named:
+        raise ValueError(f"no id in quarantine begins with {text!r}: `stoppress quarantine list` has the ids")
+    if len(named) > 1:
+        raise ValueError(f"{len(named)} ids in quarantine begin with {text!r}: give more of the id")
     return named[0]
 
 

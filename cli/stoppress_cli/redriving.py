@@ -16,6 +16,7 @@ from stoppress.messages import Message, Unusable, read
 from stoppress.queues import read_rewrite
 from stoppress_cli import rebuilding
 from stoppress_cli.operating import queue_url
+from stoppress_cli.wording import counted
 
 Name = Literal["articles", "rewrites", "failures"]
 NAMES: tuple[Name, ...] = ("articles", "rewrites", "failures")
@@ -160,13 +161,14 @@ def _failure(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _J
     error = ": ".join(str(given[name]["StringValue"]) for name in ("ERROR_CODE", "ERROR_MESSAGE") if name in given)
     kind = str(said.get("detail-type", ""))
     if "DDBStreamBatchInfo" in said:
-        number = said["DDBStreamBatchInfo"].get("batchSize", "some")
+        number = said["DDBStreamBatchInfo"].get("batchSize")
+        changes = counted(number, "change") if isinstance(number, int) else "changes"
         why = f"{function} gave it up ({context.get('condition')}); it names no files, so that all are written again"
-        return f"a batch of {number} changes of the stream", why, "rebuild"
+        return f"a batch of {changes} of the stream", why, "rebuild"
     if "requestPayload" in said:
         cause = (said.get("responsePayload") or {}).get("errorMessage") or context.get("condition")
         return f"a call of {function}", f"{cause}; its next turn does the same work", "nowhere"
-    if kind.startswith(("article.", "page.")):
+    if kind.lower().startswith(("article.", "page.")):
         what = f"{kind} of {(said.get('detail') or {}).get('site')}, {(said.get('detail') or {}).get('id')}"
         return what, f"the bus could not deliver it: {error or 'it does not say why'}", "articles"
     if kind in ("Scheduled Event", "Parameter Store Change") or "SCHEDULE_ARN" in given:

@@ -9,6 +9,7 @@ from typing import Any
 
 from stoppress.aws import client
 from stoppress.table import BATCH_ITEMS_MAX
+from stoppress_cli.wording import counted
 
 _ATTEMPTS_MAX = 10
 
@@ -22,7 +23,7 @@ class Counted:
 
 
 def differences(name: str) -> Counted:
-    """What a restoration would do. Raises what DynamoDB answers."""
+    """What a restoration would do. Raises ValueError for a table that is not there, and what DynamoDB answers."""
     there = sum(1 for _ in _scan(name, keys_only=True))
     return Counted(there, sum(1 for _ in _extra(name)))
 
@@ -36,8 +37,14 @@ def restore(name: str) -> Counted:
 def _scan(name: str, *, keys_only: bool = False) -> Iterator[dict[str, Any]]:
     arguments = {"ProjectionExpression": "pk, sk"} if keys_only else {}
     pages = client("dynamodb").get_paginator("scan").paginate(TableName=name, ConsistentRead=True, **arguments)
-    for page in pages:
-        yield from page["Items"]
+    try:
+        for page in pages:
+            yield from page["Items"]
+    except client("dynamodb").exceptions.ResourceNotFoundException:
+        raise ValueError(
+            f"there is no table {name!r} here: name the one that point-in-time recovery has made, as"
+            " `aws dynamodb list-tables` shows it"
+        ) from None
 
 
 def _extra(name: str) -> Iterator[dict[str, Any]]:
@@ -64,5 +71,5 @@ def _write(items: Iterator[dict[str, Any]], request: Callable[[dict[str, Any]], 
                 break
             time.sleep(0.05 * 2**attempt)
         else:
-            raise TimeoutError(f"DynamoDB left {len(some)} items unwritten; run it again")
+            raise TimeoutError(f"DynamoDB left {counted(len(some), 'item')} unwritten; run it again")
     return written

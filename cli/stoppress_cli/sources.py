@@ -134,7 +134,7 @@ class Sources:
 
     def request(self, request: gateway.Request) -> gateway.Answer:
         """One HTTP request through the API; a path or method without a route is the gateway's own 404."""
-        for route in self.routes:
+        for route in sorted(self.routes, key=lambda route: route.method == "ANY"):  # what names the method goes first
             parameters = route.match(request)
             if parameters is None:
                 continue

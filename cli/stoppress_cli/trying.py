@@ -22,6 +22,7 @@ from stoppress.files import NEWS_WINDOW
 from stoppress.instants import iso
 from stoppress.site import Feed, Site, explain
 from stoppress_cli.printing import text_console
+from stoppress_cli.wording import counted
 
 READ, REJECTED, NOTHING_READ = 0, 1, 2
 
@@ -167,7 +168,7 @@ def _print(tried: Tried, site: Site, now: datetime) -> None:
     for event in tried.removed:
         console.print(f"{event.id}\n  is deleted: if it is in the sitemaps by this feed, it goes out")
     sent = sum(one.event is not None for one in tried.entries)
-    console.print(f"{len(tried.entries):,} entries, {sent:,} told, {len(tried.removed):,} deleted")
+    console.print(f"{counted(len(tried.entries), 'entry', 'entries')}, {sent:,} told, {len(tried.removed):,} deleted")
     for reason in tried.left_out:
         console.print(f"left out: {reason}")
     if tried.reason:

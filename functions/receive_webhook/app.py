@@ -1,6 +1,6 @@
 """Webhook in -> article event on the articles queue out.
 
-POST /webhooks/{site}/{source} of the HTTP API. Nothing a sender posts leads to a 500; 5xx means that we are at fault.
+POST /webhooks/{site}/{source} of the HTTP API; another method is told so. Nothing a sender posts leads to a 500; 5xx means that we are at fault.
 """
 
 import base64
@@ -13,7 +13,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress.receiving import Delivery, receive
+from stoppress.receiving import Answer, Delivery, receive
 
 logger = Logger()
 metrics = Metrics()
@@ -25,21 +25,34 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     """One request of API Gateway (payload 2.0), answered with JSON."""
     path = event.get("pathParameters") or {}
     site, source = path.get("site", ""), path.get("source", "")
-    cause = ""
+    answer = _answer(event, site, source)
+    metrics.add_metric(f"Webhooks{answer.body['status'].capitalize()}", MetricUnit.Count, 1)
+    level = logger.warning if answer.status >= 400 or answer.cause else logger.info
+    level("delivery", site=site, source=source, http_status=answer.status, answer=answer.body, cause=answer.cause)
+    headers = {"content-type": "application/json"} | ({"allow": "POST"} if answer.status == 405 else {})
+    return {"statusCode": answer.status, "headers": headers, "body": json.dumps(answer.body)}
+
+
+def _answer(event: dict[str, Any], site: str, source: str) -> Answer:
+    method = event.get("requestContext", {}).get("http", {}).get("method", "POST")
+    if method != "POST":
+        return _refused(
+            405, f"this is the address of a webhook, and {method} does nothing here: POST a signed delivery"
+        )
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     try:
         asked = {"path": event.get("rawPath", ""), "query": event.get("rawQueryString", "")}
-        answer = receive(Delivery(site, source, headers, _body(event), **asked), datetime.now(UTC))
-        status, said, cause = answer.status, answer.body, answer.cause
+        return receive(Delivery(site, source, headers, _body(event), **asked), datetime.now(UTC))
     except binascii.Error:
-        status, said = 400, {"status": "refused", "error": "the body is marked as base64, and is none"}
+        return _refused(400, "the body is marked as base64, and is none")
     except Exception:
         # The sender must hear that it is not its fault, and try again; the log has the reason.
         logger.exception("delivery not taken", site=site, source=source)
-        status, said = 503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"}
-    metrics.add_metric(f"Webhooks{said['status'].capitalize()}", MetricUnit.Count, 1)
-    logger.info("delivery", site=site, source=source, http_status=status, answer=said, cause=cause)
-    return {"statusCode": status, "headers": {"content-type": "application/json"}, "body": json.dumps(said)}
+        return Answer(503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"})
+
+
+def _refused(status: int, error: str) -> Answer:
+    return Answer(status, {"status": "refused", "error": error})
 
 
 def _body(event: dict[str, Any]) -> bytes:

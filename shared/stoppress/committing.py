@@ -60,6 +60,9 @@ def commit(
     BrokenFile, and what the doors raise.
     """
     file = work.file
+    if file == INDEX_FILE and not rendered.urls:
+        # An index has to name a file. That of a new site waits for the first one, whose mark wakes it.
+        return "unchanged"
     plan = _planned(site, work, mark, stored, rendered, now)
     if plan.is_over:
         return retire(site, file, mark, stored)

@@ -7,9 +7,11 @@ Events of type `page.*` tell the same of pages that are no articles, and need no
 Publishing needs id, url and title. A removal needs the id, or the URL where the sender knows no id.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
@@ -28,6 +30,7 @@ from stoppress.urls import canonical, host_of, identity, on_site
 
 PUBLISHES = ("article.published", "article.updated", "page.published", "page.updated")
 REMOVES = ("article.unpublished", "article.deleted", "page.unpublished", "page.deleted")
+TYPES = PUBLISHES + REMOVES
 PAGE = "page."
 _VERBS: dict[str, Verb] = {verb: verb for verb in get_args(Verb)}
 
@@ -48,6 +51,31 @@ class BadArticle(ValueError):
 
 class UnknownType(ValueError):
     """An event that says nothing of an article."""
+
+
+# difflib's measure: a word with two of its seven letters exchanged is alike, `image` and `page` are not.
+_ALIKE = 0.75
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+def _meant_type(kind: str) -> str | None:
+    """The type of the contract that a misspelt one means: `article.published` for `Article.publish`; None for others'."""
+    from difflib import get_close_matches  # for misspelt types alone
+
+    for noun, verb in pairwise(word.lower() for word in _WORD.findall(kind[:200])):
+        things = get_close_matches(noun, ["article", "page"], n=1, cutoff=_ALIKE)
+        # `depublished` is like `published` and means the opposite.
+        verbs = [known for known in ("published", "updated", "unpublished", "deleted") if known[0] == verb[0]]
+        if things and (likely := get_close_matches(verb, verbs, n=1, cutoff=_ALIKE)):
+            return f"{things[0]}.{likely[0]}"
+    return None
+
+
+def unknown_type(kind: str) -> BadArticle | UnknownType:
+    """Why a type that is none of the contract's is refused, where it is misspelt, or ignored."""
+    if meant := _meant_type(kind):
+        return BadArticle(f"type: {kind[:100]!r} is not known: did you mean {meant}?")
+    return UnknownType(f"{kind[:100]!r} is not one of {', '.join(TYPES)}")
 
 
 def _id(value: object) -> object:
@@ -247,9 +275,9 @@ def read_delivery(
         raise BadArticle('the body is not a JSON object: {"type": "article.published", "data": {…}}')
     kind = document.get("type")
     if not isinstance(kind, str):
-        raise BadArticle(f"type: is missing; give one of {', '.join((*PUBLISHES, *REMOVES))}")
-    if kind not in PUBLISHES + REMOVES:
-        raise UnknownType(f"{clean(kind, 100)} is not one of {', '.join((*PUBLISHES, *REMOVES))}")
+        raise BadArticle(f"type: is missing; give one of {', '.join(TYPES)}")
+    if kind not in TYPES:
+        raise unknown_type(kind)
     try:
         timestamp = _instant(document.get("timestamp"))
     except ValueError as error:

@@ -12,6 +12,7 @@ from stoppress.article import ArticleEvent
 from stoppress.contract import BadArticle, UnknownType, delivery_id, read_delivery
 from stoppress.signatures import TOLERANCE, BadScheme, BadSecret, BadSignature, Request, Scheme, check_settings, verify
 from stoppress.site import BadConfiguration, Site, Source
+from stoppress.text import not_json, utf8
 from stoppress.urls import host_of
 
 # Whole articles with their text are far smaller; SQS and Lambda take not much more.
@@ -39,7 +40,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the sender hears, what was queued for it, and what only the log is to hear."""
+    """What the sender hears, what was queued for it, and the cause that an operator is to see in the log."""
 
     status: int
     body: dict[str, Any]
@@ -65,7 +66,7 @@ def receive(delivery: Delivery, now: datetime) -> Answer:
         status = "failed" if refusal.status == OUR_FAULT else "refused"
         return Answer(refusal.status, {"status": status, "error": str(refusal)}, cause=refusal.cause)
     except UnknownType as error:
-        return Answer(200, {"status": "ignored", "reason": str(error)})
+        return Answer(200, {"status": "ignored", "reason": str(error)}, cause=str(error))
     queues.send_articles([event])
     said = {"status": "queued", "site": event.site, "source": event.source, "id": event.id, "action": event.action}
     return Answer(200, said | ({"unknown_fields": unknown} if unknown else {}), event)
@@ -151,13 +152,16 @@ def _other_site(host: str) -> Site:
 
 def _read(delivery: Delivery, site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:
     try:
-        document = json.loads(delivery.body.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise _Refused(400, f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+        text = utf8(delivery.body)
+    except ValueError as error:
+        raise _Refused(400, str(error)) from None
+    try:
+        document = json.loads(text)
     except RecursionError:
         raise _Refused(400, "the body is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise _Refused(400, f"the body is not JSON: {error}") from None
+        reason = not_json(delivery.headers.get("content-type", ""))
+        raise _Refused(400, reason or f"the body is not JSON: {error}") from None
     except ValueError:  # Python reads none of more than 4,300
         raise _Refused(400, "the body has a number of thousands of digits in it") from None
     try:

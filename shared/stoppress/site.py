@@ -419,9 +419,16 @@ _FINDINGS = {
 def explain(error: ValidationError) -> str:
     """What pydantic found, one line a finding: the place, and what to change."""
     return "\n".join(
-        f"{'.'.join(map(str, finding['loc'])) or 'the document'}: {_said_of(finding)}"
-        for finding in error.errors(include_url=False, include_input=False)
+        f"{'.'.join(map(str, place)) or 'the document'}: {reason}" for place, _, reason in explain_each(error)
     )
+
+
+def explain_each(error: ValidationError) -> list[tuple[tuple[int | str, ...], object, str]]:
+    """What pydantic found: the place, what stands there (None where it is missing), and what to change."""
+    return [
+        (finding["loc"], None if finding["type"] == "missing" else finding["input"], _said_of(finding))
+        for finding in error.errors(include_url=False)
+    ]
 
 
 def _said_of(finding: ErrorDetails) -> str:

@@ -28,6 +28,28 @@ _PARENTHESIS = re.compile("[()]")
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
 
 
+# How gzip begins (RFC 1952).
+_GZIP = b"\x1f\x8b"
+# How the content types of bodies end that are no JSON.
+_NOT_JSON = ("form-urlencoded", "form-data", "xml", "html")
+
+
+def utf8(body: bytes) -> str:
+    """A posted body as text. Raises ValueError, with what to change."""
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if body.startswith(_GZIP):
+            raise ValueError("the body is compressed with gzip: send and sign it uncompressed") from None
+        raise ValueError(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def not_json(content_type: str) -> str:
+    """Why a body of this content type is no JSON, and what to change; empty where its type does not tell."""
+    kind = content_type.partition(";")[0].strip().lower()
+    return f"the body is {clean(kind, 100)}: have it post JSON" if kind.endswith(_NOT_JSON) else ""
+
+
 def clean(text: str, limit: int = TITLE_CHARACTERS_MAX) -> str:
     """Plain text of a title: entities resolved, markup gone, white space collapsed, NFC, cut to `limit` characters.
 

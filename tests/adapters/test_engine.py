@@ -117,6 +117,51 @@ def test_a_removal_needs_its_id_alone_and_says_nothing_else(gazette: MappingFile
     assert one(gazette, event="story.gone", number=None)["missing"] == ["id"]
 
 
+@pytest.mark.parametrize(
+    ("filters", "disposition"),
+    [
+        (["starts_with(story.kind, 'advert')"], "incomplete"),
+        (["starts_with(story.kind, 'advert')", "story.desk == 'adverts'"], "ignore"),
+        (["story.desk && starts_with(story.kind, 'advert')"], "incomplete"),
+        (["story.sponsor && starts_with(story.kind, 'advert')"], "apply"),
+        (["is_advert"], "incomplete"),
+        (["adverts && !is_advert"], "incomplete"),
+    ],
+)
+def test_a_filter_that_cannot_be_judged_publishes_nothing(tmp_path: Path, filters: list[str], disposition: str) -> None:
+    """What a filter would have kept out must not come in because the filter failed."""
+    written = "".join(f'[[when]]\nignore = "an advertisement"\nif = "{condition}"\n' for condition in filters)
+    made = mapping(
+        tmp_path,
+        GAZETTE.replace('[[when]]\nignore = "an advertisement"\nif = "story.kind == \'advert\'"\n', written).replace(
+            'story = "item.story"',
+            'story = "item.story"\nis_advert = "starts_with(story.kind, \'advert\')"\nadverts = "story.desk"',
+        ),
+    )
+    shown = one(made, kind=7, desk="adverts")
+    assert shown["disposition"] == disposition
+    if disposition == "incomplete":
+        assert shown["missing"] == ["when"]
+        assert shown["reason"].startswith('when: the filter "an advertisement" cannot be judged: ')
+        assert "starts_with" in shown["reason"]
+
+
+@pytest.mark.parametrize(
+    ("place", "written", "missing"),
+    [
+        ('from = "item.event"', 'from = "is_event && item.event"', ("action",)),
+        ('items = "body.stories"', 'items = "is_event && body.stories"', ()),
+    ],
+)
+def test_an_action_or_items_that_read_a_failed_variable_are_not_taken_for_nothing(
+    tmp_path: Path, place: str, written: str, missing: tuple[str, ...]
+) -> None:
+    with_variable = GAZETTE.replace("[vars]", "[vars]\nis_event = \"starts_with(body.version, '1')\"")
+    [verdict] = read(mapping(tmp_path, with_variable.replace(place, written)), {"stories": [story()], "version": 1})
+    assert (verdict.disposition, verdict.missing) == ("incomplete", missing)
+    assert "starts_with" in verdict.reason
+
+
 def test_what_is_to_be_published_later_is_held(gazette: MappingFile) -> None:
     shown = one(gazette, live_since="2026-11-21T08:00:00Z")
     assert (shown["disposition"], shown["hold_until"]) == ("hold", "2026-11-21T08:00:00.000000Z")

@@ -78,11 +78,11 @@ def test_a_misspelt_adapter_and_a_setting_it_does_not_have_are_named() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (('title = "The', 'titel = "The'), "gazette.toml: title: is missing: it has to be given\ntitel: is not known here"),
-        (('"story.number"', '"story..number"'), "fields.id.0: 'story..number' is no JMESPath"),
+        (('title = "The', 'titel = "The'), "gazette.toml: title: is missing: it has to be given\ngazette.toml:3: titel: is not known here"),
+        (('"story.number"', '"story..number"'), "gazette.toml:26: fields.id.0: 'story..number' is no JMESPath"),
         (('"story.heading"', '"!story.heading"'), "'!story.heading' means (!a).b: write !(a.b)"),
-        (("id = ", "ident = "), "fields: ident: there are id, url"),
-        (("base_url = ", "base = "), "settings: base: there are base_url"),
+        (("id = ", "ident = "), "gazette.toml:26: fields.ident: is not known here: give one of id, url"),
+        (("base_url = ", "base = "), "gazette.toml:10: settings.base: is not known here: give one of base_url"),
         (('"delete"', '"destroy"'), "give one of these: 'publish', 'update', 'unpublish' or 'delete'"),
         (('name = "gazette"', 'name = "gazettes"'), "gazette.toml: name: is gazettes; a file is called by its mapping's name"),
         (("[vars]", "[vars"), "gazette.toml: is no TOML"),
@@ -95,6 +95,69 @@ def test_a_wrong_mapping_file_is_refused_with_what_to_change(
     with pytest.raises(BadMapping) as caught:
         mapping(tmp_path, GAZETTE.replace(*wrong, 1))
     assert words in str(caught.value)
+
+
+WHEN = "if = \"story.kind == 'advert'\""
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("!(isin(story.kind, types))", "there is no function isin: did you mean is_in?"),
+        ("settings.language && isin(story.kind, types)", "there is no function isin: did you mean is_in?"),
+        ("story.parts[?begins(@, 'ad')]", "there is no function begins: give one of abs, "),
+        ("is_in(story.kind)", "is_in takes 2 arguments, and is given 1"),
+        ("contains(story.kind, 'a', 'b')", "contains takes 2 arguments, and is given 3"),
+        ("not_null()", "not_null takes at least 1 argument, and is given 0"),
+        ("starts_with(story.kind, `1`)", "starts_with takes a string as argument 2, and is given `1`"),
+        ("is_in(story.kind, 'advert')", "is_in takes an array as argument 2, and is given 'advert'"),
+        ("join(`[1]`, story.words)", "join takes a string as argument 1, and is given `[1]`"),
+        ("max(`[true]`)", "max takes an array of numbers or an array of strings as argument 1, and is given `[true]`"),
+        ("sort_by(story.parts, kind)", "sort_by takes an expression that begins with & as argument 2"),
+        ("length(&kind)", "length takes a string, an array or an object as argument 1, and is given an expression"),
+        ("storry.kind == 'advert'", "there is no storry: give one of body, headers, item, query, settings, story"),
+        ("story.is_advert == true", "there is no true: give one of body, "),
+        ("kind == 'advert'", "there is no kind: give one of body, "),
+        ('story.kind == \\"advert\\"', "there is no advert: give one of body, "),
+        ("is_in(story.kind, settings.langauge)", "there is no settings.langauge: give one of base_url, "),
+        ("is_in(story.kind, settings.locales)", "there is no settings.locales: give one of base_url, language, timezone"),
+        ("headers.\\\"X-Kind\\\" == 'advert'", "there is no headers.X-Kind: write headers.x_kind"),
+    ],
+)  # fmt: skip
+def test_an_expression_that_can_never_mean_what_it_says_is_refused_with_its_line(
+    tmp_path: Path, written: str, words: str
+) -> None:
+    """`isin(` for `is_in(` in a filter published what was to stay out: it gave nothing, and nothing is not true."""
+    types = 'language = "of its stories"\ntypes = "kinds of stories"' if "types" in written else 'language = "its own"'
+    text = GAZETTE.replace('language = "of its stories"', types)
+    line = text[: text.index(WHEN)].count("\n") + 1
+    with pytest.raises(BadMapping) as caught:
+        mapping(tmp_path, text.replace(WHEN, f'if = "{written}"'))
+    assert str(caught.value).startswith(f"gazette.toml:{line}: when.0.if: ")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ('items = "body.stories"', 'items = "of_typ(body.stories, types)"'),
+        ('story = "item.story"', "story = \"loop_up(item, 'story')\""),
+        ('from = "item.event"', 'from = "lowre(item.event)"'),
+        ('title = "story.heading"', 'title = "slugs(story.heading)"'),
+        ('"story.written"]', '"utcc(story.written)"]'),
+        ("[settings]", 'base = "lowre(settings.base_url)"\n[settings]'),
+        ("[settings]", 'data = "merg(body)"\n[settings]'),
+    ],
+)
+def test_each_expression_of_a_mapping_is_looked_at(tmp_path: Path, wrong: tuple[str, str]) -> None:
+    assert wrong[0] in GAZETTE
+    with pytest.raises(BadMapping, match="there is no function"):
+        mapping(tmp_path, GAZETTE.replace(*wrong, 1))
+
+
+def test_a_variable_is_known_below_its_own_line_alone(tmp_path: Path) -> None:
+    with pytest.raises(BadMapping, match=r"gazette\.toml:15: vars\.kind: there is no story"):
+        mapping(tmp_path, GAZETTE.replace("[vars]", '[vars]\nkind = "story.kind"', 1))
 
 
 @pytest.mark.parametrize("name", adapters.names())

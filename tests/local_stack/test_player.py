@@ -184,7 +184,7 @@ def test_an_expectation_of_files_needs_a_site_where_there_are_several(run: Run) 
         (post("1", A, post=f"/webhooks/{HOST}/nobody"), 404),
         (post("1", A, post="/webhooks/nobody.example.com/cms"), 404),
         (post("1", A, post="/elsewhere"), 404),
-        (post("1", A, method="PUT"), 404),
+        (post("1", A, method="PUT"), 405),
         (post("1", A, body="{"), 400),
     ],
 )

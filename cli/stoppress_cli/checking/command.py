@@ -12,7 +12,8 @@ from stoppress.checking.findings import Finding, Findings
 from stoppress.checking.rulebook import Severity
 from stoppress_cli.checking.fetching import fetching
 from stoppress_cli.checking.folders import Unreadable, collect
-from stoppress_cli.printing import counted, text_console
+from stoppress_cli.printing import text_console
+from stoppress_cli.wording import counted
 
 CLEAN, FOUND, UNREADABLE = 0, 1, 2
 

@@ -8,12 +8,10 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from stoppress.adapters import BadDelivery, Received
-from stoppress.text import clean
+from stoppress.text import not_json, utf8
 
 # A form of a CMS has a few dozen fields.
 FORM_FIELDS_MAX = 1_000
-# How the types end of what senders post that have not been set to JSON.
-NOT_JSON = ("form-urlencoded", "form-data", "xml", "html")
 # What stands around the JSON of some pages, so that nobody takes it for text: // <![CDATA[ … // ]]>, <!-- … -->.
 COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
 
@@ -21,17 +19,15 @@ COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
 def document_of(received: Received, envelope: str) -> Any:
     """The document: what JSON says, a form's fields as an object, CloudEvents as a list of them. Raises BadDelivery."""
     content_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if envelope == "cloudevents":
-        return _cloud_events(received, content_type)
     if envelope == "form" or (envelope == "auto" and content_type == "application/x-www-form-urlencoded"):
         return _form(received.body)
     try:
-        return _json(received.body)
+        return _cloud_events(received, content_type) if envelope == "cloudevents" else _json(received.body)
     except BadDelivery:
         if envelope == "auto" and not content_type and b"=" in received.body:
             return _form(received.body)
-        if content_type.endswith(NOT_JSON):
-            raise BadDelivery(f"the body is {clean(content_type, 100)}: have it post JSON") from None
+        if reason := not_json(content_type):
+            raise BadDelivery(reason) from None
         raise
 
 
@@ -46,9 +42,9 @@ def unpacked(document: Any) -> Any:
 
 def _text(body: bytes) -> str:
     try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadDelivery(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+        return utf8(body)
+    except ValueError as error:
+        raise BadDelivery(str(error)) from None
 
 
 def _json(body: bytes) -> Any:

@@ -21,25 +21,26 @@ _LIGATURES = str.maketrans(
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _taking(count: int) -> Callable[[_Method], _Method]:
-    """A function of so many values, each of any kind."""
-    return cast("Callable[[_Method], _Method]", functions.signature(*[{"types": []}] * count))
+def _taking(*kinds: str) -> Callable[[_Method], _Method]:
+    """A function of so many values, each of any kind; a constant that a mapping file gives has to be of the kind named."""
+    taken = [{"types": [], "constants": [kind] if kind else []} for kind in kinds]
+    return cast("Callable[[_Method], _Method]", functions.signature(*taken))
 
 
 class Functions(functions.Functions):  # type: ignore[misc]
     """Custom functions of mapping files; a function's name in an expression is that of its method without `_func_`."""
 
-    @_taking(2)
+    @_taking("object", "string")
     def _func_lookup(self, table: Any, key: Any) -> Any:
         """`lookup({"members": "registration"}, visibility)`: the value under a key."""
         return table.get(key) if isinstance(table, dict) and isinstance(key, str) else None
 
-    @_taking(1)
+    @_taking("object")
     def _func_entries(self, table: Any) -> list[dict[str, Any]]:
         """An object as a list of {key, value}; an empty list for anything else, such as PHP's empty arrays."""
         return [{"key": key, "value": value} for key, value in table.items()] if isinstance(table, dict) else []
 
-    @_taking(2)
+    @_taking("object", "array")
     def _func_localized(self, fields: Any, locales: Any) -> dict[str, Any]:
         """An object of {field: {locale: value}} as {field: value}, in the first of the locales that has one."""
         wanted = [locale for locale in locales if isinstance(locale, str)] if isinstance(locales, list) else []
@@ -47,7 +48,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
             return {}
         return {name: _in_locale(values, wanted) for name, values in fields.items()}
 
-    @_taking(2)
+    @_taking("string", "object")
     def _func_fill(self, template: Any, values: Any) -> str | None:
         """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null where a value is missing or is no text or number.
 
@@ -67,7 +68,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
                 return None
         return "".join(parts)
 
-    @_taking(1)
+    @_taking("string")
     def _func_slug(self, text: Any) -> str | None:
         """`Climate-smart food` -> `climate-smart-food`. Other scripts than Latin stay as they are."""
         if not isinstance(text, str) or len(text) > TEXT_CHARACTERS_MAX:
@@ -76,7 +77,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
         slug = "-".join(part for part in letters.split("-") if part)
         return slug or None
 
-    @_taking(3)
+    @_taking("string", "string", "string")
     def _func_sibling(self, url: Any, slug: Any, other: Any) -> str | None:
         """The URL with another slug at its end; null where it does not end in the slug, or both are one."""
         if not all(isinstance(text, str) and text for text in (url, slug, other)) or slug == other:
@@ -91,30 +92,30 @@ class Functions(functions.Functions):  # type: ignore[misc]
         tail = "/" if parts.path.endswith("/") else ""
         return str(urlunsplit((parts.scheme, parts.netloc, f"{head}/{other}{tail}", parts.query, "")))
 
-    @_taking(2)
+    @_taking("string", "string")
     def _func_split(self, text: Any, separator: Any) -> list[str]:
         """The parts of a text; of anything else none."""
         both = isinstance(text, str) and isinstance(separator, str) and separator
         return [part.strip() for part in text[:TEXT_CHARACTERS_MAX].split(separator)] if both else []
 
-    @_taking(1)
+    @_taking("string")
     def _func_words(self, text: Any) -> str | None:
         """`com.example.ArticlePublished` -> `com example article published`."""
         if not isinstance(text, str) or len(text) > TEXT_CHARACTERS_MAX:
             return None
         return " ".join(word.lower() for word in _WORD.findall(text)) or None
 
-    @_taking(1)
+    @_taking("string")
     def _func_utc(self, text: Any) -> Any:
         """A date and time without a zone that is known to be in UTC; another value as it is."""
         return f"{text.strip()}Z" if isinstance(text, str) and _NAIVE.fullmatch(text.strip()) else text
 
-    @_taking(1)
+    @_taking("string")
     def _func_lower(self, text: Any) -> str | None:
         """A text in small letters."""
         return text.lower() if isinstance(text, str) else None
 
-    @_taking(2)
+    @_taking("array", "array")
     def _func_of_type(self, items: Any, types: Any) -> list[Any]:
         """The JSON-LD objects of a list that are of one of the types: `A`, `schema:A`, `https://schema.org/A`, or a list with one."""
         if not isinstance(items, list) or not isinstance(types, list):
@@ -127,7 +128,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
                 found.append(item)
         return found
 
-    @_taking(2)
+    @_taking("", "array")
     def _func_is_in(self, value: Any, values: Any) -> bool:
         """Whether a list has the value; true where there is no list: nothing was asked for."""
         return not isinstance(values, list) or value in values

@@ -15,19 +15,22 @@ several expressions of a field the first counts that gives something good; of `h
 See `functions` for what JMESPath does not have.
 """
 
+import re
 import tomllib
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import jmespath
 from jmespath.exceptions import JMESPathError
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from stoppress.adapters import MAPPINGS, UnknownAdapter, names
-from stoppress.adapters.settings import NAMES as SETTINGS
+from stoppress.adapters.expressions import function_faults, members, root_names
+from stoppress.adapters.settings import NAMES as SETTINGS, OF_SIGNATURES
 from stoppress.signatures import BadScheme, check as check_scheme
-from stoppress.site import explain
+from stoppress.site import explain_each
 
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
 REMOVALS: tuple[Action, ...] = ("unpublish", "delete")
@@ -39,6 +42,12 @@ OF_ARTICLES = (
     "alternates", "changefreq", "priority",
 )  # fmt: skip
 OF_DELIVERIES = ("timestamp", "hold_until", "site", "page")
+# What the kinds of content that are articles are called: each CMS has its own word.
+OF_TYPES = ("types", "content_types", "models")
+# What an expression sees besides `types` and the variables.
+ROOT = ("body", "headers", "item", "query", "settings")
+# How mappings write nothing at all: a name that nothing ever has. (`true` and `false` without backticks mean nothing too.)
+NOTHING = "null"
 # All that a removal says: what else it carries is not to be trusted (a kill's headline is "Kill notice").
 OF_REMOVALS = ("id", "version", "sequence", "updated_at", "timestamp", "site")
 
@@ -54,6 +63,8 @@ def _expression(text: str) -> str:
         raise ValueError(f"{text[:200]!r} is no JMESPath: {' '.join(str(error).split())[:200]}") from None
     if "!" in text and (trap := _negated_path(text)):
         raise ValueError(f"{trap!r} means (!a).b: write !(a.b)")
+    if faults := list(dict.fromkeys(function_faults(text))):
+        raise ValueError("; ".join(faults))
     return text
 
 
@@ -133,17 +144,6 @@ class MappingFile(_Part):
     required: tuple[str, ...] = ("id", "url", "title", "published_at")
     fields: dict[str, Expressions] = {}
 
-    @model_validator(mode="after")
-    def _known_names(self) -> "MappingFile":
-        unknown = [name for name in self.fields if name not in OF_ARTICLES + OF_DELIVERIES]
-        unknown += [name for name in self.required if name not in OF_ARTICLES]
-        if unknown:
-            raise ValueError(f"fields: {', '.join(unknown)}: there are {', '.join(OF_ARTICLES + OF_DELIVERIES)}")
-        settings = [name for name in (*self.settings, *self.defaults) if name not in SETTINGS]
-        if settings:
-            raise ValueError(f"settings: {', '.join(settings)}: there are {', '.join(SETTINGS)}")
-        return self
-
     def expressions(self, field: str) -> tuple[str, ...]:
         """Where a field's value may stand, the best first."""
         if field in self.fields:
@@ -162,11 +162,86 @@ def load(name: str, folder: Path = MAPPINGS) -> MappingFile:
 def read_file(path: Path) -> MappingFile:
     """The mapping that a file holds. Raises BadMapping."""
     try:
-        mapping = MappingFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        mapping = MappingFile.model_validate(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadMapping(f"{path.name}: is no TOML: {error}") from None
     except ValidationError as error:
-        raise BadMapping(f"{path.name}: {explain(error)}") from None
+        raise _bad(path, text, explain_each(error)) from None
     if mapping.name != path.stem:
         raise BadMapping(f"{path.name}: name: is {mapping.name}; a file is called by its mapping's name")
+    if faults := [*_unknown_keys(mapping), *_unknown_names(mapping)]:
+        raise _bad(path, text, faults)
     return mapping
+
+
+# Where something is wrong, what stands there (None: nothing does), and why it is wrong.
+_Fault: TypeAlias = tuple[tuple[int | str, ...], object, str]
+
+
+def _bad(path: Path, text: str, faults: Iterable[_Fault]) -> BadMapping:
+    return BadMapping(
+        "\n".join(
+            f"{path.name}{_line_in(text, place, value)}: {'.'.join(map(str, place))}: {reason}"
+            for place, value, reason in faults
+        )
+    )
+
+
+def _line_in(text: str, place: tuple[int | str, ...], value: object) -> str:
+    """`:12` for what stands in line 12, by its value or else by its key; empty where neither is found."""
+    if value is None:
+        return ""
+    if isinstance(value, str) and value:
+        # TOML writes a quotation mark in a text as \" and leaves it as it is in a text of several lines.
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        for written in (f'"{escaped}"', f"'{value}'", value, escaped):
+            if (start := text.find(written)) >= 0:
+                return f":{text.count(chr(10), 0, start) + 1}"
+    key = next((part for part in reversed(place) if isinstance(part, str)), "")
+    match = re.search(rf"""^[ \t\["'\w.-]*\b{re.escape(key)}["']?[ \t]*[=\]]""", text, re.MULTILINE) if key else None
+    return f":{text.count(chr(10), 0, match.start()) + 1}" if match else ""
+
+
+def _unknown_keys(mapping: MappingFile) -> Iterator[_Fault]:
+    fields = OF_ARTICLES + OF_DELIVERIES
+    for name in mapping.fields:
+        if name not in fields:
+            yield ("fields", name), mapping.fields[name], f"is not known here: give one of {', '.join(fields)}"
+    for name in mapping.required:
+        if name not in OF_ARTICLES:
+            yield ("required",), mapping.required, f"{name} is not known here: give some of {', '.join(OF_ARTICLES)}"
+    for part, given in (("settings", mapping.settings), ("defaults", mapping.defaults)):
+        for name, value in given.items():
+            if name not in SETTINGS:
+                yield (part, name), value, f"is not known here: give one of {', '.join(SETTINGS)}"
+
+
+def _unknown_names(mapping: MappingFile) -> Iterator[_Fault]:
+    """Names that an expression reads and that nothing ever has: what compares with them keeps nothing out."""
+    settings = {*mapping.settings, *mapping.defaults}
+    known = {*ROOT, *(["types"] if settings & {*OF_TYPES} else [])}
+    for place, expression in _all_expressions(mapping):
+        for name in sorted(root_names(expression) - known - {NOTHING}):
+            yield place, expression, f"there is no {name}: give one of {', '.join(sorted(known))}"
+        for name in members(expression, "settings"):
+            if name not in settings and name not in OF_SIGNATURES:
+                declared = f"give one of {', '.join(sorted(settings))}, or declare it" if settings else "declare it"
+                yield place, expression, f"there is no settings.{name}: {declared} under [settings]"
+        for name in members(expression, "headers"):
+            if name != (seen := name.lower().replace("-", "_")):
+                yield place, expression, f"there is no headers.{name}: write headers.{seen}"
+        if place[0] == "vars":
+            known.add(str(place[1]))
+
+
+def _all_expressions(mapping: MappingFile) -> Iterator[tuple[tuple[int | str, ...], str]]:
+    """Every expression of a mapping and where it stands, the variables first and in their order."""
+    yield from ((("vars", name), expression) for name, expression in mapping.variables.items())
+    yield from ((("when", number, "if"), when.condition) for number, when in enumerate(mapping.when))
+    yield ("action", "from"), mapping.action.source
+    for name in ("items", "data", "base"):
+        if name in mapping.model_fields_set and (expression := getattr(mapping, name)):
+            yield (name,), expression
+    for name, expressions in mapping.fields.items():
+        yield from ((("fields", name, number), expression) for number, expression in enumerate(expressions))

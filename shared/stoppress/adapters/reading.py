@@ -8,19 +8,17 @@ from zoneinfo import ZoneInfo
 
 from stoppress.adapters import Received, values
 from stoppress.adapters.envelopes import document_of, unpacked
-from stoppress.adapters.expressions import holds, names_in, search
+from stoppress.adapters.expressions import holds, names_in, root_names, search
 from stoppress.adapters.fields import Fields
-from stoppress.adapters.mapping import OF_DELIVERIES, REMOVALS, Action, MappingFile
+from stoppress.adapters.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action, MappingFile
 from stoppress.adapters.verdicts import HELD, NOWHERE, Verdict
 from stoppress.article import CLOCK_SKEW_MAX
-from stoppress.contract import BadArticle
+from stoppress.contract import BadArticle, unknown_type
 from stoppress.instants import exact, parse
 from stoppress.site import Site
 from stoppress.text import clean
 from stoppress.urls import host_of
 
-# What the kinds of content that are articles are called: each CMS has its own word.
-OF_TYPES = ("types", "content_types", "models")
 # Items of one delivery that are looked at: an item takes a millisecond or two, and a sender waits for two seconds.
 ITEMS_MAX = 200
 
@@ -62,7 +60,9 @@ def _read_one(
     if mapping.items is None:
         items = body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]
     else:
-        found, fault = search(mapping.items, {**root, **_variables(mapping, root, {})})
+        known, faults = _variables(mapping, root, {})
+        found, fault = search(mapping.items, {**root, **known})
+        fault = fault or _inherited(mapping.items, faults)
         items = found if isinstance(found, list) else [found] if found else []
         if fault:
             return [Verdict(disposition="incomplete", reason=f"its items cannot be found: {fault}", item=body)]
@@ -94,12 +94,28 @@ def _zone(name: object) -> ZoneInfo | None:
         return None
 
 
-def _variables(mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    """Each variable sees those above it; one that cannot be had is null. Those in `common` are known already."""
+def _variables(
+    mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The variables, and why some of them failed. Each sees those above it; one that fails is null.
+
+    Those in `common` are known already; none of them has failed.
+    """
     known: dict[str, Any] = {}
+    faults: dict[str, str] = {}
     for name, expression in mapping.variables.items():
-        known[name] = common[name] if name in common else search(expression, {**root, **known})[0]
-    return known
+        if name in common:
+            known[name] = common[name]
+            continue
+        known[name], fault = search(expression, {**root, **known})
+        if fault or (fault := _inherited(expression, faults)):
+            faults[name] = fault
+    return known, faults
+
+
+def _inherited(expression: str, faults: Mapping[str, str]) -> str:
+    """Why one of the variables failed that an expression reads; empty where none did."""
+    return next((faults[name] for name in root_names(expression) & faults.keys()), "")
 
 
 def _common(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,23 +124,33 @@ def _common(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
     for name, expression in mapping.variables.items():
         if of_item & names_in(expression):
             of_item.add(name)
-    return {name: value for name, value in _variables(mapping, root, {}).items() if name not in of_item}
+    known, faults = _variables(mapping, root, {})
+    return {name: value for name, value in known.items() if name not in of_item and name not in faults}
 
 
 def _verdict(
     mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str, Any], zone: ZoneInfo | None, now: datetime
 ) -> Verdict:
-    root = {**root, **_variables(mapping, root, common)}
+    known, faults = _variables(mapping, root, common)
+    root = {**root, **known}
     item = root["body"] if root["item"] is None else root["item"]
+    unjudged = ""
     for when in mapping.when:
-        if holds(search(when.condition, root)[0]):
+        held, fault = search(when.condition, root)
+        if fault := fault or _inherited(when.condition, faults):
+            unjudged = unjudged or f'when: the filter "{when.ignore}" cannot be judged: {fault}'
+        elif holds(held):
             return Verdict(disposition="ignore", reason=when.ignore, item=item)
+    if unjudged:  # what a filter might have kept out does not come in because the filter failed
+        return Verdict(disposition="incomplete", missing=("when",), reason=clean(unjudged, 500), item=item)
     said, fault = search(mapping.action.source, root)
-    if fault:
+    if fault := fault or _inherited(mapping.action.source, faults):
         return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
     if mapping.strict and not isinstance(said, str):
         return Verdict(disposition="incomplete", missing=("type",), reason="type: is missing, or no text", item=item)
     action = _action(mapping, said)
+    if action is None and mapping.strict and isinstance(error := unknown_type(said), BadArticle):
+        return Verdict(disposition="incomplete", missing=("type",), reason=str(error), item=item)
     if action is None:
         what = clean(said, 100) if isinstance(said, str) and said else "what it says"
         return Verdict(disposition="ignore", reason=f"{what} {mapping.action.otherwise}", item=item)

@@ -16,6 +16,9 @@ TOLERANCE = timedelta(minutes=5)
 # A day. What a CMS still repeats later than that it has to sign anew, since so can whoever has overheard it.
 TOLERANCE_S_MAX = 86_400
 
+# A day. A time that is so near to now in the other unit is in that unit.
+OTHER_UNIT_MS_MAX = 86_400_000
+
 # The name of a scheme, or a table that describes one as `presets` do.
 Scheme: TypeAlias = str | Mapping[str, Any]
 
@@ -136,6 +139,9 @@ def of_now(what: str, text: str, unit: str, now: datetime, tolerance: timedelta)
         raise BadSignature(f"{what} is not a number of {'seconds' if unit == 's' else 'milliseconds'} since 1970")
     away_ms = abs(round(now.timestamp() * 1_000) - int(text) * (1_000 if unit == "s" else 1))
     if away_ms > tolerance.total_seconds() * 1_000:
+        wrong, right, factor = ("milliseconds", "seconds", 1) if unit == "s" else ("seconds", "milliseconds", 1_000)
+        if abs(round(now.timestamp() * 1_000) - int(text) * factor) < OTHER_UNIT_MS_MAX:
+            raise BadSignature(f"{what} is in {wrong} since 1970: give and sign it in {right}")
         raise BadSignature(
             f"{what} is {away_ms / 1_000:.0f} s away from now, at most {tolerance.total_seconds():.0f} are accepted:"
             " set the sender's clock, and sign each attempt anew"

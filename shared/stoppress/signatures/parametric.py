@@ -5,8 +5,9 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 from stoppress.signatures import BadScheme, BadSecret, BadSignature, Request, any_equal, header_bytes, of_now
@@ -75,7 +76,25 @@ class Hmac:
         """Raises BadSignature and BadSecret."""
         message, given = self.read(request, now, tolerance)
         if not any_equal([self.sign(key, message) for key in self.keys(secrets)], given):
-            raise BadSignature(f"{self.header} does not match: {self.how}")
+            mistake = self._mistake(secrets, message, given)
+            raise BadSignature(f"{self.header} does not match: {mistake}{self.how}")
+
+    def _mistake(self, secrets: list[str], message: bytes, given: list[str]) -> str:
+        """What a sender did wrong that has the secret; empty where that cannot be told. Nobody else can get such an answer."""
+        if not given:
+            return f"it has no signature that begins with {self.prefix}; "
+        for key, prefix, encoding in product(KEYS, dict.fromkeys(("", self.key_prefix)), ENCODINGS):
+            other = replace(self, key=key, key_prefix=prefix, encoding=encoding)
+            try:
+                signatures = [other.sign(usable, message) for usable in other.keys(secrets)]
+            except BadSecret:
+                continue
+            if any_equal(signatures, given):
+                read = "the secret's characters as they are" if key == "text" else f"the secret read as {key}"
+                wrong_key = f"the key was {read}; " if (key, prefix) != (self.key, self.key_prefix) else ""
+                wrong_text = f"the signature is written in {encoding}, not in {self.encoding}; "
+                return wrong_key + (wrong_text if encoding != self.encoding else "")
+        return ""
 
     def read(self, request: Request, now: datetime, tolerance: timedelta) -> tuple[bytes, list[str]]:
         """What has to be signed, and the signatures that were given. Raises BadSignature."""

@@ -19,6 +19,8 @@ from stoppress.site import Site
 CASES = sorted((Path(__file__).parent / "feeds").glob("*.xml"))
 URL = "https://www.example.com/news/feed.xml"
 NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
+# Ids of its entries that are no URIs begin with the first characters of its key.
+FEED = "https://www.example.com/rss.xml"
 SITE = Site(host="www.example.com", publication="Example News")
 RSS = (Path(__file__).parent / "feeds" / "rss.xml").read_text(encoding="utf-8")
 
@@ -173,7 +175,7 @@ def test_an_entry_becomes_an_event_of_the_source_feed() -> None:
     published, updated = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
     one = entry("1042", "http://www.example.com/a?utm_source=rss#top", published_at=published, updated_at=updated)
 
-    (event,), skipped = to_events(Reading((one,)), SITE, NOW)
+    (event,), skipped = to_events(Reading((one,)), SITE, NOW, feed=FEED)
 
     assert (event.site, event.source, event.id, event.action) == ("www.example.com", "feed", "1042", "publish")
     assert event.url == "https://www.example.com/a"
@@ -182,20 +184,20 @@ def test_an_entry_becomes_an_event_of_the_source_feed() -> None:
 
 
 def test_the_scheme_of_another_host_is_left_alone() -> None:
-    (event,), _ = to_events(Reading((entry(url="http://www.example.org/a"),)), SITE, NOW)
+    (event,), _ = to_events(Reading((entry(url="http://www.example.org/a"),)), SITE, NOW, feed=FEED)
 
     assert event.url == "http://www.example.org/a"
 
 
 def test_an_entry_without_a_guid_is_known_by_its_canonical_url() -> None:
-    (event,), _ = to_events(Reading((entry(None, "https://www.example.com/a?utm_medium=rss"),)), SITE, NOW)
+    (event,), _ = to_events(Reading((entry(None, "https://www.example.com/a?utm_medium=rss"),)), SITE, NOW, feed=FEED)
 
     assert event.id == "https://www.example.com/a"
 
 
 def test_a_very_long_guid_is_known_by_its_hash() -> None:
-    (event,), _ = to_events(Reading((entry("é" * 257),)), SITE, NOW)
-    (short,), _ = to_events(Reading((entry("é" * 256),)), SITE, NOW)
+    (event,), _ = to_events(Reading((entry("é" * 257),)), SITE, NOW, feed=FEED)
+    (short,), _ = to_events(Reading((entry("é" * 256),)), SITE, NOW, feed=FEED)
 
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", event.id)
     assert short.id == "é" * 256
@@ -203,7 +205,7 @@ def test_a_very_long_guid_is_known_by_its_hash() -> None:
 
 def test_an_entry_without_a_web_address_is_left_out_with_its_reason() -> None:
     events, skipped = to_events(
-        Reading((entry("1", None), entry("2", "https://user@www.example.com/"), entry("3"))), SITE, NOW
+        Reading((entry("1", None), entry("2", "https://user@www.example.com/"), entry("3"))), SITE, NOW, feed=FEED
     )
 
     assert [event.id for event in events] == ["3"]
@@ -214,7 +216,7 @@ def test_an_entry_without_a_web_address_is_left_out_with_its_reason() -> None:
 def test_a_guid_that_several_pages_share_identifies_none_of_them() -> None:
     pages = [entry("same", f"https://www.example.com/{name}") for name in "ab"]
 
-    events, _ = to_events(Reading(tuple(pages)), SITE, NOW)
+    events, _ = to_events(Reading(tuple(pages)), SITE, NOW, feed=FEED)
 
     assert [event.id for event in events] == ["https://www.example.com/a", "https://www.example.com/b"]
 
@@ -225,8 +227,8 @@ def test_a_guid_that_was_shared_before_identifies_no_page_that_comes_alone() -> 
     ]
     before = shared_guids(Reading(tuple(pages)), SITE)
 
-    alone, _ = to_events(Reading((entry("same", "https://www.example.com/d"),)), SITE, NOW, before)
-    own, _ = to_events(Reading((entry("own", "https://www.example.com/d"),)), SITE, NOW, before)
+    alone, _ = to_events(Reading((entry("same", "https://www.example.com/d"),)), SITE, NOW, before, feed=FEED)
+    own, _ = to_events(Reading((entry("own", "https://www.example.com/d"),)), SITE, NOW, before, feed=FEED)
 
     assert [event.id for event in (*alone, *own)] == ["https://www.example.com/d", "own"]
 
@@ -242,13 +244,13 @@ def test_of_one_article_named_twice_the_newer_entry_counts_and_of_equals_the_fir
     again = [entry("1", title="Old", updated_at=old), entry("1", title="New", updated_at=new)]
     equal = [entry("2", title="First"), entry("2", title="Second")]
 
-    events, _ = to_events(Reading((*again, *equal)), SITE, NOW)
+    events, _ = to_events(Reading((*again, *equal)), SITE, NOW, feed=FEED)
 
     assert [event.title for event in events] == ["New", "First"]
 
 
 def test_a_version_is_never_in_the_future_so_that_it_can_be_corrected() -> None:
-    (event,), _ = to_events(Reading((entry(published_at=NOW + timedelta(days=400)),)), SITE, NOW)
+    (event,), _ = to_events(Reading((entry(published_at=NOW + timedelta(days=400)),)), SITE, NOW, feed=FEED)
 
     assert event.version == NOW
     assert event.published_at == NOW + timedelta(days=400)
@@ -317,7 +319,7 @@ def test_what_a_feed_says_besides_is_judged_like_what_a_cms_says_and_the_entry_s
         keywords=("Harbour",),
     )
 
-    (event,), skipped = to_events(Reading((one,)), SITE, NOW)
+    (event,), skipped = to_events(Reading((one,)), SITE, NOW, feed=FEED)
 
     assert event.images == ("https://www.example.com/1.jpg",)
     assert [video.content_loc for video in event.videos] == ["https://www.example.com/v.mp4"]
@@ -328,7 +330,7 @@ def test_what_a_feed_says_besides_is_judged_like_what_a_cms_says_and_the_entry_s
 
 
 def test_a_language_that_is_none_is_left_to_the_site() -> None:
-    (event,), _ = to_events(Reading((entry(language="klingon!"),)), SITE, NOW)
+    (event,), _ = to_events(Reading((entry(language="klingon!"),)), SITE, NOW, feed=FEED)
 
     assert event.language is None
 
@@ -336,7 +338,7 @@ def test_a_language_that_is_none_is_left_to_the_site() -> None:
 def test_of_very_many_images_those_that_fit_are_kept() -> None:
     many = tuple({"url": f"https://img.example.com/{'x' * 1_000}/{number}.jpg"} for number in range(500))
 
-    (event,), _ = to_events(Reading((entry(images=many),)), SITE, NOW)
+    (event,), _ = to_events(Reading((entry(images=many),)), SITE, NOW, feed=FEED)
 
     assert 0 < len(event.images) < 100
     assert event.images[-1].endswith("/499.jpg")
@@ -357,14 +359,14 @@ def test_what_was_not_asked_for_is_not_taken() -> None:
 def test_a_tombstone_becomes_a_removal_as_of_its_own_instant() -> None:
     gone_at = NOW - timedelta(minutes=5)
 
-    (event,), _ = to_events(Reading(deleted=(Deletion("1042", gone_at),)), SITE, NOW)
+    (event,), _ = to_events(Reading(deleted=(Deletion("1042", gone_at),)), SITE, NOW, feed=FEED)
 
     assert (event.source, event.id, event.action, event.version) == ("feed", "1042", "remove", gone_at)
     assert (event.timestamp, event.url) == (NOW, None)
 
 
 def test_a_tombstone_of_next_year_is_one_of_now() -> None:
-    (event,), _ = to_events(Reading(deleted=(Deletion("1042", NOW + timedelta(days=400)),)), SITE, NOW)
+    (event,), _ = to_events(Reading(deleted=(Deletion("1042", NOW + timedelta(days=400)),)), SITE, NOW, feed=FEED)
 
     assert event.version == NOW
 
@@ -384,15 +386,15 @@ def test_of_an_entry_and_its_tombstone_the_newer_counts(
 ) -> None:
     both = Reading((entry("1", published_at=updated),), deleted=(Deletion("1", gone),))
 
-    (event,), skipped = to_events(both, SITE, NOW)
+    (event,), skipped = to_events(both, SITE, NOW, feed=FEED)
 
     assert (event.id, event.action) == ("1", action)
     assert skipped == []
 
 
 def test_a_tombstone_names_a_long_guid_as_its_entry_does() -> None:
-    (published,), _ = to_events(Reading((entry("é" * 300),)), SITE, NOW)
-    (removed,), _ = to_events(Reading(deleted=(Deletion("é" * 300, NOW),)), SITE, NOW)
+    (published,), _ = to_events(Reading((entry("é" * 300),)), SITE, NOW, feed=FEED)
+    (removed,), _ = to_events(Reading(deleted=(Deletion("é" * 300, NOW),)), SITE, NOW, feed=FEED)
 
     assert removed.id == published.id
 
@@ -419,6 +421,7 @@ def test_every_entry_is_told_what_becomes_of_it_in_the_feeds_order() -> None:
         ),
         SITE,
         NOW,
+        feed=FEED,
     )
 
     assert [(one.id, one.event is not None, one.reason) for one in told] == [

@@ -34,7 +34,7 @@ def index(*locs: str) -> bytes:
 
 
 def events_of(body: bytes, now: datetime = MORNING) -> list[ArticleEvent]:
-    return events.to_events(read(read_document(body, {}), INDEX, SITE), SITE, now)[0]
+    return events.to_events(read(read_document(body, {}), INDEX, SITE), SITE, now, feed=INDEX)[0]
 
 
 def feed_says(path: str = "flood", **said: object) -> ArticleEvent:

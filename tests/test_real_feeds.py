@@ -72,9 +72,10 @@ def test_a_real_feed_is_read_as_its_index_says(row: dict[str, str], capsys: pyte
 def test_every_entry_of_a_real_feed_becomes_an_event_or_a_reason(row: dict[str, str]) -> None:
     site = site_of(row)
     body = (FEEDS / row["file"]).read_bytes()
-    reading = read(read_document(body, {}), "https://www.example.com/feed", site)
+    url = "https://www.example.com/feed"
+    reading = read(read_document(body, {}), url, site)
 
-    events, skipped = to_events(reading, site, NOW)
+    events, skipped = to_events(reading, site, NOW, feed=url)
 
     identities = {(entry.guid, entry.url) for entry in reading.entries if entry.url}
     assert len(events) + len(skipped) == len(identities) + sum(entry.url is None for entry in reading.entries)

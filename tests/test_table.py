@@ -1,6 +1,7 @@
 """The door to the table: who was faster wins, all pages are read, and what was written comes back as it was."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -10,9 +11,9 @@ from botocore.exceptions import ClientError
 from hypothesis import given, strategies as st
 
 from stoppress import table
-from stoppress.article import Order
 from stoppress.aws import client
 from stoppress.files import GeneralEntry, Mark, NewsEntry
+from stoppress.order import Order
 from stoppress.places import Place, Series, Used
 from stoppress.records import (
     QUARANTINED_CHARACTERS_MAX,
@@ -176,14 +177,19 @@ ARTICLE = Article(
     site=HOST,
     name="cms#10#42",
     state="listed",
-    order=Order(7, 3, "2026-11-20T08:00:00.000000Z", removal=False),
+    order=Order(7, 3, "2026-11-20T08:00:00.000000Z", "2026-11-20T08:00:01.000000Z"),
     digest="d",
     heard_at=MORNING + timedelta(microseconds=3),
+    known_since=MORNING,
+    deliveries=("a", "~b"),
+    reborn="2026-11-20T06:00:00.000000Z",
+    title="T",
+    publication="P",
     url=page("a"),
     first_published=MORNING,
     dated_by=2,
     changed_at=MORNING,
-    dated_order=Order(6, 0, "2026-11-20T07:00:00.000000Z", removal=False),
+    dated_order=Order(None, None, None, "2026-11-20T07:00:00.000000Z"),
     shard=Place("2026-11", 2, 123),
     news=Place("news", 1, 456),
     release_at=MORNING,
@@ -200,7 +206,7 @@ ARTICLE = Article(
             site=HOST,
             name="cms#1",
             state="removed",
-            order=Order("2026-11-20T08:00:00.000000Z", 0, "2026-11-20T08:00:00.000000Z", removal=True),
+            order=Order("2026-11-20T08:00:00.000000Z", 0, None, "2026-11-20T08:00:00.000000Z", "deleted"),
             digest="d",
             heard_at=MORNING,
         ),
@@ -216,8 +222,32 @@ def test_an_article_comes_back_as_it_was_kept(article: Article) -> None:
     assert type(back.order.version) is type(article.order.version)
 
 
+def test_an_article_of_an_earlier_version_is_read() -> None:
+    """It kept `updated_at` as a version, and a timestamp no later than when it was heard."""
+    kept = {
+        "pk": f"article#{HOST}#cms#1",
+        "sk": "-",
+        "state": "listed",
+        "version": "2026-11-20T07:00:00.000000Z",
+        "timestamp": "2026-11-20T08:00:00.000000Z",
+        "digest": "d",
+        "heard_at": "2026-11-20T08:00:00.000000Z",
+        "dated_order": [7, 0, "2026-11-20T08:00:00.000000Z"],
+        "rev": 4,
+    }
+    article = read_article(kept)
+    at = "2026-11-20T08:00:00.000000Z"
+    assert article.order == Order(None, None, at, at)
+    assert article.dated_order == Order(7, 0, at, at)
+    assert article.is_old_form
+    assert read_article(kept | {"removal": True}).order.removal == "unpublished"
+    claim = {"pk": f"url#{HOST}#hash", "owner": "cms#1", "live": True, "at": at, "rev": 1}
+    assert read_claim(claim, page("a")).order == Order(None, None, at, at)
+
+
 def test_everything_else_comes_back_too() -> None:
-    claim = Claim(HOST, page("a"), "cms#1", live=True, at="2026-11-20T08:00:00.000000Z")
+    order = Order(None, None, "2026-11-20T08:00:00.000000Z", "2026-11-20T08:00:01.000000Z")
+    claim = Claim(HOST, page("a"), "cms#1", live=True, order=order, waiting=("cms#2",))
     news = NewsEntry(page("a"), "A", MORNING, MORNING, "P", "fr")
     place = Place("news", 2, 345)
     mark = Mark("sitemap-news.xml", MORNING + timedelta(microseconds=5), 3, 4, "d")
@@ -229,9 +259,7 @@ def test_everything_else_comes_back_too() -> None:
         assert found
         return found
 
-    assert read_claim(kept(claim_item(claim)), page("a")) == Claim(
-        HOST, page("a"), "cms#1", live=True, at=claim.at, rev=1
-    )
+    assert read_claim(kept(claim_item(claim)), page("a")) == replace(claim, rev=1)
     assert read_general(kept(general_item(HOST, "sitemap-2026-11.xml", GeneralEntry(page("a"))))) == GeneralEntry(
         page("a")
     )
@@ -247,7 +275,8 @@ def test_an_expired_news_entry_goes_by_itself_a_day_later_at_the_latest() -> Non
     kept = news_item(HOST, Place("news", 1, 1), NewsEntry(page("a"), "A", MORNING))
     assert kept["ttl"] == int((MORNING + timedelta(hours=72)).timestamp())
     assert all(
-        "ttl" not in one for one in (article_item(ARTICLE), claim_item(Claim(HOST, page("a"), "c", live=False, at="")))
+        "ttl" not in one
+        for one in (article_item(ARTICLE), claim_item(Claim(HOST, page("a"), "c", live=False, order=ARTICLE.order)))
     )
 
 
@@ -288,13 +317,13 @@ def test_versions_as_large_as_the_contract_lets_in_lose_no_digit(version: int, s
             site=HOST,
             name="cms#1",
             state="held",
-            order=Order(version, sequence, "t", removal=False),
+            order=Order(version, sequence, "t", "h"),
             digest="",
             heard_at=MORNING,
         )
     )
     back = table._read(table._write(kept | {"rev": Decimal(1)}))
-    assert read_article(back).order == Order(version, sequence, "t", removal=False)
+    assert read_article(back).order == Order(version, sequence, "t", "h")
 
 
 def _cancelled(monkeypatch: pytest.MonkeyPatch, reasons: list[str]) -> None:

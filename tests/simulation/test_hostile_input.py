@@ -82,7 +82,7 @@ def test_a_feed_is_read_or_is_a_feed_error_and_what_is_read_can_be_sent(body: by
     except FeedError as refused:
         assert str(refused)  # noqa: PT017 - any other error ends the test
         return
-    events, skipped = to_events(reading, SITE, MORNING)
+    events, skipped = to_events(reading, SITE, MORNING, feed="https://www.example.com/rss.xml")
 
     assert all(skipped)
     assert [from_message(to_message(event)) for event in events] == events

@@ -221,6 +221,7 @@ def test_a_feed_that_is_gone_is_not_asked_again_until_the_configuration_is_put_a
     assert state.is_gone(3)
     assert not state.is_due(NOW + 365 * DAY, 3)
     assert state.is_due(NOW + DAY, 4)
+    assert state.is_due(NOW + DAY, 1), "a parameter that was deleted and made again counts from 1 again"
     assert not after_success(state, NOW, EACH_MINUTE).is_gone(3)
 
 

@@ -329,3 +329,37 @@ def test_a_stack_that_is_not_there_is_told_in_words(monkeypatch: pytest.MonkeyPa
 )
 def test_what_aws_refuses_is_told_in_words(code: str, reason: str) -> None:
     assert in_words(ClientError({"Error": {"Code": code, "Message": "No."}}, "GetParametersByPath")).startswith(reason)
+
+
+def test_a_site_without_a_parameter_is_listed_and_retired_on_purpose_only(tmp_path: Path) -> None:
+    gone: Step = {"at": "2026-11-20T12:05:00Z", "site": {"host": HOST}, "gone": True}
+    with typed([event(1, "1", "flood")], tmp_path) as run:
+        stack: Stack = run.stack
+        before = everything(stack)
+        assert run("retire") == (0, "every site has its parameter\n")
+        code, said = run("retire", HOST, "--yes")
+        assert code == 2
+        assert f"{HOST} has its parameter: delete /stoppress/" in said
+        assert run("retire", UNKNOWN, "--yes")[0] == 2
+        assert everything(stack) == before
+    with typed([event(1, "1", "flood"), gone], tmp_path) as run:
+        stack = run.stack
+        before = everything(stack)
+        code, said = run("retire")
+        assert code == 1
+        assert f"{HOST}  has no parameter. Put /stoppress/" in said
+        assert f"stoppress retire {HOST}" in said
+        code, said = run("retire", HOST, "--dry-run")
+        assert code == 0
+        assert "/www.example.com/sitemap-news.xml\n" in said
+        assert "3 files of www.example.com stay in the bucket" in said
+        assert run("rebuild", "--site", HOST, "--dry-run")[0] == 0
+        assert everything(stack) == before
+
+        assert run("retire", HOST, "--yes")[0] == 0
+        assert run("retire") == (0, "every site has its parameter\n")
+        assert run("retire", HOST, "--yes")[0] == 2
+        assert objects(stack) == before[1]
+        later(stack, 3 * 24 * 60)
+        assert objects(stack) == before[1]
+        assert stack.metrics["SitesGone"] == 0

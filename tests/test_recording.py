@@ -214,6 +214,23 @@ def test_a_message_that_is_delivered_again_is_one_item_in_quarantine(behind: Doo
     assert len(behind.items("quarantine#")) == 1
 
 
+# ── a site whose parameter is gone ──
+
+
+def test_a_held_article_appears_at_its_hour_although_the_parameter_is_gone_and_nothing_else_is_taken(
+    behind: Doors,
+) -> None:
+    roll(sites.load(HOST), NOON)
+    hear(publish(published_at=NOON + HOUR))
+    client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
+    sites.forget()
+    detail = {"site": HOST, "id": "2", "url": page("storm"), "title": "Storm", "published_at": "2026-11-20T08:00:00Z"}
+    assert hear(bus_event(detail), publish("3", "ferry")) == ["quarantined"] * 2
+
+    assert hear(publish(published_at=NOON + HOUR, release=NOON + HOUR), now=NOON + HOUR) == ["listed"]
+    assert locs(NEWS) == [page("flood")]
+
+
 # ── what can never be applied ──
 
 

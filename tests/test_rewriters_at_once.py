@@ -73,7 +73,7 @@ class World:
         if isinstance(current, Rewriter):
             current.wait()
 
-    def load_usable(self, host: str, at_least: int = 0) -> Site:
+    def load_kept(self, host: str, at_least: int = 0) -> Site:
         return SITE
 
     def get(self, pk: str, sk: str) -> dict[str, Any] | None:

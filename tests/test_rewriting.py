@@ -14,6 +14,7 @@ from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import general_item, news_item, read_mark
 from stoppress.rendering import BrokenFile
 from stoppress.rewriting import hand_over, rewrite, rewrite_all
+from stoppress.rolling import roll
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, queue_batch
 from tests.ledger import HOST, MORNING, SITE, page
@@ -295,6 +296,38 @@ def test_a_record_of_a_site_that_is_gone_goes_to_the_queue_and_from_there_to_the
     assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
     (body,) = behind.taken("rewrites")
     assert failed_ones(behind.call("rewrite_sitemaps", queue_batch([body], sent_at=NOON, queue="rewrites"))) == ["m0"]
+
+
+def without_parameter() -> None:
+    roll(sites.load(HOST), NOON)
+    client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
+    sites.forget()
+
+
+def test_a_file_of_a_site_whose_parameter_is_gone_is_written_as_it_was_last_applied(behind: Doors) -> None:
+    behind.site(publication="The Example")
+    without_parameter()
+    put_page("a")
+    put_news()
+    assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
+    assert behind.file(SHARD).config_version == 2
+    assert b"<news:name>The Example<" in behind.file(NEWS).body
+
+
+def test_a_file_of_a_retired_site_stays_as_it_is_and_nothing_fails(behind: Doors) -> None:
+    put_page("a")
+    shard()
+    before = behind.file(SHARD)
+    without_parameter()
+    sites.retire(HOST, NOON)
+    behind.taken("rewrites")
+
+    take_page("a")
+    assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
+    named = queue_batch([Rewrite(HOST, SHARD, 1).message()], sent_at=NOON, queue="rewrites")
+    assert failed_ones(behind.call("rewrite_sitemaps", named)) == []
+    assert (behind.file(SHARD), behind.taken("rewrites")) == (before, [])
+    assert behind.metrics["FilesIgnored"] == 3
 
 
 def test_files_named_in_the_queue_are_written_and_bad_messages_come_again(behind: Doors) -> None:

@@ -366,12 +366,29 @@ def test_forms_that_a_newer_configuration_has_just_written_are_left_by_who_goes_
     put_page()
     done()
     new = behind.site(outputs=EVERY_FORM)
-    now_known = [old, new]
+    now_known = [old, new, new]
     monkeypatch.setattr(sites, "load_usable", lambda *_, **__: now_known.pop(0))
 
     with once_before(committing, "replace_forms", done):
         assert done(config_version=old.version, thorough=True) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
+
+
+@pytest.mark.parametrize("versions", [1, 2, 3])
+def test_forms_of_a_deleted_parameter_go_by_the_one_that_is_made_again_whose_versions_begin_at_1(
+    behind: Doors, versions: int
+) -> None:
+    for number in range(versions - 1):
+        behind.site(outputs=EVERY_FORM, publication=f"Example News {number}")
+    put_page()
+    done()
+    assert behind.file(PACKED).config_version == versions
+
+    client("ssm").delete_parameter(Name=f"{doors.ENVIRONMENT['SITES_PATH']}/{HOST}")
+    assert behind.site(outputs={}).version == 1
+    done(now=NOON + MINUTE, config_version=1)
+    done(now=NOON + MINUTE + SETTLED_AFTER, config_version=1, thorough=True)
+    assert (names(), mark().also) == ([SHARD], ())
 
 
 def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: Doors) -> None:

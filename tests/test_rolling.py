@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress import queues, rolling, table
+from stoppress import queues, rolling, sites, table
 from stoppress.article import ArticleEvent, from_message, to_message
 from stoppress.aws import client
 from stoppress.files import GeneralEntry, Mark, NewsEntry
@@ -21,7 +21,7 @@ from stoppress.rolling import roll
 from stoppress.site import Site
 from stoppress.sites import SETTLED_AFTER
 from tests import doors
-from tests.doors import Doors, failing, once_before
+from tests.doors import Doors, counted, failing, once_before
 from tests.ledger import HOST, MORNING, page, publish
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -359,6 +359,7 @@ def test_more_sites_than_a_page_of_parameters_are_all_looked_at(behind: Doors) -
 
 def test_a_minute_with_nothing_to_do_does_nothing(behind: Doors, site: Site) -> None:
     hear(publish())
+    behind.call("roll_window", TICK)
     before = behind.items()
     behind.call("roll_window", TICK)
     assert behind.items() == before
@@ -369,3 +370,89 @@ def test_a_minute_with_nothing_to_do_does_nothing(behind: Doors, site: Site) -> 
 def test_due_keys_sort_as_instants_do() -> None:
     due = due_item(HOST, MORNING, "cms#1", "{}", queue="articles")
     assert due["sk"] < exact(MORNING) + "~" < exact(MORNING + timedelta(microseconds=1))
+
+
+# ── a site whose parameter is gone ──
+
+
+def delete_parameter(host: str = HOST) -> None:
+    client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{host}")
+    sites.forget()  # nobody keeps a configuration for longer than a minute
+
+
+def minute(behind: Doors, at: datetime = MORNING) -> None:
+    behind.clock.move_to(at)
+    behind.call("roll_window", TICK)
+
+
+def test_a_site_without_its_parameter_goes_on_expiring_is_counted_and_named_in_the_log(behind: Doors) -> None:
+    behind.site("other.example.com")
+    behind.site()
+    minute(behind, MORNING - HOUR)
+    hear(publish())
+    delete_parameter()
+
+    minute(behind, MORNING + WINDOW - SECOND)
+    assert news() == [page("flood")]
+    minute(behind, MORNING + WINDOW)
+    assert news() == []
+    assert (behind.metrics["SitesGone"], behind.metrics["SitesUnreadable"]) == (2, 0)
+    warnings = [line for line in behind.log if line.get("message") == "site's parameter is gone"]
+    assert [(line["level"], line["site"]) for line in warnings] == [("WARNING", HOST)] * 2
+    assert f"stoppress retire {HOST}" in warnings[0]["remedy"]
+
+
+def test_a_site_that_an_older_version_of_the_stack_applied_is_known_after_its_next_minute(
+    behind: Doors, site: Site
+) -> None:
+    assert behind.items(sites.REGISTRY) == []
+    minute(behind)
+    assert sites.registered() == {HOST}
+    delete_parameter()
+    minute(behind, MORNING + MINUTE)
+    assert behind.metrics["SitesGone"] == 1
+
+
+def test_a_parameter_that_cannot_be_read_is_not_gone(behind: Doors, site: Site) -> None:
+    minute(behind)
+    client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value="{}", Type="String", Overwrite=True)
+    minute(behind, MORNING + MINUTE)
+    assert (behind.metrics["SitesGone"], behind.metrics["SitesUnreadable"]) == (0, 1)
+
+
+def test_a_registry_that_does_not_answer_keeps_no_site_that_has_its_parameter(behind: Doors) -> None:
+    behind.site()
+    with failing("dynamodb", "Query"), pytest.raises(ExceptionGroup, match="the next minute tries again"):
+        minute(behind)
+    assert len(behind.taken("rewrites")) == 3
+
+
+def test_a_site_that_is_gone_and_was_never_applied_is_reported_and_stops_no_other(behind: Doors) -> None:
+    behind.site()
+    sites.register("a.example.com")
+    minute(behind)
+    assert behind.metrics["SitesGone"] == 1
+    assert len(behind.taken("rewrites")) == 3
+
+
+def test_an_idle_minute_reads_the_registry_once_and_writes_nothing_there(behind: Doors, site: Site) -> None:
+    minute(behind)
+    with counted("dynamodb", "Query") as rolled:
+        roll(site, MORNING)
+    with counted("dynamodb", "Query") as queries, counted("dynamodb", "PutItem") as puts:
+        minute(behind, MORNING + MINUTE)
+    assert (len(queries), puts) == (len(rolled) + 1, [])
+
+
+def test_a_parameter_that_is_made_again_after_its_site_was_retired_is_a_new_site(behind: Doors, site: Site) -> None:
+    minute(behind)
+    delete_parameter()
+    sites.retire(HOST, MORNING)
+    minute(behind, MORNING + MINUTE)
+    assert (sites.registered(), behind.metrics["SitesGone"]) == (set(), 0)
+
+    again = behind.site()
+    assert again == site
+    minute(behind, MORNING + 2 * MINUTE)
+    assert len(behind.taken("rewrites")) == 3
+    assert (sites.registered(), sites.last_applied(HOST)) == ({HOST}, again)

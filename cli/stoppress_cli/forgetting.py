@@ -254,7 +254,7 @@ def _letters(traces: Traces, queue: redriving.Name, *, erase: bool) -> int:
 
 def _removal(site: Site, article: Article, now: datetime) -> ArticleEvent:
     """A removal that is newer than all that is known."""
-    timestamp = article.order.timestamp
+    version, timestamp = article.order.version, article.order.timestamp
     source, _, id_ = article.name.partition("#")
     return ArticleEvent(
         site=site.host,
@@ -264,6 +264,7 @@ def _removal(site: Site, article: Article, now: datetime) -> ArticleEvent:
         verb="unpublished",
         timestamp=max(now, parse(timestamp)) if timestamp else None,
         heard_at=now,
+        version=max(now, parse(version)) if isinstance(version, str) else version,
     )
 
 

@@ -1,4 +1,4 @@
-"""The operator's commands: `stoppress quarantine`, `redrive`, `rebuild`, `reconcile`, `restore`, `forget`. What they need is imported when they run."""
+"""The operator's commands: `stoppress quarantine`, `redrive`, `rebuild`, `reconcile`, `restore`, `forget`, `retire`. What they need is imported when they run."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -180,8 +180,23 @@ def forget(
     raise typer.Exit(forget(Target(stack, local, template), target, site, dry_run=dry_run, yes=yes))
 
 
+def retire(
+    host: Annotated[str | None, typer.Argument(help="Site to retire; else list those without a parameter.", show_default=False)] = None,
+    stack: _Stack = None, local: _Endpoint = _LOCAL, template: _Template = None, dry_run: _DryRun = False, yes: _Yes = False,
+) -> None:  # fmt: skip
+    """List the sites whose parameter is gone, or retire one of them: its stories do not expire any more, its files stay as they are.
+
+    Exit code 0: every site has its parameter, or the site is retired; 1: a site has none, or you said no; 2: the site must not be
+    retired, or nobody could be asked.
+    """
+    from stoppress_cli.operator_commands import Target, list_gone, retire
+
+    target = Target(stack, local, template)
+    raise typer.Exit(list_gone(target) if host is None else retire(target, host, dry_run=dry_run, yes=yes))
+
+
 def add_to(app: typer.Typer) -> None:
     """Gives an app these commands."""
     app.add_typer(quarantine, name="quarantine")
-    for command in (redrive, rebuild, reconcile, restore, forget):
+    for command in (redrive, rebuild, reconcile, restore, forget, retire):
         app.command()(command)

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import typer
 
-from stoppress import reconciling
-from stoppress_cli import forgetting, quarantine, rebuilding, redriving, restoring
+from stoppress import reconciling, sites
+from stoppress_cli import forgetting, quarantine, rebuilding, redriving, restoring, retiring
 from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, asked, console, errors, over_sites
 from stoppress_cli.quarantine import Kept
 from stoppress_cli.wording import counted
@@ -288,3 +288,41 @@ def forget(target: Target, what: str, site: str | None, *, dry_run: bool, yes: b
             _say(line)
     _say(OUT_OF_REACH)
     return DIFFERENT if left.anything else WELL
+
+
+# ── sites without a parameter ──
+
+
+def list_gone(target: Target) -> int:
+    """Prints the sites whose parameter is gone, and what to do. Returns the exit code."""
+    gone = target.asked(lambda: {host: sites.parameter_name(host) for host in retiring.without_parameter()})
+    if gone is None:
+        return UNREADABLE
+    for host, parameter in gone.items():
+        _say(f"{host}  has no parameter. Put {parameter} again, or give the site up: stoppress retire {host}")
+    if not gone:
+        _say("every site has its parameter")
+        return WELL
+    _say("Until then their stories go on expiring, as they were last configured. Their webhooks are answered 404.")
+    return DIFFERENT
+
+
+def retire(target: Target, host: str, *, dry_run: bool, yes: bool) -> int:
+    """Retires a site without a parameter. Returns the exit code."""
+    files = target.asked(lambda: retiring.files_left(host))
+    if files is None:
+        return UNREADABLE
+    for file in files:
+        _say(file)
+    _say(f"{len(files)} files of {host} stay in the bucket, and nothing changes them any more")
+    if dry_run:
+        return WELL
+    if not yes and not typer.confirm(f"Retire {host}?"):
+        return DIFFERENT
+    if target.asked(lambda: retiring.retire(host, datetime.now(UTC))) is None:
+        return UNREADABLE
+    _say(f"{host} is retired")
+    if files:
+        folder = files[0].rpartition("/")[0]
+        _say(f"Delete its files when nobody fetches them any more: aws s3 rm --recursive {folder}/")
+    return WELL

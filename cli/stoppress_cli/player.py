@@ -113,12 +113,15 @@ class Player:
     def _site(self, line: Line) -> str:
         step: SiteStep = line.step
         host = step.site["host"]
+        name = f"{self.stack.variable('SITES_PATH')}/{host}"
+        if step.gone:
+            self.stack.client("ssm").delete_parameter(Name=name)
+            return f"{host}, parameter deleted"
         self.sites[host] = step.site
         value = json.dumps(step.site, ensure_ascii=False)
         # Intelligent tiering is what the template uses: above 4 KB a parameter is an advanced one.
         answer = self.stack.client("ssm").put_parameter(
-            Name=f"{self.stack.variable('SITES_PATH')}/{host}", Value=value, Type="String", Overwrite=True,
-            Tier="Intelligent-Tiering",
+            Name=name, Value=value, Type="String", Overwrite=True, Tier="Intelligent-Tiering",
         )  # fmt: skip
         said = f"{host}, version {answer['Version']}"
         try:

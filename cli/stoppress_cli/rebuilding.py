@@ -10,7 +10,7 @@ from stoppress.site import Site
 def chosen_sites(host: str | None) -> list[Site]:
     """One site, or all that can be used, a misspelt one as it was last applied. Raises UnknownSite and BadConfiguration."""
     if host:
-        return [sites.load_usable(host)]
+        return [sites.load_kept(host)]
     good, bad = sites.load_all()
     return good + [applied for one in bad if (applied := sites.last_applied(one.host))]
 

@@ -139,7 +139,7 @@ def _rewrite(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _J
     except ValueError as error:
         return "a file", f"{error}; nothing can be made of it", "nowhere"
     try:
-        sites.load_usable(work.site)
+        sites.load_kept(work.site)
     except Exception as error:  # noqa: BLE001 - as above
         return f"{work.site}/{work.file}", f"it would fail again, mend this first: {error}", ""
     return (

@@ -26,9 +26,10 @@ class _Step(_Strict):
 
 
 class SiteStep(_Step):
-    """Puts a site's parameter."""
+    """Puts a site's parameter; or, with `gone`, deletes it."""
 
     site: Json
+    gone: bool = False
 
     @model_validator(mode="after")
     def _has_a_host(self) -> "SiteStep":

@@ -1,6 +1,7 @@
 """Every minute, or at a changed site, in -> due articles and files to their queues, expired entries out.
 
-Whatever wakes it, it looks at every site: the work is what the table says is due.
+Whatever wakes it, it looks at every site: the work is what the table says is due. A site whose parameter is gone goes on as it was
+last applied, until somebody retires it.
 """
 
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress import sites
 from stoppress.rolling import roll
+from stoppress.site import Site
 
 logger = Logger()
 metrics = Metrics()
@@ -29,6 +31,10 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         if applied := sites.last_applied(unreadable.host):
             good.append(applied)
     failures: list[Exception] = []
+    try:
+        good += _without_parameter(good, {unreadable.host for unreadable in bad})
+    except Exception as fault:  # noqa: BLE001 - a registry that does not answer keeps no site that has its parameter
+        failures.append(fault)
     for site in good:
         done, failed = roll(site, now)
         failures += failed
@@ -40,3 +46,16 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
             logger.error("site's work failed", site=site.host, reason=repr(error))
     if failures:
         raise ExceptionGroup("some of this minute's work failed; the next minute tries again", failures)
+
+
+def _without_parameter(present: list[Site], unreadable: set[str]) -> list[Site]:
+    """Registered sites whose parameter is gone, as they were last applied. Those that have one are registered."""
+    known, hosts = sites.registered(), {site.host for site in present}
+    for host in sorted(hosts - known):
+        sites.register(host)
+    gone = sorted(known - hosts - unreadable)
+    if gone:
+        metrics.add_metric("SitesGone", MetricUnit.Count, len(gone))
+    for host in gone:
+        logger.warning("site's parameter is gone", site=host, remedy=f"put it again, or run: stoppress retire {host}")
+    return [site for host in gone if (site := sites.last_applied(host))]

@@ -136,8 +136,13 @@ def names_of(event: ArticleEvent) -> tuple[str, ...]:
 
 
 def digest_of(event: ArticleEvent) -> str:
-    """What the event says of the article, in short: equal where the content is equal."""
+    """What the event says of the article, in short: equal where the content is equal.
+
+    A change date that is the event's timestamp is no content: attempts of one delivery may each have a timestamp of their own.
+    """
     content = {name: value for name, value in _plain(event).items() if name not in _CIRCUMSTANCES}
+    if event.updated_at == event.timestamp:
+        content.pop("updated_at", None)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -321,7 +321,10 @@ def read_article(
     except ValidationError as error:
         raise BadArticle(explain(error)) from None
     values = said.model_dump(exclude={*_DROPPED_FROM, *(said.model_extra or {})}, exclude_none=True)
-    values |= {"timestamp": timestamp, "heard_at": now, "verb": _VERBS[kind.partition(".")[2]]}
+    verb = _VERBS[kind.partition(".")[2]]
+    values |= {"timestamp": timestamp, "heard_at": now, "verb": verb}
+    if verb == "updated" and timestamp:
+        values.setdefault("updated_at", timestamp)  # what was updated has changed, and this is when
     action: Literal["publish", "remove"] = "remove"
     if isinstance(said, _Publication):
         action = "publish"

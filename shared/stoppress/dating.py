@@ -33,8 +33,7 @@ def is_embargo(event: ArticleEvent, now: datetime) -> bool:
 def changed_at(event: ArticleEvent) -> datetime | None:
     """When the article last changed, as its source says, and no later than when that was heard."""
     assert event.heard_at
-    changed = event.updated_at or (event.timestamp if event.verb == "updated" else None)
-    return whole(min(changed, event.heard_at)) if changed else None
+    return whole(min(event.updated_at, event.heard_at)) if event.updated_at else None
 
 
 def first_heard(article: Article, event: ArticleEvent) -> Article:

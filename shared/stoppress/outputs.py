@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from stoppress import bucket, queues
+from stoppress import bucket, queues, sites
 from stoppress.bucket import StoredFile
 from stoppress.files import Mark, Rendered
 from stoppress.formats import ROBOTS_FILE, atom_name
@@ -68,9 +68,14 @@ def possible_forms(file: str) -> set[str]:
 
 
 def standing(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
-    """Other forms as they stand, but for what a newer configuration has written: that one wants it."""
+    """Other forms as they stand, but for what a newer configuration has written: that one wants it.
+
+    A parameter that was deleted and made again counts from 1 again: a version above its latest is older than all of its own.
+    """
     found = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
-    return {name: stored for name, stored in found.items() if stored.config_version <= site.version}
+    highest = max((stored.config_version for stored in found.values()), default=0)
+    latest = sites.load_kept(site.host, at_least=highest).version if highest > site.version else site.version
+    return {name: stored for name, stored in found.items() if not site.version < stored.config_version <= latest}
 
 
 def take_away(site: Site, there: Mapping[str, StoredFile]) -> None:

@@ -25,7 +25,7 @@ RETRY_DELAY_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a file: `written`, `unchanged`, `retired` (an emptied file whose day is over), or `failed`."""
+    """What became of a file: `written`, `unchanged`, `retired` (an emptied file whose day is over), `ignored` (its site is retired), or `failed`."""
 
     work: Rewrite
     outcome: str
@@ -72,16 +72,19 @@ def hand_over(result: Result) -> Exception | None:
 
 
 def rewrite(work: Rewrite, now: datetime) -> Result:
-    """Bring one file up to date. Raises UnknownSite, FileTooLarge, BrokenFile, Overtaken, and what the doors raise.
+    """Bring one file up to date; one of a retired site stays as it is. Raises UnknownSite, FileTooLarge, BrokenFile, Overtaken, and what the doors raise.
 
     Its mark is read before its object, its object before its partition: whoever has committed since then is noticed.
     """
-    site = sites.load_usable(work.site, at_least=work.config_version)
+    try:
+        site = sites.load_kept(work.site, at_least=work.config_version)
+    except sites.RetiredSite:  # DynamoDB's TTL goes on taking its old news entries out, and the stream tells of it
+        return Result(work, "ignored")
     for _ in range(ATTEMPTS_MAX):
         mark = mark_before(site, work)
         stored = bucket.read(site.host, work.file)
         if stored and stored.config_version > site.version:
-            site = sites.load_usable(work.site, at_least=stored.config_version)
+            site = sites.load_kept(work.site, at_least=stored.config_version)
         rendered, forms = fold(site, work, stored, now) or render(site, work.file, now)
         try:
             at = max(now, work.release or now)

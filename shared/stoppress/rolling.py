@@ -86,7 +86,7 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     applied = table.get(f"places#{site.host}", "configuration")
     document = site.model_dump_json()
     # A parameter that was deleted and made again begins at version 1 again.
-    known = bool(applied and (applied["version"], applied["document"]) == (site.version, document))
+    known = bool(applied and (applied.get("version"), applied.get("document")) == (site.version, document))
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
     # A configuration that wanted a robots.txt may have been sent out, and the run killed before it was noted here.

@@ -17,6 +17,8 @@ CACHE_AGE_MAX = timedelta(seconds=60)
 SETTLED_AFTER = CACHE_AGE_MAX * 2.5
 # Whoever misses something in a configuration looks again where it is older than this, so that what was just added is there.
 MISSED_AGE_MAX = timedelta(seconds=5)
+# The partition that names each host that roll_window has rolled: so a site is known whose parameter is gone.
+REGISTRY = "sites"
 # So many hosts that are no sites are remembered: enough for senders that are mistaken, whoever makes hosts up has no end of them.
 UNKNOWN_MAX = 1_000
 
@@ -25,6 +27,10 @@ _cache: dict[str, tuple[datetime, Site | None]] = {}
 
 class UnknownSite(LookupError):
     """No parameter describes this host."""
+
+
+class RetiredSite(UnknownSite):
+    """No parameter describes this host any more, and an operator has retired the site."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ def load(
     if not HOST.fullmatch(host):
         raise UnknownSite(f"{host[:120]!r} is not a host name")
     now = datetime.now(UTC)
-    name = f"{os.environ['SITES_PATH']}/{host}"
+    name = parameter_name(host)
     unknown = UnknownSite(f"no parameter {name}: add it to have this site kept")
     read_at, known = _cache.get(name, (datetime.min.replace(tzinfo=UTC), None))
     age = now - read_at
@@ -69,6 +75,11 @@ def load(
     return site
 
 
+def parameter_name(host: str) -> str:
+    """The name of a site's parameter."""
+    return f"{os.environ['SITES_PATH']}/{host}"
+
+
 def load_usable(host: str, at_least: int = 0) -> Site:
     """As `load`; where the parameter cannot be used, the site as it was last applied.
 
@@ -83,13 +94,43 @@ def load_usable(host: str, at_least: int = 0) -> Site:
         return site
 
 
+def load_kept(host: str, at_least: int = 0) -> Site:
+    """As `load_usable`; where the parameter is gone, the site as it was last applied. Raises RetiredSite too.
+
+    For what the site began while it had a parameter: its files, and articles that wait for their hour.
+    """
+    try:
+        return load_usable(host, at_least)
+    except UnknownSite as error:
+        applied = _applied(host)
+        if applied and "retired_at" in applied:
+            raise RetiredSite(str(error)) from None
+        site = _read_applied(applied)
+        if site is None:
+            raise
+        return site
+
+
 def last_applied(host: str) -> Site | None:
     """The configuration that the site's files were last written by, as `roll_window` keeps it; None where none can be read."""
+    return _read_applied(_applied(host))
+
+
+def _applied(host: str) -> dict[str, Any] | None:
     from stoppress import table  # webhooks do without it, and without all that it knows of items
 
-    applied = table.get(f"places#{host}", "configuration")
+    return table.get(*_applied_key(host))
+
+
+def _applied_key(host: str) -> tuple[str, str]:
+    return f"places#{host}", "configuration"
+
+
+def _read_applied(applied: dict[str, Any] | None) -> Site | None:
+    if applied is None or "retired_at" in applied:
+        return None
     try:
-        return read_site(applied["document"], int(applied["version"])) if applied else None
+        return read_site(applied["document"], int(applied["version"]))
     except BadConfiguration:  # an older version of the stack knew other settings
         return None
 
@@ -105,6 +146,35 @@ def load_all() -> tuple[list[Site], list[BadSite]]:
         except BadConfiguration as error:
             bad.append(BadSite(parameter["Name"], host, str(error)))
     return good, bad
+
+
+def registered() -> set[str]:
+    """The hosts in the registry. A host that was registered a moment ago may be missing: that read costs half as much."""
+    from stoppress import table
+
+    return {item["sk"] for item in table.query(REGISTRY, consistent=False)}
+
+
+def register(host: str) -> None:
+    """Name a host in the registry; again does no harm."""
+    from stoppress import table
+
+    table.put_if({"pk": REGISTRY, "sk": host})
+
+
+def retire(host: str, now: datetime) -> None:
+    """Give a site without a parameter up. Its registry entry goes last: until then the site is still reported.
+
+    The item has neither version nor document: a parameter that is made again is applied as a new one.
+    """
+    from stoppress import table
+    from stoppress.instants import exact
+
+    pk, sk = _applied_key(host)
+    applied = _applied(host)
+    rev = int(applied["rev"]) if applied else None
+    table.put({"pk": pk, "sk": sk, "retired_at": exact(now)}, rev)
+    table.delete(REGISTRY, host)
 
 
 def forget() -> None:

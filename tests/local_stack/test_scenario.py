@@ -36,6 +36,8 @@ def test_instants_of_any_offset_are_meant() -> None:
         ('{"post": "webhooks/a/b"}', ["`post`"]),
         ('{"post": "/a", "headers": {"a": 1}}', ["`headers.a`", "string"]),
         ('{"site": {}}', ["host"]),
+        ('{"site": {}, "gone": true}', ["host"]),
+        ('{"site": {"host": "h"}, "gone": "when"}', ["`gone`"]),
         ('{"event": {"source": "cms"}}', ["detail-type"]),
         ('{"event": {"source": "cms", "detail-type": "a", "detail": {}, "time": "noon"}}', ["noon"]),
         ('{"feed": "https://a/", "body": "", "file": "x"}', ["not with both"]),

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from stoppress.adapters.mapping import REMOVALS, Action
-from stoppress.article import ArticleEvent, to_message
+from stoppress.article import ArticleEvent, Verb, to_message
 from stoppress.contract import read_article, read_field
 from stoppress.instants import exact
 from stoppress.site import Site
@@ -15,7 +15,7 @@ from stoppress.text import clean
 
 Disposition: TypeAlias = Literal["apply", "hold", "ignore", "incomplete"]
 
-_VERBS: dict[Action, str] = {
+_VERBS: dict[Action, Verb] = {
     "publish": "published",
     "update": "updated",
     "unpublish": "unpublished",
@@ -69,8 +69,10 @@ class Verdict:
         if self.hold_until:
             # Nobody can read it before that hour: it is then that it is published.
             data["published_at"] = max(exact(self.hold_until), data.get("published_at", ""))
-        kind = f"{'page' if self.page else 'article'}.{_VERBS[self.action or 'publish']}"
-        return read_article(kind, data, site, source, self.timestamp, now)[0]
+        verb = _VERBS[self.action or "publish"]
+        # A mapping says itself when an article was updated: our own contract's default is not for it.
+        kind = f"{'page' if self.page else 'article'}.{'published' if verb == 'updated' else verb}"
+        return replace(read_article(kind, data, site, source, self.timestamp, now)[0], verb=verb)
 
     def shown(self, now: datetime, site: Site | None = None) -> dict[str, Any]:
         """The verdict as JSON has it, its fields cleaned as they would be kept."""

@@ -88,8 +88,11 @@ class FeedState:
         return self.next_poll_at is None or self.next_poll_at <= now
 
     def is_gone(self, config_version: int) -> bool:
-        """Whether it answered 410. Whoever changes the site's configuration, or puts it again, has it asked again."""
-        return self.gone_by is not None and self.gone_by >= config_version
+        """Whether it answered 410. Whoever changes the site's configuration, or puts it again, has it asked again.
+
+        Not by a higher version: a parameter that was deleted and made again counts from 1 again.
+        """
+        return self.gone_by == config_version
 
     def needs_somebody(self, now: datetime, config_version: int) -> bool:
         """Whether it is gone, or has failed for an hour."""

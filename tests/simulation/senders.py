@@ -58,7 +58,7 @@ class Sender:
             counts_anew=chance.random() < 0.3,
             updated_at=chance.choice(("never", "of the text", "always", "always")),
             dates_edits=chance.random() < 0.8,
-            names=chance.choice(("id", "id", "both", "url")),
+            names=chance.choice(("id", "id", "both", "both", "url")),
             by=by,
             # EventBridge's clock is right: beside a wrong one of its own a source would have two.
             bus_time_is_its_own=len(by) == 2 or chance.random() < 0.5,

@@ -369,13 +369,9 @@ def _feed(chance: random.Random, story: Story, host: str, url: str, begin: datet
     entries: list[Act] = []
     feed = Feed(host, [(START, [])], chance.random() < 0.5)
     at = begin
-    pages = sorted(
-        {
-            act.url
-            for act in story.acts
-            if act.site == host and act.published_at and story.senders[host, act.source].dates_edits
-        }
-    )
+    of_cms = [act for act in story.acts if act.site == host and act.source != FEED]
+    undated = {act.article for act in of_cms if not act.removal and not act.published_at}
+    pages = sorted({act.url for act in of_cms if act.article not in undated})
     changes_at = chance.randint(1, 5)
 
     def say(act: Act, at: datetime, **changes: Any) -> Act:

@@ -464,6 +464,7 @@ class World:
 
     def _close(self) -> None:
         for task in self._tasks:
+            self._running = task
             task.end()
         for sandbox in self._taken:
             APPS.give_back(sandbox.function, sandbox.app)

@@ -71,9 +71,11 @@ class Hearing:
         if act.number not in self._heard:
             attempts = self._attempts[act.number]
             ends = [attempt.end for attempt in attempts]
-            taken = [attempt.end for attempt in attempts if attempt.taken]
+            taken = min((attempt.end for attempt in attempts if attempt.taken), default=max(ends))
+            # A repeat may be recorded before what it repeats.
+            latest = max(end for end in ends if end <= taken + RECORDED)
             first, skew = min(attempt.begin for attempt in attempts), self._skew
-            self._heard[act.number] = Heard(first - skew, min(taken or ends) + skew, max(ends) + skew)
+            self._heard[act.number] = Heard(first - skew, latest + skew, max(ends) + skew)
         return self._heard[act.number]
 
     # ── one article ──

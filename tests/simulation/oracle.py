@@ -54,7 +54,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Heard:
-    """When the stack can have heard of an act for the first time, and of its repeats for the last time."""
+    """When the stack can have heard of an act first, between two instants, and of its repeats for the last time."""
 
     earliest: datetime
     latest: datetime

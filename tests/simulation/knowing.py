@@ -3,10 +3,12 @@
 `Hearing` keeps when each act was heard, by clocks that differ by `skew`. These cases are undecidable:
 
 - `in_order`: no versions and no timestamps, and heard in another order or at once; equal timestamps, likewise; a clock that is
-  ahead by d, or was until it was set right, and acts that are so close or so late that one looks ahead and the other does not.
+  ahead by d, or was until it was set right, and acts that are so close or so late that one looks ahead and the other does not;
+  a counter that began anew after a deletion, and acts of both lives that may have been recorded in another order.
 - `_repeats_are_harmless`: a repeat that nothing marks as one (no timestamp, no version, another delivery id), or that comes
   after more deliveries than an article can be asked to remember.
-- `_looks_like_a_repeat`: an act with the type, the timestamp and the content of an earlier one, with another act between them.
+- `_looks_like_a_repeat`: an act with the type, the timestamp and the content of an earlier one, with another act between them;
+  without timestamps a story that is published again as it was, before it is recorded that it was unpublished.
 - `spoke_later`: two sources speak of one page, and one of their clocks is behind by more than what lies between the words.
 - `heard_in_order`: only whether a feed may show a page again that the CMS left in acts which came in another order.
 """
@@ -95,7 +97,7 @@ class Hearing:
     def _is_known(self, acts: Sequence[Act], last: Act) -> bool:
         if last.source == FEED:  # a feed is a state, which is polled again and again
             return all(self.is_heard(act) for act in acts)
-        return not _looks_like_a_repeat(acts, last) and all(
+        return not self._looks_like_a_repeat(acts, last) and all(
             self.in_order(act, last, acts) and self._repeats_are_harmless(act, last, acts) for act in acts[:-1]
         )
 
@@ -105,6 +107,8 @@ class Hearing:
         # After a deletion a sender may count anew, and a removal by URL may come before anybody knows whose URL it is.
         deleted = any(other.verb == "delete" for other in acts if act.number <= other.number <= after.number)
         versions = act.version, after.version
+        if isinstance(versions[0], int) and isinstance(versions[1], int) and versions[0] > versions[1]:
+            return heard.latest + RECORDED < heard_after.earliest
         if not deleted and "url" not in (act.names, after.names) and versions[0] != versions[1]:
             match versions:
                 case int(version), int(version_after):
@@ -159,6 +163,20 @@ class Hearing:
         constant = len({attempt.delivery for attempt in own}) == 1 and act.names != "url"
         return act.stamp is not None or constant or (act.verb == "publish" and not unpublished)
 
+    def _looks_like_a_repeat(self, acts: Sequence[Act], last: Act) -> bool:
+        """Whether an act says what an earlier one said, as if it were that one's repeat, and nothing shows that it is not."""
+
+        def body(act: Act) -> Act:
+            return replace(act, number=0, at=last.at, version=act.version if act.stamp is None else None)
+
+        for number, act in enumerate(acts[:-2]):
+            if body(act) == body(last):
+                removals = [other for other in acts[number:-1] if other.verb == "unpublish"]
+                recorded = any(self.heard(other).latest + RECORDED < self.heard(last).earliest for other in removals)
+                if act.stamp or (last.verb == "publish" and not recorded):
+                    return True
+        return False
+
     # ── two articles ──
 
     def spoke_later(self, later: Act, earlier: Act) -> bool:
@@ -175,11 +193,3 @@ class Hearing:
 def _may_be_ahead(said: datetime, heard: Heard) -> set[bool]:
     """Whether an instant lies ahead of when it was heard; both, where our clocks or the attempts do not tell."""
     return {said > heard.earliest, said > heard.latest}
-
-
-def _looks_like_a_repeat(acts: Sequence[Act], last: Act) -> bool:
-    def sent(act: Act) -> Act:
-        return replace(act, number=0, at=last.at, version=None)
-
-    twins = [act for act in acts[:-2] if act.stamp and act.stamp == last.stamp and sent(act) == sent(last)]
-    return bool(twins)

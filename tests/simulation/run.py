@@ -44,9 +44,11 @@ class Broken(AssertionError):
 class Run:
     """One seed on one kind of doors."""
 
-    def __init__(self, seed: int, doors: str = "fast", on: Wiring | None = None) -> None:
+    news_max = NEWS_MAX
+
+    def __init__(self, seed: int, doors: str = "fast", on: Wiring | None = None, story: Story | None = None) -> None:
         self.seed, self.doors = seed, doors
-        self.story: Story = stories.tell(random.Random(f"story {seed}"))
+        self.story: Story = story or stories.tell(random.Random(f"story {seed}"))
         self._left = list(self.story.deliveries)
         self._public_from = self.story.public_from()
         self._on_the_bus: dict[str, Act] = {}
@@ -64,11 +66,7 @@ class Run:
         with ExitStack() as opening:
             if self.doors != "fast":
                 opening.enter_context(backends.mocked(self._arrived))
-            self.world = World(self.seed, self._wiring, self._kind, stories.START)
-            self.world.fetch, self.world.look = self._feed, self._look
-            self.world.routed, self.world.overheard = self._routed, self._overhear
-            self._skew = timedelta(seconds=self.world.weather.skew_s)
-            self.hearing = Hearing(self._skew)
+            self._make_world()
             opening.enter_context(self.world.open(SMALL + FOLDING * (self.seed % 2)))
             self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/cms", SECRET)
             try:
@@ -82,6 +80,13 @@ class Run:
                 raise self._told(str(broken)) from None
             except Exception as error:
                 raise self._told(f"{type(error).__name__}: {error}") from error
+
+    def _make_world(self) -> None:
+        self.world = World(self.seed, self._wiring, self._kind, stories.START)
+        self.world.fetch, self.world.look = self._feed, self._look
+        self.world.routed, self.world.overheard = self._routed, self._overhear
+        self._skew = timedelta(seconds=self.world.weather.skew_s)
+        self.hearing = Hearing(self._skew)
 
     def _arrived(self, bus: str, event: dict[str, Any]) -> None:
         self.world.arrived(bus, event)
@@ -255,7 +260,7 @@ class Run:
         objects = self.world.backend.objects()
         host, _, name = key.partition("/")
         if operation == "put_object":
-            faults = reading.faults(host, name, objects[key], news_max=NEWS_MAX, shard_max=50)
+            faults = reading.faults(host, name, objects[key], news_max=self.news_max, shard_max=50)
             if faults:
                 raise Broken(f"{key} was put with: {'; '.join(faults)}")
             self._assert_none_is_early(key, reading.urls(name, objects[key]))

@@ -93,7 +93,7 @@ def tell(chance: random.Random) -> Story:
         _configure(chance, story, host, begin, length)
         for source in SOURCES:
             story.senders[host, source] = Sender.of(chance, host, source, begin, length)
-    _write(chance, story, begin, length)
+    write(chance, story, begin, length)
     for host in story.hosts:
         for number in range(chance.choice((0, 0, 1, 1, 2))):
             _feed(chance, story, host, f"https://{host}/{('rss', 'blog')[number]}.xml", begin, length)
@@ -243,7 +243,7 @@ class Article:
         return [act for act in self.story.acts if (act.source, act.id) == (self.sender.source, self.id)][-1]
 
 
-def _write(chance: random.Random, story: Story, begin: datetime, length: timedelta) -> None:
+def write(chance: random.Random, story: Story, begin: datetime, length: timedelta) -> None:
     """A newsroom's articles, from the first word to the last."""
     articles: list[Article] = []
     for number in range(chance.randint(2, 8)):

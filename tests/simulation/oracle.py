@@ -96,7 +96,7 @@ class Meant:
     def may_have_changed(self, at: datetime | None) -> bool:
         """Whether this is a lastmod that follows from what was said."""
         candidates = [_later(change, date) for change in self.lastmods for date in self.dates or (None,)]
-        return any(found is None if at is None else found and found[0] <= at <= found[1] for found in candidates)
+        return any(found is None if at is None else _is_within(at, found) for found in candidates)
 
     def news_at(self, now: datetime) -> set[bool]:
         """Whether it is news by each date that it may have."""
@@ -171,13 +171,10 @@ def _page_at(
                 return "doubtful"
         if any(url in meant.was_public_at for _, meant in before):
             return None
-        for removal in removals:
-            entries = [history[0] for history, meant in here if meant.act.source == FEED]
-            return (
-                None
-                if all(known.heard(entry).last < known.heard(removal).earliest for entry in entries)
-                else "doubtful"
-            )
+        entries = [history[0] for history, meant in here if meant.act.source == FEED]
+        if removals:
+            last = max(known.heard(entry).last for entry in entries)
+            return None if any(last < known.heard(removal).earliest for removal in removals) else "doubtful"
     contenders = sorted(of_cms or say_it, key=lambda meant: meant.act.number)
     if not all(known.spoke_later(contenders[-1].act, meant.act) for meant in contenders[:-1]):
         return "doubtful"
@@ -187,22 +184,23 @@ def _page_at(
 def meant(acts: Sequence[Act], now: datetime, known: Knowledge) -> Meant:
     """What an article is at an instant, after all that was done to it."""
     this = Meant(acts[-1])
-    life = acts[:1]
+    life: Sequence[Act] = ()
+    perhaps: tuple[Range, ...] = ()
     for number, act in enumerate(acts):
-        _release(this, act.at)
+        heard = known.heard(act)
+        _let_pass(this, act.at, acts[number - 1].url)
+        if this.embargo and this.embargo <= heard.latest:  # its hour had come when this was heard
+            perhaps += ((this.embargo, this.embargo),)
         if act.removal:
             this.live, this.embargo = False, None
         else:
             this.live = True
-            life = life or acts[number : number + 1]
-            _date(this, act, [known.heard(other) for other in acts if other.number >= life[0].number], known.heard(act))
+            life = life or acts[number:]
+            _date(this, act, [known.heard(other) for other in life], heard)
         if act.verb == "delete":
-            this.dates, life = (), ()
-        if this.is_public:
-            this.was_public_at.add(act.url)
-    _release(this, now)
-    if this.is_public:
-        this.was_public_at.add(acts[-1].url)
+            this.dates, perhaps, life = (), (), ()
+    _let_pass(this, now, acts[-1].url)
+    this.dates += perhaps
     dates_are_known = known.history_is_known(acts)
     this.known = known.last_word_is_known(acts) and (dates_are_known or acts[-1].removal or _says_all(acts))
     if not dates_are_known:
@@ -219,10 +217,12 @@ def _says_all(acts: Sequence[Act]) -> bool:
     return acts[-1].published_at is not None or not any(act.published_at and act.published_at > act.at for act in acts)
 
 
-def _release(this: Meant, now: datetime) -> None:
+def _let_pass(this: Meant, now: datetime, url: str) -> None:
     """An embargo whose hour has come is the first publication."""
     if this.embargo and this.embargo <= now:
         this.dates, this.embargo = ((this.embargo, this.embargo),), None
+    if this.is_public:
+        this.was_public_at.add(url)
 
 
 def _date(this: Meant, act: Act, of_life: Sequence[Heard], heard: Heard) -> None:

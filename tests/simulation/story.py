@@ -371,7 +371,8 @@ def _feed(chance: random.Random, story: Story, host: str, url: str, begin: datet
     at = begin
     of_cms = [act for act in story.acts if act.site == host and act.source != FEED]
     undated = {act.article for act in of_cms if not act.removal and not act.published_at}
-    pages = sorted({act.url for act in of_cms if act.article not in undated})
+    # Who has no date of its own takes over the feed's, which the oracle knows nothing of.
+    pages = sorted({act.url for act in of_cms} - {act.url for act in of_cms if act.article in undated})
     changes_at = chance.randint(1, 5)
 
     def say(act: Act, at: datetime, **changes: Any) -> Act:

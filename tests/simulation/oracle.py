@@ -233,7 +233,7 @@ def _date(this: Meant, act: Act, of_life: Sequence[Heard], heard: Heard) -> None
     clock_is_ahead = act.source == FEED or (act.stamp is not None and date <= act.stamp)
     if date > act.at and not (clock_is_ahead and date <= heard.latest + TOLERANCE):
         this.embargo, this.was_embargoed = date, True
-        if this.dates and heard.last >= date - timedelta(seconds=15):
+        if this.dates and heard.latest >= date - timedelta(seconds=15):
             # Heard at its hour or after it, it may look like a later date for a live story.
             this.dates, this.embargo = (*this.dates, (date, date)), None
         return

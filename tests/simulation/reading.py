@@ -53,6 +53,12 @@ def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) 
     return found
 
 
+def urls(name: str, body: bytes) -> set[str]:
+    """Every URL that stands in a file or in a message."""
+    plain = gzip.decompress(body) if name.endswith(".gz") else body
+    return set(re.findall(r"https://[^\s<>\"&]+", plain.decode()))
+
+
 def in_index(objects: Mapping[str, bytes], host: str) -> list[str]:
     """The files that the index of a site names."""
     index = objects.get(f"{host}/sitemap.xml")

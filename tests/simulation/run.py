@@ -2,8 +2,9 @@
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -14,8 +15,10 @@ from stoppress.checking import sets
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
 from tests.simulation import backends, reading, story as stories
-from tests.simulation.oracle import Said, Wanted, edition, wanted
-from tests.simulation.story import Delivery, Story
+from tests.simulation.knowing import Hearing
+from tests.simulation.oracle import FEED, Act, Meant, Wanted, edition, histories, meant, wanted
+from tests.simulation.senders import text
+from tests.simulation.story import SOURCES, Delivery, Story
 from tests.simulation.wiring import Wiring, wiring
 from tests.simulation.world import MINUTE, World
 
@@ -41,11 +44,15 @@ class Broken(AssertionError):
 class Run:
     """One seed on one kind of doors."""
 
-    def __init__(self, seed: int, doors: str = "fast", on: Wiring | None = None) -> None:
+    news_max = NEWS_MAX
+
+    def __init__(self, seed: int, doors: str = "fast", on: Wiring | None = None, story: Story | None = None) -> None:
         self.seed, self.doors = seed, doors
-        self.story: Story = stories.tell(random.Random(f"story {seed}"))
+        self.story: Story = story or stories.tell(random.Random(f"story {seed}"))
         self._left = list(self.story.deliveries)
-        self._fed: dict[str, tuple[int, bytes]] = {}
+        self._public_from = self.story.public_from()
+        self._on_the_bus: dict[str, Act] = {}
+        self._served: dict[str, int] = {}  # the newest state of a feed that anybody has had
         kind: Any = backends.Fast if doors == "fast" else backends.Moto
         self._wiring = on or wiring()
         self._kind = kind
@@ -59,8 +66,7 @@ class Run:
         with ExitStack() as opening:
             if self.doors != "fast":
                 opening.enter_context(backends.mocked(self._arrived))
-            self.world = World(self.seed, self._wiring, self._kind, stories.START)
-            self.world.fetch, self.world.look = self._feed, self._look
+            self._make_world()
             opening.enter_context(self.world.open(SMALL + FOLDING * (self.seed % 2)))
             self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/cms", SECRET)
             try:
@@ -74,6 +80,13 @@ class Run:
                 raise self._told(str(broken)) from None
             except Exception as error:
                 raise self._told(f"{type(error).__name__}: {error}") from error
+
+    def _make_world(self) -> None:
+        self.world = World(self.seed, self._wiring, self._kind, stories.START)
+        self.world.fetch, self.world.look = self._feed, self._look
+        self.world.routed, self.world.overheard = self._routed, self._overhear
+        self._skew = timedelta(seconds=self.world.weather.skew_s)
+        self.hearing = Hearing(self._skew)
 
     def _arrived(self, bus: str, event: dict[str, Any]) -> None:
         self.world.arrived(bus, event)
@@ -105,8 +118,7 @@ class Run:
             case "webhook":
                 self._post(one)
             case "bus":
-                assert one.said
-                self._put_on_the_bus(one.said)
+                self._put_on_the_bus(one)
             case "site":
                 name = f"{variable('SITES_PATH')}/{one.body['host']}"
                 clients["ssm"].put_parameter(Name=name, Value=json.dumps(one.body), Type="String", Overwrite=True)
@@ -123,44 +135,67 @@ class Run:
 
     def _post(self, one: Delivery) -> None:
         """A webhook, which is sent again until it is taken."""
-        assert one.said
-        document = _document(one.said)
-        body = json.dumps(document).encode()
+        assert one.act
+        begin, body = self.world.now, json.dumps(one.body).encode()
         headers = {"content-type": "application/json"}
-        signed = signing.standard(SECRET, headers, body, f"msg_{self.world.chance.random()}", self.world.now)
-        path = f"/webhooks/{one.said.site}/{one.said.source}"
+        signed = signing.standard(SECRET, headers, body, one.id, begin)
+        path = f"/webhooks/{one.act.site}/{one.act.source}"
         answer = self.world.request(Request("POST", path, "", headers | signed, body))
+        self.hearing.note(one.act, begin, self.world.now, one.id, taken=answer.status == 200)
         if answer.status == 200:
             return
         # The site's parameter may have been read before it was there.
         if answer.status < 500 and not (answer.status == 404 and self.world.now < stories.START + timedelta(minutes=2)):
             raise Broken(f"a good event was answered {answer.status}: {answer.body!r}")
         again = self.world.now + timedelta(seconds=self.world.chance.choice((1, 30, 300)))
-        self._left.append(Delivery(again, one.kind, one.said))
+        keeps_id = self.story.senders[one.act.site, one.act.source].keeps_delivery_id
+        self._left.append(replace(one, at=again, id=one.id if keeps_id else f"{one.id}_again"))
 
-    def _put_on_the_bus(self, said: Said) -> None:
-        document = _document(said)
-        detail = document["data"] | {"site": said.site}
+    def _put_on_the_bus(self, one: Delivery) -> None:
+        assert one.act
+        assert one.act.stamp
+        detail = one.body["data"] | {"site": one.act.site}
+        self._on_the_bus[_key(one.act.source, one.body["type"], text(one.act.stamp), detail)] = one.act
         self.world.backend.clients["events"].put_events(
             Entries=[
                 {
                     "EventBusName": self._wiring.only("AWS::Events::EventBus").ref,
-                    "Source": said.source,
-                    "DetailType": document["type"],
-                    "Time": said.at,
+                    "Source": one.act.source,
+                    "DetailType": one.body["type"],
+                    "Time": one.act.stamp,
                     "Detail": json.dumps(detail),
                 }
             ]
         )
 
+    def _routed(self, event: dict[str, Any], *, anew: bool = False) -> None:
+        """An event of the bus has come to its queue, where it is heard; `anew` where it had to be sent there again."""
+        key = _key(event["source"], event["detail-type"], event["time"], event["detail"])
+        if act := self._on_the_bus.get(key):
+            self.hearing.note(act, self.world.now, self.world.now, event["id"], anew=anew)
+
     def _feed(self, url: str, headers: dict[str, str]) -> web.Response:
-        """What a feed answers at this instant."""
-        [host] = [host for host in self.story.feeds if stories.feed_of(host) == url]
-        states = [entries for at, entries in self.story.feeds[host] if at <= self.world.now]
-        etag = f'"{len(states)}"'
-        if headers.get("If-None-Match") == etag:
+        """What a feed answers at this instant; in the storm some answers come from a cache that is late."""
+        feed = self.story.feeds[url]
+        number = sum(at <= self.world.now for at, _ in feed.states) - 1
+        if self.world.stormy and feed.tells_its_age and number > 1 and self.world.chance.random() < 0.1:
+            number -= 1
+        had = headers.get("If-None-Match", "")
+        if had == f'"{self._served.get(url)}"':  # who asks so has sent all that was in it
+            for act in feed.states[self._served[url]][1]:
+                self.hearing.acknowledge(act)
+        etag = f'"{number}"'
+        if had == etag:
             return web.Response(304, {"etag": etag}, b"", url)
-        return web.Response(200, {"etag": etag, "content-type": "application/rss+xml"}, _rss(states[-1]), url)
+        at, entries = feed.states[number]
+        if number >= self._served.get(url, 0):
+            self._served[url] = number
+            for act in entries:
+                self.hearing.note(act, self.world.now, self.world.now, "", taken=not self.world.stormy)
+        changed = format_datetime(at, usegmt=True)
+        found = {"etag": etag, "content-type": "application/rss+xml"}
+        found |= {"last-modified": changed} if feed.tells_its_age else {}
+        return web.Response(200, found, _rss(entries, changed if feed.tells_its_age else ""), url)
 
     # ── the quiet ──
 
@@ -201,6 +236,8 @@ class Run:
             for body in backend.bodies(dead):
                 found.append(body)
                 self._send(url, body)
+                if '"detail-type"' in body and body not in self.story.poison:
+                    self._routed(json.loads(body), anew=True)
             backend.purge(dead)
         failures = backend.queue(self._failures())
         if bodies := backend.bodies(failures):
@@ -223,12 +260,25 @@ class Run:
         objects = self.world.backend.objects()
         host, _, name = key.partition("/")
         if operation == "put_object":
-            faults = reading.faults(host, name, objects[key], news_max=NEWS_MAX, shard_max=50)
+            faults = reading.faults(host, name, objects[key], news_max=self.news_max, shard_max=50)
             if faults:
                 raise Broken(f"{key} was put with: {'; '.join(faults)}")
+            self._assert_none_is_early(key, reading.urls(name, objects[key]))
         absent = [file for file in reading.in_index(objects, host) if f"{host}/{file}" not in objects]
         if absent:
             raise Broken(f"after {operation} of {name} the index names what is not there: {absent}")
+
+    def _overhear(self, event: dict[str, Any]) -> None:
+        if event["source"] not in SOURCES:
+            self._assert_none_is_early(
+                f"the event {event['detail-type']}", reading.urls("", json.dumps(event).encode())
+            )
+
+    def _assert_none_is_early(self, where: str, urls: Collection[str]) -> None:
+        now = self.world.now
+        early = {url: at for url in urls if (at := self._public_from.get(url, now)) > now + self._skew}
+        if early:
+            raise Broken(f"{where} names at {now} what is not public yet: {early}")
 
     def _judge(self) -> None:
         objects = self.world.backend.objects()
@@ -248,44 +298,62 @@ class Run:
         found = reading.listed(objects, host)
         # What is due in these minutes may have been done or not.
         instants = (self.world.now - LATE_MAX, self.world.now, self.world.now + EARLY_MAX)
-        wants = [wanted(self.story.said, host, self.story.kept_out[host], at) for at in instants]
+        acts = self._heard()
+        wants = [wanted(acts, host, self.story.kept_out[host], at, self.hearing) for at in instants]
         if found.twice:
             raise Broken(f"{host}: listed twice: {sorted(found.twice)}")
-        if told := _difference(found.pages, [want.pages for want in wants]):
+        doubtful = set().union(*(want.doubtful for want in wants))
+        if told := _difference(found.pages.keys(), [want.pages.keys() for want in wants], doubtful):
             raise Broken(f"{host}: pages {told}")
-        if told := _difference(found.news, [want.news for want in wants]):
+        doubtful_news = doubtful.union(*(want.doubtful_news for want in wants))
+        if told := _difference(found.news.keys(), [want.news.keys() for want in wants], doubtful_news):
             raise Broken(f"{host}: news {told}")
+        for name, history in histories(acts, host).items():
+            others = {act.url for act in acts if act.article != name}
+            if len(twice := {act.url for act in history} & found.pages.keys() - others) > 1:
+                raise Broken(f"{host}: {name} has several pages: {sorted(twice)}")
         for series, urls in found.news_of.items() if self.story.steady[host] else ():
             name = series.removeprefix("sitemap-news").removeprefix("-")
             if others := {url for url in urls if edition(url, self.story.editions[host]).get("news", "") != name}:
                 raise Broken(f"{host}: {series} lists {sorted(others)}, which are not its own")
-        pages = {url: lastmod for want in wants for url, lastmod in want.pages.items()}
-        self._compare_texts(host, found, Wanted(pages, {url: one for want in wants for url, one in want.news.items()}))
+        self._compare_texts(host, found, wants)
 
-    def _compare_texts(self, host: str, found: reading.Listed, want: Wanted) -> None:
-        ids = {(one.source, one.id) for one in self.story.said if one.published_at and one.published_at > one.at}
-        scheduled = {one.url for one in self.story.said if (one.source, one.id) in ids}
+    def _compare_texts(self, host: str, found: reading.Listed, wants: Sequence[Wanted]) -> None:
+        def meanings(url: str) -> list[Meant]:
+            return [want.pages[url] for want in wants if url in want.pages]
+
         for url, (title, date, name) in found.news.items():
-            wanted_title, wanted_date = want.news[url]
             wanted_name = edition(url, self.story.editions[host]).get("publication", self.story.publication[host])
-            early = EARLY_MAX if url in scheduled else timedelta()
-            if (title, name) != (wanted_title, wanted_name):
-                raise Broken(f"{host}: {url} is called {title!r} of {name!r}, not {wanted_title!r} of {wanted_name!r}")
-            if not wanted_date - early <= date <= wanted_date:
-                raise Broken(f"{host}: {url} is dated {date}, not {wanted_date}")
+            if name != wanted_name:
+                raise Broken(f"{host}: {url} is of {name!r}, not of {wanted_name!r}")
+            if (pages := meanings(url)) and not any(title == page.act.title for page in pages):
+                raise Broken(f"{host}: {url} is called {title!r}, not {pages[-1].act.title!r}")
+            if pages and not any(page.may_be_dated(date) for page in pages):
+                raise Broken(f"{host}: {url} is dated {date}, not {_ranges(pages[-1].dates)}")
         for url, lastmod in found.pages.items():
-            if url not in scheduled and lastmod != want.pages[url]:
-                raise Broken(f"{host}: {url} changed {lastmod}, not {want.pages[url]}")
+            pages = meanings(url)
+            if pages and not any(page.was_embargoed or page.may_have_changed(lastmod) for page in pages):
+                raise Broken(
+                    f"{host}: {url} changed {lastmod}, not {_ranges(pages[-1].lastmods)} nor {_ranges(pages[-1].dates)}"
+                )
+
+    def _heard(self) -> list[Act]:
+        """What has reached the stack: of what a feed said some may have been gone before anybody asked."""
+        return [act for act in self.story.acts if self.hearing.may_be_heard(act)]
+
+    def _instants(self) -> list[datetime]:
+        """When something is published or expires that is there, or will be."""
+        found = set()
+        for host in self.story.hosts:
+            for history in histories(self._heard(), host).values():
+                article = meant(history, self.world.now, self.hearing)
+                dates = {date for dated in article.dates for date in dated} if article.is_public else set()
+                found |= dates | ({article.embargo} if article.embargo else set())
+        return sorted({at for date in found for at in (date, date + timedelta(hours=48))})
 
     def _wait_for_what_expires(self) -> None:
         """An expiry and a release, each at its minute: what is due is done two minutes later at the latest."""
-        firsts = {one.published_at for one in self.story.said if one.published_at}
-        instants = sorted(
-            at
-            for first in firsts
-            for at in (first, first + timedelta(hours=48))
-            if self.world.now + timedelta(minutes=10) < at
-        )
+        instants = [at for at in self._instants() if self.world.now + timedelta(minutes=10) < at]
         for at in instants[:2]:
             if at - timedelta(minutes=6) > self.world.now:
                 self._go_to(at - timedelta(minutes=6))
@@ -297,7 +365,7 @@ class Run:
 
     def _a_day_after_the_last(self) -> None:
         """All news has expired, all that was emptied is gone, nothing is due any more."""
-        self._go_to(max(self.world.now, *(one.published_at or one.at for one in self.story.said), self.story.ends))
+        self._go_to(max([self.world.now, self.story.ends, *self._instants()]))
         self._go_to(self.world.now + timedelta(hours=49))
         self._until_nothing_waits()
         self._go_to(self.world.now + timedelta(hours=25))
@@ -322,53 +390,46 @@ class Run:
         if quarantined != set(self.story.poison):
             raise Broken(f"{self.story.poison} could not be read, and {quarantined} are in quarantine")
         known = {item["pk"]: item for item in items}
-        for said in self.story.said:
-            article = known.get(f"article#{said.site}#{said.source}#{said.id}")
+        for act in self.story.acts:
+            if act.source == FEED or not act.id:
+                continue
+            article = known.get(f"article#{act.site}#{act.article}")
             if article is None:
-                raise Broken(f"{said.source}#{said.id} was acknowledged, and nothing is known of it")
+                raise Broken(f"{act.article} was acknowledged, and nothing is known of it")
             if article["state"] != "listed" and not article.get("reason"):
-                raise Broken(f"{said.source}#{said.id} is {article['state']}, and nobody can say why")
+                raise Broken(f"{act.article} is {article['state']}, and nobody can say why")
 
     def _go_to(self, instant: datetime) -> None:
         self.world.advance(instant)
         self.world.rest()
 
 
-def _document(said: Said) -> dict[str, Any]:
-    """What a CMS posts."""
-    kind = "article.deleted" if said.removal else "article.published" if said.number % 100 == 0 else "article.updated"
-    order: Any = {"version": _text(said.at), "number": said.number, "updated_at": None}[said.dated_by_order]
-    data = {
-        "id": said.id,
-        "version": order,
-        "updated_at": said.updated_at and _text(said.updated_at),
-    }
-    if not said.removal:
-        data |= {
-            "url": said.url,
-            "title": said.title,
-            "published_at": said.published_at and _text(said.published_at),
-            "noindex": said.noindex,
-            "news": said.news,
-        }
-    return {"type": kind, "timestamp": _text(said.at), "data": data}
+def _key(source: str, kind: str, time: str, detail: dict[str, Any]) -> str:
+    """What tells an event of the bus from others."""
+    return f"{source} {kind} {time} {json.dumps(detail, sort_keys=True)}"
 
 
-def _rss(entries: list[Said]) -> bytes:
+def _rss(entries: list[Act], changed: str) -> bytes:
     items = "".join(
-        f'<item><guid isPermaLink="false">{one.id}</guid><link>{one.url}</link><title>{escape(one.title)}</title>'
-        f"{f'<pubDate>{format_datetime(one.published_at)}</pubDate>' if one.published_at else ''}</item>"
-        for one in reversed(entries)
+        f'<item><guid isPermaLink="false">{entry.id.rpartition(" ")[2]}</guid><link>{entry.url}</link>'
+        f"<title>{escape(entry.title)}</title>"
+        f"{f'<pubDate>{format_datetime(entry.published_at)}</pubDate>' if entry.published_at else ''}"
+        f"{f'<atom:updated>{text(entry.updated_at)}</atom:updated>' if entry.updated_at else ''}</item>"
+        for entry in reversed(entries)
     )
-    return f'<?xml version="1.0"?><rss version="2.0"><channel><title>Feed</title>{items}</channel></rss>'.encode()
+    changed = changed and f"<lastBuildDate>{changed}</lastBuildDate>"
+    return (
+        '<?xml version="1.0"?><rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel>'
+        f"<title>Feed</title>{changed}{items}</channel></rss>"
+    ).encode()
 
 
-def _text(instant: datetime) -> str:
-    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+def _ranges(ranges: Sequence[tuple[datetime, datetime] | None]) -> str:
+    return " or ".join(f"{found[0]} to {found[1]}" if found else "never" for found in ranges) or "never"
 
 
-def _difference(found: Mapping[str, Any], wants: Sequence[Mapping[str, Any]]) -> str:
+def _difference(found: Collection[str], wants: Sequence[Collection[str]], doubtful: Collection[str]) -> str:
     """What is in each of what is wanted and was not found, and what was found and is in none; empty where that is nothing."""
-    missing = set.intersection(*(set(want) for want in wants)) - found.keys()
-    too_many = found.keys() - set.union(*(set(want) for want in wants))
+    missing = set.intersection(*(set(want) for want in wants)) - set(found) - set(doubtful)
+    too_many = set(found).difference(*wants) - set(doubtful)
     return f"missing {sorted(missing)}, too many {sorted(too_many)}" if missing or too_many else ""

@@ -1,7 +1,6 @@
 """What a newsroom does in a run: articles that are published, edited, moved, scheduled, removed; feeds; configuration; nonsense.
 
-All of it from a seed. What the design leaves to the order of arrival (two articles that want one URL, of which the newer moves
-on) is not told; everything else is, in any order, twice and late.
+All of it from a seed. `Article` has the verbs of an editor; how its acts are sent is the sender's (`senders`).
 """
 
 import json
@@ -11,16 +10,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.simulation.oracle import Said
+from tests.simulation.oracle import FEED, TOLERANCE, Act
+from tests.simulation.senders import Sender, document
 
 START = datetime(2026, 11, 20, 6, 0, tzinfo=UTC)
 HOSTS = ("www.example.com", "news.example.org")
-# Longer than the skew of any clock in a run: an article's events are further apart.
-APART = timedelta(minutes=3)
-# And than the skew, so that nobody hears of an event before it was said: what lies ahead is cut to the hearer's clock.
-ON_ITS_WAY = timedelta(seconds=6)
+SOURCES = ("cms", "wire")
 # After so long a new site's files have been written for the second time, and nothing is mended any more by the way.
 SETTLED = timedelta(minutes=5)
+# After so long an entry of a feed has been polled, and a date of now is no correction of the first one any more.
+LONG_SINCE = timedelta(minutes=150)
 # Beginnings of paths that an edition may have, and rules of a robots.txt.
 EDITIONS = ("/news", "/stra%C3%9Fe", "/feed")
 ROBOTS = ("", "User-agent: *\nDisallow: /search")
@@ -29,25 +28,36 @@ TITLES = ("Flood closes the harbour", "Vote & count", "Über 30 °C", "“Quiet�
 
 @dataclass
 class Delivery:
-    """Something that reaches the stack at an instant."""
+    """Something that reaches the stack at an instant. `id` is the delivery's own, which attempts may share."""
 
     at: datetime
     kind: str  # webhook, bus, site, name a file, poison, nothing more
-    said: Said | None = None
+    act: Act | None = None
     body: Any = None
+    id: str = ""
+
+
+@dataclass
+class Feed:
+    """A feed: what it holds from when on. `tells_its_age` where it says when it was changed."""
+
+    host: str
+    states: list[tuple[datetime, list[Act]]]
+    tells_its_age: bool
 
 
 @dataclass
 class Story:
-    """What is said, what is delivered and when, what the feeds hold from when on, and how the sites are configured at last.
+    """What is done, what is delivered and when, what the feeds hold from when on, and how the sites are configured at last.
 
     `steady` are sites whose editions never change: where they do, an article stays where it was when it was last told of.
     """
 
     hosts: tuple[str, ...]
-    said: list[Said] = field(default_factory=list)
+    acts: list[Act] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
-    feeds: dict[str, list[tuple[datetime, list[Said]]]] = field(default_factory=dict)
+    feeds: dict[str, Feed] = field(default_factory=dict)
+    senders: dict[tuple[str, str], Sender] = field(default_factory=dict)
     publication: dict[str, str] = field(default_factory=dict)
     kept_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
     outputs: dict[str, dict[str, bool]] = field(default_factory=dict)
@@ -57,6 +67,22 @@ class Story:
     poison: list[str] = field(default_factory=list)
     ends: datetime = START
 
+    def public_from(self) -> dict[str, datetime]:
+        """From when on each page may be named: no word of it allows it earlier."""
+        found: dict[str, datetime] = {}
+        for act in self.acts:
+            if not act.removal:
+                found[act.url] = min(found.get(act.url, _public_at(act)), _public_at(act))
+        return found
+
+
+def _public_at(act: Act) -> datetime:
+    date = act.published_at or act.at
+    if date <= act.at:
+        return act.at
+    clock_is_ahead = act.source == FEED or (act.stamp is not None and date <= act.stamp)
+    return max(act.at, date - TOLERANCE) if clock_is_ahead else date
+
 
 def tell(chance: random.Random) -> Story:
     """The story of a seed."""
@@ -65,25 +91,25 @@ def tell(chance: random.Random) -> Story:
     length = timedelta(minutes=chance.choice((1, 1, 20, 120, 600, 2_400)))
     for host in story.hosts:
         _configure(chance, story, host, begin, length)
-    urls: dict[str, list[str]] = {host: [] for host in story.hosts}
-    for number in range(chance.randint(2, 9)):
-        host = chance.choice(story.hosts)
-        _keep(story, _article(chance, host, number, urls[host], begin, length))
+        for source in SOURCES:
+            story.senders[host, source] = Sender.of(chance, host, source, begin, length)
+    write(chance, story, begin, length)
     for host in story.hosts:
-        if chance.random() < 0.4:
-            _feed(chance, story, host, begin, length)
-    for configured in (one for one in story.deliveries if one.kind == "site"):
-        configured.body["feeds"] = [feed_of(host) for host in story.feeds if host == configured.body["host"]]
-    for said in [one for one in story.said if one.told_by != "feed"]:
-        _deliver(chance, story, said, length)
+        for number in range(chance.choice((0, 0, 1, 1, 2))):
+            _feed(chance, story, host, f"https://{host}/{('rss', 'blog')[number]}.xml", begin, length)
+    for configured in (delivery for delivery in story.deliveries if delivery.kind == "site"):
+        configured.body["feeds"] = [url for url, feed in story.feeds.items() if feed.host == configured.body["host"]]
+    for act in story.acts:
+        if act.source != FEED:
+            _deliver(chance, story, act, length)
     _nonsense(chance, story, begin, length)
     for host in story.hosts:
         if chance.random() < 0.25:
             _waver(chance, story, host, begin + chance.random() * length)
     for host in story.hosts:
         _say_more(chance, story, host)
-    feeds = [at for states in story.feeds.values() for at, _ in states]
-    story.ends = max([begin + length, *feeds, *(one.at for one in story.deliveries)])
+    changes = [at for feed in story.feeds.values() for at, _ in feed.states]
+    story.ends = max([begin + length, *changes, *(delivery.at for delivery in story.deliveries)])
     story.deliveries.append(Delivery(story.ends, "nothing more"))
     return story
 
@@ -91,142 +117,350 @@ def tell(chance: random.Random) -> Story:
 # ── articles ──
 
 
-def _article(
-    chance: random.Random, host: str, number: int, urls: list[str], begin: datetime, length: timedelta
-) -> list[Said]:
-    """All that is said of one article, oldest first."""
-    at = begin + chance.random() * length
-    taken = chance.choice(urls) if urls and chance.random() < 0.25 else None
-    url = taken or f"https://{host}/{chance.choice(('news/', 'sponsored/', 'stra%C3%9Fe/'))}a{number}"
-    scheduled = chance.random() < 0.15
-    published: datetime | None = (
-        at
-        - timedelta(minutes=2)
-        - chance.choice((timedelta(), timedelta(hours=1), timedelta(hours=47, minutes=50), timedelta(days=3)))
-    )
-    if scheduled:
-        published = at + timedelta(minutes=chance.choice((20, 90, 700)))
-    elif chance.random() < 0.1:
-        published = None
-    one = Said(
-        host, chance.choice(("cms", "cms", "wire")), f"{number}", number * 100, at.replace(microsecond=0),
-        url=url, title=f"{chance.choice(TITLES)} {number}", published_at=published and published.replace(microsecond=0),
-        dated_by_order=chance.choice(("version", "version", "number", "updated_at")),
-        noindex=chance.random() < 0.05, news=chance.random() > 0.05,
-    )  # fmt: skip
-    one = replace(one, updated_at=one.at if one.dated_by_order == "updated_at" or chance.random() < 0.5 else None)
-    told = [one]
-    urls.append(url)
-    for _ in range(chance.choice((0, 0, 1, 1, 2, 3))):
-        told.append(_next(chance, told, urls, scheduled=scheduled))
-    return told
+def _number(story: Story, at: datetime) -> int:
+    return int((at - START).total_seconds() * 1_000) * 10_000 + len(story.acts)
 
 
-def _next(chance: random.Random, told: list[Said], urls: list[str], *, scheduled: bool) -> Said:
-    last = told[-1]
-    at = (last.at + APART + chance.random() * timedelta(hours=chance.choice((0, 1, 6)))).replace(microsecond=0)
-    after = replace(last, number=last.number + 1, at=at, updated_at=at, removal=False)
-    match chance.choice(("edit", "edit", "move", "remove", "remove", "noindex", "out of news", "redate", "same")):
-        case "move" if not last.removal:
-            after = replace(after, url=f"{told[0].url}-{len(told)}")
-            urls.append(after.url)
-        case "remove":
-            return replace(after, removal=True)
-        case "noindex" if not scheduled:
-            return replace(after, noindex=not last.noindex)
-        case "out of news":
-            return replace(after, news=not last.news)
-        case "redate" if not scheduled and last.published_at and urls.count(last.url) == 1:
-            return replace(after, published_at=at - timedelta(minutes=2))
-        case "same":
-            return replace(after, updated_at=at if last.dated_by_order == "updated_at" else last.updated_at or at)
-    return replace(after, title=f"{last.title} again")
+class Article:
+    """An article on an editor's desk. Each verb is an act, done at `now`, which `wait` moves."""
+
+    def __init__(self, chance: random.Random, story: Story, sender: Sender, id_: str, url: str, now: datetime) -> None:
+        self.chance, self.story, self.sender, self.id, self.now = chance, story, sender, id_, now
+        self.url, self.title = url, f"{chance.choice(TITLES)} {id_}"
+        self.published_at: datetime | None = None
+        self.updated_at: datetime | None = None
+        self.noindex, self.news, self.is_there = False, True, False
+        self.born_at = now
+        self._count = 0
+
+    def wait(self) -> None:
+        """Time goes by until the next act."""
+        if self.sender.hurries:
+            self.now += timedelta(seconds=self.chance.choice((0.2, 1, 8, 40, 90)))
+        else:
+            self.now += timedelta(minutes=3 + self.chance.random() * self.chance.choice((0, 60, 360)))
+        self.now = self.now.replace(microsecond=self.now.microsecond // 1000 * 1000)
+
+    # ── the verbs ──
+
+    def publish(self, ago: timedelta | None = timedelta(minutes=2)) -> None:
+        """It appears, dated `ago`; a negative one schedules it."""
+        self.published_at = None if ago is None else self.sender.date(self.now - ago, self.now)
+        self._change(text=True)
+        self._act("publish")
+
+    def edit(self) -> None:
+        """Another headline."""
+        self.title += " again"
+        self._change(text=True)
+        self._act("update")
+
+    def turn_back(self) -> None:
+        """The headline before."""
+        self.title = self.title.removesuffix(" again")
+        self._change(text=True)
+        self._act("update")
+
+    def edit_text(self) -> None:
+        """A change that a sitemap shows as a lastmod, if the sender says it."""
+        self._change(text=True)
+        self._act("update")
+
+    def save(self) -> None:
+        """Nothing changes."""
+        self._change(text=False)
+        self._act("update")
+
+    def move(self, url: str) -> None:
+        """Another slug."""
+        self.url = url
+        self._change(text=False)
+        self._act("update")
+
+    def unpublish(self) -> None:
+        """It goes, and may come back."""
+        self.is_there = False
+        self._act("unpublish")
+
+    def publish_again(self, *, edited: bool) -> None:
+        """It comes back as it was, or edited."""
+        if edited:
+            self.title += " and more"
+            self._change(text=True)
+        self._act("publish")
+
+    def delete(self) -> None:
+        """It goes for good."""
+        self.is_there = False
+        self._act("delete")
+        self._count = 0 if self.sender.counts_anew else self._count
+
+    def be_another(self, url: str) -> None:
+        """Another story, under the id of one that was deleted."""
+        self.url, self.title, self.updated_at, self.born_at = url, f"Another story {self.id}", None, self.now
+        self.publish()
+
+    def redate(self, date: datetime) -> None:
+        """Another date of publication: ahead it postpones or schedules, before the first word it corrects."""
+        self.published_at = self.sender.date(date, self.now)
+        self._change(text=False)
+        self._act("update" if self.is_there else "publish", dated=True)
+
+    def hide(self) -> None:
+        """Robots are to leave it alone; or not any more."""
+        self.noindex = not self.noindex
+        self._change(text=False)
+        self._act("update")
+
+    def leave_the_news(self) -> None:
+        """It is no news; or it is again."""
+        self.news = not self.news
+        self._change(text=False)
+        self._act("update")
+
+    def _change(self, *, text: bool) -> None:
+        says = self.sender.updated_at
+        if says == "always" or (says == "of the text" and text):
+            self.updated_at = self.sender.date(self.now, self.now)
+
+    def _act(self, verb: str, *, dated: bool = False) -> None:
+        sender, by = self.sender, self.chance.choice(self.sender.by)
+        removal = verb in ("unpublish", "delete")
+        says_date = verb == "publish" or dated or sender.dates_edits
+        act = Act(
+            sender.site, sender.source, self.id, _number(self.story, self.now), self.now, verb, self.url, self.title,
+            self.published_at if says_date and not removal else None, self.updated_at, self.noindex, self.news,
+            sender.stamp(self.now, by), sender.version(self.now, self._count, removal=removal),
+            sender.names, by,
+        )  # fmt: skip
+        self._count += 1
+        self.is_there = not removal
+        self.story.acts.append(act)
+
+    @property
+    def last(self) -> Act:
+        """What was done last."""
+        return [act for act in self.story.acts if (act.source, act.id) == (self.sender.source, self.id)][-1]
 
 
-def _keep(story: Story, told: list[Said]) -> None:
-    """Take an article into the story, with a URL of its own where it would depend on the order of arrival who has it."""
-    if _depends(story.said + told):
-        told = [replace(one, url=f"{one.url}-own-{one.id}") for one in told]
-    story.said += [replace(one, told_by="cms") for one in told]
+def write(chance: random.Random, story: Story, begin: datetime, length: timedelta) -> None:
+    """A newsroom's articles, from the first word to the last."""
+    articles: list[Article] = []
+    for number in range(chance.randint(2, 8)):
+        sender = story.senders[chance.choice(story.hosts), chance.choice((*SOURCES, "cms"))]
+        now = (begin + chance.random() * length).replace(microsecond=0)
+        url = f"https://{sender.site}/{chance.choice(('news/', 'sponsored/', 'stra%C3%9Fe/'))}a{number}"
+        others = [other for other in articles if other.sender.site == sender.site]
+        if others and chance.random() < 0.15:
+            url = chance.choice(others).url
+        article = Article(chance, story, sender, f"{number}", url, now)
+        _begin(chance, article)
+        longest = chance.choice((0, 1, 2, 3, 4, 4, 12))
+        for _ in range(chance.randint(0, longest)):
+            article.wait()
+            _go_on(chance, article, others)
+        articles.append(article)
+    # A URL names an article only where no other has ever had it, and it never had another.
+    had = {(act.article, act.url) for act in story.acts}
+    for number, act in enumerate(story.acts):
+        if sum(act.article == article_ or act.url == url for article_, url in had) > 1 and act.names == "url":
+            story.acts[number] = replace(act, names="id")
 
 
-def _depends(said: list[Said]) -> bool:
-    """Whether some article ends on a URL that a newer one had and left, or was dated anew where it shares a URL."""
-    last = {(one.site, one.source, one.id): one for one in sorted(said, key=lambda one: one.number)}
-    for one in said:
-        for other in said:
-            if one.url != other.url or (one.source, one.id) == (other.source, other.id):
-                continue
-            end, end_of_other = last[one.site, one.source, one.id], last[other.site, other.source, other.id]
-            stays = end_of_other.url == other.url and not end_of_other.removal
-            if stays and not (end.url == one.url and not end.removal) and _since(one) >= _since(end_of_other):
-                return True
-            if len({two.published_at for two in said if (two.source, two.id) == (one.source, one.id)}) > 1:
-                return True
-    return False
+def _begin(chance: random.Random, article: Article) -> None:
+    """How a story comes into the world."""
+    hours = timedelta(hours=1)
+    article.noindex, article.news = chance.random() < 0.05, chance.random() > 0.05
+    match chance.choice(("now", "now", "now", "old", "undated", "scheduled", "scheduled", "by mistake", "mistyped")):
+        case "now":
+            article.publish()
+        case "old":
+            article.publish(chance.choice((hours, 47 * hours + 50 * hours / 60, 72 * hours)))
+        case "undated":
+            article.publish(None)
+        case "scheduled":
+            article.publish(-_ahead(chance))
+        case "by mistake":
+            article.publish()
+            article.wait()
+            article.unpublish()
+            article.wait()
+            article.redate(article.now + _ahead(chance))
+        case "mistyped":
+            true = article.now - timedelta(minutes=2)
+            wrong = chance.choice((365, -365, 1, -1)) * timedelta(days=1)
+            article.publish(article.now - true - wrong)
+            article.wait()
+            article.redate(true)
 
 
-def _since(one: Said) -> datetime:
-    return one.updated_at or one.at
+def _ahead(chance: random.Random) -> timedelta:
+    return timedelta(minutes=chance.choice((3, 20, 90, 700, 1_440, 2_900)))
+
+
+VERBS = (
+    "edit", "edit", "edit", "turn back", "edit text", "save", "move", "unpublish", "unpublish", "delete", "reschedule",
+    "postpone", "redate", "hide", "leave the news", "swap", "take over",
+)  # fmt: skip
+
+
+def _go_on(chance: random.Random, article: Article, others: list[Article]) -> None:
+    """What an editor does next."""
+    verb = chance.choice(VERBS)
+    others = [other for other in others if other.url != article.url]
+    there = [other for other in others if other.is_there]
+    ahead = article.now + _ahead(chance)
+    if not article.is_there:
+        _bring_back(chance, article)
+    elif verb == "move":
+        article.move(f"{article.url}-moved")
+    elif verb == "take over" and others:
+        article.move(chance.choice(others).url)
+    elif verb == "swap" and there:
+        _swap(chance, article, chance.choice(there))
+    elif verb == "postpone" or (verb == "reschedule" and (article.published_at or START) > article.now):
+        article.redate(ahead)
+    elif verb == "redate" and article.published_at and article.now > article.born_at + LONG_SINCE:
+        article.redate(article.now - timedelta(minutes=2))
+    else:
+        plain: dict[str, Callable[[], None]] = {
+            "turn back": article.turn_back,
+            "edit text": article.edit_text,
+            "save": article.save,
+            "unpublish": article.unpublish,
+            "delete": article.delete,
+            "hide": article.hide,
+            "leave the news": article.leave_the_news,
+        }
+        plain.get(verb, article.edit)()
+
+
+def _bring_back(chance: random.Random, article: Article) -> None:
+    """What becomes of an article that is gone."""
+    deleted = article.last.verb == "delete"
+    if deleted and chance.random() < 0.5:
+        article.be_another(f"{article.url}-new")
+    elif not deleted and chance.random() < 0.7:
+        article.publish_again(edited=chance.random() < 0.3)
+    elif not deleted:
+        article.delete()
+
+
+def _swap(chance: random.Random, article: Article, other: Article) -> None:
+    """Two stories exchange their slugs."""
+    other.now = article.now = max(article.now, other.now + timedelta(seconds=1))
+    urls = article.url, other.url
+    article.move(urls[1])
+    other.now += timedelta(seconds=chance.choice((0, 1, 30)))
+    other.move(urls[0])
 
 
 # ── feeds ──
 
-
-def feed_of(host: str) -> str:
-    """The URL of a site's feed."""
-    return f"https://{host}/rss.xml"
+FAULTS = ("none", "zone mended", "zone ahead mended", "plugin", "dates begin", "no updated any more")
 
 
-def _feed(chance: random.Random, story: Story, host: str, begin: datetime, length: timedelta) -> None:
-    """A feed that grows, and whose entries are edited; one of them may be a page that the CMS speaks for."""
-    entries: list[Said] = []
-    states: list[tuple[datetime, list[Said]]] = [(START, [])]
+def _feed(chance: random.Random, story: Story, host: str, url: str, begin: datetime, length: timedelta) -> None:
+    """A feed that grows, whose entries are edited and turned back, and whose dates change all at once when its software does.
+
+    Its guids are numbers, which mean another page in another feed. Some of its pages are those that the CMS speaks for.
+    """
+    fault = chance.choice(FAULTS)
+    entries: list[Act] = []
+    feed = Feed(host, [(START, [])], chance.random() < 0.5)
     at = begin
-    single = [one for one in story.said if one.site == host and not one.removal and _alone(story, one)]
-    for number in range(chance.randint(1, 5)):
-        at = (at + chance.random() * length / 4).replace(microsecond=0)
-        if entries and chance.random() < 0.4:
+    of_cms = [act for act in story.acts if act.site == host and act.source != FEED]
+    undated = {act.article for act in of_cms if not act.removal and not act.published_at}
+    # Who has no date of its own takes over the feed's, which the oracle knows nothing of.
+    pages = sorted({act.url for act in of_cms} - {act.url for act in of_cms if act.article in undated})
+    changes_at = chance.randint(1, 5)
+
+    def say(act: Act, at: datetime, **changes: Any) -> Act:
+        said = replace(act, number=_number(story, at), at=at, **changes)
+        story.acts.append(said)
+        return said
+
+    for number in range(chance.randint(1, 6)):
+        at = (at + timedelta(seconds=1) + chance.random() * length / 4).replace(microsecond=0)
+        if number == changes_at:
+            entries[:] = [say(entry, at, **_with_new_software(entry, fault)) for entry in entries]
+        elif entries and chance.random() < 0.5:
             place = chance.randrange(len(entries))
-            old = entries[place]
-            entries[place] = replace(old, number=old.number + 1, at=at, title=f"{old.title} (edited)")
+            title = entries[place].title
+            title = title.removesuffix(" (edited)") if title.endswith(" (edited)") else f"{title} (edited)"
+            updated = {"updated_at": at} if entries[place].updated_at else {}
+            entries[place] = say(entries[place], at, title=title, **updated)
+        elif len(entries) > 1 and chance.random() < 0.15:
+            entries.pop(0)
         else:
-            page = chance.choice(single).url if single and chance.random() < 0.3 else f"https://{host}/feed/{number}"
-            dated = chance.random() < 0.8
-            published = (
-                (at - timedelta(minutes=chance.choice((2, 600, 2_870)))).replace(microsecond=0) if dated else None
-            )
-            if page not in {entry.url for entry in entries}:
-                title = f"From the feed {number}"
-                entry = Said(
-                    host, "feed", f"guid-{number}", number * 100, at, url=page, title=title, published_at=published
-                )
-                entries.append(entry)
-        states.append((at, list(entries)))
-    story.feeds[host] = states
-    story.said += {(one.id, one.number): one for _, state in states for one in state}.values()
+            page = chance.choice(pages) if pages and chance.random() < 0.25 else f"{url.removesuffix('.xml')}/{number}"
+            page = page.replace("/rss/", "/feed/")
+            if any(act.url == page and act.source == FEED for act in story.acts):
+                continue
+            published = (at - timedelta(minutes=chance.choice((2, 600, 2_870)))).replace(microsecond=0)
+            entry = Act(host, FEED, f"{url} {number}", 0, at, "publish", page, f"From the feed {number}", published)
+            if number > changes_at:  # the software is the new one
+                entry = replace(entry, updated_at=None)
+            else:
+                entry = replace(entry, **_with_old_software(entry, fault))
+            entries.append(say(entry, at))
+        feed.states.append((at, list(entries)))
+    story.feeds[url] = feed
+    _remove_by_its_url(chance, story, host, at)
 
 
-def _alone(story: Story, one: Said) -> bool:
-    """Whether a page has had one article, and that no other page, no removal and a date."""
-    of_it = [other for other in story.said if (other.source, other.id) == (one.source, one.id)]
-    its_page = [other for other in story.said if other.url == one.url]
-    return (
-        of_it == its_page
-        and {other.url for other in of_it} == {one.url}
-        and all(other.published_at and not other.removal and not other.noindex for other in of_it)
-    )
+def _with_old_software(entry: Act, fault: str) -> dict[str, Any]:
+    assert entry.published_at
+    hour = timedelta(hours=1)
+    match fault:
+        case "zone mended":
+            return {"published_at": entry.published_at - hour}
+        case "zone ahead mended":
+            return {"published_at": entry.published_at + 2 * hour}
+        case "plugin":
+            return {"published_at": entry.published_at + timedelta(minutes=1)}
+        case "dates begin":
+            return {"published_at": None}
+        case "no updated any more":
+            return {"updated_at": entry.at}
+    return {}
+
+
+def _with_new_software(entry: Act, fault: str) -> dict[str, Any]:
+    date, hour = entry.published_at, timedelta(hours=1)
+    match fault:
+        case "zone mended" if date:
+            return {"published_at": date + hour}
+        case "zone ahead mended" if date:
+            return {"published_at": date - 2 * hour}
+        case "plugin" if date:
+            return {"published_at": date - 3 * hour}
+        case "dates begin":
+            return {"published_at": entry.at - timedelta(minutes=2)}
+        case "no updated any more":
+            return {"updated_at": None}
+    return {}
+
+
+def _remove_by_its_url(chance: random.Random, story: Story, host: str, at: datetime) -> None:
+    """The CMS takes away a page that it has never told of, and that a feed has had for long."""
+    others = {act.url for act in story.acts if act.source != FEED}
+    pages = sorted({act.url for act in story.acts if act.site == host and act.source == FEED} - others)
+    if not pages or chance.random() < 0.7:
+        return
+    sender, now, by = story.senders[host, "cms"], at + LONG_SINCE, "webhook"
+    removal = Act(host, "cms", "", _number(story, now), now, "unpublish", chance.choice(pages), names="url", by=by)
+    story.acts.append(replace(removal, stamp=sender.stamp(now, by)))
 
 
 # ── how it arrives ──
 
 
-def _deliver(chance: random.Random, story: Story, said: Said, length: timedelta) -> None:
-    for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        delay = chance.choice((timedelta(), timedelta(seconds=3), timedelta(minutes=10), length / 2))
-        story.deliveries.append(
-            Delivery(said.at + ON_ITS_WAY + chance.random() * delay, chance.choice(("webhook", "bus")), said)
-        )
+def _deliver(chance: random.Random, story: Story, act: Act, length: timedelta) -> None:
+    sender = story.senders[act.site, act.source]
+    for number, at in enumerate(sender.attempts(chance, act, length)):
+        id_ = f"msg_{act.number}" + ("" if sender.keeps_delivery_id else f"_{number}")
+        story.deliveries.append(Delivery(at, act.by, act, document(act), id_))
 
 
 def _configure(chance: random.Random, story: Story, host: str, begin: datetime, length: timedelta) -> None:

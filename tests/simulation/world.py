@@ -144,6 +144,8 @@ class World:
         self.look: Callable[[str, str], None] = lambda operation, key: (
             None
         )  # hears of each object that was put or deleted
+        self.routed: Callable[[Json], None] = lambda event: None  # hears of each event that a bus brings to its targets
+        self.overheard: Callable[[Json], None] = lambda event: None  # and of each that is put on one
         self._seen: AssertionError | None = None
         self.log: list[str] = []
         self.steps = 0
@@ -334,6 +336,10 @@ class World:
 
     def arrived(self, bus_name: str, event: Json) -> None:
         """An event was put on a bus."""
+        try:
+            self.overheard(event)
+        except AssertionError as seen:
+            self._seen = self._seen or seen
         self._arrived.append((bus_name, event))
 
     def _route(self) -> None:
@@ -341,6 +347,7 @@ class World:
         bus_name, event = self._arrived.pop(number)
         if self.stormy and self.chance.random() < 0.05:
             self._arrived.append((bus_name, event))
+        self.routed(event)
         self.sources._route(bus_name, event, self.now)
 
     # ── functions ──
@@ -457,6 +464,7 @@ class World:
 
     def _close(self) -> None:
         for task in self._tasks:
+            self._running = task
             task.end()
         for sandbox in self._taken:
             APPS.give_back(sandbox.function, sandbox.app)

@@ -43,6 +43,8 @@ def test_the_whole_contract_is_understood() -> None:
         id="1042",
         action="publish",
         timestamp=MORNING,
+        heard_at=MORNING,
+        verb="published",
         version=MORNING,
         url=page("flood"),
         title="Flood closes the harbour",
@@ -73,8 +75,17 @@ def test_an_update_that_names_no_change_date_changed_when_the_cms_said_so() -> N
     assert read("article.published", now=MORNING + timedelta(hours=1)).updated_at is None
 
 
-def test_a_change_date_of_the_far_future_does_not_outdate_what_comes_after() -> None:
-    assert read(updated_at="2036-11-20T08:00:00Z").updated_at == MORNING
+def test_a_removal_may_name_its_page_by_the_url_alone() -> None:
+    event, _ = read_delivery({"type": "article.unpublished", "data": {"url": page("a")}}, SITE, "cms", MORNING)
+    assert (event.id, event.url) == ("", page("a"))
+    assert from_message(to_message(event)) == event
+    for data, reason in (
+        ({}, "id: is missing"),
+        ({"url": "https://www.example.org/a"}, "url: its host is"),
+        ({"url": "a"}, "url: "),
+    ):
+        with pytest.raises(BadArticle, match=reason):
+            read_delivery({"type": "article.unpublished", "data": data}, SITE, "cms", MORNING)
 
 
 def test_fields_that_the_contract_does_not_know_are_named_to_the_sender() -> None:

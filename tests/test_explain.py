@@ -240,7 +240,7 @@ CASES: dict[str, tuple[list[Step], str, list[str]]] = {
     "late": (
         [event(2, "1", "flood"), event(3, "1", "flood", late_by=2, title="Flood")],
         "flood",
-        ["listed in sitemap-news.xml", "late: older than what is known"],
+        ["listed in sitemap-news.xml", "late: a newer event was heard before"],
     ),
     "a broken image": (
         [event(1, "1", "flood", images=["javascript:1"])],

@@ -131,7 +131,12 @@ def test_a_late_publish_does_not_bring_back_what_was_forgotten(tmp_path: Path) -
         for said in ({"published_at": "2026-11-20T12:00:00Z"}, {}):
             detail = {"site": HOST, "id": "1042", "url": url("named-person"), "title": "Named person", **said}
             late = json.dumps(detail | {"version": "2026-11-20T12:02:00Z"})
-            entry = {"Source": "cms", "DetailType": "article.published", "Detail": late}
+            entry = {
+                "Source": "cms",
+                "DetailType": "article.published",
+                "Detail": late,
+                "Time": datetime(2026, 11, 20, 12, 2, tzinfo=UTC),
+            }
             bus = stack.only("AWS::Events::EventBus").ref
             stack.client("events").put_events(Entries=[entry | {"EventBusName": bus}])
         stack.rest()
@@ -250,6 +255,40 @@ def test_commands_tell_what_they_did_by_their_exit_code(tmp_path: Path) -> None:
         assert len(on_queue(run.stack, "RewritesQueue")) == 1
 
 
+def test_a_site_without_a_parameter_is_listed_and_retired_on_purpose_only(tmp_path: Path) -> None:
+    gone: Step = {"at": "2026-11-20T12:05:00Z", "site": {"host": HOST}, "gone": True}
+    with typed([event(1, "1", "flood")], tmp_path) as run:
+        stack: Stack = run.stack
+        before = everything(stack)
+        assert run("retire") == (0, "every site has its parameter\n")
+        code, said = run("retire", HOST, "--yes")
+        assert code == 2
+        assert f"{HOST} has its parameter: delete /stoppress/" in said
+        assert run("retire", UNKNOWN, "--yes")[0] == 2
+        assert everything(stack) == before
+    with typed([event(1, "1", "flood"), gone], tmp_path) as run:
+        stack = run.stack
+        before = everything(stack)
+        code, said = run("retire")
+        assert code == 1
+        assert f"{HOST}  has no parameter. Put /stoppress/" in said
+        assert f"stoppress retire {HOST}" in said
+        code, said = run("retire", HOST, "--dry-run")
+        assert code == 0
+        assert "/www.example.com/sitemap-news.xml\n" in said
+        assert "3 files of www.example.com stay in the bucket" in said
+        assert run("rebuild", "--site", HOST, "--dry-run")[0] == 0
+        assert everything(stack) == before
+
+        assert run("retire", HOST, "--yes")[0] == 0
+        assert run("retire") == (0, "every site has its parameter\n")
+        assert run("retire", HOST, "--yes")[0] == 2
+        assert objects(stack) == before[1]
+        later(stack, 3 * 24 * 60)
+        assert objects(stack) == before[1]
+        assert stack.metrics["SitesGone"] == 0
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -308,7 +347,7 @@ def test_a_stack_that_is_not_there_is_told_in_words(monkeypatch: pytest.MonkeyPa
     cloudformation = boto3.client("cloudformation", region_name="eu-west-1")
     with Stubber(cloudformation) as answers:
         answers.add_client_error("describe_stacks", "ValidationError", "Stack with id gone does not exist")
-        monkeypatch.setattr(boto3, "client", lambda _service: cloudformation)
+        monkeypatch.setattr(boto3, "client", lambda _service, **_options: cloudformation)
         done = CliRunner().invoke(app, ["rebuild", "--stack", "gone"])
     assert done.exit_code == 2
     assert done.stderr == (
@@ -329,37 +368,3 @@ def test_a_stack_that_is_not_there_is_told_in_words(monkeypatch: pytest.MonkeyPa
 )
 def test_what_aws_refuses_is_told_in_words(code: str, reason: str) -> None:
     assert in_words(ClientError({"Error": {"Code": code, "Message": "No."}}, "GetParametersByPath")).startswith(reason)
-
-
-def test_a_site_without_a_parameter_is_listed_and_retired_on_purpose_only(tmp_path: Path) -> None:
-    gone: Step = {"at": "2026-11-20T12:05:00Z", "site": {"host": HOST}, "gone": True}
-    with typed([event(1, "1", "flood")], tmp_path) as run:
-        stack: Stack = run.stack
-        before = everything(stack)
-        assert run("retire") == (0, "every site has its parameter\n")
-        code, said = run("retire", HOST, "--yes")
-        assert code == 2
-        assert f"{HOST} has its parameter: delete /stoppress/" in said
-        assert run("retire", UNKNOWN, "--yes")[0] == 2
-        assert everything(stack) == before
-    with typed([event(1, "1", "flood"), gone], tmp_path) as run:
-        stack = run.stack
-        before = everything(stack)
-        code, said = run("retire")
-        assert code == 1
-        assert f"{HOST}  has no parameter. Put /stoppress/" in said
-        assert f"stoppress retire {HOST}" in said
-        code, said = run("retire", HOST, "--dry-run")
-        assert code == 0
-        assert "/www.example.com/sitemap-news.xml\n" in said
-        assert "3 files of www.example.com stay in the bucket" in said
-        assert run("rebuild", "--site", HOST, "--dry-run")[0] == 0
-        assert everything(stack) == before
-
-        assert run("retire", HOST, "--yes")[0] == 0
-        assert run("retire") == (0, "every site has its parameter\n")
-        assert run("retire", HOST, "--yes")[0] == 2
-        assert objects(stack) == before[1]
-        later(stack, 3 * 24 * 60)
-        assert objects(stack) == before[1]
-        assert stack.metrics["SitesGone"] == 0

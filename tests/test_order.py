@@ -115,21 +115,28 @@ def test_clocks_of_two_sources_are_compared_by_ours_where_they_are_ahead() -> No
 
 def test_a_repeat_is_known_by_its_id_or_by_type_timestamp_and_content() -> None:
     def names(**values: object) -> set[str]:
-        given: dict[str, object] = {"verb": "updated", "timestamp": MORNING, "delivery": "d1", "digest": "abc"}
+        given: dict[str, object] = {
+            "verb": "updated",
+            "timestamp": MORNING,
+            "version": 1,
+            "delivery": "d1",
+            "digest": "abc",
+        }
         return set(known_by(**(given | values)))  # type: ignore[arg-type]
 
     assert names() & names(timestamp=MORNING + MINUTE)
     assert names() & names(delivery="d2")
     assert not names() & names(delivery="d2", timestamp=MORNING + MINUTE)
     assert not names() & names(digest="other")
+    assert not names() & names(version=2)
     assert not names() & names(verb="published")
 
 
 def test_without_timestamp_and_id_only_a_publication_is_known_by_its_content() -> None:
-    publication = known_by(verb="published", timestamp=None, delivery=None, digest="abc")
+    publication = known_by(verb="published", timestamp=None, version=None, delivery=None, digest="abc")
     assert len(publication) == 1
-    assert known_by(verb="updated", timestamp=None, delivery=None, digest="abc") == ()
-    assert known_by(verb="unpublished", timestamp=None, delivery=None, digest="abc") == ()
+    assert known_by(verb="updated", timestamp=None, version=None, delivery=None, digest="abc") == ()
+    assert known_by(verb="unpublished", timestamp=None, version=None, delivery=None, digest="abc") == ()
     assert remembered(publication, ("removal",), removal="deleted") == ("removal", *publication)
     assert remembered(publication, ("removal",), removal="unpublished") == ("removal",)
 

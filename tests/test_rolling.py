@@ -174,7 +174,7 @@ def test_a_held_article_is_sent_at_its_hour_and_stays_due_until_it_is_recorded(b
     for _ in range(2):  # a crash sends twice, never not at all
         assert roll(site, release)[0]["ArticlesReleased"] == 1
         (body,) = behind.taken("articles")
-        assert from_message(body) == publish(published_at=release, release=release)
+        assert from_message(body) == publish(published_at=release, release=release, heard_at=MORNING)
         assert len(behind.items("due#")) == 1
 
     hear(from_message(body), now=release)

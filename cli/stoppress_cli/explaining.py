@@ -187,7 +187,9 @@ def _where(facts: Facts, now: datetime) -> Iterator[str]:
         yield from _ruled(facts, "general", facts.general)
     if facts.news:
         yield from _ruled(facts, "news", facts.news)
-    if facts.claim and not facts.claim.live:
+    owner = next((one for one in facts.articles if facts.claim and one.name == facts.claim.owner), None)
+    keeps_out = owner is not None and owner.state in ("held", "excluded")  # which its own lines tell
+    if facts.claim and not facts.claim.live and not keeps_out:
         yield f"removed or moved away by {facts.claim.owner}, as of {facts.claim.order.timestamp or facts.claim.order.heard}"
 
 
@@ -233,11 +235,14 @@ def _not_news(facts: Facts, article: Article, now: datetime) -> str:
 
 
 def _heard(line: dict[str, Any]) -> str:
-    said_at, *name, outcome = line["sk"].split("#")
+    _, *name, outcome = line["sk"].split("#")
     reason = line.get("reason", "")
     of_then = "by the rules of that time, " if reason.startswith(_RULE) else ""
     why = f": {of_then}{reason}" if reason else ""
-    return f"{line['heard_at'][:19]}Z  {line['action']} by {'#'.join(name)} of {said_at[:19]}Z  {outcome}{why}"
+    said_at = line.get("said_at")
+    when = f" of {said_at[:19]}Z" if said_at else ""
+    names = f" at {line['names']}" if "names" in line else ""
+    return f"{line['heard_at'][:19]}Z  {line['action']} by {'#'.join(name)}{names}{when}  {outcome}{why}"
 
 
 def _at(instant: datetime) -> str:

@@ -132,7 +132,13 @@ def names_of(event: ArticleEvent) -> tuple[str, ...]:
     """What a repeat of the event's delivery is known by. A feed is a state: nothing it says is a repeat."""
     if event.verb is None:
         return ()
-    return known_by(verb=event.verb, timestamp=event.timestamp, delivery=event.delivery, digest=digest_of(event))
+    return known_by(
+        verb=event.verb,
+        timestamp=event.timestamp,
+        version=event.version,
+        delivery=event.delivery,
+        digest=digest_of(event),
+    )
 
 
 def digest_of(event: ArticleEvent) -> str:

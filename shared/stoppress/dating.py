@@ -100,16 +100,22 @@ def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, sit
     first = article.first_published
     if first is None or article.dated_by < rank or site.republish == "new-date":
         return True
-    was_embargo = event.release is not None and event.heard_at is not None and date > event.heard_at
-    return was_embargo or date < first or date <= _corrected_max(article, event)
+    return _was_embargo(event) or date < first or date <= _corrected_max(article, event)
 
 
 def _date(event: ArticleEvent) -> datetime | None:
-    """The date that the event says; after its hour an embargo's own, else none later than when it was heard."""
+    """The date that the event says: an embargo's own, else none later than when it was heard."""
     assert event.heard_at
     if event.published_at is None:
         return None
-    return whole(event.published_at if event.release else min(event.published_at, event.heard_at))
+    is_exact = event.release is not None or _was_embargo(event)
+    return whole(event.published_at if is_exact else min(event.published_at, event.heard_at))
+
+
+def _was_embargo(event: ArticleEvent) -> bool:
+    """Whether the event's date held it back when it was heard."""
+    assert event.heard_at
+    return is_embargo(replace(event, release=None), event.heard_at)
 
 
 def _corrected_max(article: Article, event: ArticleEvent) -> datetime:

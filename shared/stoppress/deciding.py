@@ -227,7 +227,7 @@ def _weaker_page_removed(event: ArticleEvent, owner: str, known: Known, now: dat
         outcome="removed",
         reason="its URL was removed",
         claims=(taken,),
-        displaced=(_displaced(before, f"{owner} has removed this page", keeps_shard=True),) if before else (),
+        displaced=(_displaced(before, _speaks(owner), keeps_shard=True),) if before else (),
         out=tuple(_entries(before, now)) if before else (),
     )
 
@@ -362,7 +362,7 @@ class _Publication:
         if stronger:
             return self._dating_its_owner(self._without_page("displaced", stronger))
         if reason:
-            return self._with_claim(_without_entries(self.current, state="excluded", reason=reason, url=self.url))
+            return self._excluded(reason)
         after = self._dated()
         is_same = same_content and (after.changed_at, after.first_published) == (
             self.current.changed_at,
@@ -426,6 +426,18 @@ class _Publication:
         out = tuple(_entries(self.current, self.now))
         decision = self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
         return replace(decision, claims=decision.claims + self._kept_from_feeds())
+
+    def _excluded(self, reason: str) -> Decision:
+        """The article says of its page that it stays out: no source of lower rank brings it, an equal one may."""
+        decision = self._without_page("excluded", reason)
+        page = _weaker_page_removed(self.event, self.current.name, self.known, self.now)
+        claims = {identity(claim.url) for claim in decision.claims}
+        return replace(
+            decision,
+            claims=decision.claims + tuple(claim for claim in page.claims if identity(claim.url) not in claims),
+            displaced=decision.displaced + page.displaced,
+            out=decision.out + page.out,
+        )
 
     def _kept_from_feeds(self) -> tuple[Claim, ...]:
         """Keep a weaker source from bringing the page before its hour, unless it lists the page already."""

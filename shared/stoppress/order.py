@@ -84,7 +84,7 @@ def _by_instant(one: tuple[str, str], other: tuple[str, str]) -> int:
     """Compare two instants of a sender, each with the moment it was heard."""
     if (one[0] > one[1]) == (other[0] > other[1]):
         return _sign(one[0], other[0])
-    return _sign(min(one), min(other))
+    return _sign(min(one), min(other)) or _sign(one[0], other[0])
 
 
 def _apart(one: Order, other: Order) -> timedelta:
@@ -111,12 +111,14 @@ def _own_time(order: Order) -> str:
     return min(order.timestamp, order.heard) if order.timestamp else order.heard
 
 
-def known_by(*, verb: str, timestamp: datetime | None, delivery: str | None, digest: str) -> tuple[str, ...]:
-    """What a repeat of a delivery is known by: type, timestamp and content; and its id with the content.
+def known_by(
+    *, verb: str, timestamp: datetime | None, version: int | datetime | None, delivery: str | None, digest: str
+) -> tuple[str, ...]:
+    """What a repeat of a delivery is known by: type, timestamp, version and content; and its id, version and content.
 
     Without a timestamp only a publication is known by its content: a headline may be turned back, and a story removed again.
     """
-    names = []
+    names, digest = [], f"{version} {digest}"
     if timestamp is not None:
         names.append(_hashed(verb, exact(timestamp), digest))
     elif verb == "published":

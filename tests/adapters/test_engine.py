@@ -112,7 +112,7 @@ def test_a_removal_needs_its_id_alone_and_says_nothing_else(gazette: MappingFile
         gazette, event="story.gone", heading="Kill notice", link="https://elsewhere.example.net/", live_since="never"
     )
     assert {name: value for name, value in shown.items() if value} == {
-        "disposition": "apply", "action": "delete", "id": "7", "timestamp": "2026-11-20T09:00:00.000000Z",
+        "disposition": "apply", "action": "delete", "id": "7",
     }  # fmt: skip
     assert shown["url"] is None
     assert one(gazette, event="story.gone", number=None)["missing"] == ["id"]
@@ -219,20 +219,26 @@ def test_false_is_no_value_but_for_what_is_true_or_false(gazette: MappingFile) -
     assert "news" not in one(gazette, is_news=None)
 
 
-def test_a_version_of_the_future_does_not_make_later_changes_look_old() -> None:
+def test_a_version_of_the_future_is_taken_as_it_is_given() -> None:
     body = {"post": {"current": {"id": "1", "url": "https://a.example/b", "title": "T", "status": "published",
             "published_at": "2026-11-20T08:00:00Z", "updated_at": "2036-11-20T08:00:00Z"}, "previous": {"status": "draft"}}}  # fmt: skip
     [shown] = [verdict.shown(NOW) for verdict in read(load("ghost"), body)]
     assert shown["disposition"] == "apply"
-    assert "version" not in shown
-    assert shown["dropped"] == [
-        "version: 2036-11-20T08:00:00.000000Z lies in the future: every later change would look old"
-    ]
+    assert shown["version"] == "2036-11-20T08:00:00.000000Z"
 
 
 def test_the_time_of_a_delivery_that_has_none_is_its_version_so_that_late_is_not_newer(gazette: MappingFile) -> None:
-    [verdict] = read(gazette, {"stories": [story(changed="2026-11-20T08:30:00Z")]}, SETTINGS)
+    ninjs = {
+        "guid": "1",
+        "type": "text",
+        "pubstatus": "usable",
+        "headline": "T",
+        "versioncreated": "2026-11-20T08:30:00+0000",
+    }
+    [verdict] = read(load("superdesk"), ninjs, {"url_template": "/{guid}"})
     assert verdict.timestamp == datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
+    [verdict] = read(gazette, {"stories": [story(changed="2026-11-20T08:30:00Z")]}, SETTINGS)
+    assert verdict.timestamp is None
 
 
 @pytest.mark.parametrize("at", ["2026-11-20T08:{}:00Z", 1795163400])

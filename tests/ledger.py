@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from stoppress.article import ArticleEvent
-from stoppress.deciding import aimed_at, decide, urls_of
+from stoppress.deciding import decide, is_aimed_at, urls_of
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry
 from stoppress.places import Place, Series, Want, entries_max_of
 from stoppress.site import Site, Source
@@ -132,9 +132,11 @@ class Ledger:
         return {url: entry for (_, url, _), entry in self.news.items() if entry.expires_at > now}
 
     def _known(self, event: ArticleEvent) -> Known:
-        if event.url and not event.id:
-            event = aimed_at(event, self.claims.get(identity(event.url)))
         own = self.articles.get(event.name)
+        if event.url and not event.id:
+            claim = self.claims.get(identity(event.url))
+            owner = self.articles.get(claim.owner) if claim else None
+            own = owner if is_aimed_at(event, claim, owner) else None
         pages = [identity(url) for url in urls_of(event, own)]
         claims = {page: claim for page in pages if (claim := self.claims.get(page))}
         owners = {claim.owner: self.articles[claim.owner] for claim in claims.values() if claim.owner in self.articles}

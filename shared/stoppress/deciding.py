@@ -37,19 +37,21 @@ def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
     return list({identity(url): url for url in reversed(urls) if url}.values())[::-1]
 
 
-def aimed_at(event: ArticleEvent, claim: Claim | None) -> ArticleEvent:
-    """A removal by URL alone, with the id of the article that has the URL, if that is of the same source."""
-    if event.id or claim is None or not claim.live or claim.source != event.source:
-        return event
-    return replace(event, id=claim.owner.partition("#")[2])
+def is_aimed_at(event: ArticleEvent, claim: Claim | None, owner: Article | None) -> bool:
+    """Whether a removal by URL alone means the article that owns the claim: it has the URL, or says it and is held."""
+    if claim is None or owner is None or claim.source != event.source:
+        return False
+    return claim.live or identity(owner.url or "") == identity(event.url or "")
 
 
 def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
-    """What an event changes, given what is known. `known` must hold the claims of `urls_of` and their owners."""
+    """What an event changes, given what is known. `known` must hold the claims of `urls_of` and their owners.
+
+    Of a removal by URL alone the article that it means must be known (`is_aimed_at`).
+    """
     by_url = event.action == "remove" and not event.id
-    if by_url:
-        assert event.url
-        event = aimed_at(event, known.claims.get(identity(event.url)))
+    if by_url and known.article:
+        event = replace(event, id=known.article.name.partition("#")[2])
     decision = _decide(event, known, site, now) if event.id else _url_removed(event, known)
     if by_url:  # what else says this URL must not come back by itself
         decision = replace(decision, returns=())
@@ -145,9 +147,12 @@ def _late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decis
     assert article
     if article.reason == FORGOTTEN:
         return Decision(outcome="late", reason=FORGOTTEN)
+    names = names_of(event)
+    if names:  # its repeats may look newer, where the sender's clock is ahead
+        article = replace(article, deliveries=remembered(article.deliveries, names, removal=""))
     decision = _dated_by_another(event, article, known, site, now)
     reason = f"a newer event was heard before: {_place(article)}"
-    return decision or Decision(outcome="late", reason=reason)
+    return decision or Decision(outcome="late", reason=reason, article=article if names else None)
 
 
 def _place(article: Article) -> str:
@@ -357,7 +362,7 @@ class _Publication:
         if release_at := self._embargo():
             return self._held(release_at)
         if self._is_removed_since():
-            return Decision(outcome="late", reason="a newer event removed this URL")
+            return replace(self._without_page("excluded", "a newer event removed its URL"), outcome="late")
         stronger = self._stronger_claim()
         if stronger:
             return self._dating_its_owner(self._without_page("displaced", stronger))
@@ -430,6 +435,8 @@ class _Publication:
     def _excluded(self, reason: str) -> Decision:
         """The article says of its page that it stays out: no source of lower rank brings it, an equal one may."""
         decision = self._without_page("excluded", reason)
+        assert decision.article
+        decision = replace(decision, article=dated(decision.article, self.event, self.site))
         page = _weaker_page_removed(self.event, self.current.name, self.known, self.now)
         claims = {identity(claim.url) for claim in decision.claims}
         return replace(

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from stoppress import table
 from stoppress.article import ArticleEvent, from_message, rank_of
-from stoppress.deciding import aimed_at, entry_keys_of, is_late, urls_of
+from stoppress.deciding import entry_keys_of, is_aimed_at, is_late, urls_of
 from stoppress.records import (
     Item,
     article_key,
@@ -87,10 +87,8 @@ def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
     event, host = question.event, question.host
     first = {article_key(host, event.name)} if event.id else set()
     yield first | _claim_keys(host, urls_of(event, None))
-    if not event.id:  # a removal by URL alone: the article that has the URL
-        event = aimed_at(event, _claims(host, urls_of(event, None), seen).get(identity(event.url or "")))
-        yield {article_key(host, event.name)}
-    own = seen.article(host, event.name) if event.id else None
+    own = yield from _aimed(event, host, seen)
+    event = replace(event, id=own.name.partition("#")[2]) if own else event
     urls = urls_of(event, own)
     yield _claim_keys(host, urls)
     claims = _claims(host, urls, seen)
@@ -126,6 +124,18 @@ def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
         {one.name: _read_entries(one, seen) for one in [*late, *told]},
         {name: from_message(item["message"]) for name, key in waits.items() if (item := seen.of(key))},
     )
+
+
+def _aimed(event: ArticleEvent, host: str, seen: _Seen) -> Generator[set[Key], None, Article | None]:
+    """The event's article; of a removal by URL alone the one that the URL's claim names, if the removal means it."""
+    if event.id:
+        return seen.article(host, event.name)
+    claim = _claims(host, urls_of(event, None), seen).get(identity(event.url or ""))
+    if claim is None or not claim.owner.partition("#")[2]:
+        return None
+    yield {article_key(host, claim.owner)}
+    owner = seen.article(host, claim.owner)
+    return owner if is_aimed_at(event, claim, owner) else None
 
 
 def _claim_keys(host: str, urls: list[str]) -> set[Key]:

@@ -142,7 +142,8 @@ class Ledger:
         owners = {claim.owner: self.articles[claim.owner] for claim in claims.values() if claim.owner in self.articles}
         entries = {name: self._entries(one) for name, one in {event.name: own, **owners}.items() if one and one.url}
         waiting = {name: one for (page, name), one in self.waiting.items() if page in pages}
-        return Known(own, claims, owners, entries, waiting)
+        due = self.due.get((own.release_at, own.name)) if own and own.release_at else None
+        return Known(own, claims, owners, entries, waiting, due)
 
     def _entries(self, article: Article) -> Entries:
         page = identity(article.url or "")

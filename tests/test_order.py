@@ -88,14 +88,18 @@ def test_without_timestamps_the_order_of_hearing_decides() -> None:
     assert newer(old, new) == new
 
 
-@pytest.mark.parametrize("kind", ["timestamp", "version"])
-def test_of_equals_the_removal_wins_but_in_a_burst_the_one_that_is_heard_later(kind: str) -> None:
-    same = {"timestamp": timedelta()} if kind == "timestamp" else {"version": 7}
-    removal = order(removal="unpublished", **same)
-    in_the_burst, much_later = order(timedelta(seconds=2), **same), order(MINUTE, **same)
+def test_of_equal_timestamps_the_removal_wins_but_in_a_burst_the_one_that_is_heard_later() -> None:
+    at = timedelta()
+    removal = order(timestamp=at, removal="unpublished")
+    in_the_burst, much_later = order(timedelta(seconds=2), timestamp=at), order(MINUTE, timestamp=at)
     assert newer(removal, in_the_burst) == in_the_burst
     assert newer(removal, much_later) == removal
-    assert newer(removal, order(**same)) == removal
+    assert newer(removal, order(timestamp=at)) == removal
+
+
+def test_a_version_that_never_changes_orders_nothing() -> None:
+    removal, again = order(version=1, removal="unpublished"), order(MINUTE, version=1)
+    assert newer(removal, again) == again
 
 
 def test_after_a_deletion_versions_begin_anew() -> None:

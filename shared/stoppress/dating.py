@@ -73,20 +73,15 @@ def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article 
             was_embargo = exact(before) > article.dated_order.heard
             stays = was_embargo or before < date or before <= _corrected_max(since, event)
         else:
-            stays = not (date < before or date <= _corrected_max(since, event))
+            stays = not (date < before or date <= _corrected_max(since, event) or _was_embargo(event))
         if stays:
             return None
     return replace(first_heard(article, event), first_published=date, dated_by=rank, dated_order=order)
 
 
 def inherited(article: Article, page: Article | None) -> Article:
-    """The article with the dates of the page that it takes over: the same story, told by another source or feed.
-
-    Two articles of one CMS are two stories.
-    """
+    """The article with the dates of the page that it takes over."""
     if page is None or article.first_published is not None:
-        return article
-    if page.rank == CMS_RANK and page.name.partition("#")[0] == article.name.partition("#")[0]:
         return article
     return replace(
         article,

@@ -150,6 +150,9 @@ def _late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decis
     names = names_of(event)
     if names:  # its repeats may look newer, where the sender's clock is ahead
         article = replace(article, deliveries=remembered(article.deliveries, names, removal=""))
+    lifted = _embargo_moved(event, article, known)
+    if lifted:
+        return lifted
     decision = _dated_by_another(event, article, known, site, now)
     reason = f"a newer event was heard before: {_place(article)}"
     return decision or Decision(outcome="late", reason=reason, article=article if names else None)
@@ -161,11 +164,29 @@ def _place(article: Article) -> str:
     return what if order.version is None else f"{what}, version {order.version}"
 
 
+def _embargo_moved(event: ArticleEvent, article: Article, known: Known) -> Decision | None:
+    """The newest event of a held article, recorded again with the date of one that came late, if that is the newest date.
+
+    The newest event has left an embargo as it was; by what was said in between it is another, or over.
+    """
+    if event.action == "remove" or event.published_at is None or article.dated_order is None or known.due is None:
+        return None
+    if order_of(event).is_before(article.dated_order):
+        return None
+    after = replace(article, release_at=None, dated_order=order_of(event))
+    returns = (replace(known.due, published_at=event.published_at),)
+    return Decision(
+        outcome="late", reason="a newer event was heard before; its date counts", article=after, returns=returns
+    )
+
+
 def _dated_by_another(
     event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime
 ) -> Decision | None:
     """The article with another first publication by an event that is not its newest, and its entries; None: it stays."""
     if event.action == "remove" or site.republish != "keep-date" or excluded_because(event, site):
+        return None
+    if article.state == "held":  # its embargo will be its date
         return None
     after = dated_late(article, event, now)
     if after is None:
@@ -403,6 +424,14 @@ class _Publication:
             return self.known.owners.get(self.claim.owner)
         return None
 
+    def _is_same_story(self, other: Article) -> bool:
+        """Whether another article of the URL tells the same story: a feed does, another CMS if it has the same title."""
+        if min(other.rank, self.rank) < CMS_RANK:
+            return True
+        news = self.known.entries.get(other.name, Entries()).news
+        title = news.title if news else other.title
+        return other.name.partition("#")[0] != self.event.source and title == self.event.title != ""
+
     # ── when was it published ──
 
     def _embargo(self) -> datetime | None:
@@ -417,7 +446,8 @@ class _Publication:
         current, before = self.current, self._previous_owner()
         if before and current.shard is None:
             current = replace(current, shard=before.shard)
-        if self.event.published_at is None or (before and before.rank < self.rank):
+        has_own_date = self.event.published_at is not None and before is not None and before.rank == self.rank
+        if before and not has_own_date and self._is_same_story(before):
             current = inherited(current, before)
         current = dated(current, self.event, self.site)
         return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
@@ -428,6 +458,8 @@ class _Publication:
         """Until its hour the article has no page: its entries go out, and no URL is claimed for it."""
         reason = f"to be published at {exact(release_at)}"
         after = _without_entries(self.current, state="held", reason=reason, url=self.url, release_at=release_at)
+        if self.event.published_at:
+            after = replace(after, dated_order=self.current.order)
         out = tuple(_entries(self.current, self.now))
         decision = self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
         return replace(decision, claims=decision.claims + self._kept_from_feeds())
@@ -645,7 +677,7 @@ class _Publication:
     def _dating_its_owner(self, decision: Decision) -> Decision:
         """A page without a date takes that of another source that tells of it, though it has no page by it."""
         owner = self._previous_owner()
-        if owner is None or owner.first_published is not None:
+        if owner is None or owner.first_published is not None or not self._is_same_story(owner):
             return decision
         date = _dated_by_another(self.event, owner, self.known, self.site, self.now)
         if date is None or decision.article is None:

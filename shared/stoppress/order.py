@@ -5,9 +5,9 @@ Clocks of senders are wrong in ways that senders do not know. Three things are k
 
 Two events of an article are ordered by `version`, then `sequence`, if both have one of the same kind and they differ. Else the
 senders' timestamps decide, as given, if both events have one. An instant that lay ahead of our clock when we heard it counts,
-against one that did not, as the moment we heard it: a clock that is set right loses nothing of what follows. Of equal events
-the one heard later wins if both were heard within a few seconds; else a removal wins. Without timestamps the order of hearing
-decides. After `article.deleted` versions begin anew, so timestamps decide where both events have one.
+against one that did not, as the moment we heard it: a clock that is set right loses nothing of what follows. Of equal
+timestamps the one heard later wins if both were heard within a few seconds; else a removal wins. Without timestamps the order
+of hearing decides. After `article.deleted` versions begin anew, so timestamps decide where both events have one.
 """
 
 import hashlib
@@ -53,19 +53,15 @@ def _compared(one: Order, other: Order) -> int:
     """Negative where `other` is newer, positive where `one` is, 0 where nothing tells."""
     timestamped = one.timestamp is not None and other.timestamp is not None
     reborn = timestamped and "deleted" in (one.removal, other.removal)
-    tied = False
     if not reborn and one.version is not None and type(one.version) is type(other.version):
         by_version = _by_version(one, other)
         if by_version:
             return by_version
-        tied = True
     if one.timestamp is not None and other.timestamp is not None:
         by_timestamp = _by_instant((one.timestamp, one.heard), (other.timestamp, other.heard))
-        if by_timestamp:
-            return by_timestamp
-        tied = True
-    in_a_burst = timedelta() < _apart(one, other) <= BURST
-    if tied and bool(one.removal) != bool(other.removal) and not in_a_burst:
+        in_a_burst = timedelta() < _apart(one, other) <= BURST
+        if by_timestamp or bool(one.removal) == bool(other.removal) or in_a_burst:
+            return by_timestamp or _sign(one.heard, other.heard)
         return 1 if one.removal else -1
     return _sign(one.heard, other.heard)
 

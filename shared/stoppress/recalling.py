@@ -14,6 +14,7 @@ from stoppress.records import (
     Item,
     article_key,
     claim_key,
+    due_sk,
     entry_key,
     old_claim_key,
     read_article,
@@ -100,7 +101,8 @@ def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
         for name in claim.waiting
     }
     late = [own] if own and is_late(event, own) else []
-    yield {article_key(host, name) for name in owners} | set(waits.values()) | _entries_of(late)
+    due_keys = [(f"due#{host}", due_sk(one.release_at, one.name)) for one in late if one.release_at]
+    yield {article_key(host, name) for name in owners} | set(waits.values()) | set(due_keys) | _entries_of(late)
     others = {name: owner for name in owners if (owner := seen.article(host, name))}
     # Whoever may lose its URL to an equal comes back one day, and whoever has no date may be given one.
     rank = rank_of(event.source) if event.action == "publish" else None
@@ -123,6 +125,7 @@ def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
         others,
         {one.name: _read_entries(one, seen) for one in [*late, *told]},
         {name: from_message(item["message"]) for name, key in waits.items() if (item := seen.of(key))},
+        next((from_message(item["message"]) for key in due_keys if (item := seen.of(key))), None),
     )
 
 

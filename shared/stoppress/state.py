@@ -119,6 +119,7 @@ class Known:
 
     `claims` are by the identity of their URL. `entries` are by article, and only those that a decision may need: of the article
     where the event is late, of owners that may lose their URL. `waiting` are the events of articles that wait for a URL.
+    `due` is the newest event of an article that is held, where another one comes late.
     """
 
     article: Article | None = None
@@ -126,6 +127,7 @@ class Known:
     owners: Mapping[str, Article] = field(default_factory=dict)
     entries: Mapping[str, Entries] = field(default_factory=dict)
     waiting: Mapping[str, ArticleEvent] = field(default_factory=dict)
+    due: ArticleEvent | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,10 @@ class Ledger:
             self.due[decision.held, event.name] = replace(event, release=decision.held, published_at=date)
         self._check(now)
         for back in decision.returns:
-            self.hear(replace(back, release=now), now)
+            if back.release:
+                self.due[back.release, back.name] = back
+            else:
+                self.hear(replace(back, release=now), now)
         return decision
 
     def _take_out(self, decision: Decision) -> None:

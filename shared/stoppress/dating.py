@@ -48,6 +48,8 @@ def first_heard(article: Article, event: ArticleEvent) -> Article:
 def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
     """The article with the first publication that it has after the newest event, which is no embargo."""
     date, rank = _date(event), rank_of(event.source)
+    if event.published_at is None and article.release_at:  # the embargo that it leaves as it is, and that is over
+        return replace(article, first_published=whole(article.release_at), dated_by=rank)
     if date is None or not _takes(article, event, date, rank, site):
         return article
     return replace(article, first_published=date, dated_by=rank, dated_order=article.order)
@@ -71,9 +73,11 @@ def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article 
         since = first_heard(article, event)
         if order.is_before(article.dated_order):
             was_embargo = exact(before) > article.dated_order.heard
-            stays = was_embargo or before < date or before <= _corrected_max(since, event)
+            stays = (
+                was_embargo or before < date or before <= _corrected_max(since, before, article.dated_order.timestamp)
+            )
         else:
-            stays = not (date < before or date <= _corrected_max(since, event) or _was_embargo(event))
+            stays = not (date < before or date <= _corrected_max(since, date, order.timestamp) or _was_embargo(event))
         if stays:
             return None
     return replace(first_heard(article, event), first_published=date, dated_by=rank, dated_order=order)
@@ -95,7 +99,7 @@ def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, sit
     first = article.first_published
     if first is None or article.dated_by < rank or site.republish == "new-date":
         return True
-    return _was_embargo(event) or date < first or date <= _corrected_max(article, event)
+    return _was_embargo(event) or date < first or date <= _corrected_max(article, date, order_of(event).timestamp)
 
 
 def _date(event: ArticleEvent) -> datetime | None:
@@ -113,8 +117,8 @@ def _was_embargo(event: ArticleEvent) -> bool:
     return is_embargo(replace(event, release=None), event.heard_at)
 
 
-def _corrected_max(article: Article, event: ArticleEvent) -> datetime:
+def _corrected_max(article: Article, date: datetime, timestamp: str | None) -> datetime:
     """The latest date that is a correction. A sender whose own clock has not reached the date is behind: then ours counts."""
-    is_behind = event.timestamp is None or (event.published_at is not None and event.published_at > event.timestamp)
+    is_behind = timestamp is None or exact(date) > timestamp
     since = article.heard_at if is_behind else article.known_since or article.heard_at
     return since + CLOCK_SKEW_MAX

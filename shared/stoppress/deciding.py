@@ -85,7 +85,13 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
             return REPEATED
     current = _current(event, article)
     deliveries = remembered(current.deliveries, names, removal=order.removal)
-    current = replace(first_heard(current, event), order=order, digest=digest, deliveries=deliveries)
+    current = replace(
+        first_heard(current, event),
+        order=order,
+        digest=digest,
+        deliveries=deliveries,
+        is_undated=event.action == "publish" and event.published_at is None,
+    )
     if event.action == "remove":
         return _removed(event, current, known, now)
     decision = _Publication(event, current, known, site, now).decision(
@@ -150,9 +156,9 @@ def _late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decis
     names = names_of(event)
     if names:  # its repeats may look newer, where the sender's clock is ahead
         article = replace(article, deliveries=remembered(article.deliveries, names, removal=""))
-    lifted = _embargo_moved(event, article, known)
-    if lifted:
-        return lifted
+    embargo = _embargo_moved(event, article, known) or _embargo_heard_late(event, article, known, now)
+    if embargo:
+        return embargo
     decision = _dated_by_another(event, article, known, site, now)
     reason = f"a newer event was heard before: {_place(article)}"
     return decision or Decision(outcome="late", reason=reason, article=article if names else None)
@@ -178,6 +184,27 @@ def _embargo_moved(event: ArticleEvent, article: Article, known: Known) -> Decis
     return Decision(
         outcome="late", reason="a newer event was heard before; its date counts", article=after, returns=returns
     )
+
+
+def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now: datetime) -> Decision | None:
+    """A listed article, held by an event that comes late: the newest event said no date, and so left the embargo as it is."""
+    if event.action == "remove" or not article.is_undated or not is_embargo(event, now):
+        return None
+    order, entries = order_of(event), known.entries.get(article.name, Entries())
+    newest = _told_again(article, entries)
+    if newest is None or (article.dated_order and order.is_before(article.dated_order)):
+        return None
+    assert event.published_at
+    release_at = event.published_at
+    reason = f"to be published at {exact(release_at)}"
+    after = _without_entries(article, state="held", reason=reason, release_at=release_at, dated_order=order)
+    decision = Decision(outcome="late", reason=f"a newer event was heard before; {reason}", article=after)
+    claim = known.claims.get(identity(article.url or ""))
+    if claim and claim.live and claim.owner == article.name:
+        left, returns = _left(claim, article, known)
+        decision = replace(decision, claims=(left,), returns=returns)
+    held = replace(newest, published_at=release_at, release=release_at)
+    return replace(decision, out=tuple(_entries(article, now)), returns=(*decision.returns, held))
 
 
 def _dated_by_another(

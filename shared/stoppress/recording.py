@@ -280,8 +280,8 @@ def _write(work: _Work, decision: Decision, now: datetime) -> None:
     if decision.held:
         # An event without a date leaves the embargo of an earlier one as it is, and carries it on.
         event = replace(work.event, release=decision.held, published_at=work.event.published_at or decision.held)
-        puts.append(_due(host, event, decision.held))
-    puts += [_due(host, replace(event, release=now), now) for event in decision.returns]
+        puts.append(_due(host, event, now))
+    puts += [_due(host, event, now) for event in decision.returns]
     puts += [Put(waiting_item(event), guarded=False) for event in decision.waits]
     deletes = [Delete(*entry_key(host, entry), must_exist=entry.published is not None) for entry in decision.out]
     old_claims = [old_claim_key(host, claim.url) for claim in decision.claims if claim.is_old_form]
@@ -295,7 +295,9 @@ def _write(work: _Work, decision: Decision, now: datetime) -> None:
         table.transact([*puts, *deletes])
 
 
-def _due(host: str, event: ArticleEvent, release: datetime) -> Put:
-    """What `roll_window` is to send to the articles queue at an instant."""
+def _due(host: str, event: ArticleEvent, now: datetime) -> Put:
+    """What `roll_window` is to send to the articles queue at its release; at once where it has none."""
+    release = event.release or now
+    event = replace(event, release=release)
     message = to_message(event, in_ascii=False)
     return Put(due_item(host, release, event.name, message, queue="articles"), guarded=False)

@@ -29,6 +29,7 @@ class Article:
     `deliveries` are what repeats of its last deliveries are known by. `reborn` is when its id was deleted, to be used again.
     `title` and `publication` are kept only while a date that comes late could still make it news.
     `reason` says why it is in no file, `news_reason` why it is not in the news sitemap, `dropped` what of it is in none.
+    `is_undated`: its newest event said no date of publication.
     `is_old_form`: an earlier version of the stack wrote it, under keys of the URL as it was spelled.
     """
 
@@ -54,6 +55,7 @@ class Article:
     dropped: tuple[str, ...] = ()
     title: str = ""
     publication: str | None = None
+    is_undated: bool = False
     is_old_form: bool = False
     rev: int | None = None
 
@@ -148,7 +150,7 @@ class EntryKey:
 class Decision:
     """What becomes of an event. Without `article` and `claims` nothing is written.
 
-    `waits` are events of articles that wait for a URL from now on, `returns` those that are to be recorded again at once;
+    `waits` are events of articles that wait for a URL from now on, `returns` those that are to be recorded again, at once or at their release;
     `no_longer_waits` are URL and name of one that waits no longer.
     `general` and `news` are entries to be put into the places that `article` has, or into those that `want_shard` and
     `want_news` ask for; `released` and `held` are the due records to take out and to put in.

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from stoppress.article import CLOCK_SKEW_MAX, CMS_RANK, ArticleEvent, order_of, rank_of
 from stoppress.instants import exact, whole
+from stoppress.order import Order
 from stoppress.site import Site
 from stoppress.state import Article
 
@@ -39,9 +40,8 @@ def changed_at(event: ArticleEvent) -> datetime | None:
 def first_heard(article: Article, event: ArticleEvent) -> Article:
     """The article, first heard of no later than by this event."""
     assert event.heard_at
-    since = min(event.timestamp or event.heard_at, event.heard_at)
     heard_at = min(article.heard_at, event.heard_at)
-    known_since = min(article.known_since or heard_at, since)
+    known_since = min(article.known_since or heard_at, event.timestamp or heard_at)
     return replace(article, heard_at=heard_at, known_since=known_since if known_since < heard_at else None)
 
 
@@ -73,11 +73,9 @@ def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article 
         since = first_heard(article, event)
         if order.is_before(article.dated_order):
             was_embargo = exact(before) > article.dated_order.heard
-            stays = (
-                was_embargo or before < date or before <= _corrected_max(since, before, article.dated_order.timestamp)
-            )
+            stays = was_embargo or before < date or before <= _corrected_max(since, before, article.dated_order)
         else:
-            stays = not (date < before or date <= _corrected_max(since, date, order.timestamp) or _was_embargo(event))
+            stays = not (date < before or date <= _corrected_max(since, date, order) or _was_embargo(event))
         if stays:
             return None
     return replace(first_heard(article, event), first_published=date, dated_by=rank, dated_order=order)
@@ -91,7 +89,6 @@ def inherited(article: Article, page: Article | None) -> Article:
         article,
         first_published=page.first_published,
         dated_by=min(page.dated_by, article.rank),
-        heard_at=min(article.heard_at, page.heard_at),
     )
 
 
@@ -99,7 +96,7 @@ def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, sit
     first = article.first_published
     if first is None or article.dated_by < rank or site.republish == "new-date":
         return True
-    return _was_embargo(event) or date < first or date <= _corrected_max(article, date, order_of(event).timestamp)
+    return _was_embargo(event) or date < first or date <= _corrected_max(article, date, order_of(event))
 
 
 def _date(event: ArticleEvent) -> datetime | None:
@@ -117,8 +114,8 @@ def _was_embargo(event: ArticleEvent) -> bool:
     return is_embargo(replace(event, release=None), event.heard_at)
 
 
-def _corrected_max(article: Article, date: datetime, timestamp: str | None) -> datetime:
+def _corrected_max(article: Article, date: datetime, order: Order) -> datetime:
     """The latest date that is a correction. A sender whose own clock has not reached the date is behind: then ours counts."""
-    is_behind = timestamp is None or exact(date) > timestamp
+    is_behind = order.timestamp is None or exact(date) > order.timestamp
     since = article.heard_at if is_behind else article.known_since or article.heard_at
     return since + CLOCK_SKEW_MAX

@@ -59,7 +59,8 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
     after = next((one for one in changed if one.name == event.name), before)
     due_after = after.release_at if after else None
     due_before = {event.release, before.release_at if before else None} - {None, due_after}
-    released = {(instant, event.name) for instant in due_before if instant}
+    kept = {(back.release, back.name) for back in decision.returns}
+    released = {(instant, event.name) for instant in due_before if instant} - kept
     waited = before is not None and before.state == "displaced" and bool(changed) and not decision.waits
     return replace(
         decision,
@@ -438,6 +439,8 @@ class _Publication:
         claim = self.claim
         if claim is None or claim.owner == self.current.name or claim.rank < self.rank:
             return ""
+        if claim.is_hold and is_claimed_before(self.current.order, claim.order, same_source=False):
+            return ""  # it was there before it was held, and a hold takes nothing out
         if claim.rank > self.rank:
             return _speaks(claim.owner) + ("" if claim.live else ", and has removed it")
         same_source = claim.source == self.event.source
@@ -473,8 +476,7 @@ class _Publication:
         current, before = self.current, self._previous_owner()
         if before and current.shard is None:
             current = replace(current, shard=before.shard)
-        has_own_date = self.event.published_at is not None and before is not None and before.rank == self.rank
-        if before and not has_own_date and self._is_same_story(before):
+        if before and self.event.published_at is None and self._is_same_story(before):
             current = inherited(current, before)
         current = dated(current, self.event, self.site)
         return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
@@ -509,9 +511,9 @@ class _Publication:
         """Keep a weaker source from bringing the page before its hour, unless it lists the page already."""
         claim, order = self.claim, page_order(self.current.order)
         if claim is None and self.rank == CMS_RANK:
-            return (Claim(self.event.site, self.url, self.current.name, live=False, order=order),)
+            return (Claim(self.event.site, self.url, self.current.name, live=False, order=order, is_hold=True),)
         if claim and not claim.live and claim.rank < self.rank:
-            return (replace(claim, owner=self.current.name, order=order),)
+            return (replace(claim, owner=self.current.name, order=order, is_hold=True),)
         return ()
 
     def _listed(self, after: Article) -> Decision:
@@ -637,6 +639,7 @@ class _Publication:
             url=self.url,
             owner=after.name,
             live=True,
+            is_hold=False,
             order=page_order(after.order),
             waiting=waiting if is_mine else (),
         )

@@ -196,7 +196,7 @@ def meant(acts: Sequence[Act], now: datetime, known: Knowledge) -> Meant:
         else:
             this.live = True
             life = life or acts[number:]
-            _date(this, act, [known.heard(other) for other in life], heard)
+            _date(this, act, life, known)
         if act.verb == "delete":
             this.dates, perhaps, life = (), (), ()
     _let_pass(this, now, acts[-1].url)
@@ -225,9 +225,9 @@ def _let_pass(this: Meant, now: datetime, url: str) -> None:
         this.was_public_at.add(url)
 
 
-def _date(this: Meant, act: Act, of_life: Sequence[Heard], heard: Heard) -> None:
+def _date(this: Meant, act: Act, life: Sequence[Act], known: Knowledge) -> None:
     """What the act's date means: an embargo, the first publication, a correction of it, or nothing."""
-    date = act.published_at
+    date, heard, of_life = act.published_at, known.heard(act), [known.heard(other) for other in life]
     if date is None:
         return
     clock_is_ahead = act.source == FEED or (act.stamp is not None and date <= act.stamp)
@@ -240,7 +240,9 @@ def _date(this: Meant, act: Act, of_life: Sequence[Heard], heard: Heard) -> None
     this.embargo = None
     exact = (min(date, heard.earliest), date) if date > act.at else (date, date)
     first_heard = min(other.earliest for other in of_life), min(other.latest for other in of_life)
-    if not this.dates or date <= first_heard[0]:
+    # By a clock that was behind, and is right by now, the date lies after the first word.
+    was_behind = any(other.stamp and other.stamp < other.at - TOLERANCE for other in life if other.at < act.at)
+    if not this.dates or (date <= first_heard[0] and not was_behind):
         this.dates = (exact,)
     elif date <= first_heard[1] + TOLERANCE + timedelta(seconds=15):
         this.dates = (*this.dates, exact)  # an article that was heard of late, or a correction by minutes

@@ -190,6 +190,7 @@ ARTICLE = Article(
     dated_by=2,
     changed_at=MORNING,
     dated_order=Order(None, None, None, "2026-11-20T07:00:00.000000Z"),
+    held_order=Order("2026-11-20T07:00:00.000000Z", None, None, "2026-11-20T07:00:00.000000Z"),
     shard=Place("2026-11", 2, 123),
     news=Place("news", 1, 456),
     release_at=MORNING,

@@ -278,6 +278,7 @@ def _tombstone(article: Article) -> Article:
         first_published=None,
         dated_by=0,
         dated_order=None,
+        held_order=None,
         changed_at=None,
         news=None,
         release_at=None,

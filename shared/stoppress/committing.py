@@ -103,6 +103,8 @@ def _planned(
         changed, is_written = marked_at, True
     else:
         changed, is_written = _changed(stored, rendered, now), True
+    if not stays and not is_written and mark and marked_at is None:
+        changed = max(now, changed)  # it was empty for long, and leaves the index now
     # One that could be folded into and cannot any more has to say so, though not a byte of it changes.
     unfolded = stored is not None and stored.form != "" and not rendered.by_line
     # A file may come back to the bytes of an older mark: what was to follow the bytes between may still be to do.

@@ -176,11 +176,11 @@ def _embargo_moved(event: ArticleEvent, article: Article, known: Known) -> Decis
 
     The newest event has left an embargo as it was; by what was said in between it is another, or over.
     """
-    if event.action == "remove" or event.published_at is None or article.dated_order is None or known.due is None:
+    if event.action == "remove" or event.published_at is None or article.held_order is None or known.due is None:
         return None
-    if order_of(event).is_before(article.dated_order):
+    if order_of(event).is_before(article.held_order):
         return None
-    after = replace(article, release_at=None, dated_order=order_of(event))
+    after = replace(article, release_at=None, held_order=order_of(event))
     returns = (replace(known.due, published_at=event.published_at),)
     return Decision(
         outcome="late", reason="a newer event was heard before; its date counts", article=after, returns=returns
@@ -198,7 +198,7 @@ def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now
     assert event.published_at
     release_at = event.published_at
     reason = f"to be published at {exact(release_at)}"
-    after = _without_entries(article, state="held", reason=reason, release_at=release_at, dated_order=order)
+    after = _without_entries(article, state="held", reason=reason, release_at=release_at, held_order=order)
     decision = Decision(outcome="late", reason=f"a newer event was heard before; {reason}", article=after)
     claim = known.claims.get(identity(article.url or ""))
     if claim and claim.live and claim.owner == article.name:
@@ -213,8 +213,6 @@ def _dated_by_another(
 ) -> Decision | None:
     """The article with another first publication by an event that is not its newest, and its entries; None: it stays."""
     if event.action == "remove" or site.republish != "keep-date" or excluded_because(event, site):
-        return None
-    if article.state == "held":  # its embargo will be its date
         return None
     after = dated_late(article, event, now)
     if after is None:
@@ -479,7 +477,7 @@ class _Publication:
         if before and self.event.published_at is None and self._is_same_story(before):
             current = inherited(current, before)
         current = dated(current, self.event, self.site)
-        return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
+        return replace(current, url=self.url, release_at=None, held_order=None, changed_at=changed_at(self.event))
 
     # ── what is written ──
 
@@ -488,7 +486,7 @@ class _Publication:
         reason = f"to be published at {exact(release_at)}"
         after = _without_entries(self.current, state="held", reason=reason, url=self.url, release_at=release_at)
         if self.event.published_at:
-            after = replace(after, dated_order=self.current.order)
+            after = replace(after, held_order=self.current.order)
         out = tuple(_entries(self.current, self.now))
         decision = self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
         return replace(decision, claims=decision.claims + self._kept_from_feeds())

@@ -25,9 +25,11 @@ def is_over(
     """Whether a file that does not stay goes now: its day is over, or it has none."""
     if stored is None or file == ROBOTS_FILE:
         return True
-    # The mark of a file that was empty and permanent has the index name it, for however long.
+    # The mark of a file that was empty and permanent has the index name it, for however long: its day begins with the mark
+    # that says it leaves.
     told = mark is None or mark.digest == digest
-    return told and stored.body == rendered.body and stored.changed + EMPTIED_KEPT <= now
+    since = max(mark.changed, stored.changed) if mark else stored.changed
+    return told and stored.body == rendered.body and since + EMPTIED_KEPT <= now
 
 
 def have_retired(site: Site, file: str, emptied: datetime) -> None:

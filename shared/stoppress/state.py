@@ -24,7 +24,8 @@ class Article:
     """What was decided of an article: never its text, only what the next decision needs.
 
     `shard` is its place for life, whether or not it is listed now; `news` is its place while it is in the news sitemap.
-    `changed_at` is the change that its source reported last; `dated_order` the place of the event that dated it.
+    `changed_at` is the change that its source reported last; `dated_order` the place of the event that dated it,
+    `held_order` that of the event that holds it.
     `heard_at` is when it was first heard of, `known_since` the same by its sender's clock where that is earlier.
     `deliveries` are what repeats of its last deliveries are known by. `reborn` is when its id was deleted, to be used again.
     `title` and `publication` are kept only while a date that comes late could still make it news.
@@ -46,6 +47,7 @@ class Article:
     first_published: datetime | None = None
     dated_by: int = 0
     dated_order: Order | None = None
+    held_order: Order | None = None
     changed_at: datetime | None = None
     shard: Place | None = None
     news: Place | None = None

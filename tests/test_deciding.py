@@ -375,27 +375,24 @@ def test_a_held_story_can_be_put_off_brought_forward_and_removed() -> None:
     assert (set(ledger.pages), set(ledger.due)) == ({page("flood")}, set())
 
 
-def test_the_feed_cannot_leak_what_the_cms_holds() -> None:
+def test_a_held_story_claims_nothing_and_takes_out_no_page_of_another_source() -> None:
     ledger = Ledger()
     ledger.hear(publish(published_at=MORNING + 3 * HOUR))
-    ledger.hear(feed(timestamp=MORNING + MINUTE))
+    ledger.hear(feed(timestamp=None, title="From the feed"), MORNING + MINUTE)
+    assert [entry.title for entry in ledger.news_at(MORNING).values()] == ["From the feed"]
 
+    ledger.release(MORNING + 3 * HOUR)
+    assert [entry.title for entry in ledger.news_at(MORNING).values()] == ["Flood closes the harbour"]
+
+
+def test_a_postponed_story_leaves_the_files_and_the_feed_does_not_bring_it_back() -> None:
+    ledger = Ledger()
+    ledger.hear(publish())
+    ledger.hear(publish(published_at=MORNING + 3 * HOUR, timestamp=MORNING + MINUTE))
+    ledger.hear(feed(timestamp=None), MORNING + 2 * MINUTE)
     assert ledger.pages == {}
 
 
-@pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        ({"noindex": True}, "noindex"),
-        ({"access": "protected"}, "protected"),
-        (
-            {"canonical_url": "https://agency.example.org/flood"},
-            "canonical elsewhere: https://agency.example.org/flood",
-        ),
-        ({"canonical_url": page("other")}, "canonical elsewhere"),
-        ({"url": "https://blog.example.com/flood"}, "foreign host: blog.example.com is not www.example.com"),
-    ],
-)
 def test_what_stays_out_goes_out_with_its_reason(said: dict[str, Any], reason: str) -> None:
     ledger = Ledger()
     ledger.hear(publish())

@@ -48,8 +48,6 @@ def first_heard(article: Article, event: ArticleEvent) -> Article:
 def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
     """The article with the first publication that it has after the newest event, which is no embargo."""
     date, rank = _date(event), rank_of(event.source)
-    if event.published_at is None and article.release_at:  # the embargo that it leaves as it is, and that is over
-        return replace(article, first_published=whole(article.release_at), dated_by=rank)
     if date is None or not _takes(article, event, date, rank, site):
         return article
     return replace(article, first_published=date, dated_by=rank, dated_order=article.order)
@@ -79,6 +77,18 @@ def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article 
         if stays:
             return None
     return replace(first_heard(article, event), first_published=date, dated_by=rank, dated_order=order)
+
+
+def released(article: Article) -> Article:
+    """A held article whose hour has come, though its release has not been recorded yet."""
+    assert article.release_at
+    return replace(
+        article,
+        first_published=whole(article.release_at),
+        dated_by=article.rank,
+        dated_order=article.held_order,
+        release_at=None,
+    )
 
 
 def inherited(article: Article, page: Article | None) -> Article:

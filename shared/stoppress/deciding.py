@@ -10,11 +10,11 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from stoppress.article import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, digest_of, names_of, order_of, rank_of
-from stoppress.dating import changed_at, dated, dated_late, first_heard, inherited, is_embargo
+from stoppress.dating import changed_at, dated, dated_late, first_heard, inherited, is_embargo, released
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry, general_line, line_bytes, news_line
 from stoppress.instants import exact, parse
 from stoppress.naming import PAGES_SERIES, news_series, shard_series
-from stoppress.order import is_claimed_before, page_order, remembered
+from stoppress.order import Order, is_claimed_before, page_order, remembered
 from stoppress.places import Want
 from stoppress.rules import against
 from stoppress.site import Site
@@ -76,7 +76,8 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     same = False
     if article:
         is_last = order == article.order and digest == article.digest
-        if not event.release and not is_last and set(names) & set(article.deliveries):
+        is_repeat = bool(set(names) & set(article.deliveries)) or _is_same_version(order, digest, article)
+        if not event.release and not is_last and is_repeat:
             return REPEATED
         if order.is_before(article.order):
             return _late(event, known, site, now)
@@ -109,6 +110,14 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     return decision
 
 
+def _is_same_version(order: Order, digest: str, article: Article) -> bool:
+    """Whether an event without a timestamp says the version and the content that the article has already."""
+    last = article.order
+    if order.version is None or order.timestamp is not None or last.timestamp is not None or digest != article.digest:
+        return False
+    return (order.version, order.sequence, order.removal) == (last.version, last.sequence, last.removal)
+
+
 def _current(event: ArticleEvent, article: Article | None) -> Article:
     """What is known of the article before the event. An id that was deleted and is used again is another story."""
     assert event.heard_at
@@ -116,6 +125,8 @@ def _current(event: ArticleEvent, article: Article | None) -> Article:
     fresh = Article(site=event.site, name=event.name, state="removed", order=order, digest="", heard_at=event.heard_at)
     if article is None:
         return fresh
+    if article.release_at and article.release_at <= event.heard_at and not event.release:
+        article = released(article)
     if article.order.removal != "deleted" or event.action == "remove":
         return article
     deleted = article.order
@@ -437,8 +448,6 @@ class _Publication:
         claim = self.claim
         if claim is None or claim.owner == self.current.name or claim.rank < self.rank:
             return ""
-        if claim.is_hold and is_claimed_before(self.current.order, claim.order, same_source=False):
-            return ""  # it was there before it was held, and a hold takes nothing out
         if claim.rank > self.rank:
             return _speaks(claim.owner) + ("" if claim.live else ", and has removed it")
         same_source = claim.source == self.event.source
@@ -488,14 +497,11 @@ class _Publication:
         if self.event.published_at:
             after = replace(after, held_order=self.current.order)
         out = tuple(_entries(self.current, self.now))
-        decision = self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
-        return replace(decision, claims=decision.claims + self._kept_from_feeds())
+        return self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
 
     def _excluded(self, reason: str) -> Decision:
         """The article says of its page that it stays out: no source of lower rank brings it, an equal one may."""
         decision = self._without_page("excluded", reason)
-        assert decision.article
-        decision = replace(decision, article=dated(decision.article, self.event, self.site))
         page = _weaker_page_removed(self.event, self.current.name, self.known, self.now)
         claims = {identity(claim.url) for claim in decision.claims}
         return replace(
@@ -504,15 +510,6 @@ class _Publication:
             displaced=decision.displaced + page.displaced,
             out=decision.out + page.out,
         )
-
-    def _kept_from_feeds(self) -> tuple[Claim, ...]:
-        """Keep a weaker source from bringing the page before its hour, unless it lists the page already."""
-        claim, order = self.claim, page_order(self.current.order)
-        if claim is None and self.rank == CMS_RANK:
-            return (Claim(self.event.site, self.url, self.current.name, live=False, order=order, is_hold=True),)
-        if claim and not claim.live and claim.rank < self.rank:
-            return (replace(claim, owner=self.current.name, order=order, is_hold=True),)
-        return ()
 
     def _listed(self, after: Article) -> Decision:
         event = self.event
@@ -637,7 +634,6 @@ class _Publication:
             url=self.url,
             owner=after.name,
             live=True,
-            is_hold=False,
             order=page_order(after.order),
             waiting=waiting if is_mine else (),
         )
@@ -691,7 +687,9 @@ class _Publication:
 
     def _without_page(self, state: Literal["excluded", "displaced"], reason: str) -> Decision:
         """The article has no page in this site: what it had goes out, its claim is left, the reason is kept."""
-        after = _without_entries(self.current, state=state, reason=reason, url=self.url)
+        after = _without_entries(
+            dated(self.current, self.event, self.site), state=state, reason=reason, url=self.url, held_order=None
+        )
         out = tuple(_entries(self.current, self.now))
         decision = self._leaving(Decision(outcome=state, reason=reason, article=after, out=out))
         claim = self.claim

@@ -183,7 +183,6 @@ def claim_item(claim: "Claim") -> Item:
             "at": claim.order.timestamp,
             "heard": claim.order.heard,
             "waiting": list(claim.waiting) or None,
-            "is_hold": claim.is_hold or None,
         }
     )
 
@@ -197,8 +196,7 @@ def read_claim(item: Mapping[str, Any], url: str, *, is_old_form: bool = False) 
     order = Order(None, None, item.get("at"), item.get("heard") or item["at"])
     waiting = tuple(item.get("waiting", ()))
     rev = None if is_old_form else int(item["rev"])
-    is_hold = item.get("is_hold", False)
-    return Claim(site, url, item["owner"], item["live"], order, waiting, is_hold, is_old_form, rev)
+    return Claim(site, url, item["owner"], item["live"], order, waiting, is_old_form, rev)
 
 
 def waiting_item(event: "ArticleEvent") -> Item:

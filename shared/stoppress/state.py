@@ -86,7 +86,7 @@ class Claim:
     """Whose a URL is, and the place of the event that said so. A claim that is not live: the page was removed or has moved away.
 
     `waiting` are articles of equal rank that say this URL too, and come back when its owner leaves. An owner without an id
-    (`cms#`) removed the URL itself. `is_hold`: the owner is held, and nothing was there. `is_old_form` as for articles.
+    (`cms#`) removed the URL itself. `is_old_form` as for articles.
     """
 
     site: str
@@ -95,7 +95,6 @@ class Claim:
     live: bool
     order: Order
     waiting: tuple[str, ...] = ()
-    is_hold: bool = False
     is_old_form: bool = False
     rev: int | None = None
 

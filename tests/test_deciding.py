@@ -393,6 +393,19 @@ def test_a_postponed_story_leaves_the_files_and_the_feed_does_not_bring_it_back(
     assert ledger.pages == {}
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"noindex": True}, "noindex"),
+        ({"access": "protected"}, "protected"),
+        (
+            {"canonical_url": "https://agency.example.org/flood"},
+            "canonical elsewhere: https://agency.example.org/flood",
+        ),
+        ({"canonical_url": page("other")}, "canonical elsewhere"),
+        ({"url": "https://blog.example.com/flood"}, "foreign host: blog.example.com is not www.example.com"),
+    ],
+)
 def test_what_stays_out_goes_out_with_its_reason(said: dict[str, Any], reason: str) -> None:
     ledger = Ledger()
     ledger.hear(publish())

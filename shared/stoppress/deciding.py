@@ -192,7 +192,7 @@ def _embargo_moved(event: ArticleEvent, article: Article, known: Known) -> Decis
     if order_of(event).is_before(article.held_order):
         return None
     after = replace(article, release_at=None, held_order=order_of(event))
-    returns = (replace(known.due, published_at=event.published_at),)
+    returns = (replace(known.due, published_at=event.published_at, release=None),)
     return Decision(
         outcome="late", reason="a newer event was heard before; its date counts", article=after, returns=returns
     )

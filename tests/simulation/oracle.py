@@ -198,7 +198,10 @@ def meant(acts: Sequence[Act], now: datetime, known: Knowledge) -> Meant:
             life = life or acts[number:]
             _date(this, act, life, known)
         if act.verb == "delete":
-            this.dates, perhaps, life = (), (), ()
+            # Where the deletion was heard after what followed it, that looked like more of the same story.
+            came_late = any(known.heard(later).earliest < heard.latest for later in acts[number + 1 :])
+            perhaps = (*perhaps, *this.dates) if came_late else ()
+            this.dates, life = (), ()
     _let_pass(this, now, acts[-1].url)
     this.dates += perhaps
     dates_are_known = known.history_is_known(acts)
@@ -231,6 +234,10 @@ def _date(this: Meant, act: Act, life: Sequence[Act], known: Knowledge) -> None:
     if date is None:
         return
     clock_is_ahead = act.source == FEED or (act.stamp is not None and date <= act.stamp)
+    if date > act.at and clock_is_ahead and heard.earliest + TOLERANCE < date <= heard.latest + TOLERANCE:
+        this.dates = (*this.dates, (heard.earliest, date))  # it depends on when this was heard whether it is an embargo
+        this.embargo = None
+        return
     if date > act.at and not (clock_is_ahead and date <= heard.latest + TOLERANCE):
         this.embargo, this.was_embargoed = date, True
         if this.dates and heard.latest >= date - timedelta(seconds=15):

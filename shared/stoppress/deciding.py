@@ -451,7 +451,9 @@ class _Publication:
         if claim.rank > self.rank:
             return _speaks(claim.owner) + ("" if claim.live else ", and has removed it")
         same_source = claim.source == self.event.source
-        if claim.live and is_claimed_before(self.current.order, claim.order, same_source=same_source):
+        owner = self.known.owners.get(claim.owner)
+        claimed = owner.order if owner else claim.order
+        if claim.live and is_claimed_before(self.current.order, claimed, same_source=same_source):
             return _is_newer(claim.owner)
         return ""
 

@@ -7,7 +7,7 @@ Two events of an article are ordered by `version`, then `sequence`, if both have
 senders' timestamps decide, as given, if both events have one. An instant that lay ahead of our clock when we heard it counts,
 against one that did not, as the moment we heard it: a clock that is set right loses nothing of what follows. Of equal
 timestamps the one heard later wins if both were heard within a few seconds; else a removal wins. Without timestamps the order
-of hearing decides. After `article.deleted` versions begin anew, so timestamps decide where both events have one.
+of hearing decides. After `article.deleted` versions may begin anew: then timestamps decide where both events have one.
 """
 
 import hashlib
@@ -52,10 +52,11 @@ class Order:
 def _compared(one: Order, other: Order) -> int:
     """Negative where `other` is newer, positive where `one` is, 0 where nothing tells."""
     timestamped = one.timestamp is not None and other.timestamp is not None
-    reborn = timestamped and "deleted" in (one.removal, other.removal)
-    if not reborn and one.version is not None and type(one.version) is type(other.version):
+    if one.version is not None and type(one.version) is type(other.version):
         by_version = _by_version(one, other)
-        if by_version:
+        older = one if by_version < 0 else other
+        begins_anew = timestamped and not older.removal and "deleted" in (one.removal, other.removal)
+        if by_version and not begins_anew:
             return by_version
     if one.timestamp is not None and other.timestamp is not None:
         by_timestamp = _by_instant((one.timestamp, one.heard), (other.timestamp, other.heard))

@@ -152,7 +152,7 @@ def items_of(stories: Iterable[Story], site: Site, now: datetime) -> Iterator[di
 
     for story in stories:
         at = story.published
-        event, _ = read_delivery(story.delivery("published", at), site, "cms", at)
+        event, _ = read_delivery(story.delivery("published", at), site, "cms", at, delivery=story.message_id(at))
         decision = decide(event, Known(), site, at)
         decision = decision.placed(place(decision.want_shard), place(decision.want_news))
         article = decision.article

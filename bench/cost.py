@@ -78,7 +78,7 @@ def new_story(now: datetime) -> Story:
 
 
 def _post(stack: Stack, story: Story, now: datetime, delivery: dict[str, object]) -> None:
-    answer = stack.request(request(delivery, now, f"msg_{story.id}_{now:%d%H%M%S}"))
+    answer = stack.request(request(delivery, now, story.message_id(now)))
     assert answer.status == 200, answer
     stack.rest()
 

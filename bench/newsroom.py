@@ -65,6 +65,10 @@ class Story:
             "images": [{"url": f"https://img.example.com/{self.published:%Y/%m}/{self.number}-1200x675.jpg"}],
         } | said
 
+    def message_id(self, at: datetime) -> str:
+        """The id of the delivery that is sent at an instant."""
+        return f"msg_{self.id}_{at:%d%H%M%S}"
+
     def delivery(self, kind: str, at: datetime, **said: Any) -> dict[str, Any]:
         """The body of a webhook, of the type `article.<kind>`, sent at an instant."""
         data = self.data(**said) if kind in ("published", "updated") else {"id": self.id}

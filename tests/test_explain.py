@@ -88,6 +88,23 @@ def test_a_listed_page_is_told_with_its_files_its_article_and_what_was_heard(tmp
     assert "2026-11-20T12:02:00Z  publish by cms#1042" in story
 
 
+def test_an_event_that_came_late_is_told_under_the_url_it_named_and_under_its_articles(tmp_path: Path) -> None:
+    steps = [
+        event(2, "1042", "new-slug", version=2),
+        event(3, "1042", "old-slug", late_by=2, version=1),
+        {**event(4, "1042", "new-slug", kind="article.unpublished", late_by=3, version=1), "tick": True},
+    ]
+    named = told(steps, url("old-slug"), tmp_path)
+    its_own = told(steps, url("new-slug"), tmp_path)
+
+    late = "publish by cms#1042 of 2026-11-20T12:01:00Z  late: a newer event was heard before"
+    assert late in named
+    assert "publish by cms#1042 at https://www.example.com/old-slug of 2026-11-20T12:01:00Z  late: " in its_own
+    assert "nothing was ever heard" not in named
+    assert "remove by cms#1042 of 2026-11-20T12:01:00Z  late: a newer event was heard before" in its_own
+    assert "listed in sitemap-news.xml" in its_own
+
+
 def on_the_bus(
     number: int | str, *, said: str = "flood", kind: str = "article.published", site: str = HOST, **more: Any
 ) -> Step:

@@ -61,7 +61,8 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
     due_before = {event.release, before.release_at if before else None} - {None, due_after}
     kept = {(back.release, back.name) for back in decision.returns}
     released = {(instant, event.name) for instant in due_before if instant} - kept
-    waited = before is not None and before.state == "displaced" and bool(changed) and not decision.waits
+    waits = any(one.name == event.name for one in decision.waits)
+    waited = before is not None and before.state == "displaced" and bool(changed) and not waits
     return replace(
         decision,
         released=tuple(sorted(released)),

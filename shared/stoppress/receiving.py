@@ -68,7 +68,9 @@ def receive(delivery: Delivery, now: datetime) -> Answer:
     except UnknownType as error:
         return Answer(200, {"status": "ignored", "reason": str(error)}, cause=str(error))
     queues.send_articles([event])
-    said = {"status": "queued", "site": event.site, "source": event.source, "id": event.id, "action": event.action}
+    said = {"status": "queued", "site": event.site, "source": event.source}
+    said |= {"id": event.id} if event.id else {"url": str(event.url)}
+    said |= {"action": event.action}
     return Answer(200, said | ({"unknown_fields": unknown} if unknown else {}), event)
 
 

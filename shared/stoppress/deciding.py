@@ -1,7 +1,7 @@
 """The rules of recording: what an event changes, decided from what is known. No I/O, no clock of its own.
 
-An article is known by its source and its id there, a page by the identity of its URL. Order is the article's own (`order`), removal
-is by id, and a URL is taken out only while its claim is the article's: so events may come late, twice and in any order.
+An article is known by its source and its id there, a page by the identity of its URL. `order` says which of two events is newer. A
+removal names the id or the URL, and a URL is taken out only while its claim is the article's: so events may come late and twice.
 """
 
 from dataclasses import replace

@@ -679,3 +679,12 @@ def test_where_articles_share_no_url_every_order_ends_in_the_same_files(
     assert shuffled.pages == in_order.pages
     assert set(shuffled.general.values()) == set(in_order.general.values())
     assert shuffled.news_at(MORNING) == in_order.news_at(MORNING)
+
+
+def test_an_entry_that_has_another_id_by_now_does_not_come_back_when_it_leaves() -> None:
+    ledger = Ledger()
+    ledger.hear(feed(guid="17", timestamp=None), MORNING)
+    ledger.hear(feed(guid="7fa89e4c:17", timestamp=None), MORNING + MINUTE)
+    ledger.hear(remove("7fa89e4c:17", source="feed", timestamp=None, verb=None), MORNING + 2 * MINUTE)
+
+    assert ledger.pages == {}

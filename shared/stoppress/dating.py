@@ -4,7 +4,7 @@ The rule, in one paragraph. A date in the future is an embargo and holds the art
 that is said stands. A later word with another date is a correction if it dates the article back, or to no later than the
 moment this stack first heard of it; a date after that moment is re-dating, and is ignored unless the site says otherwise. So
 re-dating cannot keep a story in the news for longer than 48 hours from its first word. A date that was an embargo counts from
-its hour. Dates of events that come late count as if the events had come in order.
+its hour: until then the page is in no file. Dates of events that come late count as if the events had come in order.
 """
 
 from dataclasses import replace

@@ -621,7 +621,9 @@ class _Publication:
         waiting = tuple(name for name in (self.claim.waiting if self.claim else ()) if name != after.name)
         if before:
             same_rank = before.rank == self.rank
-            event = _told_again(before, self.known.entries.get(before.name, Entries())) if same_rank else None
+            # A feed's entry that has another id by now must not come back: only articles of a CMS wait.
+            can_wait = same_rank and self.rank == CMS_RANK
+            event = _told_again(before, self.known.entries.get(before.name, Entries())) if can_wait else None
             waiting = ((before.name, *waiting) if event else waiting)[:WAITING_MAX]
             reason = _is_newer(after.name) if same_rank else _speaks(after.name)
             decision = replace(
@@ -696,7 +698,7 @@ class _Publication:
         out = tuple(_entries(self.current, self.now))
         decision = self._leaving(Decision(outcome=state, reason=reason, article=after, out=out))
         claim = self.claim
-        if state == "excluded" or claim is None or claim.rank != self.rank:
+        if state == "excluded" or claim is None or not claim.rank == self.rank == CMS_RANK:
             return decision
         names = [name for name in claim.waiting if name != after.name]
         waiting = replace(claim, waiting=tuple([after.name, *names][:WAITING_MAX]))

@@ -61,15 +61,21 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
     due_before = {event.release, before.release_at if before else None} - {None, due_after}
     kept = {(back.release, back.name) for back in decision.returns}
     released = {(instant, event.name) for instant in due_before if instant} - kept
-    waits = any(one.name == event.name for one in decision.waits)
-    waited = before is not None and before.state == "displaced" and bool(changed) and not waits
     return replace(
         decision,
         released=tuple(sorted(released)),
         # A late event that only dates a held article is not what is to be published when its hour comes.
         held=due_after if decision.outcome == "held" else None,
-        no_longer_waits=(before.url, before.name) if waited and before and before.url else None,
+        no_longer_waits=_no_longer_waits(before, after),
     )
+
+
+def _no_longer_waits(before: Article | None, after: Article | None) -> tuple[str, str] | None:
+    """URL and name of an article that waited for a URL before an event and does not after it."""
+    if before is None or after is None or before.url is None or before.state != "displaced":
+        return None
+    still_waits = after.state == "displaced" and identity(after.url or "") == identity(before.url)
+    return None if still_waits else (before.url, before.name)
 
 
 def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:

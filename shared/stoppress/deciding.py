@@ -14,7 +14,7 @@ from stoppress.dating import changed_at, dated, dated_late, first_heard, inherit
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry, general_line, line_bytes, news_line
 from stoppress.instants import exact, parse
 from stoppress.naming import PAGES_SERIES, news_series, shard_series
-from stoppress.order import Order, is_claimed_before, page_order, remembered
+from stoppress.order import Order, dated_names, is_claimed_before, page_order, remembered
 from stoppress.places import Want
 from stoppress.rules import against
 from stoppress.site import Site
@@ -172,7 +172,7 @@ def _late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decis
     assert article
     if article.reason == FORGOTTEN:
         return Decision(outcome="late", reason=FORGOTTEN)
-    names = names_of(event)
+    names = dated_names(names_of(event))
     if names:  # its repeats may look newer, where the sender's clock is ahead
         article = replace(article, deliveries=remembered(article.deliveries, names, removal=""))
     embargo = _embargo_moved(event, article, known) or _embargo_heard_late(event, article, known, now)

@@ -125,6 +125,11 @@ def known_by(
     return tuple(names)
 
 
+def dated_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of a delivery but for that of a publication without a timestamp."""
+    return tuple(name for name in names if not name.startswith(_UNDATED))
+
+
 def remembered(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Removal) -> tuple[str, ...]:
     """The deliveries an article remembers after one more, newest first. What is unpublished may be published again as it was."""
     kept = [name for name in deliveries if name not in names and not (removal == "unpublished" and name[0] == _UNDATED)]

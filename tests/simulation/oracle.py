@@ -198,9 +198,8 @@ def meant(acts: Sequence[Act], now: datetime, known: Knowledge) -> Meant:
             life = life or acts[number:]
             _date(this, act, life, known)
         if act.verb == "delete":
-            # Where the deletion was heard after what followed it, that looked like more of the same story.
-            came_late = any(known.heard(later).earliest < heard.latest for later in acts[number + 1 :])
-            perhaps = (*perhaps, *this.dates) if came_late else ()
+            # Messages wait for hours in a storm: where the deletion is recorded last, what follows looks like the same story.
+            perhaps += this.dates
             this.dates, life = (), ()
     _let_pass(this, now, acts[-1].url)
     this.dates += perhaps
@@ -251,7 +250,9 @@ def _date(this: Meant, act: Act, life: Sequence[Act], known: Knowledge) -> None:
     was_behind = any(other.stamp and other.stamp < other.at - TOLERANCE for other in life if other.at < act.at)
     if not this.dates or (date <= first_heard[0] and not was_behind):
         this.dates = (exact,)
-    elif date <= first_heard[1] + TOLERANCE + timedelta(seconds=15):
+    elif exact[0] < min(start for start, _ in this.dates) or exact[0] <= first_heard[1] + TOLERANCE + timedelta(
+        seconds=15
+    ):
         this.dates = (*this.dates, exact)  # an article that was heard of late, or a correction by minutes
 
 

@@ -707,9 +707,9 @@ class _Publication:
         if state == "excluded" or claim is None or not claim.rank == self.rank == CMS_RANK:
             return decision
         names = [name for name in claim.waiting if name != after.name]
+        # Written even where the name is there already: who leaves the URL at this moment has read an older event of it.
         waiting = replace(claim, waiting=tuple([after.name, *names][:WAITING_MAX]))
-        changed = (waiting,) if waiting != claim else ()
-        return replace(decision, claims=decision.claims + changed, waits=(replace(self.event, release=None),))
+        return replace(decision, claims=(*decision.claims, waiting), waits=(replace(self.event, release=None),))
 
     def _dating_its_owner(self, decision: Decision) -> Decision:
         """A page without a date takes that of another source that tells of it, though it has no page by it."""

@@ -188,9 +188,10 @@ class Run:
         if had == etag:
             return web.Response(304, {"etag": etag}, b"", url)
         at, entries = feed.states[number]
-        if number >= self._served.get(url, 0):
-            self._served[url] = number
-            for act in entries:
+        is_new = number >= self._served.get(url, 0)
+        self._served[url] = max(number, self._served.get(url, 0))
+        for act in entries:
+            if is_new or not self.hearing.may_be_heard(act):
                 self.hearing.note(act, self.world.now, self.world.now, "", taken=not self.world.stormy)
         changed = format_datetime(at, usegmt=True)
         found = {"etag": etag, "content-type": "application/rss+xml"}

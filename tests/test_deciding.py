@@ -688,3 +688,37 @@ def test_an_entry_that_has_another_id_by_now_does_not_come_back_when_it_leaves()
     ledger.hear(remove("7fa89e4c:17", source="feed", timestamp=None, verb=None), MORNING + 2 * MINUTE)
 
     assert ledger.pages == {}
+
+
+def test_a_story_that_comes_under_another_id_leaves_nothing_that_comes_back() -> None:
+    for newer in (
+        publish("p-900", source="wire", timestamp=MORNING + MINUTE),
+        publish("2", timestamp=MORNING + MINUTE),
+    ):
+        ledger = Ledger()
+        ledger.hear(publish("1"))
+        ledger.hear(newer)
+        ledger.hear(remove(newer.id, source=newer.source, timestamp=MORNING + HOUR))
+        assert ledger.pages == {}
+
+
+def test_the_url_beside_the_id_of_a_removal_takes_out_no_other_page() -> None:
+    ledger = Ledger()
+    ledger.hear(feed("section", guid="g1", timestamp=None), MORNING)
+    ledger.hear(feed("", guid="g2", timestamp=None), MORNING)
+    ledger.hear(publish())
+    ledger.hear(remove(url=page("section")))
+    ledger.hear(remove("unknown", url=page("")))
+
+    assert set(ledger.pages) == {page("section"), page("")}
+
+
+def test_an_undated_event_recorded_after_the_hour_of_an_embargo_leaves_the_story_in_the_news() -> None:
+    ledger = Ledger()
+    hour = MORNING + HOUR
+    ledger.hear(publish(published_at=hour))
+    ledger.hear(
+        publish(title="Edited", published_at=None, timestamp=hour - MINUTE, heard_at=hour - MINUTE), hour + MINUTE
+    )
+
+    assert [(one.title, one.published) for one in ledger.news_at(hour).values()] == [("Edited", hour)]

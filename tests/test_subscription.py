@@ -35,10 +35,10 @@ NEW = Subscription(HUB, TOPIC)
 OWN = Pace(MINUTE, MINUTE, own=True)
 
 
-def event(article: str = "flood", title: str = "Flood", version: datetime | None = NOW) -> ArticleEvent:
+def event(article: str = "flood", title: str = "Flood", updated_at: datetime | None = NOW) -> ArticleEvent:
     url = f"https://www.example.com/{article}"
     return ArticleEvent(
-        site="www.example.com", source="feed", id=article, action="publish", timestamp=NOW, version=version, url=url, title=title
+        site="www.example.com", source="feed", id=article, action="publish", heard_at=NOW, updated_at=updated_at, url=url, title=title
     )  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def test_who_has_been_trusted_for_a_while_only_is_not_left_alone_for_the_whole_g
 
 
 def test_a_new_version_that_no_push_has_brought_is_owed_as_well() -> None:
-    assert polled(trusted(), [event(title="Flood rises", version=NOW + MINUTE)], (), NOW + 5 * HOUR).owed
+    assert polled(trusted(), [event(title="Flood rises", updated_at=NOW + MINUTE)], (), NOW + 5 * HOUR).owed
 
 
 def test_what_another_configuration_makes_new_is_not_owed() -> None:
@@ -248,24 +248,16 @@ def test_what_another_configuration_makes_new_is_not_owed() -> None:
 
 def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> None:
     at = NOW + 5 * HOUR
-    state = polled(trusted(), [event("market"), event("ferry", version=None)], (), at)
+    state = polled(trusted(), [event("market"), event("ferry", updated_at=None)], (), at)
 
-    paid = told(state, [event("market", title="The market"), event("ferry", version=None)], at + MINUTE)
+    paid = told(state, [event("market", title="The market"), event("ferry", updated_at=None)], at + MINUTE)
     unpaid = told(state, [event("fair"), event("market")], at + MINUTE)
 
     assert is_owed(state, event("market"))
-    assert not is_owed(state, event("market", title="The market", version=NOW + MINUTE))
+    assert not is_owed(state, event("market", title="The market", updated_at=NOW + MINUTE))
     assert (paid.owed, paid.owed_since) == ((), None)
     assert polled(paid, [], (), at + GRACE).is_trusted(at + GRACE)
     assert not polled(unpaid, [], (), at + GRACE).is_trusted(at + GRACE)
-
-
-def test_a_push_pays_what_was_owed_where_the_story_is_dated_in_the_future() -> None:
-    """Its version is then the moment at which it was heard."""
-    at = NOW + 5 * HOUR
-    state = polled(trusted(), [event("market", version=at)], (), at)
-
-    assert not told(state, [event("market", version=at + MINUTE)], at + MINUTE).owed
 
 
 def test_a_hub_that_has_lost_its_trust_wins_it_anew() -> None:
@@ -289,17 +281,17 @@ def test_what_a_push_has_brought_is_no_news_to_a_poll_nor_what_a_poll_has_seen_t
 
 
 def test_what_is_as_it_was_before_the_last_push_is_news_again() -> None:
-    first, corrected = event(version=None), event(title="Flood closes the harbour", version=None)
+    first, corrected = event(updated_at=None), event(title="Flood closes the harbour", updated_at=None)
     state = trusted(NOW, corrected)
 
     assert state.has_news(first, {digest_of(first)})
 
 
 def test_a_feed_that_lags_behind_its_hub_has_no_news() -> None:
-    state = trusted(NOW, event(version=NOW + MINUTE, title="Flood closes the harbour"))
+    state = trusted(NOW, event(updated_at=NOW + MINUTE, title="Flood closes the harbour"))
 
     assert not state.has_news(event(), {digest_of(event())})
-    assert state.has_news(event(version=NOW + 2 * MINUTE), ())
+    assert state.has_news(event(updated_at=NOW + 2 * MINUTE), ())
 
 
 def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it() -> None:
@@ -318,9 +310,9 @@ def test_an_entry_has_one_mark_and_never_more_than_some_are_kept() -> None:
     assert told(trusted(), many, NOW).pushed == tuple(str(Mark.of(one)) for one in many[:PUSHED_MAX])
 
 
-@pytest.mark.parametrize("version", [NOW, None])
-def test_a_mark_is_read_as_it_was_written(version: datetime | None) -> None:
-    mark = Mark.of(event(version=version))
+@pytest.mark.parametrize("updated_at", [NOW, None])
+def test_a_mark_is_read_as_it_was_written(updated_at: datetime | None) -> None:
+    mark = Mark.of(event(updated_at=updated_at))
 
     assert Mark.read(str(mark)) == mark
 

@@ -33,7 +33,7 @@ from stoppress.site import FEED_SOURCE, Site
 from stoppress.state import FORGOTTEN, Article, Claim
 from stoppress.table import Put
 from stoppress.text import escaped
-from stoppress.urls import canonical, host_of, key_of, on_site
+from stoppress.urls import canonical, host_of, identity, key_of, on_site
 from stoppress_cli import redriving
 from stoppress_cli.explaining import is_said_of
 from stoppress_cli.wording import counted
@@ -103,18 +103,21 @@ def gather(target: str, host: str | None) -> Traces:
     if "://" in target:
         url = canonical(target)
         site = sites.load_usable(host or host_of(url))
-        urls: tuple[str, ...] = (on_site(url, site.host),)
-        articles = _of_urls(site, urls)
+        asked = on_site(url, site.host)
+        articles = _of_urls(site, (asked,))
+        # The spelling that was asked for, and those that the articles have.
+        urls: tuple[str, ...] = tuple(dict.fromkeys([asked, *(one.url for one in articles if one.url)]))
     else:
         site = _site_of_id(host)
         articles = _of_id(site, target)
-        urls = tuple(dict.fromkeys(one.url for one in articles if one.url))
+        # A displaced article's URL is another's page.
+        urls = tuple(dict.fromkeys(one.url for one in articles if one.url and one.state != "displaced"))
         if not articles:
             raise ValueError(f"{site.host} knows no article {target!r}: give its URL, or <source>#<id>")
     traces = Traces(site, urls, articles)
     found = table.get_many(claim_key(site.host, url) for url in urls)
     traces.claims = [
-        (read_claim(found[key], url), found[key]) for url in urls if (key := claim_key(site.host, url)) in found
+        (read_claim(found[key], url), found[key]) for url in _pages(urls) if (key := claim_key(site.host, url)) in found
     ]
     traces.files = [file for file in _may_list(site, articles) if _lists(site, file, urls)]
     traces.items = {kind: keys for kind, keys in _items(site, urls, articles).items() if keys}
@@ -168,7 +171,8 @@ def _of_urls(site: Site, urls: tuple[str, ...]) -> list[Article]:
     for url in urls:
         names |= {"#".join(line["sk"].split("#")[1:-1]) for line in table.query(f"story#{site.host}#{key_of(url)}")}
     found = map(read_article, table.get_many(article_key(site.host, name) for name in sorted(names)).values())
-    return [one for one in found if one.url in urls or one.reason == FORGOTTEN]
+    pages = {identity(url) for url in urls}
+    return [one for one in found if identity(one.url or "") in pages or one.reason == FORGOTTEN]
 
 
 def _of_id(site: Site, target: str) -> list[Article]:
@@ -192,6 +196,11 @@ def _forms(file: str) -> Iterator[str]:
     yield from (file, f"{file}.gz", f"{stem}.txt", f"{stem}.atom")
 
 
+def _pages(urls: tuple[str, ...]) -> list[str]:
+    """One spelling of each page."""
+    return list({identity(url): url for url in urls}.values())
+
+
 def _lists(site: Site, file: str, urls: tuple[str, ...]) -> bool:
     stored = bucket.read(site.host, file)
     return stored is not None and any(
@@ -202,7 +211,7 @@ def _lists(site: Site, file: str, urls: tuple[str, ...]) -> bool:
 def _items(site: Site, urls: tuple[str, ...], articles: list[Article]) -> dict[str, list[tuple[str, str]]]:
     ids = {one.name.partition("#")[2] for one in articles}
     names = {one.name for one in articles}
-    story = [item for url in urls for item in table.query(f"story#{site.host}#{key_of(url)}")]
+    story = [item for url in _pages(urls) for item in table.query(f"story#{site.host}#{key_of(url)}")]
     due = [item for item in table.query(f"due#{site.host}") if item["sk"].partition("#")[2] in names]
     kept = [
         item
@@ -210,7 +219,7 @@ def _items(site: Site, urls: tuple[str, ...], articles: list[Article]) -> dict[s
         for item in table.query(f"quarantine#{host}")
         if any(is_said_of(item["event"], url, site, ids) for url in urls or ("",))
     ]
-    waiting = table.get_many(waiting_key(site.host, url, name) for url in urls for name in names)
+    waiting = table.get_many(waiting_key(site.host, one.url, one.name) for one in articles if one.url)
     found = {
         "the page's story": story,
         "what is due": due,
@@ -303,7 +312,7 @@ def _erase(traces: Traces) -> None:
     claims = table.get_many(claim_key(host, url) for url in traces.urls)
     for one in traces.told:
         table.transact([Put(article_item(_tombstone(one)), one.rev)])
-    for url in traces.urls:
+    for url in _pages(traces.urls):
         if (item := claims.get(claim_key(host, url))) and "url" in item:
             claim = read_claim(item, url)
             nameless = {name: value for name, value in claim_item(claim).items() if name not in ("url", "waiting")}

@@ -1,8 +1,8 @@
 """When an article was published: embargoes, the first publication, and dates that are corrected.
 
 The rule, in one paragraph. A date in the future is an embargo and holds the article, whatever it was before. The first date
-that is said stands. A later word with another date is a correction if it dates the article back, or to no later than the
-moment this stack first heard of it; a date after that moment is re-dating, and is ignored unless the site says otherwise. So
+that is said stands. A later event may move the date back, or to at most five minutes after this stack first heard of the
+article. Any later date is re-dating and is ignored, unless the site allows it. So
 re-dating cannot keep a story in the news for longer than 48 hours from its first word. A date that was an embargo counts from
 its hour: until then the page is in no file. Dates of events that come late count as if the events had come in order.
 """
@@ -38,7 +38,7 @@ def changed_at(event: ArticleEvent) -> datetime | None:
 
 
 def first_heard(article: Article, event: ArticleEvent) -> Article:
-    """The article, first heard of no later than by this event."""
+    """Move the moment we first heard of the article back to this event, if it came earlier."""
     assert event.heard_at
     heard_at = min(article.heard_at, event.heard_at)
     known_since = min(article.known_since or heard_at, event.timestamp or heard_at)
@@ -46,7 +46,7 @@ def first_heard(article: Article, event: ArticleEvent) -> Article:
 
 
 def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
-    """The article with the first publication that it has after the newest event, which is no embargo."""
+    """Apply the date of the newest event, which must not be an embargo."""
     date, rank = _date(event), rank_of(event.source)
     if date is None or not _takes(article, event, date, rank, site):
         return article

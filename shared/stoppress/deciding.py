@@ -38,7 +38,7 @@ def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
 
 
 def is_aimed_at(event: ArticleEvent, claim: Claim | None, owner: Article | None) -> bool:
-    """Whether a removal by URL alone means the article that owns the claim: it has the URL, or says it and is held."""
+    """Whether a removal by URL alone means this owner: its page is live at the URL, or it is held for that URL."""
     if claim is None or owner is None or claim.source != event.source:
         return False
     return claim.live or identity(owner.url or "") == identity(event.url or "")
@@ -53,7 +53,7 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
     if by_url and known.article:
         event = replace(event, id=known.article.name.partition("#")[2])
     decision = _decide(event, known, site, now) if event.id else _url_removed(event, known)
-    if by_url:  # what else says this URL must not come back by itself
+    if by_url:  # the URL itself was removed, so articles that wait for it do not return
         decision = replace(decision, returns=())
     before, changed = known.article, [one for one in (decision.article, *decision.displaced) if one]
     after = next((one for one in changed if one.name == event.name), before)
@@ -92,7 +92,7 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
         settled = article.has_entries or article.state == "removed" or (article.release_at and article.release_at > now)
         if same and settled:
             return REPEATED
-    current = _current(event, article)
+    current = _current(event, article, now)
     deliveries = remembered(current.deliveries, names, removal=order.removal)
     current = replace(
         first_heard(current, event),
@@ -106,7 +106,7 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     decision = _Publication(event, current, known, site, now).decision(
         same_content=bool(article and article.digest == digest)
     )
-    # What stays out for the reason that is known is nothing new; what it stayed out for may be gone by now.
+    # The same content stays out for the same reason: nothing changed. If the reason has gone, the new decision counts.
     if (
         article
         and same
@@ -125,15 +125,17 @@ def _is_same_version(order: Order, digest: str, article: Article) -> bool:
     return (order.version, order.sequence, order.removal) == (last.version, last.sequence, last.removal)
 
 
-def _current(event: ArticleEvent, article: Article | None) -> Article:
+def _current(event: ArticleEvent, article: Article | None, now: datetime) -> Article:
     """What is known of the article before the event. An id that was deleted and is used again is another story."""
     assert event.heard_at
     order = order_of(event)
     fresh = Article(site=event.site, name=event.name, state="removed", order=order, digest="", heard_at=event.heard_at)
     if article is None:
         return fresh
-    if article.release_at and article.release_at <= event.heard_at and not event.release:
-        article = released(article)
+    if article.release_at and not event.release:
+        # Without a date of its own the event leaves the embargo as it is, until it is over.
+        is_over_at = now if event.published_at is None else event.heard_at
+        article = released(article) if article.release_at <= is_over_at else article
     if article.order.removal != "deleted" or event.action == "remove":
         return article
     deleted = article.order
@@ -275,7 +277,9 @@ def _removed(event: ArticleEvent, current: Article, known: Known, now: datetime)
         left, returns = _left(claim, current, known)
         decision = replace(decision, claims=(left,), out=tuple(_entries(current, now)), returns=returns)
     named = known.claims.get(identity(event.url)) if event.url else None
-    if event.url and (named is None or named.owner != current.name):
+    # The URL beside an id is believed where nothing contradicts it: a redirect's target is another page.
+    is_its_page = current.url is None or identity(event.url or "") == identity(current.url)
+    if event.url and is_its_page and not _is_home(event.url) and (named is None or named.owner != current.name):
         page = _weaker_page_removed(event, current.name, known, now)
         decision = replace(
             decision, claims=decision.claims + page.claims, displaced=page.displaced, out=decision.out + page.out
@@ -354,6 +358,11 @@ def entry_keys_of(article: Article) -> list[EntryKey]:
     return _entries(article, in_news) if in_news else _entries(replace(article, news=None), article.heard_at)
 
 
+def _is_home(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.path == "/" and not parts.query
+
+
 def _speaks(owner: str) -> str:
     return f"{owner} speaks for this page"
 
@@ -374,7 +383,7 @@ def _without_entries(article: Article, **changes: Any) -> Article:
 
 
 def _told_again(article: Article, entries: Entries) -> ArticleEvent | None:
-    """The event that a listed article would come from: what it needs to come back when its URL is free again."""
+    """Rebuild the event of a listed article from its entries, so that it can be recorded again when its URL is free."""
     general, news, order = entries.general, entries.news, article.order
     if general is None or article.shard is None:
         return None
@@ -474,9 +483,13 @@ class _Publication:
         """Whether another article of the URL tells the same story: a feed does, another CMS if it has the same title."""
         if min(other.rank, self.rank) < CMS_RANK:
             return True
+        return other.name.partition("#")[0] != self.event.source and self._has_same_title(other)
+
+    def _has_same_title(self, other: Article) -> bool:
+        """Whether another article of the URL has the event's title: then it is the same story, under another id or source."""
         news = self.known.entries.get(other.name, Entries()).news
         title = news.title if news else other.title
-        return other.name.partition("#")[0] != self.event.source and title == self.event.title != ""
+        return title == self.event.title != ""
 
     # ── when was it published ──
 
@@ -509,7 +522,7 @@ class _Publication:
         return self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
 
     def _excluded(self, reason: str) -> Decision:
-        """The article says of its page that it stays out: no source of lower rank brings it, an equal one may."""
+        """The article keeps its own page out. Weaker sources cannot bring the page back; a source of equal rank can."""
         decision = self._without_page("excluded", reason)
         page = _weaker_page_removed(self.event, self.current.name, self.known, self.now)
         claims = {identity(claim.url) for claim in decision.claims}
@@ -580,9 +593,10 @@ class _Publication:
         return shard_series(self.site, after.first_published or after.heard_at, self.event.section)
 
     def _news_keeper(self, news: NewsEntry, series: str) -> Article | None:
-        """Whose place in the news the entry takes: the one's whose entry it replaces, else its own, else the previous owner's.
+        """The article whose news place the new entry takes over.
 
-        Any other place is given back with an entry that is taken out, and so only if that was there.
+        First choice: the one whose entry has the same page and date. Then this article, then the previous owner. Any other
+        place is given back with its entry.
         """
         owners = [self.current, self._previous_owner()]
         there = [
@@ -598,8 +612,7 @@ class _Publication:
         event, first = self.event, after.first_published
         if event.page:
             return None, "a page, not an article"
-        home = urlsplit(self.url)
-        if home.path == "/" and not home.query:
+        if _is_home(self.url):
             return None, "the home page is no article"
         if not event.news:
             return None, NOT_NEWS
@@ -628,7 +641,7 @@ class _Publication:
         if before:
             same_rank = before.rank == self.rank
             # A feed's entry that has another id by now must not come back: only articles of a CMS wait.
-            can_wait = same_rank and self.rank == CMS_RANK
+            can_wait = same_rank and self.rank == CMS_RANK and not self._has_same_title(before)
             event = _told_again(before, self.known.entries.get(before.name, Entries())) if can_wait else None
             waiting = ((before.name, *waiting) if event else waiting)[:WAITING_MAX]
             reason = _is_newer(after.name) if same_rank else _speaks(after.name)
@@ -658,7 +671,7 @@ class _Publication:
         out, displaced = [*decision.out], [*decision.displaced]
         claims, returns = [*decision.claims], [*decision.returns]
         taken = {identity(claim.url) for claim in decision.claims}
-        hints = self.event.previous_urls[:PREVIOUS_URLS_MAX] if decision.claims else ()
+        hints = [url for url in self.event.previous_urls[:PREVIOUS_URLS_MAX] if decision.claims and not _is_home(url)]
         for url in [self.current.url, *hints]:
             page = identity(url) if url else ""
             if not url or page in taken:
@@ -705,6 +718,9 @@ class _Publication:
         decision = self._leaving(Decision(outcome=state, reason=reason, article=after, out=out))
         claim = self.claim
         if state == "excluded" or claim is None or not claim.rank == self.rank == CMS_RANK:
+            return decision
+        owner = self.known.owners.get(claim.owner)
+        if owner and self._has_same_title(owner):
             return decision
         names = [name for name in claim.waiting if name != after.name]
         # Written even where the name is there already: who leaves the URL at this moment has read an older event of it.

@@ -160,8 +160,11 @@ def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subs
         cut = replace(_without_validators(one.state), last_new=last_new, newest=read.newest, stale_since=None)
         outcome, state = _failed(one, cut, reading.incomplete)
         return replace(outcome, sent=len(sent), skipped=entries.skipped), state, None
-    # A feed that is empty for a moment is no reason to send everything again when it is back.
-    _remember(one, Seen(entries.digests or known.digests, entries.shared), known)
+    # What a push has overtaken is not remembered: it is sent when the push is forgotten, if the feed still says it. A feed that
+    # is empty for a moment is no reason to send everything again when it is back.
+    overtaken = {digest for digest in entries.digests if digest not in heard} - {digest_of(event) for event in new}
+    remembered = tuple(digest for digest in entries.digests if digest not in overtaken)
+    _remember(one, Seen(remembered if entries.digests else known.digests, entries.shared), known)
     asked = replace(hints.of_document(document.text), answer_s=read.hints.answer_s)
     read = replace(read, last_new=last_new, hints=asked)
     if one.has_this_configuration:

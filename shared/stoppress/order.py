@@ -4,12 +4,14 @@ Clocks of senders are wrong in ways that senders do not know. Three things are k
 (a version, a timestamp), when this stack first heard it, and whether it is a removal. The rule, in one paragraph:
 
 Two events of an article are ordered by `version`, then `sequence`, if both have one of the same kind and they differ. Else the
-senders' timestamps decide, as given, if both events have one. An instant that lay ahead of our clock when we heard it counts,
-against one that did not, as the moment we heard it: a clock that is set right loses nothing of what follows. Of equal
+senders' timestamps decide, as given, if both events have one. If one instant was ahead of our
+clock when heard and the other was not, the first counts as the moment we heard it. So nothing is lost when a sender's clock is
+set right. Of equal
 timestamps the one heard later wins if both were heard within a few seconds; else a removal wins. Without timestamps the order
 of hearing decides. After `article.deleted` versions may begin anew: then timestamps decide where both events have one.
 """
 
+import base64
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,13 +22,13 @@ from stoppress.instants import exact, parse
 
 Removal: TypeAlias = Literal["", "unpublished", "deleted"]
 
-# Equal timestamps have a resolution of one second. Events of one second that arrive in order arrive within this time;
-# a delivery that was delayed takes longer.
+# Timestamps often have whole seconds, so two events can share one. If we heard both within this time, they came in order.
+# A longer gap means that one was delayed.
 BURST = timedelta(seconds=5)
 # Deliveries that an article remembers: an article's item stays below one write unit.
 DELIVERIES_KEPT = 8
-# 48 bits: of eight deliveries, one in 10^13 is taken for another one.
-_HASH_CHARACTERS = 12
+# 48 bits: a new delivery is mistaken for a remembered one less than once in 10^13. In base64 it is eight characters.
+_HASH_BYTES = 6
 # Marks the hash of a publication without a timestamp: it is forgotten when the article is unpublished.
 _UNDATED = "~"
 
@@ -137,4 +139,5 @@ def remembered(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Re
 
 
 def _hashed(*parts: str) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_HASH_CHARACTERS]
+    digest = hashlib.sha256("\n".join(parts).encode()).digest()
+    return base64.urlsafe_b64encode(digest[:_HASH_BYTES]).decode()

@@ -104,7 +104,8 @@ def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
     due_keys = [(f"due#{host}", due_sk(one.release_at, one.name)) for one in late if one.release_at]
     yield {article_key(host, name) for name in owners} | set(waits.values()) | set(due_keys) | _entries_of(late)
     others = {name: owner for name in owners if (owner := seen.article(host, name))}
-    # Whoever may lose its URL to an equal comes back one day, and whoever has no date may be given one.
+    # Read the entries of owners that this event may displace, to restore them later, and of stronger owners without a date,
+    # which this event may date.
     rank = rank_of(event.source) if event.action == "publish" else None
     told = [
         one

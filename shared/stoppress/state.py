@@ -152,7 +152,7 @@ class EntryKey:
 class Decision:
     """What becomes of an event. Without `article` and `claims` nothing is written.
 
-    `waits` are events of articles that wait for a URL from now on, `returns` those that are to be recorded again, at once or at their release;
+    `waits` are events to store until a URL is free, `returns` those that are to be recorded again, at once or at their release;
     `no_longer_waits` are URL and name of one that waits no longer.
     `general` and `news` are entries to be put into the places that `article` has, or into those that `want_shard` and
     `want_news` ask for; `released` and `held` are the due records to take out and to put in.

@@ -191,6 +191,7 @@ def _judged(mapping: MappingFile, action: Action, fields: Fields, item: Any, now
         data=data,
         timestamp=_sender_time(delivery["timestamp"], data),
         hold_until=hold_until,
+        embargo=parse(delivery[HELD]) if delivery[HELD] and action not in REMOVALS else None,
         site=delivery["site"],
         host=_host(fields),
         page=page,

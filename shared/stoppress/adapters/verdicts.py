@@ -46,6 +46,7 @@ class Reading:
 class Verdict:
     """What one item of a delivery comes to. `data` is in our own contract's names; `missing` are fields that are needed.
 
+    `embargo` is the hour before which nobody could read it, past or not; `hold_until` the one it is held for.
     `site` is the CMS's own name of the site, `host` that site's, where the settings have one for it.
     """
 
@@ -57,6 +58,7 @@ class Verdict:
     data: Mapping[str, Any] = field(default_factory=dict)
     timestamp: datetime | None = None
     hold_until: datetime | None = None
+    embargo: datetime | None = None
     site: str | None = None
     host: str | None = None
     page: bool = False
@@ -66,9 +68,9 @@ class Verdict:
     def event(self, site: Site, source: str, now: datetime) -> ArticleEvent:
         """The article event of a verdict that applies or holds. Raises BadArticle where the site cannot have it."""
         data = dict(self.data)
-        if self.hold_until:
-            # Nobody can read it before that hour: it is then that it is published.
-            data["published_at"] = max(exact(self.hold_until), data.get("published_at", ""))
+        if hour := self.hold_until or self.embargo:
+            # Nobody could read it before that hour: it was published then, and not before.
+            data["published_at"] = max(exact(hour), data.get("published_at", ""))
         verb = _VERBS[self.action or "publish"]
         # A mapping says itself when an article was updated: our own contract's default is not for it.
         kind = f"{'page' if self.page else 'article'}.{'published' if verb == 'updated' else verb}"
@@ -95,7 +97,7 @@ class Verdict:
 
 
 def _fields(verdict: Verdict, site: Site, now: datetime, said: dict[str, Any]) -> dict[str, Any]:
-    event = replace(verdict, hold_until=None).event(site, "source", now)
+    event = replace(verdict, hold_until=None, embargo=None).event(site, "source", now)
     plain = json.loads(to_message(event, in_ascii=False))
     said["dropped"] += plain.pop("dropped", [])
     return {name: value for name, value in plain.items() if name not in _OF_THE_EVENT}

@@ -65,10 +65,7 @@ class Mark:
         return bool(self.version and other.version) and self.version < other.version
 
     def is_of_the_same_version(self, other: "Mark") -> bool:
-        """Whether both speak of one version of one entry, though a hub may have left something out.
-
-        What is dated in the future has another version each time that it is heard: then what it says counts.
-        """
+        """Whether both speak of one entry and have the same date or the same content."""
         return self.entry == other.entry and (self.version == other.version or self.digest == other.digest)
 
 

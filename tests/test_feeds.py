@@ -14,12 +14,11 @@ from stoppress.feeds.entries import Deletion, Entry, Reading
 from stoppress.feeds.events import shared_guids, to_events
 from stoppress.feeds.reading import read
 from stoppress.instants import iso
-from stoppress.site import Site
+from stoppress.site import Feed, Site
 
 CASES = sorted((Path(__file__).parent / "feeds").glob("*.xml"))
 URL = "https://www.example.com/news/feed.xml"
 NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
-# Ids of its entries that are no URIs begin with the first characters of its key.
 FEED = "https://www.example.com/rss.xml"
 SITE = Site(host="www.example.com", publication="Example News")
 RSS = (Path(__file__).parent / "feeds" / "rss.xml").read_text(encoding="utf-8")
@@ -179,7 +178,7 @@ def test_an_entry_becomes_an_event_of_the_source_feed() -> None:
 
     assert (event.site, event.source, event.id, event.action) == ("www.example.com", "feed", "1042", "publish")
     assert event.url == "https://www.example.com/a"
-    assert (event.published_at, event.updated_at, event.version, event.timestamp) == (published, updated, updated, NOW)
+    assert (event.published_at, event.updated_at, event.version, event.heard_at) == (published, updated, None, NOW)
     assert skipped == []
 
 
@@ -249,11 +248,13 @@ def test_of_one_article_named_twice_the_newer_entry_counts_and_of_equals_the_fir
     assert [event.title for event in events] == ["New", "First"]
 
 
-def test_a_version_is_never_in_the_future_so_that_it_can_be_corrected() -> None:
-    (event,), _ = to_events(Reading((entry(published_at=NOW + timedelta(days=400)),)), SITE, NOW, feed=FEED)
-
-    assert event.version == NOW
-    assert event.published_at == NOW + timedelta(days=400)
+def test_of_several_feeds_each_has_guids_of_its_own_but_a_uri_names_one_story_in_all() -> None:
+    site = SITE.model_copy(update={"feeds": (Feed(url=FEED), Feed(url=URL))})
+    guids = ("17", "https://www.example.com/?p=17", "tag:example.com,2026:17")
+    ids = [[to_events(Reading((entry(guid),)), site, NOW, feed=url)[0][0].id for url in (FEED, URL)] for guid in guids]
+    assert [one == other for one, other in ids] == [False, True, True]
+    (removed,), _ = to_events(Reading(deleted=(Deletion("17", None),)), site, NOW, feed=FEED)
+    assert removed.id == ids[0][0]
 
 
 # ── limits ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -356,19 +357,13 @@ def test_what_was_not_asked_for_is_not_taken() -> None:
 # ── tombstones ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_tombstone_becomes_a_removal_as_of_its_own_instant() -> None:
+def test_a_tombstone_becomes_a_removal_as_of_when_it_was_fetched() -> None:
     gone_at = NOW - timedelta(minutes=5)
 
     (event,), _ = to_events(Reading(deleted=(Deletion("1042", gone_at),)), SITE, NOW, feed=FEED)
 
-    assert (event.source, event.id, event.action, event.version) == ("feed", "1042", "remove", gone_at)
-    assert (event.timestamp, event.url) == (NOW, None)
-
-
-def test_a_tombstone_of_next_year_is_one_of_now() -> None:
-    (event,), _ = to_events(Reading(deleted=(Deletion("1042", NOW + timedelta(days=400)),)), SITE, NOW, feed=FEED)
-
-    assert event.version == NOW
+    assert (event.source, event.id, event.action, event.version) == ("feed", "1042", "remove", None)
+    assert (event.timestamp, event.heard_at, event.url) == (None, NOW, None)
 
 
 @pytest.mark.parametrize(

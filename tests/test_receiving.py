@@ -105,7 +105,7 @@ def test_a_publication_is_queued_and_its_sender_hears_what_was_understood(behind
             timestamp=MORNING,
             heard_at=MORNING,
             verb="published",
-            delivery="msg_1",
+            delivery="msg-1",
             url=page("2026/11/20/flood"),
             title="Flood closes the harbour",
             published_at=MORNING - timedelta(minutes=2),

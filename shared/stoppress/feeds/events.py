@@ -39,12 +39,12 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
     """
     verdicts = [_placed(entry, site, feed) for entry in reading.entries]
     shared = {*shared, *_shared(verdicts)}
-    deleted_at = {_id_of(deletion.guid, feed): deletion.at for deletion in reading.deleted}
+    deleted_at = {_id_of(deletion.guid, feed, site): deletion.at for deletion in reading.deleted}
     newest: dict[str, int] = {}
     for number, (entry, url) in enumerate((verdict.entry, verdict.url) for verdict in verdicts):
         if url is None:
             continue
-        identity = _id_of(entry.guid, feed) if entry.guid and _short(entry.guid) not in shared else _bounded(url)
+        identity = _id_of(entry.guid, feed, site) if entry.guid and _short(entry.guid) not in shared else _bounded(url)
         event = _event(entry, identity, url, site, now)
         gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
         if gone_at and _changed_at(entry) <= min(gone_at, now).timestamp():
@@ -62,7 +62,7 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
 
 def _placed(entry: Entry, site: Site, feed: str) -> Judged:
     """The entry with its page, or with the reason why it has none."""
-    identity = _id_of(entry.guid, feed) if entry.guid else None
+    identity = _id_of(entry.guid, feed, site) if entry.guid else None
     if entry.url is None:
         return Judged(entry, identity, None, None, "it has no http or https link")
     try:
@@ -104,7 +104,7 @@ def to_events(
             heard_at=now,
         )
         for deletion in reading.deleted
-        if (identity := _id_of(deletion.guid, feed)) not in there
+        if (identity := _id_of(deletion.guid, feed, site)) not in there
     }
     skipped = [
         f"entry {(verdict.entry.guid or verdict.entry.title)[:80]!r}: {verdict.reason}"
@@ -145,10 +145,13 @@ def _changed_at(entry: Entry) -> float:
     return changed_at.timestamp() if changed_at else 0.0
 
 
-def _id_of(guid: str, feed: str) -> str:
-    """The article's id. A guid that is a URI names one story wherever it stands (RFC 4287, 4.2.6); any other is its feed's own."""
+def _id_of(guid: str, feed: str, site: Site) -> str:
+    """The article's id: the guid, and of a site with several feeds, the feed's key before it.
+
+    A guid that is a URI names one story in whatever feed it stands (RFC 4287, 4.2.6).
+    """
     is_uri = "://" in guid or guid.startswith(("tag:", "urn:"))
-    return _bounded(guid if is_uri else f"{key_of(feed)[:8]}:{guid}")
+    return _bounded(guid if is_uri or len(site.feeds) < 2 else f"{key_of(feed)[:8]}:{guid}")
 
 
 def _bounded(identity: str) -> str:

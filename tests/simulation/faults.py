@@ -1,8 +1,8 @@
-"""Faults planted in the product, each a few words changed, with a seed that catches it.
+"""Faults planted in the product, each with a seed that catches it: words that are changed, or functions that others stand in for.
 
 Each is caught within SEEDS_MAX seeds. Its own was the first of them, and is tried first: any other call of AWS in the product
 moves the weather to other calls, and then another seed catches it, after a search that `python -m tests.simulation.faults`
-saves when it has found the first ones anew. Where the text to be replaced is gone, plant the fault again.
+saves when it has found the first ones anew. Where the text or the function to be replaced is gone, plant the fault again.
 """
 
 import inspect
@@ -11,11 +11,15 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+from stoppress.article import CLOCK_SKEW_MAX
+from stoppress.state import Decision
 
 ROOT = Path(__file__).parents[2]
 SEEDS_MAX = 1_000
@@ -31,7 +35,16 @@ class Fault:
     seed: int
 
 
-FAULTS: dict[str, Fault] = {
+@dataclass(frozen=True)
+class Swap:
+    """A function (`module:name` below stoppress) in whose place another one stands, which is made from it."""
+
+    where: str
+    by: Callable[[Any], Any]
+    seed: int
+
+
+FAULTS: dict[str, Fault | Swap] = {
     # ── recording ──
     "an item is made whatever is there": Fault(
         "table:_as_read", '"attribute_not_exists(pk)"', '"attribute_not_exists(pk) OR attribute_exists(pk)"', 53
@@ -70,33 +83,111 @@ FAULTS: dict[str, Fault] = {
     ),
     "a late removal takes out another's page": Fault(
         "deciding:_removed",
-        "claim is not None and claim.live and claim.owner == current.name",
-        "claim is not None",
+        "if claim and claim.live and claim.owner == current.name:",
+        "if claim:",
         44,
     ),
     "a removal leaves the news entry": Fault(
         "deciding:_entries", "if article.news and article.is_in_news(now):", "if article.news and keeps:", 1
     ),
     "a URL that was left stays claimed": Fault(
-        "deciding:_Publication._leave",
-        "claims.append(replace(claim, owner=self.current.name, live=False, at=self.at))",
+        "deciding:_Publication._leaving",
+        "claims.append(left)",
         "pass",
         145,
     ),
     "the older of two articles keeps the URL": Fault(
         "deciding:_Publication._stronger_claim",
-        "if claim.live and (claim.at, claim.owner) > (self.at, self.current.name):",
+        "if claim.live and is_claimed_before(self.current.order, claim.order, same_source=same_source):",
         "if claim.live:",
         7,
     ),
-    "a late event does not date the article": Fault(
-        "deciding:_first_dated", "not _counts(event, article, site, now)", "True", 66
-    ),
+    "a late event does not date the article": Fault("deciding:_dated_by_another", "if after is None:", "if True:", 66),
     "a late event takes the place of the one that is held": Fault(
-        "deciding:decide", ' and decision.outcome == "held"', "", 299
+        "deciding:decide", 'due_after if decision.outcome == "held" else None', "due_after", 299
     ),
     "the feed is believed as much as the CMS": Fault(
         "article:rank_of", "FEED_SOURCE: FEED_RANK", "FEED_SOURCE: CMS_RANK", 34
+    ),
+    # ── order ──
+    "a timestamp counts as the moment it was heard where it is ahead": Swap(
+        "article:order_of", lambda order_of: lambda event: _clamped(order_of(event)), 0
+    ),
+    "clocks that are ahead are compared with clocks that are right": Swap(
+        "order:_by_instant", lambda _: lambda one, other: (one[0] > other[0]) - (one[0] < other[0]), 0
+    ),
+    "the change date is taken for a version": Swap(
+        "article:order_of",
+        lambda order_of: lambda event: order_of(replace(event, version=event.version or event.updated_at)),
+        0,
+    ),
+    "versions are ignored": Swap("order:_by_version", lambda _: lambda one, other: 0, 0),
+    "versions count on after a deletion": Fault(
+        "order:_compared", 'timestamped and "deleted" in (one.removal, other.removal)', "False", 0
+    ),
+    "a tie is won by the publication": Fault(
+        "order:_compared", "return 1 if one.removal else -1", "return -1 if one.removal else 1", 0
+    ),
+    "a tie is won by the removal even in a burst": Fault("order:_compared", " or in_a_burst:", ":", 0),
+    "a repeat is not known by its content": Swap(
+        "order:known_by", lambda known_by: lambda **said: known_by(**said)[-1:] if said["delivery"] else (), 0
+    ),
+    "a repeat is not known by its delivery id": Swap(
+        "order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 0
+    ),
+    "a delivery that came late is not remembered": Fault("deciding:_late", "    if names:", "    if False:", 0),
+    "what was unpublished and comes back as it was is a repeat": Swap(
+        "order:remembered",
+        lambda remembered: lambda deliveries, names, removal: remembered(deliveries, names, removal=""),
+        0,
+    ),
+    "a stale copy of a feed is taken": Swap("feeds.freshness:staleness", lambda _: lambda answer, newest: None, 0),
+    # ── claims ──
+    "a removal by URL alone is ignored": Swap("deciding:is_aimed_at", lambda _: lambda event, claim, owner: False, 0),
+    "the CMS cannot remove the page of a feed": Swap(
+        "deciding:_weaker_page_removed", lambda _: lambda event, owner, known, now: Decision(outcome="removed"), 0
+    ),
+    "who was displaced never comes back": Swap("deciding:_left", lambda left: lambda *of: (left(*of)[0], ()), 0),
+    "a claim outlives its article": Swap(
+        "deciding:_left", lambda left: lambda claim, *of: (claim, left(claim, *of)[1]), 0
+    ),
+    "an old claim takes the URL from a newer one": Swap(
+        "order:is_claimed_before", lambda _: lambda one, other, same_source: False, 0
+    ),
+    "clocks of two sources are compared as they are": Swap(
+        "order:_own_time", lambda _: lambda order: order.timestamp or order.heard, 0
+    ),
+    "a feed brings back a URL that the CMS has left": Swap(
+        "deciding:_Publication._bury", lambda _: lambda *of: None, 0
+    ),
+    # ── embargo and first publication ──
+    "what is held claims its URL at once": Fault(
+        "deciding:_Publication._held",
+        'self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))',
+        'replace(self._with_claim(after), outcome="held", reason=reason)',
+        0,
+    ),
+    "an embargo of a few minutes is ignored": Swap(
+        "dating:is_embargo",
+        lambda is_embargo: lambda event, now: is_embargo(event, now) and event.published_at > now + CLOCK_SKEW_MAX,
+        0,
+    ),
+    "an event without a date ends an embargo": Swap(
+        "deciding:_Publication._embargo",
+        lambda embargo: lambda self: embargo(self) if self.event.published_at else None,
+        0,
+    ),
+    "any later date is the first publication": Swap(
+        "dating:_takes", lambda _: lambda article, event, date, rank, site: True, 0
+    ),
+    "a mistyped date is never corrected": Swap(
+        "dating:_takes", lambda _: lambda article, event, date, rank, site: article.first_published is None, 0
+    ),
+    # ── identity ──
+    "each spelling is a page of its own": Swap("urls:identity", lambda _: lambda url: url, 0),
+    "a number is one article in all feeds": Swap("feeds.events:_id_of", lambda _: lambda guid, feed: guid, 0),
+    "an id that is used again is the article that was deleted": Swap(
+        "deciding:_current", lambda current: lambda event, article: article or current(event, article), 0
     ),
     # ── the clock ──
     "what is due is deleted before it is sent": Fault(
@@ -190,11 +281,24 @@ FAULTS: dict[str, Fault] = {
 }
 
 
+def _clamped(order: Any) -> Any:
+    return replace(order, timestamp=order.timestamp and min(order.timestamp, order.heard))
+
+
 @contextmanager
-def planted(fault: Fault) -> Iterator[None]:
+def planted(fault: Fault | Swap) -> Iterator[None]:
     """The fault is in the product while the block runs."""
     from tests.simulation.world import APPS
 
+    if isinstance(fault, Swap):
+        function = _function(fault.where)
+        with ExitStack() as swaps:
+            swaps.callback(APPS.forget)
+            for holder in _holders(fault.where, function):
+                swaps.enter_context(mock.patch.object(holder, function.__name__, fault.by(function)))
+            APPS.forget()
+            yield
+        return
     if fault.where.endswith(".py"):
         path = ROOT / fault.where
 
@@ -224,12 +328,23 @@ def planted(fault: Fault) -> Iterator[None]:
 
 
 def _function(where: str) -> Any:
+    return inspect.unwrap(_found(where))
+
+
+def _found(where: str) -> Any:
     module, _, name = where.partition(":")
     found: Any = import_module(f"stoppress.{module}")
     for part in name.split("."):
         assert hasattr(found, part), f"{where} is gone: plant the fault where its work is done now"
         found = getattr(found, part)
-    return inspect.unwrap(found)
+    return found
+
+
+def _holders(where: str, function: Any) -> list[Any]:
+    """The class of a method, or all modules that have a function: its own, and those that import it."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("stoppress.")]
+    holders = [module for module in modules if vars(module).get(function.__name__) is function]
+    return holders or [_found(where.rpartition(".")[0])]
 
 
 def _replaced(source: str, fault: Fault) -> str:
@@ -237,10 +352,14 @@ def _replaced(source: str, fault: Fault) -> str:
     return source.replace(fault.old, fault.new)
 
 
-def first_seed(fault: Fault, breaks: Callable[[int], bool], *likely: int) -> int | None:
-    """The first seed that catches a fault, of the likely ones and then of all."""
-    with planted(fault):
-        return next((seed for seed in (*likely, *range(1, SEEDS_MAX + 1)) if breaks(seed)), None)
+def first_seed(fault: Fault | Swap, breaks: Callable[[int], bool], *likely: int) -> int | None:
+    """The first seed that catches a fault, of the likely ones and then of all: it breaks with the fault, and not without it."""
+    for seed in (*likely, *range(1, SEEDS_MAX + 1)):
+        with planted(fault):
+            is_broken = breaks(seed)
+        if is_broken and not breaks(seed):
+            return seed
+    return None
 
 
 def _main(names: list[str]) -> None:

@@ -163,6 +163,14 @@ def test_a_changed_line_is_the_only_one_made_anew() -> None:
     assert folded.fresh == render_general([GeneralEntry(page("b"), MORNING)], SITE).body
 
 
+@pytest.mark.parametrize(("before", "after"), [("a", "%61"), ("%61", "a"), ("%c3%a9", "%C3%A9")])
+def test_a_page_that_is_spelled_anew_stands_once(before: str, after: str) -> None:
+    stored = render_general([GeneralEntry(page(before)), GeneralEntry(page("b"))], SITE)
+    now = GeneralEntry(page(after))
+
+    agree(fold_general(stored.body, {now.loc: now}, SITE), render_general([now, GeneralEntry(page("b"))], SITE))
+
+
 def test_a_changed_mark_changes_its_line_of_the_index_alone() -> None:
     first, second = (Mark(file, MORNING, 1, 1, "") for file in FILES[:2])
     changed = Mark(second.file, MORNING + HOUR, 1, 1, "")

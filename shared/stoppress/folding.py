@@ -43,7 +43,8 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
     spellings = _spellings(lines)
     fresh = []
     for loc, entry in changed.items():
-        lines.pop(spellings.get(identity(loc), loc), None)
+        page = identity(loc)
+        lines.pop(spellings.get(page, page), None)
         if entry and lists_in_general(entry, site):
             if entry.alternates:  # the lines of the others depend on it
                 return None

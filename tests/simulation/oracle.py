@@ -40,11 +40,17 @@ class Act:
     version: int | datetime | None = None
     names: str = "id"  # what a removal names: id, url, both
     by: str = "feed"  # how it is sent: webhook, bus; a feed is read
+    spelling: str = ""  # another way to write the URL
 
     @property
     def removal(self) -> bool:
         """Whether it takes the article away."""
         return self.verb in ("unpublish", "delete")
+
+    @property
+    def written(self) -> str:
+        """The URL as it is written."""
+        return self.spelling or self.url
 
     @property
     def article(self) -> str:

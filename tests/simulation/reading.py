@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from urllib.parse import quote, unquote
 from xml.etree import ElementTree as ET
 
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
@@ -13,13 +14,17 @@ NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
 
 @dataclass
 class Listed:
-    """What the files of a site list, by the index: pages and their lastmod, news, the files, and pages listed twice."""
+    """What the files of a site list, by the index: pages and their lastmod, news, the files, and pages listed twice.
+
+    `written` is how the URL of a page is spelled.
+    """
 
     pages: dict[str, datetime | None] = field(default_factory=dict)
     news: dict[str, tuple[str, datetime, str]] = field(default_factory=dict)  # title, date, publication
     news_of: dict[str, set[str]] = field(default_factory=dict)  # by the series of its file
     files: set[str] = field(default_factory=set)
     twice: set[str] = field(default_factory=set)
+    written: dict[str, str] = field(default_factory=dict)
 
 
 def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) -> list[str]:
@@ -31,7 +36,8 @@ def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) 
     root = ET.fromstring(body)
     locs = [str(loc.text) for loc in root.iter(f"{SITEMAP}loc")]
     found = [f"{name}: {loc} is not of {host}" for loc in locs if not loc.startswith(f"https://{host}/")]
-    found += [f"{name}: {loc} stands in it twice" for loc in set(locs) if locs.count(loc) > 1]
+    pages = [page(loc) for loc in locs]
+    found += [f"{name}: {loc} stands in it twice" for loc in set(pages) if pages.count(loc) > 1]
     if root.tag == f"{SITEMAP}sitemapindex":
         return found + ([] if name.startswith("sitemap.") else [f"{name} is an index"])
     if root.tag != f"{SITEMAP}urlset" or not locs:
@@ -53,10 +59,20 @@ def faults(host: str, name: str, body: bytes, *, news_max: int, shard_max: int) 
     return found
 
 
+def page(url: str) -> str:
+    """The page that a URL names, whatever its spelling."""
+    return quote(unquote(url), safe=":/")
+
+
+def escaped(url: str) -> str:
+    """A URL as it may stand in a file: nothing but ASCII."""
+    return quote(url, safe=":/%")
+
+
 def urls(name: str, body: bytes) -> set[str]:
-    """Every URL that stands in a file or in a message."""
+    """Every page whose URL stands in a file or in a message."""
     plain = gzip.decompress(body) if name.endswith(".gz") else body
-    return set(re.findall(r"https://[^\s<>\"&]+", plain.decode()))
+    return {page(url) for url in re.findall(r"https://[^\s<>\"&]+", plain.decode())}
 
 
 def in_index(objects: Mapping[str, bytes], host: str) -> list[str]:
@@ -77,12 +93,14 @@ def listed(objects: Mapping[str, bytes], host: str) -> Listed:
             body = gzip.decompress(body)
         found.files.add(plain)
         for url in ET.fromstring(body).iter(f"{SITEMAP}url"):
-            loc, lastmod = str(url.findtext(f"{SITEMAP}loc")), url.findtext(f"{SITEMAP}lastmod")
+            written, lastmod = str(url.findtext(f"{SITEMAP}loc")), url.findtext(f"{SITEMAP}lastmod")
+            loc = page(written)
             entry = url.find(f"{NEWS}news")
             if loc == f"https://{host}/":
                 continue
             if loc in (found.pages if entry is None else found.news):
                 found.twice.add(loc)
+            found.written[loc] = written
             if entry is None:
                 found.pages[loc] = instant(lastmod) if lastmod else None
             else:

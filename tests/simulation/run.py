@@ -323,6 +323,9 @@ class Run:
         def meanings(url: str) -> list[Meant]:
             return [want.pages[url] for want in wants if url in want.pages]
 
+        for url, loc in found.written.items():
+            if (pages := meanings(url)) and not any(reading.escaped(page.act.written) == loc for page in pages):
+                raise Broken(f"{host}: {url} is written {loc}, not {pages[-1].act.written}")
         for url, (title, date, name) in found.news.items():
             wanted_name = edition(url, self.story.editions[host]).get("publication", self.story.publication[host])
             if name != wanted_name:
@@ -412,7 +415,7 @@ def _key(source: str, kind: str, time: str, detail: dict[str, Any]) -> str:
 
 def _rss(entries: list[Act], changed: str) -> bytes:
     items = "".join(
-        f'<item><guid isPermaLink="false">{entry.id.rpartition(" ")[2]}</guid><link>{entry.url}</link>'
+        f'<item><guid isPermaLink="false">{entry.id.rpartition(" ")[2]}</guid><link>{entry.written}</link>'
         f"<title>{escape(entry.title)}</title>"
         f"{f'<pubDate>{format_datetime(entry.published_at)}</pubDate>' if entry.published_at else ''}"
         f"{f'<atom:updated>{text(entry.updated_at)}</atom:updated>' if entry.updated_at else ''}</item>"

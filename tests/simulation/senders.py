@@ -109,7 +109,7 @@ class Sender:
 
 def document(act: Act) -> dict[str, Any]:
     """What the CMS posts: the fields that the sender has."""
-    data: dict[str, Any] = {"id": act.id, "url": act.url}
+    data: dict[str, Any] = {"id": act.id, "url": act.written}
     if act.removal:
         data = {name: value for name, value in data.items() if act.names in (name, "both")}
     else:

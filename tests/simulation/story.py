@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import unquote
 
 from tests.simulation.oracle import FEED, TOLERANCE, Act
 from tests.simulation.senders import Sender, document
@@ -108,6 +109,7 @@ def tell(chance: random.Random) -> Story:
             _waver(chance, story, host, begin + chance.random() * length)
     for host in story.hosts:
         _say_more(chance, story, host)
+    _spell(chance, story)
     changes = [at for feed in story.feeds.values() for at, _ in feed.states]
     story.ends = max([begin + length, *changes, *(delivery.at for delivery in story.deliveries)])
     story.deliveries.append(Delivery(story.ends, "nothing more"))
@@ -461,6 +463,28 @@ def _deliver(chance: random.Random, story: Story, act: Act, length: timedelta) -
     for number, at in enumerate(sender.attempts(chance, act, length)):
         id_ = f"msg_{act.number}" + ("" if sender.keeps_delivery_id else f"_{number}")
         story.deliveries.append(Delivery(at, act.by, act, document(act), id_))
+
+
+def _spell(chance: random.Random, story: Story) -> None:
+    """Some acts write the URL of their page in another way."""
+    spelled = {
+        act.number: replace(act, spelling=_spelling(chance, act.url)) for act in story.acts if chance.random() < 0.1
+    }
+    story.acts[:] = [spelled.get(act.number, act) for act in story.acts]
+    for feed in story.feeds.values():
+        feed.states[:] = [(at, [spelled.get(entry.number, entry) for entry in entries]) for at, entries in feed.states]
+    for delivery in story.deliveries:
+        if delivery.act and (act := spelled.get(delivery.act.number)):
+            delivery.act, delivery.body = act, document(act)
+
+
+def _spelling(chance: random.Random, url: str) -> str:
+    """Another spelling of a URL: an escape in small letters, none, or one that is not needed."""
+    beginning, _, last = url.rpartition("/")
+    spellings = [f"{beginning}/%{ord(last[0]):02x}{last[1:]}"]
+    if "%" in url:
+        spellings += [url.replace("%C3%9F", "%c3%9f"), unquote(url)]
+    return chance.choice(spellings)
 
 
 def _configure(chance: random.Random, story: Story, host: str, begin: datetime, length: timedelta) -> None:

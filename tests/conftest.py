@@ -10,6 +10,8 @@ import pytest
 from hypothesis import settings
 
 SEEDS_OF_EVERY_RUN = 40
+# pytest-xdist tells its workers the width of the terminal; what commands print is tested as it is piped.
+os.environ.pop("COLUMNS", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -129,6 +129,12 @@ class _Entries:
         return [event for event, digest in each if (told.has_news(event, heard) if told else digest not in heard)]
 
 
+    def not_overtaken(self, told: Subscription | None) -> tuple[str, ...]:
+        """The digests but for those of entries of which a push has said something newer."""
+        each = zip(self.events, self.digests, strict=True)
+        return tuple(digest for event, digest in each if told is None or not told.has_overtaken(event))
+
+
 def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subscription | None]:
     """Send the entries of a body that neither the last good one nor pushes have had. Raises FeedError."""
     read = _of_body(one, got)
@@ -162,8 +168,7 @@ def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subs
         return replace(outcome, sent=len(sent), skipped=entries.skipped), state, None
     # What a push has overtaken is not remembered: it is sent when the push is forgotten, if the feed still says it. A feed that
     # is empty for a moment is no reason to send everything again when it is back.
-    overtaken = {digest for digest in entries.digests if digest not in heard} - {digest_of(event) for event in new}
-    remembered = tuple(digest for digest in entries.digests if digest not in overtaken)
+    remembered = entries.not_overtaken(told)
     _remember(one, Seen(remembered if entries.digests else known.digests, entries.shared), known)
     asked = replace(hints.of_document(document.text), answer_s=read.hints.answer_s)
     read = replace(read, last_new=last_new, hints=asked)

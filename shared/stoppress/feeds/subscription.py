@@ -113,6 +113,12 @@ class Subscription:
             return mark.digest not in polled
         return mark.digest != last.digest and not mark.is_older(last)
 
+    def has_overtaken(self, event: ArticleEvent) -> bool:
+        """Whether a push has said something newer of an entry of a poll."""
+        mark = Mark.of(event)
+        last = self.marks.get(mark.entry)
+        return last is not None and mark.digest != last.digest and mark.is_older(last)
+
     @property
     def renew_at(self) -> datetime | None:
         """When to ask for another lease: in the middle of this one, at a moment of the feed's own."""

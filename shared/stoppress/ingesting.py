@@ -128,7 +128,6 @@ class _Entries:
         each = zip(self.events, self.digests, strict=True)
         return [event for event, digest in each if (told.has_news(event, heard) if told else digest not in heard)]
 
-
     def not_overtaken(self, told: Subscription | None) -> tuple[str, ...]:
         """The digests but for those of entries of which a push has said something newer."""
         each = zip(self.events, self.digests, strict=True)

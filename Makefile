@@ -25,7 +25,7 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play test build bench bench-quick cold large load soak simulate lint types format lock clean
+.PHONY: help install demo play test build bench bench-quick cold large load soak simulate lint types format lock release clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -100,6 +100,9 @@ lock: | .venv/bin/pip ## pin the newest versions that fit, for development, for 
 	echo aws-sam-cli | $(COMPILE) --universal --python-version 3.11 --output-file scripts/sam.lock - >/dev/null
 	printf '%s\n' awslambdaric boto3 | $(COMPILE) --constraint requirements.lock --python-version 3.13 \
 		--python-platform x86_64-unknown-linux-gnu --no-annotate --output-file scripts/runtime.lock - >/dev/null
+
+release: ## make the annotated tag of this version, if pyproject.toml, CHANGELOG.md and template.yaml agree on it
+	@scripts/release
 
 clean: ## remove .venv and everything else that is made
 	rm -rf .venv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/.peers out

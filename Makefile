@@ -77,6 +77,7 @@ lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style, and template and wor
 	.venv/bin/cfn-lint $(TEMPLATES)
 	scripts/lint-security $(TEMPLATES)
 	.venv/linters/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	.venv/linters/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	.venv/linters/bin/zizmor --offline --quiet .github/workflows
 
 types: $(INSTALLED_DEV) ## check types, strictly

@@ -49,10 +49,8 @@ def command_line() -> str:
 
 
 def _commands(command: Any, name: str) -> Iterator[str]:
-    arguments = [_argument(each) for each in command.params if each.param_type_name == "argument"]
     if " " in name:
         yield f"## {name}"
-        yield f"`{' '.join([name, *arguments])}`"
     for paragraph in (command.help or "").split("\n\n"):
         yield paragraph.replace("\n", " ")
     if command.params:
@@ -61,17 +59,12 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         yield from _commands(child, f"{name} {child_name}")
 
 
-def _argument(argument: Any) -> str:
-    name = f"{argument.name.upper()}{'…' if argument.nargs == -1 else ''}"
-    return name if argument.required else f"[{name}]"
-
-
 def _parameter(parameter: Any) -> tuple[str, ...]:
     is_argument = parameter.param_type_name == "argument"
-    name = f"`{_argument(parameter) if is_argument else ', '.join(parameter.opts)}`"
+    name = parameter.name.upper() + ("…" if parameter.nargs == -1 else "") if is_argument else ", ".join(parameter.opts)
     default = parameter.default
     shown = f"`{default}`" if isinstance(default, int | str | Path) and default not in (False, "") else ""
-    return name, (parameter.help or "").replace("|", r"\|"), "required" if parameter.required else shown
+    return f"`{name}`", parameter.help or "", "required" if parameter.required else shown
 
 
 PARTS: dict[str, Callable[[], str]] = {

@@ -19,7 +19,7 @@ def blocks(text: str, *languages: str) -> list[str]:
     return [re.sub(f"^{indent}", "", code, flags=re.MULTILINE) for indent, name, code in fenced if name in languages]
 
 
-def rows(text: str, heading: str) -> list[list[str]]:
+def table_rows(text: str, heading: str) -> list[list[str]]:
     """The cells of the Markdown table whose first line begins with `heading`."""
     _, table, rest = text.partition(f"\n{heading}")
     assert table, f"there is no table {heading}"
@@ -43,14 +43,20 @@ def links(text: str) -> list[str]:
     return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "``", prose(text)))
 
 
-def commands(program: str) -> Iterator[tuple[str, str, bool]]:
+def commands(program: str) -> list[tuple[str, str, bool]]:
     """Page, arguments and whether it is in a sentence, of each command line of a program in the pages."""
-    line = re.compile(rf"(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?{program}(?: (.*))?")
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        in_blocks = "\n".join(blocks(text, "sh", "console")).replace("\\\n", " ").splitlines()
-        in_sentences = re.findall(r"`([^`\n]+)`", prose(text))
-        for lines, is_sentence in ((in_blocks, False), (in_sentences, True)):
-            for command in (part.strip() for whole in lines for part in whole.split("&&")):
-                if match := line.fullmatch(command):
-                    yield page.relative_to(ROOT).as_posix(), match[1] or "", is_sentence
+
+    def lines_of(text: str) -> Iterator[tuple[str, bool]]:
+        for line in "\n".join(blocks(text, "sh", "console")).replace("\\\n", " ").splitlines():
+            yield line, False
+        for code in re.findall(r"`([^`\n]+)`", prose(text)):
+            yield code, True
+
+    command = re.compile(rf"\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?{program} (.+)")
+    return [
+        (page.relative_to(ROOT).as_posix(), match[1].strip(), in_sentence)
+        for page in PAGES
+        for line, in_sentence in lines_of(page.read_text(encoding="utf-8"))
+        for part in line.split("&&")
+        if (match := command.fullmatch(part))
+    ]

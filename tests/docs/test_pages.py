@@ -66,11 +66,13 @@ def parse(words: list[str]) -> None:
         context = command.make_context(name, rest, parent=context)
 
 
-@pytest.mark.parametrize(("page", "line", "in_sentence"), commands("stoppress"))
+@pytest.mark.parametrize(
+    ("page", "line", "in_sentence"), [command for command in commands("stoppress") if "…" not in command[1]]
+)
 def test_a_command_in_a_page_can_be_typed(page: str, line: str, *, in_sentence: bool) -> None:
     words = shlex.split(re.sub(r"<[\w ]+>", "placeholder", line), comments=True)
     try:
-        parse([word for word in words if word not in ("…", "[…]")])
+        parse(words)
     except TyperException as error:
         # A sentence may name a command without what it needs.
         if not (in_sentence and type(error).__name__ in ("MissingParameter", "NoArgsIsHelpError")):

@@ -44,6 +44,16 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
     assert not broken
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_lists_and_tables_look_on_the_site_as_on_github(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    outside = re.sub(r"^( *)```.*?^ *```$", r"\1```", text, flags=re.MULTILINE | re.DOTALL)
+
+    # The site wants four spaces below an item of a list, and an empty line above a list or a table.
+    assert not re.findall(r"^ {1,3}\S.*", outside, re.MULTILINE)
+    assert not re.findall(r"^(?![-|]|\d+\. |\s*$| {4}).*\n(?:- |1\. |\|).*", outside, re.MULTILINE)
+
+
 @by_page
 def test_generated_parts_are_what_the_code_writes(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

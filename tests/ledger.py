@@ -8,9 +8,9 @@ from stoppress.article import ArticleEvent
 from stoppress.deciding import decide, is_aimed_at, urls_of
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry
 from stoppress.places import Place, Series, Want, entries_max_of
+from stoppress.primitives.urls import identity
 from stoppress.site import Site, Source
 from stoppress.state import Article, Claim, Decision, Entries, Known
-from stoppress.urls import identity
 
 HOST = "www.example.com"
 MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)

@@ -17,7 +17,7 @@ import pytest
 from stoppress.article import from_message, to_message
 from stoppress.contract import read_delivery
 from stoppress.files import Mark
-from stoppress.instants import parse
+from stoppress.primitives.instants import parse
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import mark_item, read_news_place
 from stoppress.signatures import Request as Signed, verify

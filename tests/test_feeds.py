@@ -13,7 +13,7 @@ from stoppress.feeds.documents import FeedError, decode, read_document
 from stoppress.feeds.entries import Deletion, Entry, Reading
 from stoppress.feeds.events import shared_guids, to_events
 from stoppress.feeds.reading import read
-from stoppress.instants import iso
+from stoppress.primitives.instants import iso
 from stoppress.site import Feed, Site
 
 CASES = sorted((Path(__file__).parent / "feeds").glob("*.xml"))

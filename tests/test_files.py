@@ -27,8 +27,8 @@ from stoppress.files import (
     render_news,
 )
 from stoppress.naming import NEWS_FILE, file_name, is_news, period_of, shard_series
+from stoppress.primitives.text import clean
 from stoppress.site import Shards, Site
-from stoppress.text import clean
 from tests.ledger import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,8 +11,8 @@ from stoppress import files, folding
 from stoppress.alternates import Alternate
 from stoppress.files import GeneralEntry, Mark, NewsEntry, Rendered, render_general, render_index, render_news
 from stoppress.folding import fold_general, fold_index, fold_news
-from stoppress.instants import iso
 from stoppress.media.reading import Video
+from stoppress.primitives.instants import iso
 from stoppress.rules import Traits
 from stoppress.site import Edition, Outputs, Page, Rule, Site, Voice
 from tests.ledger import HOST, MORNING, SITE, page

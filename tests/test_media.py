@@ -12,7 +12,6 @@ from pydantic import TypeAdapter
 
 from stoppress import alternates as alternates_module
 from stoppress.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
-from stoppress.languages import COUNTRIES, LANGUAGES
 from stoppress.media import reading as media, values
 from stoppress.media.reading import IMAGES_MAX, VIDEOS_MAX, Video, read_images, read_videos, video_json, video_of
 from stoppress.media.tags import (
@@ -24,8 +23,9 @@ from stoppress.media.tags import (
     image_tags,
     video_tags,
 )
-from stoppress.text import clean
-from stoppress.urls import canonical, linked
+from stoppress.primitives.languages import COUNTRIES, LANGUAGES
+from stoppress.primitives.text import clean
+from stoppress.primitives.urls import canonical, linked
 from tests.beside import SHARED, needs_shared
 from tests.ledger import page
 

@@ -20,8 +20,8 @@ from stoppress import aws, ingesting, polling, queues, sites, table, web
 from stoppress.feeds import documents
 from stoppress.feeds.due import Outcome
 from stoppress.polling import poll_site_feeds
+from stoppress.primitives.urls import key_of
 from stoppress.site import Site
-from stoppress.urls import key_of
 
 FEED = "https://www.example.com/feed.xml"
 OTHER = "https://www.example.com/other.xml"

@@ -16,9 +16,11 @@ from stoppress.aws import client
 from stoppress.contract import KEYWORDS_MAX
 from stoppress.deciding import decide
 from stoppress.files import NEWS_WINDOW
-from stoppress.instants import exact
 from stoppress.messages import Message
 from stoppress.places import Used
+from stoppress.primitives.instants import exact
+from stoppress.primitives.text import TITLE_CHARACTERS_MAX
+from stoppress.primitives.urls import LOC_CHARACTERS_MAX
 from stoppress.recording import ATTEMPTS_MAX, Outcome, record
 from stoppress.records import (
     Item,
@@ -34,8 +36,6 @@ from stoppress.records import (
 from stoppress.rolling import roll
 from stoppress.state import Article
 from stoppress.table import Check, Conflict, Delete, Put
-from stoppress.text import TITLE_CHARACTERS_MAX
-from stoppress.urls import LOC_CHARACTERS_MAX
 from stoppress_cli.meter import item_bytes
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before, queue_batch

@@ -9,11 +9,11 @@ from stoppress import bucket, files, rendering, table
 from stoppress.aws import client
 from stoppress.bucket import StoredFile
 from stoppress.files import GeneralEntry, render_general, render_news
+from stoppress.primitives.urls import key_of
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import changed_entry, general_item
 from stoppress.rendering import BrokenFile
 from stoppress.rewriting import hand_over, rewrite, rewrite_all
-from stoppress.urls import key_of
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before
 from tests.ledger import HOST, MORNING, SITE, page

@@ -12,7 +12,7 @@ import pytest
 from stoppress import committing, outputs, rendering, retiring, rewriting
 from stoppress.bucket import Overtaken, StoredFile
 from stoppress.files import GeneralEntry, render_general
-from stoppress.instants import exact
+from stoppress.primitives.instants import exact
 from stoppress.queues import Rewrite
 from stoppress.records import general_item
 from stoppress.rewriting import rewrite

@@ -11,9 +11,9 @@ from stoppress import queues, rolling, sites, table
 from stoppress.article import ArticleEvent, from_message, to_message
 from stoppress.aws import client
 from stoppress.files import GeneralEntry, Mark, NewsEntry
-from stoppress.instants import exact, iso
 from stoppress.messages import Message
 from stoppress.places import Place, Series, Used
+from stoppress.primitives.instants import exact, iso
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.recording import record
 from stoppress.records import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item

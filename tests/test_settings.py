@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from stoppress.contract import read_delivery
 from stoppress.files import Mark, render_general, render_index, render_news, render_pages
 from stoppress.formats import ROBOTS_FILE, atom_feed, atom_name, compressed, named_in_robots, robots_txt, text_sitemap
-from stoppress.instants import iso
 from stoppress.naming import INDEX_FILE, NEWS_SERIES, file_name, is_news, is_pages, permanent_files, series_of
+from stoppress.primitives.instants import iso
 from stoppress.site import Site, read_site
 from tests.ledger import HOST, MORNING, Ledger
 

@@ -11,7 +11,7 @@ from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.items import feed_key, read_feed, read_subscription, subscription_key
 from stoppress.feeds.schedule import FeedState, interval_of, pace_of
 from stoppress.feeds.subscription import Subscription
-from stoppress.instants import iso
+from stoppress.primitives.instants import iso
 from stoppress.site import Feed, Site
 from stoppress_cli.wording import counted
 

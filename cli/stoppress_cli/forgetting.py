@@ -15,10 +15,12 @@ from stoppress.article import ArticleEvent
 from stoppress.aws import client
 from stoppress.bucket import bucket_name
 from stoppress.files import under_scheme
-from stoppress.instants import parse
 from stoppress.inventory import all_files
 from stoppress.messages import UNKNOWN_SITE
 from stoppress.naming import is_news
+from stoppress.primitives.instants import parse
+from stoppress.primitives.text import escaped
+from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
 from stoppress.records import (
     Item,
     article_item,
@@ -32,8 +34,6 @@ from stoppress.records import (
 from stoppress.site import FEED_SOURCE, Site
 from stoppress.state import FORGOTTEN, Article, Claim
 from stoppress.table import Put
-from stoppress.text import escaped
-from stoppress.urls import canonical, host_of, identity, key_of, on_site
 from stoppress_cli import redriving
 from stoppress_cli.explaining import is_said_of
 from stoppress_cli.wording import counted

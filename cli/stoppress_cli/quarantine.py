@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from stoppress import queues, sites, table
-from stoppress.instants import parse
 from stoppress.messages import UNKNOWN_SITE, Message, Unusable, read
+from stoppress.primitives.instants import parse
 from stoppress.records import QUARANTINED_CHARACTERS_MAX, Item
 from stoppress.site import BadConfiguration
 from stoppress_cli.operating import queue_url

@@ -19,7 +19,7 @@ from stoppress.feeds.documents import FeedError
 from stoppress.feeds.events import Judged, judged, to_events
 from stoppress.feeds.reading import children_of
 from stoppress.files import NEWS_WINDOW
-from stoppress.instants import iso
+from stoppress.primitives.instants import iso
 from stoppress.site import Feed, Site, explain
 from stoppress_cli.printing import text_console
 from stoppress_cli.wording import counted

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stoppress.languages import COUNTRIES, LANGUAGES, MEANT, RENAMED
 from stoppress.media.reading import ITEMS_READ_MAX, items_of
 from stoppress.media.values import shown
-from stoppress.urls import linked
+from stoppress.primitives.languages import COUNTRIES, LANGUAGES, MEANT, RENAMED
+from stoppress.primitives.urls import linked
 
 # The version for readers whose language has none.
 DEFAULT = "x-default"

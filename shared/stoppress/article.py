@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from stoppress.alternates import Alternate
-from stoppress.instants import exact
 from stoppress.media.reading import Video, video_json
 from stoppress.order import Order, Removal, known_by
+from stoppress.primitives.instants import exact
 from stoppress.rules import Traits
 from stoppress.site import FEED_SOURCE, SITEMAP_SOURCE, ChangeFreq, explain
 

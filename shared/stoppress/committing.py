@@ -12,9 +12,9 @@ from stoppress import bucket, queues, table
 from stoppress.bucket import Overtaken, StoredFile
 from stoppress.files import Mark, Rendered
 from stoppress.formats import ROBOTS_FILE
-from stoppress.instants import exact
 from stoppress.naming import INDEX_FILE, is_news, permanent_files
 from stoppress.outputs import have_unnamed_looked_at, replace_forms
+from stoppress.primitives.instants import exact
 from stoppress.queues import Rewrite
 from stoppress.records import file_pk, mark_item, read_mark
 from stoppress.rendering import Forms, form_of, hold_to_the_rules

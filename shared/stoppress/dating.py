@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from stoppress.article import CLOCK_SKEW_MAX, CMS_RANK, ArticleEvent, order_of, rank_of
-from stoppress.instants import exact, whole
 from stoppress.order import Order
+from stoppress.primitives.instants import exact, whole
 from stoppress.site import Site
 from stoppress.state import Article
 

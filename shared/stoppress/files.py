@@ -13,7 +13,6 @@ from itertools import islice
 from operator import attrgetter
 
 from stoppress.alternates import DEFAULT, Alternate, hreflang_of
-from stoppress.instants import TWO_DIGITS, iso
 from stoppress.media.reading import Video
 from stoppress.media.tags import (
     IMAGE_NAMESPACE,
@@ -24,10 +23,11 @@ from stoppress.media.tags import (
     video_tags,
 )
 from stoppress.naming import permanent_files
+from stoppress.primitives.instants import TWO_DIGITS, iso
+from stoppress.primitives.text import escaped
+from stoppress.primitives.urls import host_of
 from stoppress.rules import NO_TRAITS, Traits, against
 from stoppress.site import ChangeFreq, Site
-from stoppress.text import escaped
-from stoppress.urls import host_of
 
 # sitemaps.org: at most 50,000 URLs and 50 MiB uncompressed in a file (R1.10), 50,000 sitemaps in an index (R1.11).
 URLS_MAX = 50_000

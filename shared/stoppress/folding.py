@@ -29,10 +29,10 @@ from stoppress.files import (
     news_file,
     news_line,
 )
-from stoppress.instants import iso
 from stoppress.naming import permanent_files
+from stoppress.primitives.instants import iso
+from stoppress.primitives.urls import identity
 from stoppress.site import Site
-from stoppress.urls import identity
 
 _PUBLISHED = "<news:publication_date>"
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-from stoppress.instants import exact, parse
+from stoppress.primitives.instants import exact, parse
 
 Removal: TypeAlias = Literal["", "unpublished", "deleted"]
 

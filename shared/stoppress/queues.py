@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from stoppress.aws import client
-from stoppress.instants import exact, parse
+from stoppress.primitives.instants import exact, parse
 
 if TYPE_CHECKING:
     from stoppress.article import ArticleEvent, Incomplete

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from stoppress import table
 from stoppress.article import ArticleEvent, from_message, rank_of
 from stoppress.deciding import entry_keys_of, is_aimed_at, is_late, urls_of
+from stoppress.primitives.urls import identity
 from stoppress.records import (
     Item,
     article_key,
@@ -24,7 +25,6 @@ from stoppress.records import (
     waiting_key,
 )
 from stoppress.state import Article, Claim, Entries, Known
-from stoppress.urls import identity
 
 Key: TypeAlias = tuple[str, str]
 

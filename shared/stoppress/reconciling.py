@@ -23,10 +23,10 @@ from stoppress.bucket import Listed, Overtaken, StoredFile
 from stoppress.committing import UNMARKED, digest_of
 from stoppress.files import NEWS_WINDOW, Mark, Rendered, general_line, line_bytes
 from stoppress.formats import ROBOTS_FILE
-from stoppress.instants import exact, parse
 from stoppress.inventory import all_files
 from stoppress.naming import INDEX_FILE, file_name, is_news, is_news_series, permanent_files, series_of
 from stoppress.places import Series, Used
+from stoppress.primitives.instants import exact, parse
 from stoppress.queues import Rewrite
 from stoppress.records import (
     article_key,

@@ -19,6 +19,7 @@ from stoppress.deciding import decide, urls_of
 from stoppress.messages import Message, Unusable, named_in, read
 from stoppress.naming import is_news_series
 from stoppress.places import Place, Want
+from stoppress.primitives.urls import identity
 from stoppress.recalling import Question, recall
 from stoppress.records import (
     article_item,
@@ -38,7 +39,6 @@ from stoppress.reserving import give_back, reserve
 from stoppress.site import Site
 from stoppress.state import FORGOTTEN, Article, Decision
 from stoppress.table import Conflict, Delete, Put
-from stoppress.urls import identity
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
 ATTEMPTS_MAX = 10

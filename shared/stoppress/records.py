@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stoppress.alternates import Alternate
 from stoppress.files import GeneralEntry, Mark, NewsEntry
-from stoppress.instants import epoch_seconds, exact, iso, parse
 from stoppress.media.reading import video_json, video_of
 from stoppress.naming import INDEX_FILE, file_name
 from stoppress.places import Place, Series, Used
+from stoppress.primitives.instants import epoch_seconds, exact, iso, parse
+from stoppress.primitives.urls import identity, key_of, key_of_spelling
 from stoppress.rules import Traits
-from stoppress.urls import identity, key_of, key_of_spelling
 
 if TYPE_CHECKING:  # who writes files knows nothing of articles, and in a cold start does not pay for them
     from stoppress.article import ArticleEvent

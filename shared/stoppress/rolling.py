@@ -12,10 +12,10 @@ from datetime import datetime
 from stoppress import queues, table
 from stoppress.article import from_message
 from stoppress.files import NEWS_WINDOW
-from stoppress.instants import exact, iso, parse
 from stoppress.inventory import all_files
 from stoppress.naming import NEWS_SERIES
 from stoppress.places import Place
+from stoppress.primitives.instants import exact, iso, parse
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import file_pk, read_news_place, read_series, series_files
 from stoppress.reserving import give_back

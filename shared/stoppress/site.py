@@ -21,9 +21,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from stoppress.languages import language_code
-from stoppress.text import publication_name
-from stoppress.urls import canonical, host_of, on_site
+from stoppress.primitives.languages import language_code
+from stoppress.primitives.text import publication_name
+from stoppress.primitives.urls import canonical, host_of, on_site
 
 # All feeds of a site together are one source, and this is its name.
 FEED_SOURCE = "feed"

@@ -168,7 +168,7 @@ def retire(host: str, now: datetime) -> None:
     The item has neither version nor document: a parameter that is made again is applied as a new one.
     """
     from stoppress import table
-    from stoppress.instants import exact
+    from stoppress.primitives.instants import exact
 
     pk, sk = _applied_key(host)
     applied = _applied(host)

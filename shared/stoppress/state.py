@@ -9,7 +9,7 @@ from stoppress.article import ArticleEvent, rank_of
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry
 from stoppress.order import Order
 from stoppress.places import Place, Want
-from stoppress.urls import identity
+from stoppress.primitives.urls import identity
 
 # hidden: a rule of the site keeps it out of the files; its entries are there, so that a changed rule can let it in.
 State: TypeAlias = Literal["listed", "hidden", "held", "excluded", "displaced", "removed"]

@@ -13,8 +13,8 @@ from stoppress.adapters import BadDelivery, Received
 from stoppress.adapters.taking import Taker
 from stoppress.article import ArticleEvent, Incomplete, from_message, to_message
 from stoppress.deciding import excluded_because
+from stoppress.primitives.urls import host_of
 from stoppress.site import Site
-from stoppress.urls import host_of
 from tests.adapters.recorded import OWN, Case, cases, now_of
 
 HUGE = "9" * 5_000

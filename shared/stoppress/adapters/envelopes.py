@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from stoppress.adapters import BadDelivery, Received
-from stoppress.text import not_json, utf8
+from stoppress.primitives.text import not_json, utf8
 
 # A form of a CMS has a few dozen fields.
 FORM_FIELDS_MAX = 1_000

@@ -10,7 +10,7 @@ import jmespath
 from jmespath.exceptions import JMESPathTypeError
 
 from stoppress.adapters.functions import OPTIONS, Functions
-from stoppress.text import clean
+from stoppress.primitives.text import clean
 
 
 def search(expression: str, root: Mapping[str, Any]) -> tuple[Any, str]:

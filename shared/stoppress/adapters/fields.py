@@ -10,7 +10,7 @@ from stoppress.adapters.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, 
 from stoppress.adapters.verdicts import HELD, Reading
 from stoppress.contract import read_field
 from stoppress.media.values import shown as shortly
-from stoppress.text import clean
+from stoppress.primitives.text import clean
 
 
 class Fields:

@@ -14,10 +14,10 @@ from stoppress.adapters.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action
 from stoppress.adapters.verdicts import HELD, NOWHERE, Verdict
 from stoppress.article import CLOCK_SKEW_MAX
 from stoppress.contract import BadArticle, unknown_type
-from stoppress.instants import exact, parse
+from stoppress.primitives.instants import exact, parse
+from stoppress.primitives.text import clean
+from stoppress.primitives.urls import host_of
 from stoppress.site import Site
-from stoppress.text import clean
-from stoppress.urls import host_of
 
 # Items of one delivery that are looked at: an item takes a millisecond or two, and a sender waits for two seconds.
 ITEMS_MAX = 200

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from stoppress.languages import language_code
-from stoppress.urls import canonical
+from stoppress.primitives.languages import language_code
+from stoppress.primitives.urls import canonical
 
 # What the signature of a source takes from its settings (`signatures.check_settings`); the adapter does not look at them.
 OF_SIGNATURES = ("signature", "signed_path", "tolerance_s")

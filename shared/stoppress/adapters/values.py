@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import urljoin
 from zoneinfo import ZoneInfo
 
-from stoppress.instants import exact, parse, utc
-from stoppress.languages import language_code
 from stoppress.media.values import shown
-from stoppress.urls import canonical
+from stoppress.primitives.instants import exact, parse, utc
+from stoppress.primitives.languages import language_code
+from stoppress.primitives.urls import canonical
 
 # 2286 in seconds; a number above it is one of milliseconds, or of microseconds.
 _SECONDS_MAX = 10**10
@@ -112,7 +112,7 @@ def _otherwise_written(text: str, where: Where) -> datetime:
     try:
         return parse(text)
     except ValueError:
-        from stoppress.feeds import dates  # what few deliveries need
+        from stoppress.primitives import dates  # what few deliveries need
 
         near = dates.instant(text, where.zone or dates.UTC_ZONE)
         if near is None:

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias
 from stoppress.adapters.mapping import REMOVALS, Action
 from stoppress.article import ArticleEvent, Verb, to_message
 from stoppress.contract import read_article, read_field
-from stoppress.instants import exact
+from stoppress.primitives.instants import exact
+from stoppress.primitives.text import clean
 from stoppress.site import Site
-from stoppress.text import clean
 
 Disposition: TypeAlias = Literal["apply", "hold", "ignore", "incomplete"]
 

@@ -2,7 +2,7 @@
 
 import re
 
-from stoppress.languages import COUNTRIES, LANGUAGES, MEANT
+from stoppress.primitives.languages import COUNTRIES, LANGUAGES, MEANT
 
 # Codes of three letters in ISO 639-2 whose language has one of two letters, which hreflang wants.
 LONG_FORMS = frozenset(

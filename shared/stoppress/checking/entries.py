@@ -7,7 +7,7 @@ from stoppress.checking.findings import shown
 from stoppress.checking.namespaces import ATTRIBUTES, EXTENSIONS, IMAGE, NEWS, SITEMAP, VIDEO, XHTML
 from stoppress.checking.one_pass import Pass
 from stoppress.checking.values import CONTROLS, Moment, Place, check_lastmod, check_url
-from stoppress.checking.xml import Node
+from stoppress.primitives.xml import Node
 
 CHANGEFREQ = {"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
 _PRIORITY = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)\s*")

@@ -5,8 +5,8 @@ from email.utils import parsedate_to_datetime
 from stoppress.checking.findings import shown
 from stoppress.checking.one_pass import Pass
 from stoppress.checking.values import Moment, check_lastmod, check_url
-from stoppress.checking.xml import Node
-from stoppress.instants import utc
+from stoppress.primitives.instants import utc
+from stoppress.primitives.xml import Node
 
 ATOM = "http://www.w3.org/2005/Atom"
 _ENTRIES = {"rss": "item", "RDF": "item", "feed": "entry"}

@@ -10,8 +10,8 @@ from stoppress.checking.findings import shown
 from stoppress.checking.namespaces import IMAGE, VIDEO
 from stoppress.checking.one_pass import Pass
 from stoppress.checking.values import is_escaped_twice, place_of, read_date
-from stoppress.checking.xml import Node
-from stoppress.languages import COUNTRIES
+from stoppress.primitives.languages import COUNTRIES
+from stoppress.primitives.xml import Node
 
 IMAGES_MAX = 1_000  # R3.1
 DESCRIPTION_CHARACTERS_MAX = 2_048  # R4.1

@@ -2,7 +2,7 @@
 
 from stoppress.checking.findings import shown
 from stoppress.checking.reading import TellLine
-from stoppress.checking.xml import XML_NAMESPACE
+from stoppress.primitives.xml import XML_NAMESPACE
 
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 NEWS = "http://www.google.com/schemas/sitemap-news/0.9"

@@ -10,8 +10,8 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from stoppress.checking.findings import shown
-from stoppress.instants import utc
-from stoppress.urls import LOC_CHARACTERS_MAX
+from stoppress.primitives.instants import utc
+from stoppress.primitives.urls import LOC_CHARACTERS_MAX
 
 Tell = Callable[[str, str], None]
 

@@ -10,12 +10,12 @@ from stoppress.alternates import read_alternates
 from stoppress.article import ID_BYTES_MAX, ArticleEvent
 from stoppress.contract import DROPPED_SHOWN, KEYWORDS_MAX, MEDIA_BYTES_MAX
 from stoppress.feeds.entries import Entry, Reading
-from stoppress.languages import language_code
 from stoppress.media.reading import read_images, read_videos
 from stoppress.media.tags import fit
+from stoppress.primitives.languages import language_code
+from stoppress.primitives.text import clean
+from stoppress.primitives.urls import canonical, key_of, on_site
 from stoppress.site import FEED_SOURCE, Site
-from stoppress.text import clean
-from stoppress.urls import canonical, key_of, on_site
 
 
 @dataclass(frozen=True, slots=True)

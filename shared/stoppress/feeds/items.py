@@ -9,9 +9,9 @@ from stoppress.feeds.freshness import Freshness
 from stoppress.feeds.hints import Hints
 from stoppress.feeds.schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
-from stoppress.instants import exact, iso, parse
+from stoppress.primitives.instants import exact, iso, parse
+from stoppress.primitives.urls import key_of
 from stoppress.records import Item
-from stoppress.urls import key_of
 
 _FEED_INSTANTS = {
     "next_poll_at", "leased_until", "failing_since", "last_success", "last_new", "known_since", "moved_at", "stale_since",

@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 
 import feedparser
 
-from stoppress.feeds import dates, documents, media
+from stoppress.feeds import documents, media
 from stoppress.feeds.documents import SITEMAPS, Document, FeedError, read_document
 from stoppress.feeds.entries import Deletion, Entry, Reading
 from stoppress.feeds.links import HERE, NOWHERE, page_of, web_url
+from stoppress.primitives import dates
+from stoppress.primitives.text import clean
 from stoppress.site import Site
-from stoppress.text import clean
 
 # Where an entry has none of the dates that RSS and Atom know.
 _OTHER_DATES = (

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from stoppress.feeds import dates
 from stoppress.feeds.freshness import STALE_MAX, Freshness
 from stoppress.feeds.hints import Hints
 from stoppress.feeds.subscription import Subscription
+from stoppress.primitives import dates
 from stoppress.site import Feed, Site
 
 BACKOFF_MAX = timedelta(hours=1)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from stoppress.article import ArticleEvent, digest_of
-from stoppress.instants import exact
+from stoppress.primitives.instants import exact
 
 # What we ask for: the specification's own example, and what hubs usually grant.
 LEASE_WANTED = timedelta(days=10)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from stoppress.alternates import Alternate
 from stoppress.media.reading import Video
-from stoppress.text import escaped
+from stoppress.primitives.text import escaped
 
 IMAGE_NAMESPACE = "http://www.google.com/schemas/sitemap-image/1.1"
 VIDEO_NAMESPACE = "http://www.google.com/schemas/sitemap-video/1.1"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, TypeAlias
 
-from stoppress.instants import iso, parse
-from stoppress.languages import COUNTRIES
-from stoppress.text import TITLE_CHARACTERS_MAX, clean
-from stoppress.urls import canonical, host_of, linked
+from stoppress.primitives.instants import iso, parse
+from stoppress.primitives.languages import COUNTRIES
+from stoppress.primitives.text import TITLE_CHARACTERS_MAX, clean
+from stoppress.primitives.urls import canonical, host_of, linked
 
 # The schema's bound. Google no longer documents one, and a file that breaks its schema is no file of ours (R4.1).
 TITLE_MAX = 100

@@ -21,8 +21,10 @@ from bench.newsroom import HOST, NOW, SECRET, SITE, WINDOW, Story, spread
 from stoppress.contract import read_delivery
 from stoppress.deciding import decide
 from stoppress.files import Mark
-from stoppress.naming import INDEX_FILE, NEWS_FILE
-from stoppress.places import Place, Series, Used, Want, entries_max_of
+from stoppress.model.article import Known
+from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
+from stoppress.model.places import Place, Series, Used, Want, entries_max_of
+from stoppress.model.site import Site, read_site
 from stoppress.queues import Rewrite
 from stoppress.records import (
     article_item,
@@ -34,8 +36,6 @@ from stoppress.records import (
     series_item,
     story_item,
 )
-from stoppress.site import Site, read_site
-from stoppress.state import Known
 from stoppress.table import BATCH_ITEMS_MAX
 from stoppress_cli import queues
 from stoppress_cli.stack import Stack

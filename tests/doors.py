@@ -16,11 +16,11 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from stoppress import bucket, secrets, sites, table
-from stoppress.article import ArticleEvent, to_message
 from stoppress.aws import client
 from stoppress.bucket import StoredFile
+from stoppress.model.event import ArticleEvent, to_message
+from stoppress.model.site import Site
 from stoppress.records import Item
-from stoppress.site import Site
 from stoppress_cli import bus, moto_fixes, queues
 from stoppress_cli.functions import OUTPUT, Context
 from stoppress_cli.stream import MotoReader

@@ -12,9 +12,9 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from stoppress.feeds.items import subscription_item
 from stoppress.feeds.subscription import Subscription
 from stoppress.files import NewsEntry
-from stoppress.places import Place, Series, Used
+from stoppress.model.places import Place, Series, Used
+from stoppress.model.site import Site, read_site
 from stoppress.records import news_item, series_item
-from stoppress.site import Site, read_site
 from stoppress_cli import files, queues
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import ACCOUNT, REGION, STACK_NAME

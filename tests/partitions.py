@@ -5,7 +5,7 @@ from typing import Any
 
 from stoppress import files, table
 from stoppress.files import GeneralEntry, NewsEntry
-from stoppress.places import Place
+from stoppress.model.places import Place
 from stoppress.primitives.urls import key_of
 from stoppress.queues import Rewrite
 from stoppress.records import file_pk, general_item, news_item, read_mark

@@ -22,9 +22,9 @@ from unittest import mock
 from boto3.dynamodb.types import TypeSerializer
 
 from stoppress import polling, queues, table
-from stoppress.article import ArticleEvent
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import Site
 from stoppress.records import Item
-from stoppress.site import Site
 from stoppress_cli import meter
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 

@@ -11,7 +11,7 @@ from stoppress.aws import client
 from stoppress.bucket import Overtaken
 from stoppress.files import GeneralEntry, NewsEntry, render_general
 from stoppress.formats import content_type
-from stoppress.places import Place
+from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import file_pk, news_item

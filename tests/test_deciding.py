@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress.article import ArticleEvent
-from stoppress.site import Site
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import Site
 from tests.ledger import MORNING, SITE, Ledger, page, publish, remove
 
 MINUTE = timedelta(minutes=1)

@@ -14,7 +14,7 @@ import pytest
 from stoppress import bucket
 from stoppress.aws import client
 from stoppress.bucket import CACHE_FRESH, CACHE_SHARD
-from stoppress.naming import INDEX_FILE, NEWS_FILE, file_name
+from stoppress.model.file_names import INDEX_FILE, NEWS_FILE, file_name
 from stoppress_cli import resources
 from stoppress_cli.permissions import Ask, Permissions
 from stoppress_cli.stack import Stack

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from stoppress import signatures
 from stoppress.adapters import names
 from stoppress.adapters.mapping import MappingFile, load
+from stoppress.model.site import read_site
 from stoppress.signatures import presets
 from stoppress.signatures.parametric import Hmac
-from stoppress.site import read_site
 from stoppress_cli.app import app
 
 ROOT = Path(__file__).parents[1]

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from stoppress.article import from_message, to_message
 from stoppress.contract import read_delivery
 from stoppress.files import Mark
+from stoppress.model.event import from_message, to_message
 from stoppress.primitives.instants import parse
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import mark_item, read_news_place

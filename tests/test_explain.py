@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.site import Site
+from stoppress.model.site import Site
 from stoppress_cli import commands, explaining, player
 from stoppress_cli.operating import local
 from stoppress_cli.scenario import Line

@@ -12,7 +12,6 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 
 from stoppress import files
-from stoppress.alternates import Alternate
 from stoppress.files import (
     FileTooLarge,
     GeneralEntry,
@@ -26,9 +25,10 @@ from stoppress.files import (
     render_index,
     render_news,
 )
-from stoppress.naming import NEWS_FILE, file_name, is_news, period_of, shard_series
+from stoppress.model.alternates import Alternate
+from stoppress.model.file_names import NEWS_FILE, file_name, is_news, period_of, shard_series
+from stoppress.model.site import Shards, Site
 from stoppress.primitives.text import clean
-from stoppress.site import Shards, Site
 from tests.ledger import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parent / "golden"

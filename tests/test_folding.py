@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stoppress import files, folding
-from stoppress.alternates import Alternate
 from stoppress.files import GeneralEntry, Mark, NewsEntry, Rendered, render_general, render_index, render_news
 from stoppress.folding import fold_general, fold_index, fold_news
-from stoppress.media.reading import Video
+from stoppress.model.alternates import Alternate
+from stoppress.model.media import Video
+from stoppress.model.rules import Traits
+from stoppress.model.site import Edition, Outputs, Page, Rule, Site, Voice
 from stoppress.primitives.instants import iso
-from stoppress.rules import Traits
-from stoppress.site import Edition, Outputs, Page, Rule, Site, Voice
 from tests.ledger import HOST, MORNING, SITE, page
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)

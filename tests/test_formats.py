@@ -22,10 +22,10 @@ from lxml import etree
 from stoppress import formats
 from stoppress.files import FileTooLarge, GeneralEntry, NewsEntry, render_general
 from stoppress.formats import CONTENT_TYPES, atom_feed, compressed, robots_lines, robots_txt, text_sitemap
+from stoppress.model.site import Edition, Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import canonical
-from stoppress.site import Edition, Site
 from tests.ledger import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parent / "golden" / "formats"

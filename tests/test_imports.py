@@ -23,15 +23,15 @@ NOWHERE = {
 # A webhook touches no item of the table and no file, a function without feeds parses none, only the rewriter checks what it writes.
 LEFT_OUT = {
     "receive_webhook": {
-        "stoppress.checking", "stoppress.deciding", "stoppress.files", "stoppress.places", "stoppress.records",
-        "stoppress.state", "stoppress.table", "stoppress.feeds", "feedparser", "idna", "xml.sax",
+        "stoppress.checking", "stoppress.deciding", "stoppress.files", "stoppress.model.places", "stoppress.records",
+        "stoppress.model.article", "stoppress.table", "stoppress.feeds", "feedparser", "idna", "xml.sax",
     },
     "poll_feeds": {"stoppress.checking", "stoppress.deciding"},
     # A push is the publication of a story, so that the parser is there before it: what a hub asks first does not need it.
     "receive_push": {"stoppress.checking", "stoppress.deciding", "stoppress.ingesting", "stoppress.polling"},
     "record_article": {"stoppress.checking", "stoppress.feeds", "feedparser", "idna", "xml.sax"},
     "rewrite_sitemaps": {
-        "stoppress.article", "stoppress.contract", "stoppress.deciding", "stoppress.feeds", "stoppress.recording", "stoppress.state",
+        "stoppress.model.event", "stoppress.contract", "stoppress.deciding", "stoppress.feeds", "stoppress.recording", "stoppress.model.article",
         "feedparser", "idna", "xml.sax",
     },
     "reconcile_sites": {"stoppress.feeds", "feedparser", "idna", "xml.sax"},

@@ -15,11 +15,11 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from stoppress import aws, listening, polling, secrets, sites, subscribing, table, web
-from stoppress.article import ArticleEvent, from_message, order_of
 from stoppress.feeds.due import Outcome
 from stoppress.feeds.items import feed_key, subscription_item, subscription_key
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
-from stoppress.site import Site
+from stoppress.model.event import ArticleEvent, from_message, order_of
+from stoppress.model.site import Site
 from tests.doors import Doors, failing, once_before, opened
 from tests.ledger import HOST
 

@@ -8,11 +8,11 @@ import pytest
 from moto import mock_aws
 
 from stoppress import aws, bucket, web
-from stoppress.article import ArticleEvent
 from stoppress.feeds import documents, entries, events, fetching
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.reading import children_of, read
-from stoppress.site import BadConfiguration, Site, read_site
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import BadConfiguration, Site, read_site
 from tests.ledger import HOST, MORNING, Ledger, page, publish, remove
 
 SITE = Site(host=HOST, publication="Example News")

@@ -5,8 +5,8 @@ from itertools import permutations
 
 import pytest
 
-from stoppress.article import ArticleEvent
-from stoppress.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, known_by, remembered
+from stoppress.model.event import ArticleEvent
+from stoppress.model.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, known_by, remembered
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from tests.ledger import MORNING, Ledger, page, publish, remove

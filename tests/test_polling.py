@@ -19,9 +19,9 @@ from functions.poll_feeds import app
 from stoppress import aws, ingesting, polling, queues, sites, table, web
 from stoppress.feeds import documents
 from stoppress.feeds.due import Outcome
+from stoppress.model.site import Site
 from stoppress.polling import poll_site_feeds
 from stoppress.primitives.urls import key_of
-from stoppress.site import Site
 
 FEED = "https://www.example.com/feed.xml"
 OTHER = "https://www.example.com/other.xml"

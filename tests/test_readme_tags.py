@@ -13,8 +13,8 @@ import pytest
 from stoppress.contract import read_delivery
 from stoppress.files import Mark, render_general, render_index, render_news
 from stoppress.formats import atom_feed, atom_name, named_in_robots, robots_txt, text_sitemap
-from stoppress.rules import Traits, against
-from stoppress.site import Outputs, Rule, Site, Source, Voice
+from stoppress.model.rules import Traits, against
+from stoppress.model.site import Outputs, Rule, Site, Source, Voice
 from tests.ledger import HOST, MORNING, Ledger, page
 
 README = Path(__file__).parents[1] / "README.md"

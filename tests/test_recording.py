@@ -11,13 +11,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from stoppress import recording, reserving, sites, table
-from stoppress.article import ID_BYTES_MAX, ArticleEvent, to_message
 from stoppress.aws import client
 from stoppress.contract import KEYWORDS_MAX
 from stoppress.deciding import decide
 from stoppress.files import NEWS_WINDOW
 from stoppress.messages import Message
-from stoppress.places import Used
+from stoppress.model.article import Article
+from stoppress.model.event import ID_BYTES_MAX, ArticleEvent, to_message
+from stoppress.model.places import Used
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import TITLE_CHARACTERS_MAX
 from stoppress.primitives.urls import LOC_CHARACTERS_MAX
@@ -34,7 +35,6 @@ from stoppress.records import (
     read_series,
 )
 from stoppress.rolling import roll
-from stoppress.state import Article
 from stoppress.table import Check, Conflict, Delete, Put
 from stoppress_cli.meter import item_bytes
 from tests import doors

@@ -12,11 +12,11 @@ import pytest
 from stoppress import committing, outputs, rendering, retiring, rewriting
 from stoppress.bucket import Overtaken, StoredFile
 from stoppress.files import GeneralEntry, render_general
+from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.queues import Rewrite
 from stoppress.records import general_item
 from stoppress.rewriting import rewrite
-from stoppress.site import Site
 from stoppress.table import Busy, Conflict
 from tests.ledger import HOST, SITE, page
 from tests.partitions import HOUR, MINUTE, NOON, SHARD, key

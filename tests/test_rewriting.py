@@ -8,7 +8,7 @@ import pytest
 from stoppress import bucket, files, sites, table
 from stoppress.aws import client
 from stoppress.files import GeneralEntry, NewsEntry, render_general, render_index
-from stoppress.places import Place
+from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
 from stoppress.queues import Rewrite, read_rewrite
 from stoppress.records import general_item, news_item, read_mark

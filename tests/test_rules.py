@@ -4,9 +4,9 @@ from typing import Literal
 
 import pytest
 
+from stoppress.model.rules import NO_TRAITS, Traits, against
+from stoppress.model.site import Rule
 from stoppress.primitives.urls import canonical
-from stoppress.rules import NO_TRAITS, Traits, against
-from stoppress.site import Rule
 from tests.ledger import MORNING, Ledger, page, publish
 
 

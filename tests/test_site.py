@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from stoppress.formats import robots_txt
-from stoppress.site import BadConfiguration, Feed, Shards, Site, Source, read_site
+from stoppress.model.site import BadConfiguration, Feed, Shards, Site, Source, read_site
 
 LEAST = {"host": "www.example.com", "publication": "Example News"}
 

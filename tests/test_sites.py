@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 
 from stoppress import sites, table
 from stoppress.aws import client
+from stoppress.model.site import Site
 from stoppress.rolling import roll
-from stoppress.site import Site
 from tests import doors
 from tests.doors import ENVIRONMENT, Doors, counted, failing
 from tests.ledger import HOST

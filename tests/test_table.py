@@ -13,8 +13,9 @@ from hypothesis import given, strategies as st
 from stoppress import table
 from stoppress.aws import client
 from stoppress.files import GeneralEntry, Mark, NewsEntry
-from stoppress.order import Order
-from stoppress.places import Place, Series, Used
+from stoppress.model.article import Article, Claim, EntryKey
+from stoppress.model.order import Order
+from stoppress.model.places import Place, Series, Used
 from stoppress.records import (
     QUARANTINED_CHARACTERS_MAX,
     Item,
@@ -38,7 +39,6 @@ from stoppress.records import (
     series_files,
     series_item,
 )
-from stoppress.state import Article, Claim, EntryKey
 from stoppress.table import Conflict, Delete, Put
 from tests import doors
 from tests.doors import Doors, failing

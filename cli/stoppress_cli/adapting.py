@@ -18,9 +18,9 @@ from stoppress.adapters import BadDelivery, Received, UnknownAdapter, names
 from stoppress.adapters.mapping import BadMapping, MappingFile, load, read_file
 from stoppress.adapters.reading import read_delivery
 from stoppress.adapters.verdicts import Verdict, told
+from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of
-from stoppress.site import BadConfiguration, Site, read_site
 from stoppress_cli.printing import text_console
 
 UNUSABLE = 2

@@ -75,8 +75,8 @@ def _show_feeds(host: str | None, stack: str | None, endpoint: str, template: Pa
 
 def asked(question: Callable[[], T], stack: str | None, endpoint: str, template: Path | None) -> T | None:
     """What a stack answers; None, and the reason printed, where it cannot be asked."""
+    from stoppress.model.site import BadConfiguration
     from stoppress.queues import SendError
-    from stoppress.site import BadConfiguration
     from stoppress.sites import UnknownSite
     from stoppress.table import Conflict
     from stoppress_cli.operating import NoStack, in_words, looked_at

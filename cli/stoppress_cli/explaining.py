@@ -12,14 +12,14 @@ from stoppress import bucket, sites, table
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry, under_scheme
 from stoppress.formats import named_in_robots, robots_lines
 from stoppress.messages import UNKNOWN_SITE
-from stoppress.naming import PAGES_FILE
-from stoppress.places import Place
+from stoppress.model.article import Article, Claim, EntryKey
+from stoppress.model.file_names import PAGES_FILE
+from stoppress.model.places import Place
+from stoppress.model.rules import against
+from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, key_of, on_site
 from stoppress.records import article_key, claim_key, entry_key, read_article, read_claim, read_general, read_news
-from stoppress.rules import against
-from stoppress.site import BadConfiguration, Site
-from stoppress.state import Article, Claim, EntryKey
 
 # What a reader can take in; the rest is in the log.
 STORY_LINES_MAX = 50

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from stoppress import bucket, queues, sites, table
-from stoppress.article import ArticleEvent
 from stoppress.aws import client
 from stoppress.bucket import bucket_name
 from stoppress.files import under_scheme
 from stoppress.inventory import all_files
 from stoppress.messages import UNKNOWN_SITE
-from stoppress.naming import is_news
+from stoppress.model.article import FORGOTTEN, Article, Claim
+from stoppress.model.event import ArticleEvent
+from stoppress.model.file_names import is_news
+from stoppress.model.site import FEED_SOURCE, Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
@@ -31,8 +33,6 @@ from stoppress.records import (
     read_claim,
     waiting_key,
 )
-from stoppress.site import FEED_SOURCE, Site
-from stoppress.state import FORGOTTEN, Article, Claim
 from stoppress.table import Put
 from stoppress_cli import redriving
 from stoppress_cli.explaining import is_said_of

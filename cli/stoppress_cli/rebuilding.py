@@ -2,9 +2,9 @@
 
 from stoppress import queues, sites, table
 from stoppress.inventory import all_files
+from stoppress.model.site import Site
 from stoppress.queues import Rewrite
 from stoppress.records import file_pk
-from stoppress.site import Site
 
 
 def chosen_sites(host: str | None) -> list[Site]:

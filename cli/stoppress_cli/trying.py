@@ -12,15 +12,15 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from stoppress import web
-from stoppress.article import CLOCK_SKEW_MAX, ArticleEvent
 from stoppress.deciding import excluded_because
 from stoppress.feeds import fetching
 from stoppress.feeds.documents import FeedError
 from stoppress.feeds.events import Judged, judged, to_events
 from stoppress.feeds.reading import children_of
 from stoppress.files import NEWS_WINDOW
+from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
+from stoppress.model.site import Feed, Site, explain
 from stoppress.primitives.instants import iso
-from stoppress.site import Feed, Site, explain
 from stoppress_cli.printing import text_console
 from stoppress_cli.wording import counted
 

@@ -12,8 +12,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress import sites
+from stoppress.model.site import Site
 from stoppress.rolling import roll
-from stoppress.site import Site
 
 logger = Logger()
 metrics = Metrics()

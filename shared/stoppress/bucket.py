@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from stoppress.aws import client
 from stoppress.formats import content_type
-from stoppress.naming import is_shard
+from stoppress.model.file_names import is_shard
 from stoppress.primitives.instants import exact, parse
 
 # What must be fresh is fetched every minute (R9.3); a shard that somebody edits is late by five at most.

@@ -17,16 +17,16 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from stoppress.alternates import read_alternates
-from stoppress.article import ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent, Verb
-from stoppress.media.reading import items_of, read_images, read_videos
 from stoppress.media.tags import fit
-from stoppress.media.values import shown
+from stoppress.model.alternates import read_alternates
+from stoppress.model.event import ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent, Verb
+from stoppress.model.media import items_of, read_images, read_videos
+from stoppress.model.media_values import shown
+from stoppress.model.site import ChangeFreq, Site, explain, priority_text
 from stoppress.primitives.instants import parse
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.text import clean, publication_name
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
-from stoppress.site import ChangeFreq, Site, explain, priority_text
 
 PUBLISHES = ("article.published", "article.updated", "page.published", "page.updated")
 REMOVES = ("article.unpublished", "article.deleted", "page.unpublished", "page.deleted")

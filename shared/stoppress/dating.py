@@ -10,11 +10,11 @@ its hour: until then the page is in no file. Dates of events that come late coun
 from dataclasses import replace
 from datetime import datetime
 
-from stoppress.article import CLOCK_SKEW_MAX, CMS_RANK, ArticleEvent, order_of, rank_of
-from stoppress.order import Order
+from stoppress.model.article import Article
+from stoppress.model.event import CLOCK_SKEW_MAX, CMS_RANK, ArticleEvent, order_of, rank_of
+from stoppress.model.order import Order
+from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, whole
-from stoppress.site import Site
-from stoppress.state import Article
 
 
 def is_embargo(event: ArticleEvent, now: datetime) -> bool:

@@ -29,10 +29,10 @@ from stoppress.files import (
     news_file,
     news_line,
 )
-from stoppress.naming import permanent_files
+from stoppress.model.file_names import permanent_files
+from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.urls import identity
-from stoppress.site import Site
 
 _PUBLISHED = "<news:publication_date>"
 

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from urllib.parse import urljoin
 
 from stoppress.files import BYTES_MAX, URLS_MAX, FileTooLarge, NewsEntry, language_of, publication_of, under_scheme
-from stoppress.naming import INDEX_FILE, is_news, permanent_files
+from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
+from stoppress.model.site import SITEMAP_LINE, Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, on_site
-from stoppress.site import SITEMAP_LINE, Site
 
 ROBOTS_FILE = "robots.txt"
 

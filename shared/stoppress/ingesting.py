@@ -13,7 +13,6 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from stoppress import queues, subscribing, table, web
-from stoppress.article import ArticleEvent, digest_of
 from stoppress.feeds import fetching, freshness, hints, subscription
 from stoppress.feeds.documents import ENTRIES_MAX, Document, FeedError
 from stoppress.feeds.due import DueFeed, Outcome
@@ -24,6 +23,7 @@ from stoppress.feeds.hubs import hub_of, topic_of
 from stoppress.feeds.items import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
 from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, turned_over
 from stoppress.feeds.subscription import Subscription
+from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.subscribing import Hubs
 
 VALIDATOR_CHARACTERS_MAX = 1_000

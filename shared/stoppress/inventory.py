@@ -2,9 +2,9 @@
 
 from stoppress import table
 from stoppress.formats import ROBOTS_FILE
-from stoppress.naming import INDEX_FILE, permanent_files
+from stoppress.model.file_names import INDEX_FILE, permanent_files
+from stoppress.model.site import Site
 from stoppress.records import file_pk, read_series, series_files
-from stoppress.site import Site
 
 
 def all_files(site: Site, *, robots: bool = False) -> list[str]:

@@ -26,9 +26,9 @@ from stoppress.feeds.items import (
     subscription_key,
 )
 from stoppress.feeds.subscription import Subscription
+from stoppress.model.site import HUBS_SECRET, BadConfiguration, Feed, Site
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
-from stoppress.site import HUBS_SECRET, BadConfiguration, Feed, Site
 
 # What Lambda takes of a body that API Gateway hands on in base64 (6 MB); the poll takes what is larger.
 BODY_BYTES_MAX = 4_500_000

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from stoppress import sites
-from stoppress.article import ArticleEvent, Incomplete, from_message
 from stoppress.contract import BadArticle, UnknownType, delivery_id, read_bus_event
-from stoppress.site import BadConfiguration, Site
+from stoppress.model.event import ArticleEvent, Incomplete, from_message
+from stoppress.model.site import BadConfiguration, Site
 
 # What these put on the bus is our own contract.
 OF_OUR_CONTRACT = ("standard", "eventbridge")

@@ -11,10 +11,10 @@ from stoppress import bucket, queues, sites
 from stoppress.bucket import StoredFile
 from stoppress.files import Mark, Rendered
 from stoppress.formats import ROBOTS_FILE, atom_name
-from stoppress.naming import INDEX_FILE, is_news, series_of
+from stoppress.model.file_names import INDEX_FILE, is_news, series_of
+from stoppress.model.site import Site
 from stoppress.queues import Rewrite
 from stoppress.rendering import text_name
-from stoppress.site import Site
 from stoppress.sites import SETTLED_AFTER
 
 # A packed file as the index names it, without its `.gz`.

@@ -18,7 +18,7 @@ from stoppress.feeds import fetching
 from stoppress.feeds.due import DueFeed, Outcome
 from stoppress.feeds.items import feed_item, feed_key, read_feed
 from stoppress.feeds.schedule import FeedState, leased
-from stoppress.site import Site
+from stoppress.model.site import Site
 from stoppress.subscribing import Hubs
 
 # Slow servers cost a thread's wait, not work. Sixteen of the largest bodies, one of them being read, took 508 MB here: less than

@@ -11,7 +11,7 @@ from stoppress.aws import client
 from stoppress.primitives.instants import exact, parse
 
 if TYPE_CHECKING:
-    from stoppress.article import ArticleEvent, Incomplete
+    from stoppress.model.event import ArticleEvent, Incomplete
 
 # SQS: at most 10 messages and 1,048,576 bytes in a call; some bytes are left for what frames them.
 BATCH_MESSAGES_MAX = 10
@@ -64,7 +64,7 @@ def read_rewrite(message: str) -> Rewrite:
 
 def send_articles(events: "Sequence[ArticleEvent | Incomplete]") -> None:
     """Article events, and what quarantine is to keep, to the articles queue. Raises SendError where one was not taken."""
-    from stoppress.article import Incomplete, to_message  # whoever sends articles has it
+    from stoppress.model.event import Incomplete, to_message  # whoever sends articles has it
 
     messages = [event.message() if isinstance(event, Incomplete) else to_message(event) for event in events]
     _send(os.environ["ARTICLES_QUEUE_URL"], messages, delay_seconds=0)

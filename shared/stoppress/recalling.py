@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from stoppress import table
-from stoppress.article import ArticleEvent, from_message, rank_of
 from stoppress.deciding import entry_keys_of, is_aimed_at, is_late, urls_of
+from stoppress.model.article import Article, Claim, Entries, Known
+from stoppress.model.event import ArticleEvent, from_message, rank_of
 from stoppress.primitives.urls import identity
 from stoppress.records import (
     Item,
@@ -24,7 +25,6 @@ from stoppress.records import (
     read_news,
     waiting_key,
 )
-from stoppress.state import Article, Claim, Entries, Known
 
 Key: TypeAlias = tuple[str, str]
 

@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from stoppress import queues, secrets, sites
-from stoppress.article import ArticleEvent
 from stoppress.contract import BadArticle, UnknownType, delivery_id, read_delivery
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import BadConfiguration, Site, Source
 from stoppress.primitives.text import not_json, utf8
 from stoppress.primitives.urls import host_of
 from stoppress.signatures import TOLERANCE, BadScheme, BadSecret, BadSignature, Request, Scheme, check_settings, verify
-from stoppress.site import BadConfiguration, Site, Source
 
 # Whole articles with their text are far smaller; SQS and Lambda take not much more.
 BODY_BYTES_MAX = 1_048_576

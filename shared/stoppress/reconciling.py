@@ -24,8 +24,10 @@ from stoppress.committing import UNMARKED, digest_of
 from stoppress.files import NEWS_WINDOW, Mark, Rendered, general_line, line_bytes
 from stoppress.formats import ROBOTS_FILE
 from stoppress.inventory import all_files
-from stoppress.naming import INDEX_FILE, file_name, is_news, is_news_series, permanent_files, series_of
-from stoppress.places import Series, Used
+from stoppress.model.article import Article, Claim
+from stoppress.model.file_names import INDEX_FILE, file_name, is_news, is_news_series, permanent_files, series_of
+from stoppress.model.places import Series, Used
+from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, parse
 from stoppress.queues import Rewrite
 from stoppress.records import (
@@ -44,8 +46,6 @@ from stoppress.records import (
 )
 from stoppress.rendering import Forms, render
 from stoppress.retiring import EMPTIED_KEPT
-from stoppress.site import Site
-from stoppress.state import Article, Claim
 from stoppress.table import BATCH_KEYS_MAX, Check, Conflict, Delete
 
 # Longer than any function runs: what was on its way at the first look has arrived, or never will.

@@ -14,11 +14,13 @@ from typing import TypeAlias
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress import table
-from stoppress.article import ArticleEvent, to_message
 from stoppress.deciding import decide, urls_of
 from stoppress.messages import Message, Unusable, named_in, read
-from stoppress.naming import is_news_series
-from stoppress.places import Place, Want
+from stoppress.model.article import FORGOTTEN, Article, Decision
+from stoppress.model.event import ArticleEvent, to_message
+from stoppress.model.file_names import is_news_series
+from stoppress.model.places import Place, Want
+from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
 from stoppress.recalling import Question, recall
 from stoppress.records import (
@@ -36,8 +38,6 @@ from stoppress.records import (
     waiting_key,
 )
 from stoppress.reserving import give_back, reserve
-from stoppress.site import Site
-from stoppress.state import FORGOTTEN, Article, Decision
 from stoppress.table import Conflict, Delete, Put
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.

@@ -9,19 +9,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from stoppress.alternates import Alternate
 from stoppress.files import GeneralEntry, Mark, NewsEntry
-from stoppress.media.reading import video_json, video_of
-from stoppress.naming import INDEX_FILE, file_name
-from stoppress.places import Place, Series, Used
+from stoppress.model.alternates import Alternate
+from stoppress.model.file_names import INDEX_FILE, file_name
+from stoppress.model.media import video_json, video_of
+from stoppress.model.places import Place, Series, Used
+from stoppress.model.rules import Traits
 from stoppress.primitives.instants import epoch_seconds, exact, iso, parse
 from stoppress.primitives.urls import identity, key_of, key_of_spelling
-from stoppress.rules import Traits
 
 if TYPE_CHECKING:  # who writes files knows nothing of articles, and in a cold start does not pay for them
-    from stoppress.article import ArticleEvent
-    from stoppress.order import Order
-    from stoppress.state import Article, Claim, EntryKey
+    from stoppress.model.article import Article, Claim, EntryKey
+    from stoppress.model.event import ArticleEvent
+    from stoppress.model.order import Order
 
 Item: TypeAlias = dict[str, Any]
 
@@ -139,7 +139,7 @@ def article_item(article: "Article") -> Item:
 
 def read_article(item: Mapping[str, Any]) -> "Article":
     """Read an article's item."""
-    from stoppress.state import Article
+    from stoppress.model.article import Article
 
     site, _, name = item["pk"].removeprefix("article#").partition("#")
     return Article(
@@ -193,8 +193,8 @@ def claim_item(claim: "Claim") -> Item:
 
 def read_claim(item: Mapping[str, Any], url: str, *, is_old_form: bool = False) -> "Claim":
     """Read the item of the claim on a URL; one that was forgotten does not name it."""
-    from stoppress.order import Order
-    from stoppress.state import Claim
+    from stoppress.model.article import Claim
+    from stoppress.model.order import Order
 
     site = item["pk"].split("#")[1]
     order = Order(None, None, item.get("at"), item.get("heard") or item["at"])
@@ -205,7 +205,7 @@ def read_claim(item: Mapping[str, Any], url: str, *, is_old_form: bool = False) 
 
 def waiting_item(event: "ArticleEvent") -> Item:
     """The event of an article that waits for the URL it names."""
-    from stoppress.article import to_message
+    from stoppress.model.event import to_message
 
     assert event.url
     pk, sk = waiting_key(event.site, event.url, event.name)
@@ -402,7 +402,7 @@ def _order_item(order: "Order") -> list[Any]:
 
 def _read_order(item: Mapping[str, Any]) -> "Order":
     """An article's order. Earlier versions kept `updated_at` as a version, and clamped timestamps to the time of hearing."""
-    from stoppress.order import Order
+    from stoppress.model.order import Order
 
     version, timestamp, removal = item.get("version"), item.get("timestamp"), item.get("removal", "")
     if "heard" not in item and isinstance(version, str):

@@ -33,10 +33,10 @@ from stoppress.formats import (
     robots_txt,
     text_sitemap,
 )
-from stoppress.naming import INDEX_FILE, is_news, is_pages, is_shard, series_of
+from stoppress.model.file_names import INDEX_FILE, is_news, is_pages, is_shard, series_of
+from stoppress.model.site import Site
 from stoppress.queues import Rewrite
 from stoppress.records import file_pk, read_general, read_mark, read_news, read_series, series_files
-from stoppress.site import Site
 
 # DynamoDB: what a strongly consistent read unit reads.
 READ_UNIT_BYTES = 4_096

@@ -6,7 +6,7 @@ from contextlib import suppress
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress import table
-from stoppress.places import Place, Series, Want, entries_max_of
+from stoppress.model.places import Place, Series, Want, entries_max_of
 from stoppress.records import read_series, series_item
 from stoppress.table import Conflict, Put
 

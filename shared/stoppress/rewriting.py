@@ -12,7 +12,7 @@ from datetime import datetime
 from stoppress import bucket, queues, sites
 from stoppress.bucket import Overtaken
 from stoppress.committing import commit, mark_before
-from stoppress.naming import INDEX_FILE
+from stoppress.model.file_names import INDEX_FILE
 from stoppress.queues import Rewrite
 from stoppress.rendering import fold, render
 from stoppress.retiring import done_due

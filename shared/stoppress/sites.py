@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import client
-from stoppress.site import HOST, BadConfiguration, Site, read_site
+from stoppress.model.site import HOST, BadConfiguration, Site, read_site
 
 CACHE_AGE_MAX = timedelta(seconds=60)
 # Nobody goes by a configuration any more that has been replaced for so long: it may be kept for a minute by whoever read it just

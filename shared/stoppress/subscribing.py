@@ -21,9 +21,9 @@ from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.items import read_subscription, subscription_item, subscription_key
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
+from stoppress.model.site import HUBS_SECRET, Site
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
-from stoppress.site import HUBS_SECRET, Site
 
 # A stack of hundreds of feeds subscribes to a few at a time; the others are asked in a later minute, if there is none left in this.
 HUBS_AT_ONCE = 4

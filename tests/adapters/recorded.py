@@ -9,8 +9,8 @@ from typing import Any
 from stoppress.adapters.mapping import load
 from stoppress.adapters.reading import read_delivery
 from stoppress.adapters.verdicts import Verdict
+from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
-from stoppress.site import Site
 from stoppress_cli.adapting import Recorded, recorded_in
 from tests.beside import SHARED
 

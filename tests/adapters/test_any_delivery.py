@@ -11,10 +11,10 @@ import pytest
 from stoppress import adapters
 from stoppress.adapters import BadDelivery, Received
 from stoppress.adapters.taking import Taker
-from stoppress.article import ArticleEvent, Incomplete, from_message, to_message
 from stoppress.deciding import excluded_because
+from stoppress.model.event import ArticleEvent, Incomplete, from_message, to_message
+from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of
-from stoppress.site import Site
 from tests.adapters.recorded import OWN, Case, cases, now_of
 
 HUGE = "9" * 5_000

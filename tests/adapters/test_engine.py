@@ -12,10 +12,10 @@ from stoppress.adapters import BadDelivery, Received, expressions, reading
 from stoppress.adapters.mapping import MappingFile, load
 from stoppress.adapters.reading import ITEMS_MAX, read_delivery
 from stoppress.adapters.verdicts import Verdict, told
-from stoppress.article import order_of
 from stoppress.contract import BadArticle
-from stoppress.order import Order
-from stoppress.site import Site
+from stoppress.model.event import order_of
+from stoppress.model.order import Order
+from stoppress.model.site import Site
 from tests.adapters.gazette import GAZETTE, mapping, story
 from tests.adapters.recorded import OWN, Case, cases, now_of, verdicts
 

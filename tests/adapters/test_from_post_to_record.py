@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from stoppress import recording, table
-from stoppress.article import ArticleEvent, from_message
 from stoppress.aws import client
 from stoppress.messages import Message
+from stoppress.model.event import ArticleEvent, from_message
 from stoppress.recording import Outcome, record
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request

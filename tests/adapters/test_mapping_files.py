@@ -12,8 +12,8 @@ from stoppress import adapters
 from stoppress.adapters import Received
 from stoppress.adapters.mapping import BadMapping, load
 from stoppress.adapters.taking import Taker
-from stoppress.article import ArticleEvent
-from stoppress.site import read_site
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import read_site
 from tests.adapters.gazette import GAZETTE, mapping, story
 from tests.beside import SHARED
 

@@ -9,8 +9,8 @@ import pytest
 from stoppress import adapters
 from stoppress.adapters import Received
 from stoppress.adapters.taking import OTHER_SITES_MAX, Taker
-from stoppress.article import ArticleEvent, Incomplete
-from stoppress.site import Site
+from stoppress.model.event import ArticleEvent, Incomplete
+from stoppress.model.site import Site
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ import pytest
 from stoppress import adapters
 from stoppress.adapters.mapping import load
 from stoppress.adapters.taking import Taker
-from stoppress.article import ArticleEvent
-from stoppress.site import Site
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import Site
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
 from tests.adapters.stories import PACE, REPUBLISHED, SENDERS, STEPS, Told, story

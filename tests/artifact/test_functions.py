@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stoppress.article import from_message
 from stoppress.files import Mark
+from stoppress.model.event import from_message
 from stoppress.queues import read_rewrite
 from stoppress.records import mark_item
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer

@@ -20,8 +20,8 @@ from typing import Any
 from unittest import mock
 
 import stoppress
-from stoppress.article import CLOCK_SKEW_MAX
-from stoppress.state import Decision
+from stoppress.model.article import Decision
+from stoppress.model.event import CLOCK_SKEW_MAX
 
 ROOT = Path(__file__).parents[2]
 SEEDS_MAX = 1_000

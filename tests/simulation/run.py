@@ -10,8 +10,9 @@ from email.utils import format_datetime
 from typing import Any
 from xml.sax.saxutils import escape
 
-from stoppress import files, folding, places, rendering, web
+from stoppress import files, folding, rendering, web
 from stoppress.checking import sets
+from stoppress.model import places
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
 from tests.simulation import backends, reading, story as stories

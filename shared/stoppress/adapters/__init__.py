@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from stoppress.adapters.verdicts import Verdict
-    from stoppress.site import Site
+    from stoppress.model.site import Site
 
 MAPPINGS = Path(__file__).with_name("mappings")
 

@@ -9,7 +9,7 @@ from stoppress.adapters.expressions import search
 from stoppress.adapters.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, REMOVALS, Action, MappingFile
 from stoppress.adapters.verdicts import HELD, Reading
 from stoppress.contract import read_field
-from stoppress.media.values import shown as shortly
+from stoppress.model.media_values import shown as shortly
 from stoppress.primitives.text import clean
 
 

@@ -29,8 +29,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from stoppress.adapters import MAPPINGS, UnknownAdapter, names
 from stoppress.adapters.expressions import function_faults, members, root_names
 from stoppress.adapters.settings import NAMES as SETTINGS, OF_SIGNATURES
+from stoppress.model.site import explain_each
 from stoppress.signatures import BadScheme, check as check_scheme
-from stoppress.site import explain_each
 
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
 REMOVALS: tuple[Action, ...] = ("unpublish", "delete")

@@ -12,12 +12,12 @@ from stoppress.adapters.expressions import holds, names_in, root_names, search
 from stoppress.adapters.fields import Fields
 from stoppress.adapters.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action, MappingFile
 from stoppress.adapters.verdicts import HELD, NOWHERE, Verdict
-from stoppress.article import CLOCK_SKEW_MAX
 from stoppress.contract import BadArticle, unknown_type
+from stoppress.model.event import CLOCK_SKEW_MAX
+from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, parse
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import host_of
-from stoppress.site import Site
 
 # Items of one delivery that are looked at: an item takes a millisecond or two, and a sender waits for two seconds.
 ITEMS_MAX = 200

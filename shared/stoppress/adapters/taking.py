@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from stoppress.adapters.verdicts import Verdict
-from stoppress.article import ArticleEvent, Incomplete
 from stoppress.contract import BadArticle
+from stoppress.model.event import ArticleEvent, Incomplete
+from stoppress.model.site import Site, Source
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import host_of
-from stoppress.site import Site, Source
 
 # Other sites that one delivery is looked up for: each may cost a call to Parameter Store, and a sender waits two seconds.
 OTHER_SITES_MAX = 5

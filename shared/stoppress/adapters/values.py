@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urljoin
 from zoneinfo import ZoneInfo
 
-from stoppress.media.values import shown
+from stoppress.model.media_values import shown
 from stoppress.primitives.instants import exact, parse, utc
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.urls import canonical

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from stoppress.adapters.mapping import REMOVALS, Action
-from stoppress.article import ArticleEvent, Verb, to_message
 from stoppress.contract import read_article, read_field
+from stoppress.model.event import ArticleEvent, Verb, to_message
+from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import clean
-from stoppress.site import Site
 
 Disposition: TypeAlias = Literal["apply", "hold", "ignore", "incomplete"]
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from stoppress.feeds.schedule import FeedState, Pace, pace_of
-from stoppress.site import Feed, Site
+from stoppress.model.site import Feed, Site
 
 Result: TypeAlias = Literal["changed", "unchanged", "failed", "not reached", "waiting", "subscribing", "not subscribed"]
 

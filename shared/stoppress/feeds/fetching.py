@@ -10,7 +10,7 @@ from stoppress import web
 from stoppress.feeds import reading
 from stoppress.feeds.documents import Document, FeedError, read_document
 from stoppress.feeds.entries import Reading, joined
-from stoppress.site import Site
+from stoppress.model.site import Site
 
 # For all sitemaps of an index together; what was not fetched by then counts as failed, and the next poll tries again.
 CHILDREN_SECONDS_MAX = 15.0

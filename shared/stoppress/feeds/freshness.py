@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from stoppress.article import CLOCK_SKEW_MAX
+from stoppress.model.event import CLOCK_SKEW_MAX
 from stoppress.primitives import dates
 from stoppress.primitives.instants import iso
 

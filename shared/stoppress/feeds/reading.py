@@ -14,9 +14,9 @@ from stoppress.feeds import documents, media
 from stoppress.feeds.documents import SITEMAPS, Document, FeedError, read_document
 from stoppress.feeds.entries import Deletion, Entry, Reading
 from stoppress.feeds.links import HERE, NOWHERE, page_of, web_url
+from stoppress.model.site import Site
 from stoppress.primitives import dates
 from stoppress.primitives.text import clean
-from stoppress.site import Site
 
 # Where an entry has none of the dates that RSS and Atom know.
 _OTHER_DATES = (

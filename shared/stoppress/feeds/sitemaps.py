@@ -14,10 +14,10 @@ from stoppress.feeds import documents
 from stoppress.feeds.documents import Document, FeedError
 from stoppress.feeds.entries import Entry, Reading
 from stoppress.feeds.links import web_url
+from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 from stoppress.primitives import dates
 from stoppress.primitives.text import clean
 from stoppress.primitives.xml import Broken, Document as Tree, Node
-from stoppress.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 
 _PIECE_CHARACTERS = 65_536
 # Of an index of sitemaps each child is a request: the newest, which are those that change.

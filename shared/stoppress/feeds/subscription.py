@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from stoppress.article import ArticleEvent, digest_of
+from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.primitives.instants import exact
 
 # What we ask for: the specification's own example, and what hubs usually grant.

@@ -6,8 +6,8 @@ They stand in a `<url>` after its lastmod. The prefixes image, video and xhtml a
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from stoppress.alternates import Alternate
-from stoppress.media.reading import Video
+from stoppress.model.alternates import Alternate
+from stoppress.model.media import Video
 from stoppress.primitives.text import escaped
 
 IMAGE_NAMESPACE = "http://www.google.com/schemas/sitemap-image/1.1"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from stoppress.media.values import READERS, Page, media_url, read_date
+from stoppress.model.media_values import READERS, Page, media_url, read_date
 
 # Google: at most 1,000 image:image in a url (R3.1).
 IMAGES_MAX = 1_000

@@ -9,12 +9,12 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from stoppress.alternates import Alternate
-from stoppress.media.reading import Video, video_json
-from stoppress.order import Order, Removal, known_by
+from stoppress.model.alternates import Alternate
+from stoppress.model.media import Video, video_json
+from stoppress.model.order import Order, Removal, known_by
+from stoppress.model.rules import Traits
+from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, ChangeFreq, explain
 from stoppress.primitives.instants import exact
-from stoppress.rules import Traits
-from stoppress.site import FEED_SOURCE, SITEMAP_SOURCE, ChangeFreq, explain
 
 # Who is believed when two sources speak of one page: a CMS knows better than the feed that it fills, and any feed better than
 # a sitemap, most of which have no titles and no dates of publication.

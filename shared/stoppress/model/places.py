@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from stoppress.files import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
-from stoppress.naming import PAGES_SERIES, file_name, is_news_series
-from stoppress.site import PAGES_MAX
+from stoppress.model.file_names import PAGES_SERIES, file_name, is_news_series
+from stoppress.model.site import PAGES_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from stoppress.article import ArticleEvent, rank_of
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry
-from stoppress.order import Order
-from stoppress.places import Place, Want
+from stoppress.model.event import ArticleEvent, rank_of
+from stoppress.model.order import Order
+from stoppress.model.places import Place, Want
 from stoppress.primitives.urls import identity
 
 # hidden: a rule of the site keeps it out of the files; its entries are there, so that a changed rule can let it in.

@@ -5,7 +5,7 @@ import unicodedata
 from datetime import datetime
 from typing import Literal
 
-from stoppress.site import Site
+from stoppress.model.site import Site
 
 INDEX_FILE = "sitemap.xml"
 NEWS_SERIES = "news"

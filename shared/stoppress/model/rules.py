@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
-from stoppress.site import Rule
+from stoppress.model.site import Rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stoppress.media.reading import ITEMS_READ_MAX, items_of
-from stoppress.media.values import shown
+from stoppress.model.media import ITEMS_READ_MAX, items_of
+from stoppress.model.media_values import shown
 from stoppress.primitives.languages import COUNTRIES, LANGUAGES, MEANT, RENAMED
 from stoppress.primitives.urls import linked
 

@@ -18,15 +18,7 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 
 from bench.newsroom import HOST, NOW, SECRET, SITE, WINDOW, Story, spread
-from stoppress.contract import read_delivery
-from stoppress.deciding import decide
-from stoppress.files import Mark
-from stoppress.model.article import Known
-from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
-from stoppress.model.places import Place, Series, Used, Want, entries_max_of
-from stoppress.model.site import Site, read_site
-from stoppress.queues import Rewrite
-from stoppress.records import (
+from stoppress.aws.items import (
     article_item,
     claim_item,
     general_item,
@@ -36,7 +28,15 @@ from stoppress.records import (
     series_item,
     story_item,
 )
-from stoppress.table import BATCH_ITEMS_MAX
+from stoppress.aws.queues import Rewrite
+from stoppress.aws.table import BATCH_ITEMS_MAX
+from stoppress.contract import read_delivery
+from stoppress.deciding import decide
+from stoppress.files import Mark
+from stoppress.model.article import Known
+from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
+from stoppress.model.places import Place, Series, Used, Want, entries_max_of
+from stoppress.model.site import Site, read_site
 from stoppress_cli import queues
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import ACCOUNT, REGION

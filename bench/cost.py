@@ -9,8 +9,8 @@ from typing import TypeAlias
 from bench.archive import SHARD_SIZE, Archive, Shape, archive, newsroom, shape
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, NOW, WINDOW, Story, request
+from stoppress.aws.queues import Rewrite
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
-from stoppress.queues import Rewrite
 from stoppress_cli import queues
 from stoppress_cli.stack import Stack
 

@@ -10,7 +10,7 @@ from unittest import mock
 
 from bench.archive import TEMPLATE
 from bench.newsroom import HOST, NOW, SECRET, SITE, Story, request
-from stoppress import queues, secrets, sites
+from stoppress.aws import queues, secrets, sites
 from stoppress.model.site import read_site
 from stoppress.receiving import Delivery, receive
 from stoppress_cli import gateway

@@ -15,12 +15,12 @@ import time_machine
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from stoppress import bucket, secrets, sites, table
-from stoppress.aws import client
-from stoppress.bucket import StoredFile
+from stoppress.aws import bucket, secrets, sites, table
+from stoppress.aws.bucket import StoredFile
+from stoppress.aws.clients import client
+from stoppress.aws.items import Item
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.site import Site
-from stoppress.records import Item
 from stoppress_cli import bus, moto_fixes, queues
 from stoppress_cli.functions import OUTPUT, Context
 from stoppress_cli.stream import MotoReader

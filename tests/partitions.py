@@ -3,12 +3,13 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress import files, table
+from stoppress import files
+from stoppress.aws import table
+from stoppress.aws.items import file_pk, general_item, news_item, read_mark
+from stoppress.aws.queues import Rewrite
 from stoppress.files import GeneralEntry, NewsEntry
 from stoppress.model.places import Place
 from stoppress.primitives.urls import key_of
-from stoppress.queues import Rewrite
-from stoppress.records import file_pk, general_item, news_item, read_mark
 from stoppress.rewriting import rewrite
 from tests.doors import Doors
 from tests.ledger import HOST, MORNING, page

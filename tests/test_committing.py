@@ -6,15 +6,15 @@ from datetime import timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import bucket, queues, table
-from stoppress.aws import client
-from stoppress.bucket import Overtaken
+from stoppress.aws import bucket, queues, table
+from stoppress.aws.bucket import Overtaken
+from stoppress.aws.clients import client
+from stoppress.aws.items import file_pk, news_item
+from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.files import GeneralEntry, NewsEntry, render_general
 from stoppress.formats import content_type
 from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import file_pk, news_item
 from stoppress.rewriting import rewrite, rewrite_all
 from tests import doors
 from tests.doors import Doors, failing, once_before

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from stoppress import bucket
-from stoppress.aws import client
-from stoppress.bucket import CACHE_FRESH, CACHE_SHARD
+from stoppress.aws import bucket
+from stoppress.aws.bucket import CACHE_FRESH, CACHE_SHARD
+from stoppress.aws.clients import client
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE, file_name
 from stoppress_cli import resources
 from stoppress_cli.permissions import Ask, Permissions

@@ -23,8 +23,8 @@ NOWHERE = {
 # A webhook touches no item of the table and no file, a function without feeds parses none, only the rewriter checks what it writes.
 LEFT_OUT = {
     "receive_webhook": {
-        "stoppress.checking", "stoppress.deciding", "stoppress.files", "stoppress.model.places", "stoppress.records",
-        "stoppress.model.article", "stoppress.table", "stoppress.feeds", "feedparser", "idna", "xml.sax",
+        "stoppress.checking", "stoppress.deciding", "stoppress.files", "stoppress.model.places", "stoppress.aws.items",
+        "stoppress.model.article", "stoppress.aws.table", "stoppress.feeds", "feedparser", "idna", "xml.sax",
     },
     "poll_feeds": {"stoppress.checking", "stoppress.deciding"},
     # A push is the publication of a story, so that the parser is there before it: what a hub asks first does not need it.

@@ -14,7 +14,8 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from stoppress import aws, listening, polling, secrets, sites, subscribing, table, web
+from stoppress import listening, polling, subscribing, web
+from stoppress.aws import clients, secrets, sites, table
 from stoppress.feeds.due import Outcome
 from stoppress.feeds.items import feed_key, subscription_item, subscription_key
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
@@ -358,7 +359,9 @@ def test_a_feed_that_was_just_configured_is_known_to_who_has_an_older_configurat
     internet.behind.clock.shift(10)
     new = f"https://{HOST}/new.xml"
     value = site(new).model_dump_json()
-    aws.client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value=value, Type="String", Overwrite=True)
+    clients.client("ssm").put_parameter(
+        Name=f"/stoppress/test/sites/{HOST}", Value=value, Type="String", Overwrite=True
+    )
     internet.body = rss("A", topic=new)
     list(polling.poll_site_feeds([site(new)], NOW))
 
@@ -494,7 +497,7 @@ def test_a_subscription_that_nobody_wants_is_never_renewed_and_ends_with_its_lea
 
 def test_a_push_for_a_site_that_is_gone_is_gone_too(internet: Internet) -> None:
     subscribed(internet)
-    aws.client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
+    clients.client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
     sites.forget()
 
     assert internet.push(rss("B"))["statusCode"] == 410
@@ -665,7 +668,7 @@ def test_a_push_that_fails_half_way_is_503_and_good_when_it_comes_again(
 
 def test_a_site_that_cannot_be_used_is_our_fault(internet: Internet) -> None:
     subscribed(internet)
-    aws.client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value="{", Type="String", Overwrite=True)
+    clients.client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value="{", Type="String", Overwrite=True)
     sites.forget()
 
     assert internet.push(rss("B"))["statusCode"] == 503

@@ -7,7 +7,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from stoppress import aws, bucket, web
+from stoppress import web
+from stoppress.aws import bucket, clients
 from stoppress.feeds import documents, entries, events, fetching
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.reading import children_of, read
@@ -235,12 +236,12 @@ def test_a_file_of_our_own_is_not_heard(internet: Web) -> None:
 def test_readers_get_the_header_by_which_a_file_of_our_own_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUCKET_NAME", "files")
     with mock_aws():
-        aws.client.cache_clear()
+        clients.client.cache_clear()
         storage = boto3.client("s3", region_name="us-east-1")
         storage.create_bucket(Bucket="files")
         bucket.write(HOST, "sitemap.xml", b"<urlset/>", replaces=None, changed=MORNING, config_version=3)
         answer = storage.get_object(Bucket="files", Key=f"{HOST}/sitemap.xml")
-    aws.client.cache_clear()
+    clients.client.cache_clear()
 
     assert fetching._OWN_HEADER in answer["ResponseMetadata"]["HTTPHeaders"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from stoppress import queues as doors_queues, table
-from stoppress.queues import SendError
-from stoppress.records import QUARANTINED_CHARACTERS_MAX, quarantine_item
+from stoppress.aws import queues as doors_queues, table
+from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, quarantine_item
+from stoppress.aws.queues import SendError
 from stoppress_cli import quarantine, queues, rebuilding, redriving
 from stoppress_cli.stack import Stack
 from tests.event_files import objects, on_queue

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from typer.testing import CliRunner, Result
 
-from stoppress import table
+from stoppress.aws import table
 from stoppress_cli import forgetting, quarantine, queues
 from stoppress_cli.app import app
 from stoppress_cli.operating import in_words

@@ -16,7 +16,8 @@ import pytest
 from moto import mock_aws
 
 from functions.poll_feeds import app
-from stoppress import aws, ingesting, polling, queues, sites, table, web
+from stoppress import ingesting, polling, web
+from stoppress.aws import clients, queues, sites, table
 from stoppress.feeds import documents
 from stoppress.feeds.due import Outcome
 from stoppress.model.site import Site
@@ -69,7 +70,7 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     fake = Web()
     monkeypatch.setattr(web, "fetch", fake.fetch)
     with mock_aws():
-        aws.client.cache_clear()
+        clients.client.cache_clear()
         sites.forget()
         boto3.client("dynamodb").create_table(
             TableName="stoppress",
@@ -81,7 +82,7 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
         monkeypatch.setenv("ARTICLES_QUEUE_URL", boto3.client("sqs").create_queue(QueueName="articles")["QueueUrl"])
         monkeypatch.setenv("SITES_PATH", "/stoppress/test/sites")
         yield fake
-    aws.client.cache_clear()
+    clients.client.cache_clear()
     sites.forget()
 
 
@@ -91,7 +92,7 @@ def poll(now: datetime = NOW, one: Site | None = None) -> list[Outcome]:
 
 def sent() -> list[str]:
     """The titles of the events on the queue, sorted; the queue is empty afterwards."""
-    titles, sqs, queue = [], aws.client("sqs"), os.environ["ARTICLES_QUEUE_URL"]
+    titles, sqs, queue = [], clients.client("sqs"), os.environ["ARTICLES_QUEUE_URL"]
     while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
         for message in messages:
             titles.append(json.loads(message["Body"])["title"])
@@ -594,8 +595,8 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(
     monkeypatch.setattr(app.metrics.provider, "namespace", "Stoppress")
     path = "/stoppress/test/sites"
     document = site(FEED, OTHER).model_dump_json()
-    aws.client("ssm").put_parameter(Name=f"{path}/www.example.com", Value=document, Type="String")
-    aws.client("ssm").put_parameter(Name=f"{path}/broken.example.com", Value="{", Type="String")
+    clients.client("ssm").put_parameter(Name=f"{path}/www.example.com", Value=document, Type="String")
+    clients.client("ssm").put_parameter(Name=f"{path}/broken.example.com", Value="{", Type="String")
     internet.answer(rss("A", "B").replace(b"https://www.example.com/B", b"javascript:alert(1)"))
     internet.answer(PAGE, url=OTHER)
 
@@ -726,7 +727,7 @@ def test_the_function_logs_why_a_stale_copy_was_skipped(
 ) -> None:
     monkeypatch.setattr(app.metrics.provider, "namespace", "Stoppress")
     document = site().model_dump_json()
-    aws.client("ssm").put_parameter(Name="/stoppress/test/sites/www.example.com", Value=document, Type="String")
+    clients.client("ssm").put_parameter(Name="/stoppress/test/sites/www.example.com", Value=document, Type="String")
     (one,) = sites.load_all()[0]
     poll_at = datetime.now(UTC) - 2 * MINUTE
     internet.answer(built(1, "A edited"), age="0")

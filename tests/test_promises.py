@@ -7,7 +7,7 @@ from pathlib import Path
 
 from samtranslator.yaml_helper import yaml_parse
 
-from stoppress.records import QUARANTINE_KEPT, quarantine_item
+from stoppress.aws.items import QUARANTINE_KEPT, quarantine_item
 from stoppress_cli import player
 from tests import playing
 from tests.operated import HOST, event, operated, url

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stoppress import files
+from stoppress.aws.items import general_item, news_item, read_general, read_news
 from stoppress.contract import BadArticle, read_delivery
 from stoppress.files import (
     GeneralEntry,
@@ -33,7 +34,6 @@ from stoppress.model.media_values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_
 from stoppress.model.places import Place
 from stoppress.model.rules import against
 from stoppress.model.site import Edition, Outputs, Page, Rule, Shards, Site, Source, Voice
-from stoppress.records import general_item, news_item, read_general, read_news
 from tests.ledger import HOST, MORNING, Ledger, page
 
 SM, NEWS = "{http://www.sitemaps.org/schemas/sitemap/0.9}", "{http://www.google.com/schemas/sitemap-news/0.9}"

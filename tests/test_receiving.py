@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from stoppress import sites
-from stoppress.aws import client
+from stoppress.aws import sites
+from stoppress.aws.clients import client
 from stoppress.model.event import ArticleEvent, from_message
 from stoppress_cli import signing
 from tests import doors

@@ -10,8 +10,21 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import recording, reserving, sites, table
-from stoppress.aws import client
+from stoppress import recording
+from stoppress.aws import places, sites, table
+from stoppress.aws.clients import client
+from stoppress.aws.items import (
+    Item,
+    article_key,
+    claim_key,
+    due_sk,
+    file_pk,
+    read_article,
+    read_claim,
+    read_news_place,
+    read_series,
+)
+from stoppress.aws.table import Check, Conflict, Delete, Put
 from stoppress.contract import KEYWORDS_MAX
 from stoppress.deciding import decide
 from stoppress.files import NEWS_WINDOW
@@ -23,19 +36,7 @@ from stoppress.primitives.instants import exact
 from stoppress.primitives.text import TITLE_CHARACTERS_MAX
 from stoppress.primitives.urls import LOC_CHARACTERS_MAX
 from stoppress.recording import ATTEMPTS_MAX, Outcome, record
-from stoppress.records import (
-    Item,
-    article_key,
-    claim_key,
-    due_sk,
-    file_pk,
-    read_article,
-    read_claim,
-    read_news_place,
-    read_series,
-)
 from stoppress.rolling import roll
-from stoppress.table import Check, Conflict, Delete, Put
 from stoppress_cli.meter import item_bytes
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before, queue_batch
@@ -643,7 +644,7 @@ def test_a_shard_overflows_into_the_next_and_a_thousandth_and_first_news_into_a_
     behind: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behind.site(shards={"by": "month", "size": 3})
-    monkeypatch.setattr(reserving, "entries_max_of", lambda series, size: 2 if series == "news" else size)
+    monkeypatch.setattr(places, "entries_max_of", lambda series, size: 2 if series == "news" else size)
     hear(*[publish(str(number), str(number)) for number in range(5)])
 
     assert [len(locs(file)) for file in (SHARD, "sitemap-2026-11-2.xml")] == [3, 2]

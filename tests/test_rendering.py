@@ -5,13 +5,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from stoppress import bucket, files, rendering, table
-from stoppress.aws import client
-from stoppress.bucket import StoredFile
+from stoppress import files, rendering
+from stoppress.aws import bucket, table
+from stoppress.aws.bucket import StoredFile
+from stoppress.aws.clients import client
+from stoppress.aws.items import changed_entry, general_item
+from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.files import GeneralEntry, render_general, render_news
 from stoppress.primitives.urls import key_of
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import changed_entry, general_item
 from stoppress.rendering import BrokenFile
 from stoppress.rewriting import hand_over, rewrite, rewrite_all
 from tests import doors

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from stoppress import bucket, sites, table
+from stoppress.aws import bucket, sites, table
 from stoppress.reconciling import reconcile
 from stoppress_cli import rebuilding, restoring
 from stoppress_cli.stack import Stack

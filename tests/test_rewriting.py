@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from stoppress import bucket, files, sites, table
-from stoppress.aws import client
+from stoppress import files
+from stoppress.aws import bucket, sites, table
+from stoppress.aws.clients import client
+from stoppress.aws.items import general_item, news_item, read_mark
+from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.files import GeneralEntry, NewsEntry, render_general, render_index
 from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import general_item, news_item, read_mark
 from stoppress.rendering import BrokenFile
 from stoppress.rewriting import hand_over, rewrite, rewrite_all
 from stoppress.rolling import roll

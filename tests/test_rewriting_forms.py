@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import bucket, committing, files, queues, rendering, sites, table
-from stoppress.aws import client
+from stoppress import committing, files, rendering
+from stoppress.aws import bucket, queues, sites, table
+from stoppress.aws.clients import client
+from stoppress.aws.items import file_pk, mark_item, read_mark, series_item
+from stoppress.aws.queues import Rewrite, read_rewrite
+from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.files import Mark
 from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
 from stoppress.primitives.urls import key_of
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import file_pk, mark_item, read_mark, series_item
 from stoppress.retiring import EMPTIED_KEPT
 from stoppress.rewriting import rewrite, rewrite_all
-from stoppress.sites import SETTLED_AFTER
 from tests import doors
 from tests.doors import Doors, failing, once_before
 from tests.ledger import HOST, MORNING, page

@@ -7,19 +7,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress import queues, rolling, sites, table
-from stoppress.aws import client
+from stoppress import rolling
+from stoppress.aws import queues, sites, table
+from stoppress.aws.clients import client
+from stoppress.aws.items import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item
+from stoppress.aws.queues import Rewrite, read_rewrite
+from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.files import GeneralEntry, Mark, NewsEntry
 from stoppress.messages import Message
 from stoppress.model.event import ArticleEvent, from_message, to_message
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso
-from stoppress.queues import Rewrite, read_rewrite
 from stoppress.recording import record
-from stoppress.records import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item
 from stoppress.rolling import roll
-from stoppress.sites import SETTLED_AFTER
 from tests import doors
 from tests.doors import Doors, counted, failing, once_before
 from tests.ledger import HOST, MORNING, page, publish

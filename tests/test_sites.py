@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import sites, table
-from stoppress.aws import client
+from stoppress.aws import sites, table
+from stoppress.aws.clients import client
 from stoppress.model.site import Site
 from stoppress.rolling import roll
 from tests import doors

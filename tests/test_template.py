@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.sites import CACHE_AGE_MAX, SETTLED_AFTER
+from stoppress.aws.sites import CACHE_AGE_MAX, SETTLED_AFTER
 from stoppress_cli import template
 
 ROOT = Path(__file__).parents[1]

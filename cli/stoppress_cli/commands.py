@@ -75,10 +75,10 @@ def _show_feeds(host: str | None, stack: str | None, endpoint: str, template: Pa
 
 def asked(question: Callable[[], T], stack: str | None, endpoint: str, template: Path | None) -> T | None:
     """What a stack answers; None, and the reason printed, where it cannot be asked."""
+    from stoppress.aws.queues import SendError
+    from stoppress.aws.sites import UnknownSite
+    from stoppress.aws.table import Conflict
     from stoppress.model.site import BadConfiguration
-    from stoppress.queues import SendError
-    from stoppress.sites import UnknownSite
-    from stoppress.table import Conflict
     from stoppress_cli.operating import NoStack, in_words, looked_at
 
     try:
@@ -111,7 +111,7 @@ def over_sites(
 
     Each such parameter is named first: such a site is taken as it was last applied, or left out.
     """
-    from stoppress import sites
+    from stoppress.aws import sites
 
     bad = asked(lambda: sites.load_all()[1], stack, endpoint, template)
     if bad is None:

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import urljoin
 
-from stoppress import bucket, sites, table
+from stoppress.aws import bucket, sites, table
+from stoppress.aws.items import article_key, claim_key, entry_key, read_article, read_claim, read_general, read_news
 from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry, under_scheme
 from stoppress.formats import named_in_robots, robots_lines
 from stoppress.messages import UNKNOWN_SITE
@@ -19,7 +20,6 @@ from stoppress.model.rules import against
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, key_of, on_site
-from stoppress.records import article_key, claim_key, entry_key, read_article, read_claim, read_general, read_news
 
 # What a reader can take in; the rest is in the log.
 STORY_LINES_MAX = 50

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress import sites, table
+from stoppress.aws import sites, table
 from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.items import feed_key, read_feed, read_subscription, subscription_key
 from stoppress.feeds.schedule import FeedState, interval_of, pace_of

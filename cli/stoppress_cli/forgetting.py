@@ -10,20 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from stoppress import bucket, queues, sites, table
-from stoppress.aws import client
-from stoppress.bucket import bucket_name
-from stoppress.files import under_scheme
-from stoppress.inventory import all_files
-from stoppress.messages import UNKNOWN_SITE
-from stoppress.model.article import FORGOTTEN, Article, Claim
-from stoppress.model.event import ArticleEvent
-from stoppress.model.file_names import is_news
-from stoppress.model.site import FEED_SOURCE, Site
-from stoppress.primitives.instants import parse
-from stoppress.primitives.text import escaped
-from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
-from stoppress.records import (
+from stoppress.aws import bucket, queues, sites, table
+from stoppress.aws.bucket import bucket_name
+from stoppress.aws.clients import client
+from stoppress.aws.inventory import all_files
+from stoppress.aws.items import (
     Item,
     article_item,
     article_key,
@@ -33,7 +24,16 @@ from stoppress.records import (
     read_claim,
     waiting_key,
 )
-from stoppress.table import Put
+from stoppress.aws.table import Put
+from stoppress.files import under_scheme
+from stoppress.messages import UNKNOWN_SITE
+from stoppress.model.article import FORGOTTEN, Article, Claim
+from stoppress.model.event import ArticleEvent
+from stoppress.model.file_names import is_news
+from stoppress.model.site import FEED_SOURCE, Site
+from stoppress.primitives.instants import parse
+from stoppress.primitives.text import escaped
+from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
 from stoppress_cli import redriving
 from stoppress_cli.explaining import is_said_of
 from stoppress_cli.wording import counted

@@ -8,7 +8,7 @@ from pathlib import Path
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress import aws
+from stoppress.aws import clients
 from stoppress_cli import resources
 from stoppress_cli.functions import environment, no_aws_settings
 from stoppress_cli.template import load
@@ -124,8 +124,8 @@ def looked_at(stack: str | None, endpoint: str, template: Path) -> Iterator[None
 def _doors(variables: Mapping[str, str | None]) -> Iterator[None]:
     """The functions' doors, with clients of their own while the block runs."""
     with environment(variables):
-        aws.client.cache_clear()
+        clients.client.cache_clear()
         try:
             yield
         finally:
-            aws.client.cache_clear()
+            clients.client.cache_clear()

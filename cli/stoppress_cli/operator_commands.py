@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import typer
 
-from stoppress import reconciling, sites
+from stoppress import reconciling
+from stoppress.aws import sites
 from stoppress_cli import forgetting, quarantine, rebuilding, redriving, restoring, retiring
 from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, asked, console, errors, over_sites
 from stoppress_cli.quarantine import Kept

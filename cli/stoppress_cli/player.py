@@ -14,9 +14,9 @@ from typing import Any
 from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stoppress.aws.secrets import split
 from stoppress.model.site import BadConfiguration, read_site
 from stoppress.receiving import scheme_of
-from stoppress.secrets import split
 from stoppress_cli import expecting, files, signing
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.gateway import Answer, Request

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from stoppress import queues, sites, table
+from stoppress.aws import queues, sites, table
+from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item
 from stoppress.messages import UNKNOWN_SITE, Message, Unusable, read
 from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import parse
-from stoppress.records import QUARANTINED_CHARACTERS_MAX, Item
 from stoppress_cli.operating import queue_url
 
 

@@ -1,10 +1,10 @@
 """Files to be written again: named to the rewrites queue, all of a site or one."""
 
-from stoppress import queues, sites, table
-from stoppress.inventory import all_files
+from stoppress.aws import queues, sites, table
+from stoppress.aws.inventory import all_files
+from stoppress.aws.items import file_pk
+from stoppress.aws.queues import Rewrite
 from stoppress.model.site import Site
-from stoppress.queues import Rewrite
-from stoppress.records import file_pk
 
 
 def chosen_sites(host: str | None) -> list[Site]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from stoppress import queues, sites
-from stoppress.aws import client
+from stoppress.aws import queues, sites
+from stoppress.aws.clients import client
+from stoppress.aws.queues import read_rewrite
 from stoppress.messages import Message, Unusable, read
-from stoppress.queues import read_rewrite
 from stoppress_cli import rebuilding
 from stoppress_cli.operating import queue_url
 from stoppress_cli.wording import counted

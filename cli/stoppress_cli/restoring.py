@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from stoppress.aws import client
-from stoppress.table import BATCH_ITEMS_MAX
+from stoppress.aws.clients import client
+from stoppress.aws.table import BATCH_ITEMS_MAX
 from stoppress_cli.wording import counted
 
 _ATTEMPTS_MAX = 10

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from stoppress import bucket, sites
+from stoppress.aws import bucket, sites
 
 
 def without_parameter() -> list[str]:

@@ -114,13 +114,13 @@ class Stack:
 
     def forget_parameters(self) -> None:
         """Empties the cache of secrets that the functions' layer keeps."""
-        if (module := sys.modules.get("stoppress.secrets")) is not None:
+        if (module := sys.modules.get("stoppress.aws.secrets")) is not None:
             module.forget()
 
     def forget_clients(self) -> None:
         """Empties what the functions' layer keeps between calls, as new execution environments would."""
         self.forget_parameters()
-        if (module := sys.modules.get("stoppress.aws")) is not None:
+        if (module := sys.modules.get("stoppress.aws.clients")) is not None:
             module.client.cache_clear()
         self._sites.clear()
 
@@ -169,7 +169,7 @@ class Stack:
     def _running(self, function: str | None) -> None:
         self.wire.running = function
         # On Lambda each function has a memory of its own, so that one may still go by a configuration that another knows is old.
-        module: Any = sys.modules.get("stoppress.sites")
+        module: Any = sys.modules.get("stoppress.aws.sites")
         if function is not None and module is not None:
             module._cache = self._sites.setdefault(function, {})
 

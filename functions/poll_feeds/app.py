@@ -9,7 +9,8 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress import polling, sites
+from stoppress import polling
+from stoppress.aws import sites
 from stoppress.feeds.due import Outcome
 
 # For what is under way when the time is over: the last feed's events and state, log and metrics.

@@ -11,7 +11,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress import sites
+from stoppress.aws import sites
 from stoppress.reconciling import DRIFT, KINDS, in_turn, reconcile
 
 logger = Logger()

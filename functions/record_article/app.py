@@ -13,8 +13,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress import recording
+from stoppress.aws.queues import retry_later
 from stoppress.messages import Message
-from stoppress.queues import retry_later
 from stoppress.recording import Outcome
 
 logger = Logger()

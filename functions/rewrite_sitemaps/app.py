@@ -13,8 +13,8 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress.queues import Rewrite, read_rewrite, retry_later
-from stoppress.records import changed_entry, file_of
+from stoppress.aws.items import changed_entry, file_of
+from stoppress.aws.queues import Rewrite, read_rewrite, retry_later
 from stoppress.rewriting import Result, hand_over, rewrite_all
 
 logger = Logger()

@@ -12,7 +12,8 @@ from datetime import datetime
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from stoppress import queues, subscribing, table, web
+from stoppress import subscribing, web
+from stoppress.aws import queues, table
 from stoppress.feeds import fetching, freshness, hints, subscription
 from stoppress.feeds.documents import ENTRIES_MAX, Document, FeedError
 from stoppress.feeds.due import DueFeed, Outcome

@@ -11,7 +11,8 @@ from http import HTTPStatus
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl
 
-from stoppress import queues, secrets, sites, subscribing, table
+from stoppress import subscribing
+from stoppress.aws import queues, secrets, sites, table
 from stoppress.feeds import reading, subscription
 from stoppress.feeds.callbacks import hub_secret, is_signed, subscription_of
 from stoppress.feeds.documents import FeedError, read_document

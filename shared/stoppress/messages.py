@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from stoppress import sites
+from stoppress.aws import sites
 from stoppress.contract import BadArticle, UnknownType, delivery_id, read_bus_event
 from stoppress.model.event import ArticleEvent, Incomplete, from_message
 from stoppress.model.site import BadConfiguration, Site

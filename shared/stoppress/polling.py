@@ -13,7 +13,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress import ingesting, table, web
+from stoppress import ingesting, web
+from stoppress.aws import table
 from stoppress.feeds import fetching
 from stoppress.feeds.due import DueFeed, Outcome
 from stoppress.feeds.items import feed_item, feed_key, read_feed

@@ -7,12 +7,8 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from stoppress import table
-from stoppress.deciding import entry_keys_of, is_aimed_at, is_late, urls_of
-from stoppress.model.article import Article, Claim, Entries, Known
-from stoppress.model.event import ArticleEvent, from_message, rank_of
-from stoppress.primitives.urls import identity
-from stoppress.records import (
+from stoppress.aws import table
+from stoppress.aws.items import (
     Item,
     article_key,
     claim_key,
@@ -25,6 +21,10 @@ from stoppress.records import (
     read_news,
     waiting_key,
 )
+from stoppress.deciding import entry_keys_of, is_aimed_at, is_late, urls_of
+from stoppress.model.article import Article, Claim, Entries, Known
+from stoppress.model.event import ArticleEvent, from_message, rank_of
+from stoppress.primitives.urls import identity
 
 Key: TypeAlias = tuple[str, str]
 

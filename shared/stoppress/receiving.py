@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 
-from stoppress import queues, secrets, sites
+from stoppress.aws import queues, secrets, sites
 from stoppress.contract import BadArticle, UnknownType, delivery_id, read_delivery
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import BadConfiguration, Site, Source

@@ -18,19 +18,10 @@ from hashlib import md5
 from itertools import islice
 from typing import Any
 
-from stoppress import bucket, queues, table
-from stoppress.bucket import Listed, Overtaken, StoredFile
-from stoppress.committing import UNMARKED, digest_of
-from stoppress.files import NEWS_WINDOW, Mark, Rendered, general_line, line_bytes
-from stoppress.formats import ROBOTS_FILE
-from stoppress.inventory import all_files
-from stoppress.model.article import Article, Claim
-from stoppress.model.file_names import INDEX_FILE, file_name, is_news, is_news_series, permanent_files, series_of
-from stoppress.model.places import Series, Used
-from stoppress.model.site import Site
-from stoppress.primitives.instants import exact, parse
-from stoppress.queues import Rewrite
-from stoppress.records import (
+from stoppress.aws import bucket, queues, table
+from stoppress.aws.bucket import Listed, Overtaken, StoredFile
+from stoppress.aws.inventory import all_files
+from stoppress.aws.items import (
     article_key,
     claim_key,
     file_pk,
@@ -44,9 +35,18 @@ from stoppress.records import (
     series_files,
     series_item,
 )
+from stoppress.aws.queues import Rewrite
+from stoppress.aws.table import BATCH_KEYS_MAX, Check, Conflict, Delete
+from stoppress.committing import UNMARKED, digest_of
+from stoppress.files import NEWS_WINDOW, Mark, Rendered, general_line, line_bytes
+from stoppress.formats import ROBOTS_FILE
+from stoppress.model.article import Article, Claim
+from stoppress.model.file_names import INDEX_FILE, file_name, is_news, is_news_series, permanent_files, series_of
+from stoppress.model.places import Series, Used
+from stoppress.model.site import Site
+from stoppress.primitives.instants import exact, parse
 from stoppress.rendering import Forms, render
 from stoppress.retiring import EMPTIED_KEPT
-from stoppress.table import BATCH_KEYS_MAX, Check, Conflict, Delete
 
 # Longer than any function runs: what was on its way at the first look has arrived, or never will.
 LOOKS_APART = timedelta(minutes=2)

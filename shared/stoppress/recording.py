@@ -13,17 +13,8 @@ from typing import TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress import table
-from stoppress.deciding import decide, urls_of
-from stoppress.messages import Message, Unusable, named_in, read
-from stoppress.model.article import FORGOTTEN, Article, Decision
-from stoppress.model.event import ArticleEvent, to_message
-from stoppress.model.file_names import is_news_series
-from stoppress.model.places import Place, Want
-from stoppress.model.site import Site
-from stoppress.primitives.urls import identity
-from stoppress.recalling import Question, recall
-from stoppress.records import (
+from stoppress.aws import table
+from stoppress.aws.items import (
     article_item,
     claim_item,
     due_item,
@@ -37,8 +28,17 @@ from stoppress.records import (
     waiting_item,
     waiting_key,
 )
-from stoppress.reserving import give_back, reserve
-from stoppress.table import Conflict, Delete, Put
+from stoppress.aws.places import give_back, reserve
+from stoppress.aws.table import Conflict, Delete, Put
+from stoppress.deciding import decide, urls_of
+from stoppress.messages import Message, Unusable, named_in, read
+from stoppress.model.article import FORGOTTEN, Article, Decision
+from stoppress.model.event import ArticleEvent, to_message
+from stoppress.model.file_names import is_news_series
+from stoppress.model.places import Place, Want
+from stoppress.model.site import Site
+from stoppress.primitives.urls import identity
+from stoppress.recalling import Question, recall
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
 ATTEMPTS_MAX = 10

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
-from stoppress import table
-from stoppress.bucket import StoredFile
+from stoppress.aws import table
+from stoppress.aws.bucket import StoredFile
+from stoppress.aws.items import file_pk, read_general, read_mark, read_news, read_series, series_files
+from stoppress.aws.queues import Rewrite
 from stoppress.checking.checker import check
 from stoppress.checking.findings import Findings
 from stoppress.checking.reading import InMemory, Source
@@ -35,8 +37,6 @@ from stoppress.formats import (
 )
 from stoppress.model.file_names import INDEX_FILE, is_news, is_pages, is_shard, series_of
 from stoppress.model.site import Site
-from stoppress.queues import Rewrite
-from stoppress.records import file_pk, read_general, read_mark, read_news, read_series, series_files
 
 # DynamoDB: what a strongly consistent read unit reads.
 READ_UNIT_BYTES = 4_096

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from stoppress import bucket, queues, sites
-from stoppress.bucket import Overtaken
+from stoppress.aws import bucket, queues, sites
+from stoppress.aws.bucket import Overtaken
+from stoppress.aws.queues import Rewrite
 from stoppress.committing import commit, mark_before
 from stoppress.model.file_names import INDEX_FILE
-from stoppress.queues import Rewrite
 from stoppress.rendering import fold, render
 from stoppress.retiring import done_due
 

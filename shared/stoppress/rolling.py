@@ -9,18 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from stoppress import queues, table
+from stoppress.aws import queues, table
+from stoppress.aws.inventory import all_files
+from stoppress.aws.items import file_pk, read_news_place, read_series, series_files
+from stoppress.aws.places import give_back
+from stoppress.aws.queues import Rewrite, read_rewrite
+from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.files import NEWS_WINDOW
-from stoppress.inventory import all_files
 from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES
 from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso, parse
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import file_pk, read_news_place, read_series, series_files
-from stoppress.reserving import give_back
-from stoppress.sites import SETTLED_AFTER
 
 # More than a minute's work: the rest is due in the next minute.
 DUE_MAX = 2_000

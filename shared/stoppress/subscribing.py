@@ -13,7 +13,8 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
-from stoppress import secrets, table, web
+from stoppress import web
+from stoppress.aws import secrets, table
 from stoppress.feeds import subscription
 from stoppress.feeds.callbacks import callback_path, hub_secret
 from stoppress.feeds.due import DueFeed, Outcome

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from stoppress import recording, table
-from stoppress.aws import client
+from stoppress import recording
+from stoppress.aws import table
+from stoppress.aws.clients import client
 from stoppress.messages import Message
 from stoppress.model.event import ArticleEvent, from_message
 from stoppress.recording import Outcome, record

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from stoppress.aws.items import mark_item
+from stoppress.aws.queues import read_rewrite
 from stoppress.files import Mark
 from stoppress.model.event import from_message
-from stoppress.queues import read_rewrite
-from stoppress.records import mark_item
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.stack import Stack
 from tests.artifact import builds, events_now, faults

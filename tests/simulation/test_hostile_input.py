@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from stoppress.aws.items import file_of
+from stoppress.aws.queues import read_rewrite
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
 from stoppress.feeds.reading import read
 from stoppress.feeds.schedule import FeedState, after_failure, pace_of
 from stoppress.model.event import from_message, to_message
 from stoppress.model.site import BadConfiguration, Feed, Site, read_site
-from stoppress.queues import read_rewrite
-from stoppress.records import file_of
 from stoppress.signatures import BadSecret, BadSignature, Request, verify
 from stoppress_cli import scenario
 from stoppress_cli.scenario import ScenarioError

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from stoppress import bucket, files, table
+from stoppress import files
+from stoppress.aws import bucket, table
+from stoppress.aws.items import file_pk
+from stoppress.aws.queues import read_rewrite
 from stoppress.model import file_names, places
 from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import INDEX_FILE
-from stoppress.queues import read_rewrite
-from stoppress.records import file_pk
 from stoppress_cli import patterns
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, queue_batch

@@ -19,7 +19,8 @@ from typing import Any, Protocol
 
 import time_machine
 
-from stoppress import polling, secrets, sites, subscribing, web
+from stoppress import polling, subscribing, web
+from stoppress.aws import secrets, sites
 from stoppress_cli import bus, sources as cli_sources, stream as cli_stream
 from stoppress_cli.functions import Context, Function, Result, environment
 from stoppress_cli.gateway import Answer, Request
@@ -511,7 +512,7 @@ class _AtOnce:
 def _with_doors() -> list[ModuleType]:
     """The modules of the product that make clients; `aws` is where they come from."""
     known = [module for name, module in sys.modules.items() if name.startswith("stoppress.") and module is not None]
-    return [module for module in known if hasattr(module, "client") and module.__name__ != "stoppress.aws"]
+    return [module for module in known if hasattr(module, "client") and module.__name__ != "stoppress.aws.clients"]
 
 
 def _nowhere(url: str, headers: dict[str, str]) -> web.Response:

@@ -5,13 +5,13 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
+from stoppress.aws.items import Item
 from stoppress.feeds.freshness import Freshness
 from stoppress.feeds.hints import Hints
 from stoppress.feeds.schedule import FeedState, Seen
 from stoppress.feeds.subscription import Subscription
 from stoppress.primitives.instants import exact, iso, parse
 from stoppress.primitives.urls import key_of
-from stoppress.records import Item
 
 _FEED_INSTANTS = {
     "next_poll_at", "leased_until", "failing_since", "last_success", "last_new", "known_since", "moved_at", "stale_since",

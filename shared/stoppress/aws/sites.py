@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws import client
+from stoppress.aws.clients import client
 from stoppress.model.site import HOST, BadConfiguration, Site, read_site
 
 CACHE_AGE_MAX = timedelta(seconds=60)
@@ -117,7 +117,7 @@ def last_applied(host: str) -> Site | None:
 
 
 def _applied(host: str) -> dict[str, Any] | None:
-    from stoppress import table  # webhooks do without it, and without all that it knows of items
+    from stoppress.aws import table  # webhooks do without it, and without all that it knows of items
 
     return table.get(*_applied_key(host))
 
@@ -150,14 +150,14 @@ def load_all() -> tuple[list[Site], list[BadSite]]:
 
 def registered() -> set[str]:
     """The hosts in the registry. A host that was registered a moment ago may be missing: that read costs half as much."""
-    from stoppress import table
+    from stoppress.aws import table
 
     return {item["sk"] for item in table.query(REGISTRY, consistent=False)}
 
 
 def register(host: str) -> None:
     """Name a host in the registry; again does no harm."""
-    from stoppress import table
+    from stoppress.aws import table
 
     table.put_if({"pk": REGISTRY, "sk": host})
 
@@ -167,7 +167,7 @@ def retire(host: str, now: datetime) -> None:
 
     The item has neither version nor document: a parameter that is made again is applied as a new one.
     """
-    from stoppress import table
+    from stoppress.aws import table
     from stoppress.primitives.instants import exact
 
     pk, sk = _applied_key(host)

@@ -14,8 +14,8 @@ from typing import Any
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
-from stoppress.aws import client
-from stoppress.records import Item
+from stoppress.aws.clients import client
+from stoppress.aws.items import Item
 
 # DynamoDB: at most 100 keys in a BatchGetItem. (A transaction takes 100 items too; ours has less than half of that.)
 BATCH_KEYS_MAX = 100

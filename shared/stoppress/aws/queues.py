@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from stoppress.aws import client
+from stoppress.aws.clients import client
 from stoppress.primitives.instants import exact, parse
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """Which files a site has: those that the configuration names, those with a commit mark, those that places were handed out of."""
 
-from stoppress import table
+from stoppress.aws import table
+from stoppress.aws.items import file_pk, read_series, series_files
 from stoppress.formats import ROBOTS_FILE
 from stoppress.model.file_names import INDEX_FILE, permanent_files
 from stoppress.model.site import Site
-from stoppress.records import file_pk, read_series, series_files
 
 
 def all_files(site: Site, *, robots: bool = False) -> list[str]:

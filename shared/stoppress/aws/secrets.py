@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws import client
+from stoppress.aws.clients import client
 
 CACHE_AGE_MAX = timedelta(seconds=60)
 # For so long nobody asks again for a secret that is not to be had: a flood costs one call, and one that was just made is there soon.

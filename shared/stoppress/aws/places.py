@@ -5,10 +5,10 @@ from contextlib import suppress
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress import table
+from stoppress.aws import table
+from stoppress.aws.items import read_series, series_item
+from stoppress.aws.table import Conflict, Put
 from stoppress.model.places import Place, Series, Want, entries_max_of
-from stoppress.records import read_series, series_item
-from stoppress.table import Conflict, Put
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
 ATTEMPTS_MAX = 10

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from stoppress.aws import client
+from stoppress.aws.clients import client
 from stoppress.formats import content_type
 from stoppress.model.file_names import is_shard
 from stoppress.primitives.instants import exact, parse

@@ -14,11 +14,12 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from stoppress import listening, polling, subscribing, web
+from stoppress import listening, polling, subscribing
 from stoppress.aws import clients, secrets, sites, table
 from stoppress.feeds.due import Outcome
 from stoppress.feeds.items import feed_key, subscription_item, subscription_key
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
+from stoppress.http import client
 from stoppress.model.event import ArticleEvent, from_message, order_of
 from stoppress.model.site import Site
 from tests.doors import Doors, failing, once_before, opened
@@ -53,20 +54,20 @@ class Internet:
     at_once: Callable[[], object] = lambda: None
     while_fetching: Callable[[], object] = lambda: None
 
-    def fetch(self, url: str, headers: Mapping[str, str]) -> web.Response:
+    def fetch(self, url: str, headers: Mapping[str, str]) -> client.Response:
         body = self.body
         self.while_fetching()
         if self.fails:
-            return web.Response(403, {}, b"", url)
+            return client.Response(403, {}, b"", url)
         if self.etag and headers.get("If-None-Match") == self.etag:
-            return web.Response(304, {"etag": self.etag}, b"", url)
-        return web.Response(200, {"etag": self.etag} if self.etag else {}, body, url)
+            return client.Response(304, {"etag": self.etag}, b"", url)
+        return client.Response(200, {"etag": self.etag} if self.etag else {}, body, url)
 
-    def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> web.Response:
+    def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> client.Response:
         assert headers["User-Agent"].startswith("Stoppress/")
         self.asked.append((url, dict(form)))
         self.at_once()
-        return web.Response(self.status, {}, b"out of <b>order</b>", url)
+        return client.Response(self.status, {}, b"out of <b>order</b>", url)
 
     @property
     def form(self) -> dict[str, str]:
@@ -117,8 +118,8 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Internet]:
         behind.secret("websub", MASTER)
         behind.site(feeds=[FEED])
         made = Internet(behind)
-        monkeypatch.setattr(web, "fetch", made.fetch)
-        monkeypatch.setattr(web, "post", made.post)
+        monkeypatch.setattr(client, "fetch", made.fetch)
+        monkeypatch.setattr(client, "post", made.post)
         yield made
 
 
@@ -216,7 +217,7 @@ def test_a_hub_that_refuses_is_remembered_with_its_reason_and_harms_no_poll(inte
 
 def test_a_hub_that_cannot_be_reached_is_remembered_too(internet: Internet) -> None:
     def breaks() -> None:
-        raise web.TooSlow("hub.example.net did not answer in time")
+        raise client.TooSlow("hub.example.net did not answer in time")
 
     internet.at_once = breaks
 
@@ -248,7 +249,7 @@ def test_a_hub_that_asks_back_before_it_answers_is_confirmed(internet: Internet)
 def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Internet) -> None:
     def verify_and_break() -> None:
         internet.verify()
-        raise web.Unreachable("hub.example.net: the connection broke off")
+        raise client.Unreachable("hub.example.net: the connection broke off")
 
     internet.at_once = verify_and_break
     poll(internet)
@@ -552,8 +553,8 @@ def test_a_push_that_cannot_be_read_troubles_no_server_that_has_asked_to_be_left
     internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subscribed(internet)
-    busy = web.Response(429, {"retry-after": "7200"}, b"", FEED)
-    monkeypatch.setattr(web, "fetch", lambda *_: busy)
+    busy = client.Response(429, {"retry-after": "7200"}, b"", FEED)
+    monkeypatch.setattr(client, "fetch", lambda *_: busy)
     poll(internet, MINUTE)
     before = next_poll(internet)
 

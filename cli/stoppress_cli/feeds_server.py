@@ -130,7 +130,7 @@ class FeedServer:
             self._addresses[host] = answer.addresses
         if answer.slow and not self._hurried:
             self._hurried = True
-            web = import_module("stoppress.web")
+            web = import_module("stoppress.http.client")
             for name in ("CONNECT_SECONDS_MAX", "FETCH_SECONDS_MAX"):
                 self._open.enter_context(mock.patch.object(web, name, getattr(web, name) / TIMES_AS_FAST))
 
@@ -203,7 +203,7 @@ def _key(host: str, url: str) -> tuple[str, str]:
 def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> Iterator[None]:
     """Hands the poller's door its own resolver; what it lets through is connected to this server."""
     try:
-        web = import_module("stoppress.web")
+        web = import_module("stoppress.http.client")
     except ModuleNotFoundError:  # a template whose layer polls nothing
         yield
         return

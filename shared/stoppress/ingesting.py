@@ -12,7 +12,7 @@ from datetime import datetime
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from stoppress import subscribing, web
+from stoppress import subscribing
 from stoppress.aws import queues, table
 from stoppress.feeds import fetching, freshness, hints, subscription
 from stoppress.feeds.documents import ENTRIES_MAX, Document, FeedError
@@ -24,6 +24,7 @@ from stoppress.feeds.hubs import hub_of, topic_of
 from stoppress.feeds.items import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
 from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, turned_over
 from stoppress.feeds.subscription import Subscription
+from stoppress.http import client
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.subscribing import Hubs
 
@@ -49,7 +50,7 @@ def ingest(one: DueFeed, fetched: Future[fetching.Fetched], hubs: Hubs) -> Outco
             outcome, state, told = _read(one, got)
         else:
             outcome, state = _refused(one, got.answer)
-    except (web.FetchError, FeedError) as error:
+    except (client.FetchError, FeedError) as error:
         outcome, state = _failed(one, one.state, str(error))
     outcome = replace(outcome, needs_somebody=state.needs_somebody(one.now, one.site.version))
     try:
@@ -73,14 +74,14 @@ def _failed(
     return one.outcome("failed", reason=reason), after
 
 
-def _refused(one: DueFeed, answer: web.Response) -> tuple[Outcome, FeedState]:
+def _refused(one: DueFeed, answer: client.Response) -> tuple[Outcome, FeedState]:
     """An answer that is neither a feed nor the word that it is as it was."""
     asked_to_wait = answer.headers.get("retry-after") if answer.status in _ASKING_TO_WAIT else None
     reason = f"the server answered {answer.status}"
     return _failed(one, one.state, reason, retry_after=asked_to_wait, gone=_is_gone(one, answer))
 
 
-def _is_gone(one: DueFeed, answer: web.Response) -> bool:
+def _is_gone(one: DueFeed, answer: client.Response) -> bool:
     """Whether the configured URL itself, or what it redirects to for good, is gone: not where it leads for the moment."""
     return (
         answer.status == HTTPStatus.GONE
@@ -89,7 +90,7 @@ def _is_gone(one: DueFeed, answer: web.Response) -> bool:
     )
 
 
-def _not_modified(one: DueFeed, answer: web.Response) -> tuple[Outcome, FeedState, Subscription | None]:
+def _not_modified(one: DueFeed, answer: client.Response) -> tuple[Outcome, FeedState, Subscription | None]:
     """A 304, which may bring new validators (R10.1)."""
     told = _polled(one, one.state)
     state = _answered(one, answer)
@@ -104,7 +105,7 @@ def _not_modified(one: DueFeed, answer: web.Response) -> tuple[Outcome, FeedStat
     return one.outcome("unchanged"), after_success(state, one.now, one.pace, told), told
 
 
-def _answered(one: DueFeed, answer: web.Response) -> FeedState:
+def _answered(one: DueFeed, answer: client.Response) -> FeedState:
     """The state with what any good answer tells: where the feed is, and how long it is to be left alone."""
     asked = hints.with_answer(one.state.hints, answer.headers, one.now)
     return moved(
@@ -207,7 +208,7 @@ def _entries(one: DueFeed, reading: Reading, known: Seen) -> _Entries:
     return _Entries(events, tuple(digest_of(event) for event in events), tuple(skipped), shared)
 
 
-def _with_hub(one: DueFeed, state: FeedState, document: Document, answer: web.Response) -> FeedState:
+def _with_hub(one: DueFeed, state: FeedState, document: Document, answer: client.Response) -> FeedState:
     """The state with the hub that a feed names, and the topic that it is to be asked for."""
     head = hints.without_entries(document.text)
     hub = hub_of(head, answer.headers, answer.url)
@@ -262,7 +263,7 @@ def _joined(digests: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]
     return tuple(dict.fromkeys(digests + known))[:ENTRIES_MAX]
 
 
-def _validated(state: FeedState, answer: web.Response, *, keep: bool = False) -> FeedState:
+def _validated(state: FeedState, answer: client.Response, *, keep: bool = False) -> FeedState:
     """With the answer's validators in place of the old ones; `keep` the old where the answer (a 304) has none."""
     etag, last_modified = (_validator(answer.headers.get(name)) for name in ("etag", "last-modified"))
     if keep:

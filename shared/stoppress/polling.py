@@ -13,12 +13,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress import ingesting, web
+from stoppress import ingesting
 from stoppress.aws import table
 from stoppress.feeds import fetching
 from stoppress.feeds.due import DueFeed, Outcome
 from stoppress.feeds.items import feed_item, feed_key, read_feed
 from stoppress.feeds.schedule import FeedState, leased
+from stoppress.http import client
 from stoppress.model.site import Site
 from stoppress.subscribing import Hubs
 
@@ -101,7 +102,7 @@ def _leased(one: DueFeed) -> DueFeed:
 
 
 def _headers(one: DueFeed) -> dict[str, str]:
-    return {"User-Agent": web.user_agent(one.site.home), **one.conditions}
+    return {"User-Agent": client.user_agent(one.site.home), **one.conditions}
 
 
 def _settled(one: DueFeed, fetched: Future[fetching.Fetched], hubs: Hubs) -> Outcome:

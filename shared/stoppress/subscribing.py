@@ -13,7 +13,6 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
-from stoppress import web
 from stoppress.aws import secrets, table
 from stoppress.feeds import subscription
 from stoppress.feeds.callbacks import callback_path, hub_secret
@@ -22,6 +21,7 @@ from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.items import read_subscription, subscription_item, subscription_key
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
+from stoppress.http import client
 from stoppress.model.site import HUBS_SECRET, Site
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
@@ -103,8 +103,8 @@ def prepared(site: Site, feed: str, hub: str, topic: str, now: datetime) -> Ask 
 def send(ask: Ask) -> str | None:
     """Send the request; the reason where the hub does not take it. It touches no AWS, and may run beside others."""
     try:
-        answer = web.post(ask.state.hub, ask.form, {"User-Agent": web.user_agent(ask.site.home)})
-    except web.FetchError as error:
+        answer = client.post(ask.state.hub, ask.form, {"User-Agent": client.user_agent(ask.site.home)})
+    except client.FetchError as error:
         return str(error)
     if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         return None

@@ -10,8 +10,9 @@ from email.utils import format_datetime
 from typing import Any
 from xml.sax.saxutils import escape
 
-from stoppress import files, folding, rendering, web
+from stoppress import files, folding, rendering
 from stoppress.checking import sets
+from stoppress.http import client
 from stoppress.model import places
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
@@ -175,7 +176,7 @@ class Run:
         if act := self._on_the_bus.get(key):
             self.hearing.note(act, self.world.now, self.world.now, event["id"], anew=anew)
 
-    def _feed(self, url: str, headers: dict[str, str]) -> web.Response:
+    def _feed(self, url: str, headers: dict[str, str]) -> client.Response:
         """What a feed answers at this instant; in the storm some answers come from a cache that is late."""
         feed = self.story.feeds[url]
         number = sum(at <= self.world.now for at, _ in feed.states) - 1
@@ -187,7 +188,7 @@ class Run:
                 self.hearing.acknowledge(act)
         etag = f'"{number}"'
         if had == etag:
-            return web.Response(304, {"etag": etag}, b"", url)
+            return client.Response(304, {"etag": etag}, b"", url)
         at, entries = feed.states[number]
         is_new = number >= self._served.get(url, 0)
         self._served[url] = max(number, self._served.get(url, 0))
@@ -197,7 +198,7 @@ class Run:
         changed = format_datetime(at, usegmt=True)
         found = {"etag": etag, "content-type": "application/rss+xml"}
         found |= {"last-modified": changed} if feed.tells_its_age else {}
-        return web.Response(200, found, _rss(entries, changed if feed.tells_its_age else ""), url)
+        return client.Response(200, found, _rss(entries, changed if feed.tells_its_age else ""), url)
 
     # ── the quiet ──
 

@@ -19,8 +19,9 @@ from typing import Any, Protocol
 
 import time_machine
 
-from stoppress import polling, subscribing, web
+from stoppress import polling, subscribing
 from stoppress.aws import secrets, sites
+from stoppress.http import client
 from stoppress_cli import bus, sources as cli_sources, stream as cli_stream
 from stoppress_cli.functions import Context, Function, Result, environment
 from stoppress_cli.gateway import Answer, Request
@@ -141,7 +142,7 @@ class World:
         self.stormy = True
         self.now = start
         self.wiring = wiring
-        self.fetch: Callable[[str, dict[str, str]], web.Response] = _nowhere
+        self.fetch: Callable[[str, dict[str, str]], client.Response] = _nowhere
         self.look: Callable[[str, str], None] = lambda operation, key: (
             None
         )  # hears of each object that was put or deleted
@@ -188,7 +189,7 @@ class World:
                 (polling, "ThreadPoolExecutor", _AtOnce),
                 (subscribing, "ThreadPoolExecutor", _AtOnce),
                 (polling, "wait", self._some_of),
-                (web, "fetch", self._fetched),
+                (client, "fetch", self._fetched),
                 (time, "sleep", lambda _seconds: self.pause("sleep")),
                 (time, "monotonic", lambda: 0.0),  # a run's time is over when it is killed
                 *constants,
@@ -449,10 +450,10 @@ class World:
                 self._seen = self._seen or seen
         return answer
 
-    def _fetched(self, url: str, headers: dict[str, str]) -> web.Response:
+    def _fetched(self, url: str, headers: dict[str, str]) -> client.Response:
         self.pause("fetch")
         if self.stormy and self.chance.random() < self.weather.of_calls:
-            raise web.TooSlow(f"{url} did not answer in time")
+            raise client.TooSlow(f"{url} did not answer in time")
         return self.fetch(url, headers)
 
     def _some_of(
@@ -515,5 +516,5 @@ def _with_doors() -> list[ModuleType]:
     return [module for module in known if hasattr(module, "client") and module.__name__ != "stoppress.aws.clients"]
 
 
-def _nowhere(url: str, headers: dict[str, str]) -> web.Response:
-    raise web.Unreachable(f"{url} is nowhere")
+def _nowhere(url: str, headers: dict[str, str]) -> client.Response:
+    raise client.Unreachable(f"{url} is nowhere")

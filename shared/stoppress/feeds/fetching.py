@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from stoppress import web
 from stoppress.feeds import reading
 from stoppress.feeds.documents import Document, FeedError, read_document
 from stoppress.feeds.entries import Reading, joined
+from stoppress.http import client
 from stoppress.model.site import Site
 
 # For all sitemaps of an index together; what was not fetched by then counts as failed, and the next poll tries again.
@@ -23,8 +23,8 @@ _OWN_HEADER = "x-amz-meta-config-version"
 class Fetched:
     """The answer at a feed's URL; of an index also the good answers of its sitemaps, and why the others are none."""
 
-    answer: web.Response
-    children: tuple[web.Response, ...] = ()
+    answer: client.Response
+    children: tuple[client.Response, ...] = ()
     failures: tuple[str, ...] = ()
 
     @property
@@ -49,7 +49,7 @@ class Fetched:
 def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
     """GET a feed. Raises FetchError, and FeedError for an index that cannot be read."""
     deadline = time.monotonic() + CHILDREN_SECONDS_MAX
-    answer = web.fetch(url, headers)
+    answer = client.fetch(url, headers)
     if _OWN_HEADER in answer.headers:
         raise FeedError("Stoppress writes this file itself: take it out of the site's feeds")
     named = reading.children_of(answer.body, answer.headers, answer.url, site) if answer.status == HTTPStatus.OK else ()
@@ -58,16 +58,18 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
         reason = "there was no time left for it" if time.monotonic() >= deadline else ""
         try:
             got = (
-                None if reason else web.fetch(child, {name: headers[name] for name in headers if name == "User-Agent"})
+                None
+                if reason
+                else client.fetch(child, {name: headers[name] for name in headers if name == "User-Agent"})
             )
-        except web.FetchError as error:
+        except client.FetchError as error:
             got, reason = None, str(error)
         if got and got.status != HTTPStatus.OK:
             reason = f"the server answered {got.status}"
         elif got and _OWN_HEADER in got.headers:
             reason = "Stoppress writes this file itself"
-        elif got and sum(len(one.body) for one in (*fetched.children, got)) > web.BODY_BYTES_MAX:
-            reason = f"with it, the sitemaps of the index are larger than {web.BODY_BYTES_MAX:,} bytes"
+        elif got and sum(len(one.body) for one in (*fetched.children, got)) > client.BODY_BYTES_MAX:
+            reason = f"with it, the sitemaps of the index are larger than {client.BODY_BYTES_MAX:,} bytes"
         if got and not reason:
             fetched = replace(fetched, children=(*fetched.children, got))
         else:

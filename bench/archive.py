@@ -32,11 +32,11 @@ from stoppress.aws.queues import Rewrite
 from stoppress.aws.table import BATCH_ITEMS_MAX
 from stoppress.contract import read_delivery
 from stoppress.deciding import decide
-from stoppress.files import Mark
 from stoppress.model.article import Known
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
 from stoppress.model.places import Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import Site, read_site
+from stoppress.sitemaps.render import Mark
 from stoppress_cli import queues
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import ACCOUNT, REGION

@@ -12,9 +12,9 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from stoppress.aws.items import news_item, series_item
 from stoppress.feeds.items import subscription_item
 from stoppress.feeds.subscription import Subscription
-from stoppress.files import NewsEntry
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.site import Site, read_site
+from stoppress.sitemaps.render import NewsEntry
 from stoppress_cli import files, queues
 from stoppress_cli.stack import Stack
 from stoppress_cli.template import ACCOUNT, REGION, STACK_NAME

@@ -11,11 +11,11 @@ from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk, news_item
 from stoppress.aws.queues import Rewrite, read_rewrite
-from stoppress.files import GeneralEntry, NewsEntry, render_general
-from stoppress.formats import content_type
 from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
 from stoppress.rewriting import rewrite, rewrite_all
+from stoppress.sitemaps.formats import content_type
+from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general
 from tests import doors
 from tests.doors import Doors, failing, once_before
 from tests.ledger import HOST, MORNING, SITE, page

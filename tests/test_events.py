@@ -17,10 +17,10 @@ import pytest
 from stoppress.aws.items import mark_item, read_news_place
 from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.contract import read_delivery
-from stoppress.files import Mark
 from stoppress.model.event import from_message, to_message
 from stoppress.primitives.instants import parse
 from stoppress.signatures import Request as Signed, verify
+from stoppress.sitemaps.render import Mark
 from stoppress_cli import patterns, queues
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.functions import Result

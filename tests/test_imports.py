@@ -23,7 +23,7 @@ NOWHERE = {
 # A webhook touches no item of the table and no file, a function without feeds parses none, only the rewriter checks what it writes.
 LEFT_OUT = {
     "receive_webhook": {
-        "stoppress.checking", "stoppress.deciding", "stoppress.files", "stoppress.model.places", "stoppress.aws.items",
+        "stoppress.checking", "stoppress.deciding", "stoppress.sitemaps.render", "stoppress.model.places", "stoppress.aws.items",
         "stoppress.model.article", "stoppress.aws.table", "stoppress.feeds", "feedparser", "idna", "xml.sax",
     },
     "poll_feeds": {"stoppress.checking", "stoppress.deciding"},

@@ -10,7 +10,13 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 from pydantic import TypeAdapter
 
-from stoppress.media.tags import (
+from stoppress.model import alternates as alternates_module, media as media, media_values
+from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
+from stoppress.model.media import IMAGES_MAX, VIDEOS_MAX, Video, read_images, read_videos, video_json, video_of
+from stoppress.primitives.languages import COUNTRIES, LANGUAGES
+from stoppress.primitives.text import clean
+from stoppress.primitives.urls import canonical, linked
+from stoppress.sitemaps.tags import (
     IMAGE_NAMESPACE,
     VIDEO_NAMESPACE,
     XHTML_NAMESPACE,
@@ -19,12 +25,6 @@ from stoppress.media.tags import (
     image_tags,
     video_tags,
 )
-from stoppress.model import alternates as alternates_module, media as media, media_values
-from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
-from stoppress.model.media import IMAGES_MAX, VIDEOS_MAX, Video, read_images, read_videos, video_json, video_of
-from stoppress.primitives.languages import COUNTRIES, LANGUAGES
-from stoppress.primitives.text import clean
-from stoppress.primitives.urls import canonical, linked
 from tests.beside import SHARED, needs_shared
 from tests.ledger import page
 

@@ -12,10 +12,19 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress import files
 from stoppress.aws.items import general_item, news_item, read_general, read_news
 from stoppress.contract import BadArticle, read_delivery
-from stoppress.files import (
+from stoppress.model import file_names
+from stoppress.model.article import Article
+from stoppress.model.event import ArticleEvent, from_message, to_message
+from stoppress.model.file_names import is_news, is_pages, is_shard, news_series
+from stoppress.model.media_values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
+from stoppress.model.places import Place
+from stoppress.model.rules import against
+from stoppress.model.site import Edition, Outputs, Page, Rule, Shards, Site, Source, Voice
+from stoppress.sitemaps import render
+from stoppress.sitemaps.formats import atom_feed, compressed, text_sitemap
+from stoppress.sitemaps.render import (
     GeneralEntry,
     Mark,
     NewsEntry,
@@ -25,15 +34,6 @@ from stoppress.files import (
     render_news,
     render_pages,
 )
-from stoppress.formats import atom_feed, compressed, text_sitemap
-from stoppress.model import file_names
-from stoppress.model.article import Article
-from stoppress.model.event import ArticleEvent, from_message, to_message
-from stoppress.model.file_names import is_news, is_pages, is_shard, news_series
-from stoppress.model.media_values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
-from stoppress.model.places import Place
-from stoppress.model.rules import against
-from stoppress.model.site import Edition, Outputs, Page, Rule, Shards, Site, Source, Voice
 from tests.ledger import HOST, MORNING, Ledger, page
 
 SM, NEWS = "{http://www.sitemaps.org/schemas/sitemap/0.9}", "{http://www.google.com/schemas/sitemap-news/0.9}"
@@ -242,7 +242,7 @@ def test_whatever_happens_a_page_stands_in_one_shard_and_one_news_file(
     """Over moves between editions, sections, pages and articles, and over one change of the configuration."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stoppress.model.places.NEWS_ENTRIES_MAX", 2)
-        patch.setattr(files, "NEWS_ENTRIES_MAX", 2)
+        patch.setattr(render, "NEWS_ENTRIES_MAX", 2)
         ledger, now = Ledger(site), MORNING
         for number, (action, article, path, minutes, section, is_page, wait) in enumerate(events):
             now += wait * MINUTE

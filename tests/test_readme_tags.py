@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from stoppress.contract import read_delivery
-from stoppress.files import Mark, render_general, render_index, render_news
-from stoppress.formats import atom_feed, atom_name, named_in_robots, robots_txt, text_sitemap
 from stoppress.model.rules import Traits, against
 from stoppress.model.site import Outputs, Rule, Site, Source, Voice
+from stoppress.sitemaps.formats import atom_feed, atom_name, named_in_robots, robots_txt, text_sitemap
+from stoppress.sitemaps.render import Mark, render_general, render_index, render_news
 from tests.ledger import HOST, MORNING, Ledger, page
 
 README = Path(__file__).parents[1] / "README.md"

@@ -27,7 +27,6 @@ from stoppress.aws.items import (
 from stoppress.aws.table import Check, Conflict, Delete, Put
 from stoppress.contract import KEYWORDS_MAX
 from stoppress.deciding import decide
-from stoppress.files import NEWS_WINDOW
 from stoppress.messages import Message
 from stoppress.model.article import Article
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent, to_message
@@ -37,6 +36,7 @@ from stoppress.primitives.text import TITLE_CHARACTERS_MAX
 from stoppress.primitives.urls import LOC_CHARACTERS_MAX
 from stoppress.recording import ATTEMPTS_MAX, Outcome, record
 from stoppress.rolling import roll
+from stoppress.sitemaps.render import NEWS_WINDOW
 from stoppress_cli.meter import item_bytes
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before, queue_batch

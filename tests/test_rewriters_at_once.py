@@ -14,10 +14,10 @@ from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import general_item
 from stoppress.aws.queues import Rewrite
 from stoppress.aws.table import Busy, Conflict
-from stoppress.files import GeneralEntry, render_general
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.rewriting import rewrite
+from stoppress.sitemaps.render import GeneralEntry, render_general
 from tests.ledger import HOST, SITE, page
 from tests.partitions import HOUR, MINUTE, NOON, SHARD, key
 

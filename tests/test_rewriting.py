@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from stoppress import files
 from stoppress.aws import bucket, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import general_item, news_item, read_mark
 from stoppress.aws.queues import Rewrite, read_rewrite
-from stoppress.files import GeneralEntry, NewsEntry, render_general, render_index
 from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
 from stoppress.rendering import BrokenFile
 from stoppress.rewriting import hand_over, rewrite, rewrite_all
 from stoppress.rolling import roll
+from stoppress.sitemaps import render
+from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_index
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, queue_batch
 from tests.ledger import HOST, MORNING, SITE, page
@@ -186,9 +186,9 @@ def test_a_file_over_its_limit_leaves_the_last_good_one(behind: Doors, monkeypat
     before = behind.file(SHARD)
     put_page("b")
     with monkeypatch.context() as patch:
-        patch.setattr(files, "URLS_MAX", 1)
+        patch.setattr(render, "URLS_MAX", 1)
         (result,) = rewrite_all([Rewrite(HOST, SHARD)], NOON + MINUTE)
-    assert (result.outcome, type(result.error)) == ("failed", files.FileTooLarge)
+    assert (result.outcome, type(result.error)) == ("failed", render.FileTooLarge)
     assert behind.file(SHARD) == before
     assert hand_over(result) is None
     assert [read_rewrite(body) for body in behind.taken("rewrites")] == [Rewrite(HOST, SHARD)]

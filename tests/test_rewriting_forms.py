@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import committing, files, rendering
+from stoppress import committing, rendering
 from stoppress.aws import bucket, queues, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk, mark_item, read_mark, series_item
 from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.aws.sites import SETTLED_AFTER
-from stoppress.files import Mark
 from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
 from stoppress.primitives.urls import key_of
 from stoppress.retiring import EMPTIED_KEPT
 from stoppress.rewriting import rewrite, rewrite_all
+from stoppress.sitemaps import render
+from stoppress.sitemaps.render import Mark
 from tests import doors
 from tests.doors import Doors, failing, once_before
 from tests.ledger import HOST, MORNING, page
@@ -559,7 +560,7 @@ def test_the_gzip_of_the_index_is_repaired_by_the_next_rewrite(behind: Doors) ->
 def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_nested(
     behind: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "INDEX_ENTRIES_MAX", 2)
+    monkeypatch.setattr(render, "INDEX_ENTRIES_MAX", 2)
     behind.site(outputs={})
     for month in range(1, 6):
         table.put_if(mark_item(HOST, Mark(f"sitemap-2026-{month:02}.xml", MORNING, 1, 200, "x")))

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from stoppress.contract import BadArticle, read_delivery
-from stoppress.files import render_general, render_news
 from stoppress.model.site import Site
 from stoppress.rendering import hold_to_the_rules
+from stoppress.sitemaps.render import render_general, render_news
 from tests.ledger import HOST, MORNING, SITE, Ledger, page
 
 LATER = MORNING + timedelta(hours=1)

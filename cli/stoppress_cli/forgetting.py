@@ -25,7 +25,6 @@ from stoppress.aws.items import (
     waiting_key,
 )
 from stoppress.aws.table import Put
-from stoppress.files import under_scheme
 from stoppress.messages import UNKNOWN_SITE
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.event import ArticleEvent
@@ -34,6 +33,7 @@ from stoppress.model.site import FEED_SOURCE, Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
+from stoppress.sitemaps.render import under_scheme
 from stoppress_cli import redriving
 from stoppress_cli.explaining import is_said_of
 from stoppress_cli.wording import counted

@@ -12,14 +12,14 @@ from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import file_pk, mark_item, read_mark
 from stoppress.aws.queues import Rewrite
-from stoppress.files import Mark, Rendered
-from stoppress.formats import ROBOTS_FILE
 from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
 from stoppress.model.site import Site
 from stoppress.outputs import have_unnamed_looked_at, replace_forms
 from stoppress.primitives.instants import exact
 from stoppress.rendering import Forms, form_of, hold_to_the_rules
 from stoppress.retiring import have_retired, is_over, retire
+from stoppress.sitemaps.formats import ROBOTS_FILE
+from stoppress.sitemaps.render import Mark, Rendered
 
 REWRITTEN = "sitemap rewritten"
 

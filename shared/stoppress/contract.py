@@ -17,7 +17,6 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from stoppress.media.tags import fit
 from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent, Verb
 from stoppress.model.media import items_of, read_images, read_videos
@@ -27,6 +26,7 @@ from stoppress.primitives.instants import parse
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.text import clean, publication_name
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
+from stoppress.sitemaps.tags import fit
 
 PUBLISHES = ("article.published", "article.updated", "page.published", "page.updated")
 REMOVES = ("article.unpublished", "article.deleted", "page.unpublished", "page.deleted")

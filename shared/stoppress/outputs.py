@@ -11,11 +11,11 @@ from stoppress.aws import bucket, queues, sites
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.queues import Rewrite
 from stoppress.aws.sites import SETTLED_AFTER
-from stoppress.files import Mark, Rendered
-from stoppress.formats import ROBOTS_FILE, atom_name
 from stoppress.model.file_names import INDEX_FILE, is_news, series_of
 from stoppress.model.site import Site
 from stoppress.rendering import text_name
+from stoppress.sitemaps.formats import ROBOTS_FILE, atom_name
+from stoppress.sitemaps.render import Mark, Rendered
 
 # A packed file as the index names it, without its `.gz`.
 _PACKED = re.compile(rb"/([^/<]+)\.gz</loc>")

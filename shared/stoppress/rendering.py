@@ -14,18 +14,10 @@ from stoppress.aws.queues import Rewrite
 from stoppress.checking.checker import check
 from stoppress.checking.findings import Findings
 from stoppress.checking.reading import InMemory, Source
-from stoppress.files import (
-    RENDERER,
-    NewsEntry,
-    Rendered,
-    in_window,
-    render_general,
-    render_index,
-    render_news,
-    render_pages,
-)
-from stoppress.folding import fold_general, fold_index, fold_news
-from stoppress.formats import (
+from stoppress.model.file_names import INDEX_FILE, is_news, is_pages, is_shard, series_of
+from stoppress.model.site import Site
+from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
+from stoppress.sitemaps.formats import (
     ROBOTS_FILE,
     atom_feed,
     atom_name,
@@ -35,8 +27,16 @@ from stoppress.formats import (
     robots_txt,
     text_sitemap,
 )
-from stoppress.model.file_names import INDEX_FILE, is_news, is_pages, is_shard, series_of
-from stoppress.model.site import Site
+from stoppress.sitemaps.render import (
+    RENDERER,
+    NewsEntry,
+    Rendered,
+    in_window,
+    render_general,
+    render_index,
+    render_news,
+    render_pages,
+)
 
 # DynamoDB: what a strongly consistent read unit reads.
 READ_UNIT_BYTES = 4_096

@@ -15,12 +15,12 @@ from stoppress.aws.items import file_pk, read_news_place, read_series, series_fi
 from stoppress.aws.places import give_back
 from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.aws.sites import SETTLED_AFTER
-from stoppress.files import NEWS_WINDOW
 from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES
 from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso, parse
+from stoppress.sitemaps.render import NEWS_WINDOW
 
 # More than a minute's work: the rest is due in the next minute.
 DUE_MAX = 2_000

@@ -12,8 +12,8 @@ import pytest
 
 from stoppress.aws.items import mark_item
 from stoppress.aws.queues import read_rewrite
-from stoppress.files import Mark
 from stoppress.model.event import from_message
+from stoppress.sitemaps.render import Mark
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.stack import Stack
 from tests.artifact import builds, events_now, faults

@@ -14,8 +14,8 @@ from stoppress.checking.findings import Finding, Findings
 from stoppress.checking.reading import Source
 from stoppress.checking.rulebook import RULES
 from stoppress.checking.values import check_plain_text, is_spaced
-from stoppress.files import GeneralEntry, NewsEntry, render_general, render_news
 from stoppress.primitives.text import clean
+from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_news
 from stoppress_cli.checking.folders import collect
 from tests.check.good_site import (
     ARTICLE,

@@ -10,10 +10,11 @@ from email.utils import format_datetime
 from typing import Any
 from xml.sax.saxutils import escape
 
-from stoppress import files, folding, rendering
+from stoppress import rendering
 from stoppress.checking import sets
 from stoppress.http import client
 from stoppress.model import places
+from stoppress.sitemaps import fold, render
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
 from tests.simulation import backends, reading, story as stories
@@ -28,7 +29,7 @@ SECRET = "whsec_c3RvcHByZXNz"
 # A few entries fill a file.
 NEWS_MAX = 3
 # What is made small: the limit, and a table of the checker that takes longer to make than these files to check.
-SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (files, folding, places)] + [(sets, "_BUCKETS", 2)]
+SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (render, fold, places)] + [(sets, "_BUCKETS", 2)]
 # On odd seeds even these files are large enough for changes to be folded in; on the others they are read as a whole.
 FOLDING = [(rendering, "READ_UNIT_BYTES", 64)]
 # What the README promises of the clock: the schedule's minute, and the minute that the scheduler may be late.

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from stoppress import files
 from stoppress.aws import bucket, table
 from stoppress.aws.items import file_pk
 from stoppress.aws.queues import read_rewrite
 from stoppress.model import file_names, places
 from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import INDEX_FILE
+from stoppress.sitemaps import render
 from stoppress_cli import patterns
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, queue_batch
@@ -185,7 +185,7 @@ def test_an_index_that_failed_is_not_taken_for_written(behind: Doors) -> None:
 def test_a_file_is_not_over_its_limit_because_its_letters_take_three_bytes(
     behind: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (files, places):
+    for module in (render, places):
         monkeypatch.setattr(module, "BYTES_MAX", 6_000)
         monkeypatch.setattr(module, "FRAME_BYTES_MAX", 500)
     told(behind, stories(30, title="東京の港が洪水で閉鎖された" * 4))

@@ -20,7 +20,7 @@ from stoppress.checking.findings import Findings, shown
 from stoppress.checking.one_pass import Facts
 from stoppress.checking.reading import CHUNK_BYTES, Source
 from stoppress.checking.values import Place, place_of
-from stoppress.files import BYTES_MAX
+from stoppress.sitemaps.render import BYTES_MAX
 from stoppress_cli.checking.folders import Unreadable, base_place, of_file
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"

@@ -9,8 +9,8 @@ from stoppress.checking.findings import shown
 from stoppress.checking.namespaces import NEWS
 from stoppress.checking.one_pass import Pass
 from stoppress.checking.values import Place, check_plain_text, is_escaped_twice, is_spaced, read_date
-from stoppress.files import NEWS_WINDOW
 from stoppress.primitives.xml import Node
+from stoppress.sitemaps.render import NEWS_WINDOW
 
 _HOURS = int(NEWS_WINDOW / timedelta(hours=1))
 _CHILDREN = ("publication", "publication_date", "title")

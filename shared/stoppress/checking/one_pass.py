@@ -7,7 +7,7 @@ from datetime import datetime
 from stoppress.checking.findings import Findings, shown
 from stoppress.checking.sets import Together
 from stoppress.checking.values import Moment, Place, is_storage, place_of
-from stoppress.files import URLS_MAX
+from stoppress.sitemaps.render import URLS_MAX
 
 ONCE_MAX = 1_000  # kinds of advice in one file
 

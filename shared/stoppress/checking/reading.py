@@ -14,7 +14,7 @@ from pathlib import Path
 
 from stoppress.checking.findings import shown
 from stoppress.checking.values import CONTROLS
-from stoppress.files import BYTES_MAX
+from stoppress.sitemaps.render import BYTES_MAX
 
 CHUNK_BYTES = 65_536
 HEAD_CHARACTERS = 32_768  # in which declaration and root element are looked for

@@ -7,9 +7,9 @@ A shard's place is for life, so what was once full stays closed; a news place is
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from stoppress.files import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.model.file_names import PAGES_SERIES, file_name, is_news_series
 from stoppress.model.site import PAGES_MAX
+from stoppress.sitemaps.render import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 
 
 @dataclass(frozen=True, slots=True)

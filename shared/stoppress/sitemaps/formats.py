@@ -9,12 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from urllib.parse import urljoin
 
-from stoppress.files import BYTES_MAX, URLS_MAX, FileTooLarge, NewsEntry, language_of, publication_of, under_scheme
 from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
 from stoppress.model.site import SITEMAP_LINE, Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, on_site
+from stoppress.sitemaps.render import (
+    BYTES_MAX,
+    URLS_MAX,
+    FileTooLarge,
+    NewsEntry,
+    language_of,
+    publication_of,
+    under_scheme,
+)
 
 ROBOTS_FILE = "robots.txt"
 

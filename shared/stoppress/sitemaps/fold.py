@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from html import unescape
 
-from stoppress.files import (
+from stoppress.model.file_names import permanent_files
+from stoppress.model.site import Site
+from stoppress.primitives.instants import iso
+from stoppress.primitives.urls import identity
+from stoppress.sitemaps.render import (
     INDEX_ENTRIES_MAX,
     NEWS_ENTRIES_MAX,
     NEWS_WINDOW,
@@ -29,10 +33,6 @@ from stoppress.files import (
     news_file,
     news_line,
 )
-from stoppress.model.file_names import permanent_files
-from stoppress.model.site import Site
-from stoppress.primitives.instants import iso
-from stoppress.primitives.urls import identity
 
 _PUBLISHED = "<news:publication_date>"
 

@@ -12,14 +12,6 @@ from io import BytesIO
 from itertools import islice
 from operator import attrgetter
 
-from stoppress.media.tags import (
-    IMAGE_NAMESPACE,
-    VIDEO_NAMESPACE,
-    XHTML_NAMESPACE,
-    alternate_tags,
-    image_tags,
-    video_tags,
-)
 from stoppress.model.alternates import DEFAULT, Alternate, hreflang_of
 from stoppress.model.file_names import permanent_files
 from stoppress.model.media import Video
@@ -28,6 +20,14 @@ from stoppress.model.site import ChangeFreq, Site
 from stoppress.primitives.instants import TWO_DIGITS, iso
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import host_of
+from stoppress.sitemaps.tags import (
+    IMAGE_NAMESPACE,
+    VIDEO_NAMESPACE,
+    XHTML_NAMESPACE,
+    alternate_tags,
+    image_tags,
+    video_tags,
+)
 
 # sitemaps.org: at most 50,000 URLs and 50 MiB uncompressed in a file (R1.10), 50,000 sitemaps in an index (R1.11).
 URLS_MAX = 50_000

@@ -11,9 +11,9 @@ from stoppress.aws import table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.items import file_pk, read_general, read_mark, read_news, read_series, series_files
 from stoppress.aws.queues import Rewrite
-from stoppress.checking.checker import check
-from stoppress.checking.findings import Findings
-from stoppress.checking.reading import InMemory, Source
+from stoppress.check.checker import check
+from stoppress.check.findings import Findings
+from stoppress.check.input import InMemory, Source
 from stoppress.model.file_names import INDEX_FILE, is_news, is_pages, is_shard, series_of
 from stoppress.model.site import Site
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news

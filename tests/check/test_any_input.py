@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress.checking import checker
-from stoppress.checking.findings import Finding, Findings
-from stoppress.checking.reading import Source
-from stoppress.checking.rulebook import RULES
-from stoppress.checking.values import check_plain_text, is_spaced
+from stoppress.check import checker
+from stoppress.check.findings import Finding, Findings
+from stoppress.check.input import Source
+from stoppress.check.rulebook import RULES
+from stoppress.check.values import check_plain_text, is_spaced
 from stoppress.primitives.text import clean
 from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_news
 from stoppress_cli.checking.folders import collect

@@ -11,7 +11,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from stoppress import rendering
-from stoppress.checking import sets
+from stoppress.check import sets
 from stoppress.http import client
 from stoppress.model import places
 from stoppress.sitemaps import fold, render

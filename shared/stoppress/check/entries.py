@@ -2,11 +2,11 @@
 
 import re
 
-from stoppress.checking import media, news
-from stoppress.checking.findings import shown
-from stoppress.checking.namespaces import ATTRIBUTES, EXTENSIONS, IMAGE, NEWS, SITEMAP, VIDEO, XHTML
-from stoppress.checking.one_pass import Pass
-from stoppress.checking.values import CONTROLS, Moment, Place, check_lastmod, check_url
+from stoppress.check import media, news
+from stoppress.check.findings import shown
+from stoppress.check.namespaces import ATTRIBUTES, EXTENSIONS, IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress.check.one_pass import Pass
+from stoppress.check.values import CONTROLS, Moment, Place, check_lastmod, check_url
 from stoppress.primitives.xml import Node
 
 CHANGEFREQ = {"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}

@@ -4,11 +4,11 @@ import re
 from collections import Counter
 from datetime import timedelta
 
-from stoppress.checking.codes import news_language_fault
-from stoppress.checking.findings import shown
-from stoppress.checking.namespaces import NEWS
-from stoppress.checking.one_pass import Pass
-from stoppress.checking.values import Place, check_plain_text, is_escaped_twice, is_spaced, read_date
+from stoppress.check.codes import news_language_fault
+from stoppress.check.findings import shown
+from stoppress.check.namespaces import NEWS
+from stoppress.check.one_pass import Pass
+from stoppress.check.values import Place, check_plain_text, is_escaped_twice, is_spaced, read_date
 from stoppress.primitives.xml import Node
 from stoppress.sitemaps.render import NEWS_WINDOW
 

@@ -12,8 +12,8 @@ from io import BytesIO
 from itertools import chain
 from pathlib import Path
 
-from stoppress.checking.findings import shown
-from stoppress.checking.values import CONTROLS
+from stoppress.check.findings import shown
+from stoppress.check.values import CONTROLS
 from stoppress.sitemaps.render import BYTES_MAX
 
 CHUNK_BYTES = 65_536

@@ -2,9 +2,9 @@
 
 import re
 
-from stoppress.checking.findings import shown
-from stoppress.checking.one_pass import Pass
-from stoppress.checking.reading import Source
+from stoppress.check.findings import shown
+from stoppress.check.input import Source
+from stoppress.check.one_pass import Pass
 
 FRESH_AGE_SECONDS_MAX = 300  # R9.3: what expires must not live on in a cache
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from stoppress.checking.findings import Findings, shown
-from stoppress.checking.sets import Together
-from stoppress.checking.values import Moment, Place, is_storage, place_of
+from stoppress.check.findings import Findings, shown
+from stoppress.check.sets import Together
+from stoppress.check.values import Moment, Place, is_storage, place_of
 from stoppress.sitemaps.render import URLS_MAX
 
 ONCE_MAX = 1_000  # kinds of advice in one file

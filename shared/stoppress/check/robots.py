@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from stoppress.checking.findings import shown
-from stoppress.checking.one_pass import Pass
-from stoppress.checking.reading import Text
-from stoppress.checking.values import check_url
+from stoppress.check.findings import shown
+from stoppress.check.input import Text
+from stoppress.check.one_pass import Pass
+from stoppress.check.values import check_url
 
 # RFC 9309: a crawler reads at least 500 kibibytes, and need not read more.
 CHARACTERS_MAX = 512_000

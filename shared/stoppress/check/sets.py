@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from stoppress.checking.findings import shown
+from stoppress.check.findings import shown
 
 if TYPE_CHECKING:
-    from stoppress.checking.one_pass import Facts
-    from stoppress.checking.values import Moment
+    from stoppress.check.one_pass import Facts
+    from stoppress.check.values import Moment
 
 _BUCKETS = 256
 _WORD = (1 << 64) - 1

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from stoppress.checking.documents import check_file
-from stoppress.checking.findings import Findings
-from stoppress.checking.one_pass import Facts, Pass, facts_of
-from stoppress.checking.reading import Source
-from stoppress.checking.serving import check_headers
-from stoppress.checking.sets import Together, check_indexes
-from stoppress.checking.values import place_of
+from stoppress.check.documents import check_file
+from stoppress.check.findings import Findings
+from stoppress.check.input import Source
+from stoppress.check.one_pass import Facts, Pass, facts_of
+from stoppress.check.serving import check_headers
+from stoppress.check.sets import Together, check_indexes
+from stoppress.check.values import place_of
 
 Follow = Callable[[Facts], Iterable[Source]]
 

@@ -2,9 +2,9 @@
 
 from email.utils import parsedate_to_datetime
 
-from stoppress.checking.findings import shown
-from stoppress.checking.one_pass import Pass
-from stoppress.checking.values import Moment, check_lastmod, check_url
+from stoppress.check.findings import shown
+from stoppress.check.one_pass import Pass
+from stoppress.check.values import Moment, check_lastmod, check_url
 from stoppress.primitives.instants import utc
 from stoppress.primitives.xml import Node
 

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator
 
-from stoppress.checking import entries, feeds
-from stoppress.checking.findings import shown
-from stoppress.checking.namespaces import SITEMAP, Namespaces
-from stoppress.checking.one_pass import Pass
-from stoppress.checking.reading import Source, Text, read_text
-from stoppress.checking.robots import check_robots, is_robots
-from stoppress.checking.values import check_url
+from stoppress.check import entries, feeds
+from stoppress.check.findings import shown
+from stoppress.check.input import Source, Text, read_text
+from stoppress.check.namespaces import SITEMAP, Namespaces
+from stoppress.check.one_pass import Pass
+from stoppress.check.robots import check_robots, is_robots
+from stoppress.check.values import check_url
 from stoppress.primitives.xml import Broken, Document, Node
 from stoppress.sitemaps.render import NEWS_ENTRIES_MAX, URLS_MAX
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from stoppress.checking.findings import shown
+from stoppress.check.findings import shown
 from stoppress.primitives.instants import utc
 from stoppress.primitives.urls import LOC_CHARACTERS_MAX
 

@@ -1,7 +1,7 @@
 """Namespaces that sitemaps use, and which one is meant where another stands."""
 
-from stoppress.checking.findings import shown
-from stoppress.checking.reading import TellLine
+from stoppress.check.findings import shown
+from stoppress.check.input import TellLine
 from stoppress.primitives.xml import XML_NAMESPACE
 
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stoppress.checking.rulebook import RULES, Rule, Severity
+from stoppress.check.rulebook import RULES, Rule, Severity
 
 SHOWN_CHARACTERS_MAX = 100
 MESSAGE_CHARACTERS_MAX = 500

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from stoppress.checking.codes import hreflang_fault
-from stoppress.checking.findings import shown
-from stoppress.checking.namespaces import IMAGE, VIDEO
-from stoppress.checking.one_pass import Pass
-from stoppress.checking.values import is_escaped_twice, place_of, read_date
+from stoppress.check.codes import hreflang_fault
+from stoppress.check.findings import shown
+from stoppress.check.namespaces import IMAGE, VIDEO
+from stoppress.check.one_pass import Pass
+from stoppress.check.values import is_escaped_twice, place_of, read_date
 from stoppress.primitives.languages import COUNTRIES
 from stoppress.primitives.xml import Node
 

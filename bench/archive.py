@@ -30,7 +30,7 @@ from stoppress.aws.items import (
 )
 from stoppress.aws.queues import Rewrite
 from stoppress.aws.table import BATCH_ITEMS_MAX
-from stoppress.contract import read_delivery
+from stoppress.cms.contract import read_delivery
 from stoppress.deciding import decide
 from stoppress.model.article import Known
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE

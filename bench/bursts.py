@@ -17,7 +17,7 @@ from bench.archive import Archive, archive, newsroom, shape
 from bench.cost import warm
 from bench.measuring import Measured, Run, measuring
 from bench.newsroom import HOST, SITE, Story
-from stoppress.contract import read_delivery
+from stoppress.cms.contract import read_delivery
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.site import read_site
 from stoppress_cli import queues

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.contract import BadArticle, UnknownType, read_bus_event, read_delivery
+from stoppress.cms.contract import BadArticle, UnknownType, read_bus_event, read_delivery
 from stoppress.model.alternates import Alternate
 from stoppress.model.event import ArticleEvent, from_message, to_message
 from tests.ledger import HOST, MORNING, SITE, page

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stoppress import signatures
-from stoppress.adapters import names
-from stoppress.adapters.mapping import MappingFile, load
+from stoppress.cms.mapping import MappingFile, load
+from stoppress.cms.registry import names
 from stoppress.model.site import read_site
 from stoppress.signatures import presets
 from stoppress.signatures.parametric import Hmac

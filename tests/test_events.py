@@ -16,7 +16,7 @@ import pytest
 
 from stoppress.aws.items import mark_item, read_news_place
 from stoppress.aws.queues import Rewrite, read_rewrite
-from stoppress.contract import read_delivery
+from stoppress.cms.contract import read_delivery
 from stoppress.model.event import from_message, to_message
 from stoppress.primitives.instants import parse
 from stoppress.signatures import Request as Signed, verify

@@ -31,7 +31,7 @@ LEFT_OUT = {
     "receive_push": {"stoppress.checking", "stoppress.deciding", "stoppress.ingesting", "stoppress.polling"},
     "record_article": {"stoppress.checking", "stoppress.feeds", "feedparser", "idna", "xml.sax"},
     "rewrite_sitemaps": {
-        "stoppress.model.event", "stoppress.contract", "stoppress.deciding", "stoppress.feeds", "stoppress.recording", "stoppress.model.article",
+        "stoppress.model.event", "stoppress.cms.contract", "stoppress.deciding", "stoppress.feeds", "stoppress.recording", "stoppress.model.article",
         "feedparser", "idna", "xml.sax",
     },
     "reconcile_sites": {"stoppress.feeds", "feedparser", "idna", "xml.sax"},

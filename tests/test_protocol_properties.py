@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stoppress.aws.items import general_item, news_item, read_general, read_news
-from stoppress.contract import BadArticle, read_delivery
+from stoppress.cms.contract import BadArticle, read_delivery
 from stoppress.model import file_names
 from stoppress.model.article import Article
 from stoppress.model.event import ArticleEvent, from_message, to_message

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.contract import read_delivery
+from stoppress.cms.contract import read_delivery
 from stoppress.model.rules import Traits, against
 from stoppress.model.site import Outputs, Rule, Site, Source, Voice
 from stoppress.sitemaps.formats import atom_feed, atom_name, named_in_robots, robots_txt, text_sitemap

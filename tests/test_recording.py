@@ -25,7 +25,7 @@ from stoppress.aws.items import (
     read_series,
 )
 from stoppress.aws.table import Check, Conflict, Delete, Put
-from stoppress.contract import KEYWORDS_MAX
+from stoppress.cms.contract import KEYWORDS_MAX
 from stoppress.deciding import decide
 from stoppress.messages import Message
 from stoppress.model.article import Article

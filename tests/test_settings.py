@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from stoppress.contract import read_delivery
+from stoppress.cms.contract import read_delivery
 from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES, file_name, is_news, is_pages, permanent_files, series_of
 from stoppress.model.site import Site, read_site
 from stoppress.primitives.instants import iso

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from stoppress.contract import BadArticle, read_delivery
+from stoppress.cms.contract import BadArticle, read_delivery
 from stoppress.model.site import Site
 from stoppress.rendering import hold_to_the_rules
 from stoppress.sitemaps.render import render_general, render_news

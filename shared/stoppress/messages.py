@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from stoppress.aws import sites
-from stoppress.contract import BadArticle, UnknownType, delivery_id, read_bus_event
+from stoppress.cms.contract import BadArticle, UnknownType, delivery_id, read_bus_event
 from stoppress.model.event import ArticleEvent, Incomplete, from_message
 from stoppress.model.site import BadConfiguration, Site
 
@@ -87,20 +87,20 @@ def read(message: Message, now: datetime) -> Found:
 
 def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
     """A CMS's delivery in a bus event: `detail` is {"site": …, "headers": {…}, "body": what the CMS sends}. Raises ValueError."""
-    from stoppress import adapters
     from stoppress.adapters.taking import Taker
+    from stoppress.cms import registry
 
     name, adapter = envelope["source"], site.sources[envelope["source"]].adapter
     detail = envelope["detail"]
     body = detail.get("body", {**detail, "site": None})
     headers = detail.get("headers") if isinstance(detail.get("headers"), dict) else {}
-    received = adapters.Received(
+    received = registry.Received(
         body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),
         {str(key).lower(): str(value) for key, value in headers.items()},
     )
     delivery = delivery_id({str(key).lower(): str(value) for key, value in headers.items()}, envelope)
     taken = Taker(site, name, now, _other_site, delivery).take(
-        adapters.read(adapter, received, site.sources[name].settings, site, now)
+        registry.read(adapter, received, site.sources[name].settings, site, now)
     )
     faults = [one.answer["reason"] for one in taken if isinstance(one.message, Incomplete)]
     events = [one.message for one in taken if isinstance(one.message, ArticleEvent)]

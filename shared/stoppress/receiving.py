@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from stoppress.aws import queues, secrets, sites
-from stoppress.contract import BadArticle, UnknownType, delivery_id, read_delivery
+from stoppress.cms.contract import BadArticle, UnknownType, delivery_id, read_delivery
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import BadConfiguration, Site, Source
 from stoppress.primitives.text import not_json, utf8
@@ -114,24 +114,24 @@ def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
         return said
     if adapter == "standard":  # which has no mapping file
         return adapter
-    from stoppress.adapters.mapping import load
+    from stoppress.cms.mapping import load
 
     return load(adapter).signature
 
 
 def _adapted(delivery: Delivery, site: Site, source: Source, now: datetime) -> Answer:
     """What a CMS sent, by its mapping. What is incomplete is queued too: recording keeps it in quarantine. Raises _Refused."""
-    from stoppress import adapters  # what our own contract does without
     from stoppress.adapters.taking import Taker
+    from stoppress.cms import registry  # what our own contract does without
 
     try:
         query = dict(parse_qsl(delivery.query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX))
     except ValueError:
         query = {}
-    received = adapters.Received(delivery.body, delivery.headers, query)
+    received = registry.Received(delivery.body, delivery.headers, query)
     try:
-        verdicts = adapters.read(source.adapter, received, source.settings, site, now)
-    except adapters.BadDelivery as error:
+        verdicts = registry.read(source.adapter, received, source.settings, site, now)
+    except registry.BadDelivery as error:
         raise _Refused(400, str(error)) from None
     taken = Taker(site, delivery.source, now, _other_site, delivery_id(delivery.headers)).take(verdicts)
     if messages := [one.message for one in taken if one.message]:

@@ -6,11 +6,11 @@ import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stoppress.adapters import Received
-from stoppress.adapters.functions import Functions
-from stoppress.adapters.mapping import OF_DELIVERIES, MappingFile
-from stoppress.adapters.reading import read_delivery
-from stoppress.adapters.settings import NAMES
+from stoppress.cms.engine import read_delivery
+from stoppress.cms.functions import Functions
+from stoppress.cms.mapping import OF_DELIVERIES, MappingFile
+from stoppress.cms.registry import Received
+from stoppress.cms.settings import NAMES
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/mappings.md").read_text(encoding="utf-8")
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)

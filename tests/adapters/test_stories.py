@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from stoppress import adapters
-from stoppress.adapters.mapping import load
 from stoppress.adapters.taking import Taker
+from stoppress.cms import registry
+from stoppress.cms.mapping import load
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress_cli import signing
@@ -36,7 +36,7 @@ def events(sender: str, told: Sequence[Told], now: datetime = END) -> list[Artic
     site = site_of(sender)
     found = []
     for one in told:
-        verdicts = adapters.read(sender, one.received, site.sources["cms"].settings, site, now)
+        verdicts = registry.read(sender, one.received, site.sources["cms"].settings, site, now)
         [taken] = Taker(site, "cms", now, lambda host: site).take(verdicts)
         assert isinstance(taken.message, ArticleEvent), f"{one.step}: {taken.answer}"
         found.append(taken.message)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.adapters.mapping import BadMapping, read_file
+from stoppress.cms.mapping import BadMapping, read_file
 from stoppress.signatures import BadScheme, BadSecret, BadSignature, Request, presets, verify
 from tests.signatures.senders import BODY, MORNING, SENDERS, Sender, posted
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.contract import read_delivery
+from stoppress.cms.contract import read_delivery
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress.signatures import Request, verify

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from stoppress.adapters.verdicts import Verdict
-from stoppress.contract import BadArticle
+from stoppress.cms.contract import BadArticle
+from stoppress.cms.verdicts import Verdict
 from stoppress.model.event import ArticleEvent, Incomplete
 from stoppress.model.site import Site, Source
 from stoppress.primitives.instants import exact

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from stoppress.contract import DROPPED_SHOWN, KEYWORDS_MAX, MEDIA_BYTES_MAX
+from stoppress.cms.contract import DROPPED_SHOWN, KEYWORDS_MAX, MEDIA_BYTES_MAX
 from stoppress.feeds.entries import Entry, Reading
 from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent

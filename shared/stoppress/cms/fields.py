@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from stoppress.adapters import values
-from stoppress.adapters.expressions import search
-from stoppress.adapters.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, REMOVALS, Action, MappingFile
-from stoppress.adapters.verdicts import HELD, Reading
-from stoppress.contract import read_field
+from stoppress.cms import values
+from stoppress.cms.contract import read_field
+from stoppress.cms.expressions import search
+from stoppress.cms.mapping import OF_ARTICLES, OF_DELIVERIES, OF_REMOVALS, REMOVALS, Action, MappingFile
+from stoppress.cms.verdicts import HELD, Reading
 from stoppress.model.media_values import shown as shortly
 from stoppress.primitives.text import clean
 

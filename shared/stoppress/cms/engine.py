@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from stoppress.adapters import Received, values
-from stoppress.adapters.envelopes import document_of, unpacked
-from stoppress.adapters.expressions import holds, names_in, root_names, search
-from stoppress.adapters.fields import Fields
-from stoppress.adapters.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action, MappingFile
-from stoppress.adapters.verdicts import HELD, NOWHERE, Verdict
-from stoppress.contract import BadArticle, unknown_type
+from stoppress.cms import values
+from stoppress.cms.contract import BadArticle, unknown_type
+from stoppress.cms.envelopes import document_of, unpacked
+from stoppress.cms.expressions import holds, names_in, root_names, search
+from stoppress.cms.fields import Fields
+from stoppress.cms.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action, MappingFile
+from stoppress.cms.registry import Received
+from stoppress.cms.verdicts import HELD, NOWHERE, Verdict
 from stoppress.model.event import CLOCK_SKEW_MAX
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, parse

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from stoppress.adapters.mapping import REMOVALS, Action
-from stoppress.contract import read_article, read_field
+from stoppress.cms.contract import read_article, read_field
+from stoppress.cms.mapping import REMOVALS, Action
 from stoppress.model.event import ArticleEvent, Verb, to_message
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from stoppress.adapters import BadDelivery, Received
+from stoppress.cms.registry import BadDelivery, Received
 from stoppress.primitives.text import not_json, utf8
 
 # A form of a CMS has a few dozen fields.

@@ -9,7 +9,7 @@ from typing import Any
 import jmespath
 from jmespath.exceptions import JMESPathTypeError
 
-from stoppress.adapters.functions import OPTIONS, Functions
+from stoppress.cms.functions import OPTIONS, Functions
 from stoppress.primitives.text import clean
 
 

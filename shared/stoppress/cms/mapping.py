@@ -26,9 +26,9 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from stoppress.adapters import MAPPINGS, UnknownAdapter, names
-from stoppress.adapters.expressions import function_faults, members, root_names
-from stoppress.adapters.settings import NAMES as SETTINGS, OF_SIGNATURES
+from stoppress.cms.expressions import function_faults, members, root_names
+from stoppress.cms.registry import MAPPINGS, UnknownAdapter, names
+from stoppress.cms.settings import NAMES as SETTINGS, OF_SIGNATURES
 from stoppress.model.site import explain_each
 from stoppress.signatures import BadScheme, check as check_scheme
 

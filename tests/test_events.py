@@ -19,7 +19,7 @@ from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.cms.contract import read_delivery
 from stoppress.model.event import from_message, to_message
 from stoppress.primitives.instants import parse
-from stoppress.signatures import Request as Signed, verify
+from stoppress.signatures.verify import Request as Signed, verify
 from stoppress.sitemaps.render import Mark
 from stoppress_cli import patterns, queues
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer

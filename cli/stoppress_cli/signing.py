@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import TypeAlias
 from urllib.parse import quote
 
-from stoppress.signatures import Request as Signed, Scheme, canonical, parametric
+from stoppress.signatures import canonical, parametric
 from stoppress.signatures.presets import PRESETS
+from stoppress.signatures.verify import Request as Signed, Scheme
 from stoppress_cli.gateway import Request
 
 # Says who sent a request: the message's id is for schemes that have one. What the request has already is kept and signed.

@@ -13,7 +13,16 @@ from stoppress.model.event import ArticleEvent
 from stoppress.model.site import BadConfiguration, Site, Source
 from stoppress.primitives.text import not_json, utf8
 from stoppress.primitives.urls import host_of
-from stoppress.signatures import TOLERANCE, BadScheme, BadSecret, BadSignature, Request, Scheme, check_settings, verify
+from stoppress.signatures.verify import (
+    TOLERANCE,
+    BadScheme,
+    BadSecret,
+    BadSignature,
+    Request,
+    Scheme,
+    check_settings,
+    verify,
+)
 
 # Whole articles with their text are far smaller; SQS and Lambda take not much more.
 BODY_BYTES_MAX = 1_048_576

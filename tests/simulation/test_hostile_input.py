@@ -20,7 +20,7 @@ from stoppress.feeds.reading import read
 from stoppress.feeds.schedule import FeedState, after_failure, pace_of
 from stoppress.model.event import from_message, to_message
 from stoppress.model.site import BadConfiguration, Feed, Site, read_site
-from stoppress.signatures import BadSecret, BadSignature, Request, verify
+from stoppress.signatures.verify import BadSecret, BadSignature, Request, verify
 from stoppress_cli import scenario
 from stoppress_cli.scenario import ScenarioError
 from tests import doors

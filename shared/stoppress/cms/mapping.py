@@ -30,7 +30,7 @@ from stoppress.cms.expressions import function_faults, members, root_names
 from stoppress.cms.registry import MAPPINGS, UnknownAdapter, names
 from stoppress.cms.settings import NAMES as SETTINGS, OF_SIGNATURES
 from stoppress.model.site import explain_each
-from stoppress.signatures import BadScheme, check as check_scheme
+from stoppress.signatures.verify import BadScheme, check as check_scheme
 
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
 REMOVALS: tuple[Action, ...] = ("unpublish", "delete")

@@ -33,7 +33,7 @@ def check(settings: Mapping[str, Any], declared: Mapping[str, str]) -> None:
 
 
 def _of_signature(name: str, value: object) -> list[str]:
-    from stoppress.signatures import check_settings
+    from stoppress.signatures.verify import check_settings
 
     try:
         check_settings({name: value})

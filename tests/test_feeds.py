@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from stoppress.feeds import documents, events, reading as module
+from stoppress.feeds import documents, events, parse as module
 from stoppress.feeds.documents import FeedError, decode, read_document
 from stoppress.feeds.entries import Deletion, Entry, Reading
 from stoppress.feeds.events import shared_guids, to_events
-from stoppress.feeds.reading import read
+from stoppress.feeds.parse import read
 from stoppress.model.site import Feed, Site
 from stoppress.primitives.instants import iso
 

@@ -10,7 +10,7 @@ from moto import mock_aws
 from stoppress.aws import bucket, clients
 from stoppress.feeds import documents, entries, events, fetching
 from stoppress.feeds.documents import FeedError, read_document
-from stoppress.feeds.reading import children_of, read
+from stoppress.feeds.parse import children_of, read
 from stoppress.http import client
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import BadConfiguration, Site, read_site

@@ -10,7 +10,7 @@ import pytest
 
 from stoppress.feeds.documents import read_document
 from stoppress.feeds.events import to_events
-from stoppress.feeds.reading import read
+from stoppress.feeds.parse import read
 from stoppress.model.site import Site
 from stoppress.primitives import dates, urls
 from stoppress.primitives.instants import iso

@@ -15,7 +15,7 @@ from stoppress.deciding import excluded_because
 from stoppress.feeds import fetching
 from stoppress.feeds.documents import FeedError
 from stoppress.feeds.events import Judged, judged, to_events
-from stoppress.feeds.reading import children_of
+from stoppress.feeds.parse import children_of
 from stoppress.http import client
 from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
 from stoppress.model.site import Feed, Site, explain

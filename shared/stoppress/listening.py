@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from stoppress import subscribing
 from stoppress.aws import queues, secrets, sites, table
-from stoppress.feeds import reading, subscription
+from stoppress.feeds import parse, subscription
 from stoppress.feeds.callbacks import hub_secret, is_signed, subscription_of
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
@@ -136,7 +136,7 @@ def take(request: Request, now: datetime) -> Answer:
         return Answer(HTTPStatus.ACCEPTED, "", "PushesIgnored", known.about(signature=said or "none"))
     try:
         document = read_document(request.body, request.headers)
-        found = reading.read(document, known.state.topic, known.site, known.feed.take)
+        found = parse.read(document, known.state.topic, known.site, known.feed.take)
     except FeedError as error:
         _make_due(known, now)
         return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason=str(error)))

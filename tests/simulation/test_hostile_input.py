@@ -16,7 +16,7 @@ from stoppress.aws.items import file_of
 from stoppress.aws.queues import read_rewrite
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
-from stoppress.feeds.reading import read
+from stoppress.feeds.parse import read
 from stoppress.feeds.schedule import FeedState, after_failure, pace_of
 from stoppress.model.event import from_message, to_message
 from stoppress.model.site import BadConfiguration, Feed, Site, read_site

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from stoppress.feeds import reading
+from stoppress.feeds import parse
 from stoppress.feeds.documents import Document, FeedError, read_document
 from stoppress.feeds.entries import Reading, joined
 from stoppress.http import client
@@ -52,7 +52,7 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
     answer = client.fetch(url, headers)
     if _OWN_HEADER in answer.headers:
         raise FeedError("Stoppress writes this file itself: take it out of the site's feeds")
-    named = reading.children_of(answer.body, answer.headers, answer.url, site) if answer.status == HTTPStatus.OK else ()
+    named = parse.children_of(answer.body, answer.headers, answer.url, site) if answer.status == HTTPStatus.OK else ()
     fetched = Fetched(answer)
     for child in named:
         reason = "there was no time left for it" if time.monotonic() >= deadline else ""
@@ -81,11 +81,11 @@ def read(fetched: Fetched, site: Site, take: Sequence[str]) -> tuple[Document, R
     """What a good answer says: its document, and the entries. Raises FeedError; of an index where nothing can be read."""
     document = read_document(fetched.answer.body, fetched.answer.headers)
     if not fetched.is_index:
-        return document, reading.read(document, fetched.answer.url, site, take)
+        return document, parse.read(document, fetched.answer.url, site, take)
     readings, failures = [], list(fetched.failures)
     for child in fetched.children:
         try:
-            readings.append(reading.read(read_document(child.body, child.headers), child.url, site, take))
+            readings.append(parse.read(read_document(child.body, child.headers), child.url, site, take))
         except FeedError as error:
             failures.append(f"{child.url}: {error}")
     if not readings:

@@ -47,9 +47,9 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
         raise FeedError("an index of sitemaps stands where a sitemap or a feed should")
     if document.root in SITEMAPS:
         # Here, because a cold start that reads no sitemap should not pay for it.
-        from stoppress.feeds import sitemaps
+        from stoppress.feeds import old_sitemaps
 
-        return sitemaps.read(document, url, site)
+        return old_sitemaps.read(document, url, site)
     # What is never closed is no item to the document, and each is one to feedparser.
     entries = tuple(islice(_entries(document, url, site, take), documents.ENTRIES_MAX))
     if not entries and documents.has_items(document):
@@ -72,9 +72,9 @@ def children_of(body: bytes, headers: Mapping[str, str], url: str, site: Site) -
     document = read_document(body, headers)
     if document.root != "sitemapindex":
         return ()
-    from stoppress.feeds import sitemaps
+    from stoppress.feeds import old_sitemaps
 
-    return sitemaps.children_of(document, url, site)
+    return old_sitemaps.children_of(document, url, site)
 
 
 def _entries(document: Document, url: str, site: Site, take: Collection[str]) -> Iterator[Entry]:

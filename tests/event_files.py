@@ -10,10 +10,10 @@ from typing import Any
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from stoppress.aws.items import news_item, series_item
-from stoppress.feeds.items import subscription_item
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.site import Site, read_site
+from stoppress.poll.items import subscription_item
 from stoppress.sitemaps.render import NewsEntry
 from stoppress_cli import files, queues
 from stoppress_cli.stack import Stack

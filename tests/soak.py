@@ -21,11 +21,11 @@ from unittest import mock
 
 from boto3.dynamodb.types import TypeSerializer
 
-from stoppress import polling
 from stoppress.aws import queues, table
 from stoppress.aws.items import Item
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
+from stoppress.poll import feeds as polling
 from stoppress_cli import meter
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 

@@ -9,8 +9,8 @@ from boto3.dynamodb.types import TypeSerializer
 
 from stoppress.feeds.freshness import STALE_MAX, Freshness, newest_of, of_answer, staleness
 from stoppress.feeds.hints import Hints
-from stoppress.feeds.items import feed_item, read_feed
 from stoppress.feeds.schedule import FeedState
+from stoppress.poll.items import feed_item, read_feed
 from stoppress_cli.meter import item_bytes, write_units
 
 NOW = datetime(2026, 11, 20, 8, 10, tzinfo=UTC)

@@ -28,7 +28,7 @@ LEFT_OUT = {
     },
     "poll_feeds": {"stoppress.checking", "stoppress.deciding"},
     # A push is the publication of a story, so that the parser is there before it: what a hub asks first does not need it.
-    "receive_push": {"stoppress.checking", "stoppress.deciding", "stoppress.ingesting", "stoppress.polling"},
+    "receive_push": {"stoppress.checking", "stoppress.deciding", "stoppress.poll.ingest", "stoppress.poll.feeds"},
     "record_article": {"stoppress.checking", "stoppress.feeds", "feedparser", "idna", "xml.sax"},
     "rewrite_sitemaps": {
         "stoppress.model.event", "stoppress.cms.contract", "stoppress.deciding", "stoppress.feeds", "stoppress.recording", "stoppress.model.article",

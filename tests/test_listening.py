@@ -14,14 +14,15 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from stoppress import listening, polling, subscribing
+from stoppress import listening
 from stoppress.aws import clients, secrets, sites, table
-from stoppress.feeds.due import Outcome
-from stoppress.feeds.items import feed_key, subscription_item, subscription_key
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
 from stoppress.http import client
 from stoppress.model.event import ArticleEvent, from_message, order_of
 from stoppress.model.site import Site
+from stoppress.poll import feeds as polling, subscribe
+from stoppress.poll.due import Outcome
+from stoppress.poll.items import feed_key, subscription_item, subscription_key
 from tests.doors import Doors, failing, once_before, opened
 from tests.ledger import HOST
 
@@ -138,7 +139,7 @@ def sent(internet: Internet) -> list[str]:
 
 
 def state() -> Subscription:
-    found = subscribing.load(HOST, FEED)
+    found = subscribe.load(HOST, FEED)
     assert found is not None
     return found
 
@@ -193,7 +194,7 @@ def test_some_hubs_are_never_asked(internet: Internet, body: bytes, settings: di
 
     assert [one.result for one in poll(internet, one=site({"url": FEED, **settings}))] == ["changed"]
     assert internet.asked == []
-    assert subscribing.load(HOST, FEED) is None
+    assert subscribe.load(HOST, FEED) is None
 
 
 def test_a_feed_without_a_name_of_its_own_is_known_by_the_url_that_was_asked(internet: Internet) -> None:
@@ -260,15 +261,15 @@ def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Int
 
 def test_of_two_pollers_one_asks(internet: Internet) -> None:
     internet.status = 500
-    asks = [subscribing.prepared(site(), FEED, HUB, FEED, NOW) for _ in range(2)]
+    asks = [subscribe.prepared(site(), FEED, HUB, FEED, NOW) for _ in range(2)]
 
     assert [ask is not None for ask in asks] == [True, False]
 
 
 def test_a_poller_that_was_overtaken_by_another_does_not_ask(internet: Internet) -> None:
     asks = []
-    with once_before(table, "put", lambda: asks.append(subscribing.prepared(site(), FEED, HUB, FEED, NOW))):
-        late = subscribing.prepared(site(), FEED, HUB, FEED, NOW)
+    with once_before(table, "put", lambda: asks.append(subscribe.prepared(site(), FEED, HUB, FEED, NOW))):
+        late = subscribe.prepared(site(), FEED, HUB, FEED, NOW)
 
     assert (asks[0] is not None, late) == (True, None)
     assert state().asks == 1
@@ -278,9 +279,9 @@ def test_a_run_that_is_killed_before_it_asks_is_made_good_later(internet: Intern
     def killed() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), once_before(subscribing, "prepared", killed):
+    with pytest.raises(KeyboardInterrupt), once_before(subscribe, "prepared", killed):
         poll(internet)
-    subscribing.prepared(site(), FEED, HUB, FEED, NOW)  # noted, and then killed
+    subscribe.prepared(site(), FEED, HUB, FEED, NOW)  # noted, and then killed
     assert internet.asked == []
 
     poll(internet, RETRY_FIRST + MINUTE)

@@ -8,12 +8,13 @@ import pytest
 from moto import mock_aws
 
 from stoppress.aws import bucket, clients
-from stoppress.feeds import documents, entries, events, fetching
+from stoppress.feeds import documents, entries, events
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.parse import children_of, read
 from stoppress.http import client
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import BadConfiguration, Site, read_site
+from stoppress.poll import fetch as fetching
 from tests.ledger import HOST, MORNING, Ledger, page, publish, remove
 
 SITE = Site(host=HOST, publication="Example News")

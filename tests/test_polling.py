@@ -16,13 +16,13 @@ import pytest
 from moto import mock_aws
 
 from functions.poll_feeds import app
-from stoppress import ingesting, polling
 from stoppress.aws import clients, queues, sites, table
 from stoppress.feeds import documents
-from stoppress.feeds.due import Outcome
 from stoppress.http import client
 from stoppress.model.site import Site
-from stoppress.polling import poll_site_feeds
+from stoppress.poll import feeds as polling, ingest
+from stoppress.poll.due import Outcome
+from stoppress.poll.feeds import poll_site_feeds
 from stoppress.primitives.urls import key_of
 
 FEED = "https://www.example.com/feed.xml"
@@ -309,7 +309,7 @@ def test_a_crash_between_sending_and_remembering_sends_again_rather_than_never(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ingesting, "_remember", crash)
+        patch.setattr(ingest, "_remember", crash)
         with pytest.raises(KeyboardInterrupt):
             poll()
 
@@ -416,7 +416,7 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
 
 
 def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (documents, ingesting):
+    for module in (documents, ingest):
         monkeypatch.setattr(module, "ENTRIES_MAX", 4)
     internet.answer(rss(*"ABCDEFG"))
 

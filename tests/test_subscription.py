@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress.feeds.items import read_subscription, subscription_item
 from stoppress.feeds.schedule import FeedState, Pace, after_success, interval_of
 from stoppress.feeds.subscription import (
     BACKUP,
@@ -27,6 +26,7 @@ from stoppress.feeds.subscription import (
     verified,
 )
 from stoppress.model.event import ArticleEvent, digest_of
+from stoppress.poll.items import read_subscription, subscription_item
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer
 
-from stoppress.feeds.items import feed_key, subscription_key
+from stoppress.poll.items import feed_key, subscription_key
 from stoppress_cli import files
 from stoppress_cli.gateway import Answer
 from stoppress_cli.scenario import Expectation

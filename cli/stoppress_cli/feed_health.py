@@ -8,10 +8,10 @@ from typing import Any
 
 from stoppress.aws import sites, table
 from stoppress.feeds.hubs import can_be_trusted
-from stoppress.feeds.items import feed_key, read_feed, read_subscription, subscription_key
 from stoppress.feeds.schedule import FeedState, interval_of, pace_of
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.site import Feed, Site
+from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key
 from stoppress.primitives.instants import iso
 from stoppress_cli.wording import counted
 

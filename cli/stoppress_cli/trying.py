@@ -12,13 +12,13 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from stoppress.deciding import excluded_because
-from stoppress.feeds import fetching
 from stoppress.feeds.documents import FeedError
 from stoppress.feeds.events import Judged, judged, to_events
 from stoppress.feeds.parse import children_of
 from stoppress.http import client
 from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
 from stoppress.model.site import Feed, Site, explain
+from stoppress.poll import fetch
 from stoppress.primitives.instants import iso
 from stoppress.sitemaps.render import NEWS_WINDOW
 from stoppress_cli.printing import text_console
@@ -99,15 +99,15 @@ def _tried(target: str, url: str | None, site: Site, feed: Feed, now: datetime) 
     try:
         if _is_remote(target):
             asking = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
-            fetched = fetching.fetch(target, asking, site)
+            fetched = fetch.fetch(target, asking, site)
             if fetched.answer.status != HTTPStatus.OK:
                 return Tried("reject", f"the server answered {fetched.answer.status}")
             fetched = replace(fetched, answer=replace(fetched.answer, url=url or fetched.answer.url))
         else:
-            fetched = fetching.Fetched(client.Response(200, {}, _file(Path(target)), feed.url))
+            fetched = fetch.Fetched(client.Response(200, {}, _file(Path(target)), feed.url))
             if named := children_of(fetched.answer.body, {}, feed.url, site):
                 return Tried("empty", f"an index of sitemaps; a poll reads, the newest first: {' '.join(named)}")
-        _, reading = fetching.read(fetched, site, feed.take)
+        _, reading = fetch.read(fetched, site, feed.take)
     except (FeedError, client.FetchError) as error:
         return Tried("reject", str(error))
     events, _ = to_events(reading, site, now, feed=feed.url)

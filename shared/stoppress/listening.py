@@ -11,13 +11,15 @@ from http import HTTPStatus
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl
 
-from stoppress import subscribing
 from stoppress.aws import queues, secrets, sites, table
 from stoppress.feeds import parse, subscription
 from stoppress.feeds.callbacks import hub_secret, is_signed, subscription_of
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
-from stoppress.feeds.items import (
+from stoppress.feeds.subscription import Subscription
+from stoppress.model.site import HUBS_SECRET, BadConfiguration, Feed, Site
+from stoppress.poll import subscribe
+from stoppress.poll.items import (
     feed_entries_key,
     feed_item,
     feed_key,
@@ -26,8 +28,6 @@ from stoppress.feeds.items import (
     read_subscription,
     subscription_key,
 )
-from stoppress.feeds.subscription import Subscription
-from stoppress.model.site import HUBS_SECRET, BadConfiguration, Feed, Site
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
 
@@ -199,7 +199,7 @@ def _changed(known: _Known, decide: Callable[[Subscription], Subscription | None
     def if_the_same(state: Subscription | None) -> Subscription | None:
         return decide(state) if state and state.id == known.state.id else None
 
-    return subscribing.change(known.site.host, known.feed.url, if_the_same)
+    return subscribe.change(known.site.host, known.feed.url, if_the_same)
 
 
 def _make_due(known: _Known, now: datetime) -> None:

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 
 import time_machine
 
-from stoppress import polling, subscribing
 from stoppress.aws import secrets, sites
 from stoppress.http import client
+from stoppress.poll import feeds, subscribe
 from stoppress_cli import bus, sources as cli_sources, stream as cli_stream
 from stoppress_cli.functions import Context, Function, Result, environment
 from stoppress_cli.gateway import Answer, Request
@@ -186,9 +186,9 @@ class World:
             patches = [
                 *((module, "client", self.doors.__getitem__) for module in _with_doors()),
                 *((module, "queues", self) for module in (cli_sources, cli_stream, bus)),
-                (polling, "ThreadPoolExecutor", _AtOnce),
-                (subscribing, "ThreadPoolExecutor", _AtOnce),
-                (polling, "wait", self._some_of),
+                (feeds, "ThreadPoolExecutor", _AtOnce),
+                (subscribe, "ThreadPoolExecutor", _AtOnce),
+                (feeds, "wait", self._some_of),
                 (client, "fetch", self._fetched),
                 (time, "sleep", lambda _seconds: self.pause("sleep")),
                 (time, "monotonic", lambda: 0.0),  # a run's time is over when it is killed

@@ -12,21 +12,21 @@ from datetime import datetime
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from stoppress import subscribing
 from stoppress.aws import queues, table
-from stoppress.feeds import fetching, freshness, hints, subscription
+from stoppress.feeds import freshness, hints, subscription
 from stoppress.feeds.documents import ENTRIES_MAX, Document, FeedError
-from stoppress.feeds.due import DueFeed, Outcome
 from stoppress.feeds.entries import Reading
 from stoppress.feeds.events import shared_guids, to_events
 from stoppress.feeds.freshness import Freshness
 from stoppress.feeds.hubs import hub_of, topic_of
-from stoppress.feeds.items import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
 from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, turned_over
 from stoppress.feeds.subscription import Subscription
 from stoppress.http import client
 from stoppress.model.event import ArticleEvent, digest_of
-from stoppress.subscribing import Hubs
+from stoppress.poll import fetch, subscribe
+from stoppress.poll.due import DueFeed, Outcome
+from stoppress.poll.items import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
+from stoppress.poll.subscribe import Hubs
 
 VALIDATOR_CHARACTERS_MAX = 1_000
 # Of guids that several pages share; in a good feed there is none, and in a bad one they come again and again.
@@ -36,7 +36,7 @@ _ASKING_TO_WAIT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def ingest(one: DueFeed, fetched: Future[fetching.Fetched], hubs: Hubs) -> Outcome:
+def ingest(one: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> Outcome:
     """Send what is new in an answer, then write the feed's state, and have its hub asked if it is to be.
 
     Raises what the queue and the table raise; the feed is still leased then.
@@ -136,7 +136,7 @@ class _Entries:
         return tuple(digest for event, digest in each if told is None or not told.has_overtaken(event))
 
 
-def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subscription | None]:
+def _read(one: DueFeed, got: fetch.Fetched) -> tuple[Outcome, FeedState, Subscription | None]:
     """Send the entries of a body that neither the last good one nor pushes have had. Raises FeedError."""
     read = _of_body(one, got)
     if got.body_digest == one.state.body_digest and one.has_this_configuration:
@@ -144,7 +144,7 @@ def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subs
         if told is None or not told.pushed:  # else it may say what it said before the pushes, which is news
             return one.outcome("unchanged"), after_success(read, one.now, one.pace, told), told
 
-    document, reading = fetching.read(got, one.site, one.feed.take)
+    document, reading = fetch.read(got, one.site, one.feed.take)
     answered = _freshness(one, got, hints.without_entries(document.text))
     stale = freshness.staleness(answered, one.state.newest)
     if stale and one.state.skips_stale(one.now):
@@ -179,7 +179,7 @@ def _read(one: DueFeed, got: fetching.Fetched) -> tuple[Outcome, FeedState, Subs
     return outcome, after_success(read, one.now, one.pace, told), told
 
 
-def _freshness(one: DueFeed, got: fetching.Fetched, head: str = "") -> Freshness:
+def _freshness(one: DueFeed, got: fetch.Fetched, head: str = "") -> Freshness:
     if got.is_index:  # its own age says nothing of its sitemaps
         return Freshness()
     return freshness.of_answer(got.answer.headers, one.now + one.waited, head, one.site.zone)
@@ -192,7 +192,7 @@ def _skipped(one: DueFeed, reason: str) -> tuple[Outcome, FeedState, Subscriptio
     return one.outcome("unchanged", reason=reason), after_success(state, one.now, one.pace, told), told
 
 
-def _of_body(one: DueFeed, got: fetching.Fetched) -> FeedState:
+def _of_body(one: DueFeed, got: fetch.Fetched) -> FeedState:
     """The state after an answer with a body, whatever that says."""
     state = _validated(_answered(one, got.answer), got.answer)
     if got.is_index:  # its validators know nothing of its sitemaps
@@ -222,7 +222,7 @@ def _polled(one: DueFeed, state: FeedState) -> Subscription | None:
 
 
 def _subscription(one: DueFeed, state: FeedState) -> Subscription | None:
-    return subscribing.load(one.site.host, one.feed.url) if one.feed.websub and state.hub else None
+    return subscribe.load(one.site.host, one.feed.url) if one.feed.websub and state.hub else None
 
 
 def _noted(
@@ -236,7 +236,7 @@ def _noted(
 
     if told is None or noted(told) == told:
         return told
-    return subscribing.change(one.site.host, one.feed.url, lambda known: noted(known) if known else None)
+    return subscribe.change(one.site.host, one.feed.url, lambda known: noted(known) if known else None)
 
 
 def _newest(new: list[ArticleEvent], one: DueFeed, *, first: bool) -> datetime | None:

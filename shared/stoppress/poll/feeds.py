@@ -13,15 +13,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress import ingesting
 from stoppress.aws import table
-from stoppress.feeds import fetching
-from stoppress.feeds.due import DueFeed, Outcome
-from stoppress.feeds.items import feed_item, feed_key, read_feed
 from stoppress.feeds.schedule import FeedState, leased
 from stoppress.http import client
 from stoppress.model.site import Site
-from stoppress.subscribing import Hubs
+from stoppress.poll import fetch, ingest
+from stoppress.poll.due import DueFeed, Outcome
+from stoppress.poll.items import feed_item, feed_key, read_feed
+from stoppress.poll.subscribe import Hubs
 
 # Slow servers cost a thread's wait, not work. Sixteen of the largest bodies, one of them being read, took 508 MB here: less than
 # the function has (template.yaml).
@@ -56,7 +55,7 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
 
 def _poll(due: deque[DueFeed], deadline: float) -> Iterator[Outcome]:
     executor = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
-    waiting: dict[Future[fetching.Fetched], DueFeed] = {}
+    waiting: dict[Future[fetch.Fetched], DueFeed] = {}
     hubs = Hubs()
     began = time.monotonic()
     try:
@@ -73,7 +72,7 @@ def _poll(due: deque[DueFeed], deadline: float) -> Iterator[Outcome]:
                     yield one.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
                     continue
                 one = replace(one, waited=timedelta(seconds=time.monotonic() - began))
-                waiting[executor.submit(fetching.fetch, one.asked, _headers(one), one.site)] = one
+                waiting[executor.submit(fetch.fetch, one.asked, _headers(one), one.site)] = one
             yield from hubs.ask()
             under_way: list[Future[Any]] = [*waiting, *hubs.waiting]
             done, _ = wait(under_way, min(max(0.0, deadline - time.monotonic()), 86_400), FIRST_COMPLETED)
@@ -90,7 +89,7 @@ def _poll(due: deque[DueFeed], deadline: float) -> Iterator[Outcome]:
         yield one.outcome("not reached", reason="the run's time was over")
 
 
-def _size_bytes(fetched: Future[fetching.Fetched]) -> int:
+def _size_bytes(fetched: Future[fetch.Fetched]) -> int:
     """The small ones are read first: a large body keeps nobody waiting who comes with it."""
     return 0 if fetched.exception() else fetched.result().size_bytes
 
@@ -105,9 +104,9 @@ def _headers(one: DueFeed) -> dict[str, str]:
     return {"User-Agent": client.user_agent(one.site.home), **one.conditions}
 
 
-def _settled(one: DueFeed, fetched: Future[fetching.Fetched], hubs: Hubs) -> Outcome:
+def _settled(one: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> Outcome:
     try:
-        return ingesting.ingest(one, fetched, hubs)
+        return ingest.ingest(one, fetched, hubs)
     except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
         with suppress(Exception):  # else the lease ends by itself
             table.put(feed_item(one.site.host, one.feed.url, replace(one.state, leased_until=None)), one.rev)

@@ -16,13 +16,13 @@ from typing import Any
 from stoppress.aws import secrets, table
 from stoppress.feeds import subscription
 from stoppress.feeds.callbacks import callback_path, hub_secret
-from stoppress.feeds.due import DueFeed, Outcome
 from stoppress.feeds.hubs import can_be_trusted
-from stoppress.feeds.items import read_subscription, subscription_item, subscription_key
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
 from stoppress.http import client
 from stoppress.model.site import HUBS_SECRET, Site
+from stoppress.poll.due import DueFeed, Outcome
+from stoppress.poll.items import read_subscription, subscription_item, subscription_key
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
 

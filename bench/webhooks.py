@@ -12,7 +12,7 @@ from bench.archive import TEMPLATE
 from bench.newsroom import HOST, NOW, SECRET, SITE, Story, request
 from stoppress.aws import queues, secrets, sites
 from stoppress.model.site import read_site
-from stoppress.receiving import Delivery, receive
+from stoppress.receive.webhook import Delivery, receive
 from stoppress_cli import gateway
 from stoppress_cli.functions import OUTPUT, Context, Output
 from stoppress_cli.stack import Stack

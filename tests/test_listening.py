@@ -14,7 +14,6 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from stoppress import listening
 from stoppress.aws import clients, secrets, sites, table
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
 from stoppress.http import client
@@ -23,6 +22,7 @@ from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, subscribe
 from stoppress.poll.due import Outcome
 from stoppress.poll.items import feed_key, subscription_item, subscription_key
+from stoppress.receive import push as listening
 from tests.doors import Doors, failing, once_before, opened
 from tests.ledger import HOST
 

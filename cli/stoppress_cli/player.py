@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws.secrets import split
 from stoppress.model.site import BadConfiguration, read_site
-from stoppress.receiving import scheme_of
+from stoppress.receive.webhook import scheme_of
 from stoppress_cli import expecting, files, signing
 from stoppress_cli.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.gateway import Answer, Request

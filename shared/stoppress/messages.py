@@ -87,8 +87,8 @@ def read(message: Message, now: datetime) -> Found:
 
 def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
     """A CMS's delivery in a bus event: `detail` is {"site": …, "headers": {…}, "body": what the CMS sends}. Raises ValueError."""
-    from stoppress.adapters.taking import Taker
     from stoppress.cms import registry
+    from stoppress.receive.queueing import Taker
 
     name, adapter = envelope["source"], site.sources[envelope["source"]].adapter
     detail = envelope["detail"]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stoppress.adapters.taking import Taker
 from stoppress.cms import registry
 from stoppress.cms.registry import BadDelivery, Received
 from stoppress.deciding import excluded_because
 from stoppress.model.event import ArticleEvent, Incomplete, from_message, to_message
 from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of
+from stoppress.receive.queueing import Taker
 from tests.adapters.recorded import OWN, Case, cases, now_of
 
 HUGE = "9" * 5_000

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stoppress.adapters.taking import Taker
 from stoppress.cms import registry
 from stoppress.cms.mapping import BadMapping, load
 from stoppress.cms.registry import Received
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import read_site
+from stoppress.receive.queueing import Taker
 from tests.adapters.gazette import GAZETTE, mapping, story
 from tests.beside import SHARED
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from stoppress.adapters.taking import OTHER_SITES_MAX, Taker
 from stoppress.cms import registry
 from stoppress.cms.registry import Received
 from stoppress.model.event import ArticleEvent, Incomplete
 from stoppress.model.site import Site
+from stoppress.receive.queueing import OTHER_SITES_MAX, Taker
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from stoppress.adapters.taking import Taker
 from stoppress.cms import registry
 from stoppress.cms.mapping import load
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
+from stoppress.receive.queueing import Taker
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
 from tests.adapters.stories import PACE, REPUBLISHED, SENDERS, STEPS, Told, story

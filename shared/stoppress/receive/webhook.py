@@ -130,8 +130,8 @@ def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
 
 def _adapted(delivery: Delivery, site: Site, source: Source, now: datetime) -> Answer:
     """What a CMS sent, by its mapping. What is incomplete is queued too: recording keeps it in quarantine. Raises _Refused."""
-    from stoppress.adapters.taking import Taker
     from stoppress.cms import registry  # what our own contract does without
+    from stoppress.receive.queueing import Taker
 
     try:
         query = dict(parse_qsl(delivery.query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX))

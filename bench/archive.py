@@ -31,11 +31,11 @@ from stoppress.aws.items import (
 from stoppress.aws.queues import Rewrite
 from stoppress.aws.table import BATCH_ITEMS_MAX
 from stoppress.cms.contract import read_delivery
-from stoppress.deciding import decide
 from stoppress.model.article import Known
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
 from stoppress.model.places import Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import Site, read_site
+from stoppress.record.decide import decide
 from stoppress.sitemaps.render import Mark
 from stoppress_cli import queues
 from stoppress_cli.stack import Stack

@@ -23,15 +23,15 @@ NOWHERE = {
 # A webhook touches no item of the table and no file, a function without feeds parses none, only the rewriter checks what it writes.
 LEFT_OUT = {
     "receive_webhook": {
-        "stoppress.checking", "stoppress.deciding", "stoppress.sitemaps.render", "stoppress.model.places", "stoppress.aws.items",
+        "stoppress.checking", "stoppress.record.decide", "stoppress.sitemaps.render", "stoppress.model.places", "stoppress.aws.items",
         "stoppress.model.article", "stoppress.aws.table", "stoppress.feeds", "feedparser", "idna", "xml.sax",
     },
-    "poll_feeds": {"stoppress.checking", "stoppress.deciding"},
+    "poll_feeds": {"stoppress.checking", "stoppress.record.decide"},
     # A push is the publication of a story, so that the parser is there before it: what a hub asks first does not need it.
-    "receive_push": {"stoppress.checking", "stoppress.deciding", "stoppress.poll.ingest", "stoppress.poll.feeds"},
+    "receive_push": {"stoppress.checking", "stoppress.record.decide", "stoppress.poll.ingest", "stoppress.poll.feeds"},
     "record_article": {"stoppress.checking", "stoppress.feeds", "feedparser", "idna", "xml.sax"},
     "rewrite_sitemaps": {
-        "stoppress.model.event", "stoppress.cms.contract", "stoppress.deciding", "stoppress.feeds", "stoppress.recording", "stoppress.model.article",
+        "stoppress.model.event", "stoppress.cms.contract", "stoppress.record.decide", "stoppress.feeds", "stoppress.record.article", "stoppress.model.article",
         "feedparser", "idna", "xml.sax",
     },
     "reconcile_sites": {"stoppress.feeds", "feedparser", "idna", "xml.sax"},

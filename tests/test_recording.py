@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import recording
 from stoppress.aws import places, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import (
@@ -26,15 +25,16 @@ from stoppress.aws.items import (
 )
 from stoppress.aws.table import Check, Conflict, Delete, Put
 from stoppress.cms.contract import KEYWORDS_MAX
-from stoppress.deciding import decide
-from stoppress.messages import Message
 from stoppress.model.article import Article
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent, to_message
 from stoppress.model.places import Used
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import TITLE_CHARACTERS_MAX
 from stoppress.primitives.urls import LOC_CHARACTERS_MAX
-from stoppress.recording import ATTEMPTS_MAX, Outcome, record
+from stoppress.record import article as recording
+from stoppress.record.article import ATTEMPTS_MAX, Outcome, record
+from stoppress.record.decide import decide
+from stoppress.record.message import Message
 from stoppress.rolling import roll
 from stoppress.sitemaps.render import NEWS_WINDOW
 from stoppress_cli.meter import item_bytes

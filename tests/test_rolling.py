@@ -13,12 +13,12 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item
 from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.aws.sites import SETTLED_AFTER
-from stoppress.messages import Message
 from stoppress.model.event import ArticleEvent, from_message, to_message
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso
-from stoppress.recording import record
+from stoppress.record.article import record
+from stoppress.record.message import Message
 from stoppress.rolling import roll
 from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry
 from tests import doors

@@ -10,7 +10,6 @@ from urllib.parse import urljoin
 
 from stoppress.aws import bucket, sites, table
 from stoppress.aws.items import article_key, claim_key, entry_key, read_article, read_claim, read_general, read_news
-from stoppress.messages import UNKNOWN_SITE
 from stoppress.model.article import Article, Claim, EntryKey
 from stoppress.model.file_names import PAGES_FILE
 from stoppress.model.places import Place
@@ -18,6 +17,7 @@ from stoppress.model.rules import against
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, key_of, on_site
+from stoppress.record.message import UNKNOWN_SITE
 from stoppress.sitemaps.formats import named_in_robots, robots_lines
 from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, under_scheme
 

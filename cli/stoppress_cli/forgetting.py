@@ -25,7 +25,6 @@ from stoppress.aws.items import (
     waiting_key,
 )
 from stoppress.aws.table import Put
-from stoppress.messages import UNKNOWN_SITE
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import is_news
@@ -33,6 +32,7 @@ from stoppress.model.site import FEED_SOURCE, Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
+from stoppress.record.message import UNKNOWN_SITE
 from stoppress.sitemaps.render import under_scheme
 from stoppress_cli import redriving
 from stoppress_cli.explaining import is_said_of

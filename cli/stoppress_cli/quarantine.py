@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from stoppress.aws import queues, sites, table
 from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item
-from stoppress.messages import UNKNOWN_SITE, Message, Unusable, read
 from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import parse
+from stoppress.record.message import UNKNOWN_SITE, Message, Unusable, read
 from stoppress_cli.operating import queue_url
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from stoppress.aws import queues, sites
 from stoppress.aws.clients import client
 from stoppress.aws.queues import read_rewrite
-from stoppress.messages import Message, Unusable, read
+from stoppress.record.message import Message, Unusable, read
 from stoppress_cli import rebuilding
 from stoppress_cli.operating import queue_url
 from stoppress_cli.wording import counted

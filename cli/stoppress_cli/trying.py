@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from stoppress.deciding import excluded_because
 from stoppress.feeds.documents import FeedError
 from stoppress.feeds.events import Judged, judged, to_events
 from stoppress.feeds.parse import children_of
@@ -20,6 +19,7 @@ from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
 from stoppress.model.site import Feed, Site, explain
 from stoppress.poll import fetch
 from stoppress.primitives.instants import iso
+from stoppress.record.decide import excluded_because
 from stoppress.sitemaps.render import NEWS_WINDOW
 from stoppress_cli.printing import text_console
 from stoppress_cli.wording import counted

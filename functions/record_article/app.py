@@ -12,10 +12,10 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress import recording
 from stoppress.aws.queues import retry_later
-from stoppress.messages import Message
-from stoppress.recording import Outcome
+from stoppress.record import article
+from stoppress.record.article import Outcome
+from stoppress.record.message import Message
 
 logger = Logger()
 metrics = Metrics()
@@ -27,7 +27,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
     """A batch of the articles queue; the answer names the messages that must come again."""
     records: list[dict[str, Any]] = event["Records"]
     metrics.add_metric("EventsReceived", MetricUnit.Count, len(records))
-    outcomes = recording.record([_message(record) for record in records], datetime.now(UTC))
+    outcomes = article.record([_message(record) for record in records], datetime.now(UTC))
     for name, count in Counter(outcome.outcome for outcome in outcomes.values()).items():
         metrics.add_metric(f"Events{name.capitalize()}", MetricUnit.Count, count)
     for record in records:

@@ -10,11 +10,11 @@ import pytest
 
 from stoppress.cms import registry
 from stoppress.cms.registry import BadDelivery, Received
-from stoppress.deciding import excluded_because
 from stoppress.model.event import ArticleEvent, Incomplete, from_message, to_message
 from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of
 from stoppress.receive.queueing import Taker
+from stoppress.record.decide import excluded_because
 from tests.adapters.recorded import OWN, Case, cases, now_of
 
 HUGE = "9" * 5_000

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from stoppress import recording
 from stoppress.aws import table
 from stoppress.aws.clients import client
-from stoppress.messages import Message
 from stoppress.model.event import ArticleEvent, from_message
-from stoppress.recording import Outcome, record
+from stoppress.record import article as recording
+from stoppress.record.article import Outcome, record
+from stoppress.record.message import Message
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request
 from tests import doors

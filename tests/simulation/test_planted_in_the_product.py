@@ -34,11 +34,11 @@ def test_a_fault_of_a_function_that_is_gone_is_named() -> None:
 
 
 def test_a_function_that_another_stands_in_for_is_so_wherever_it_was_imported_and_only_for_a_while() -> None:
-    from stoppress import recording
     from stoppress.model import order
+    from stoppress.record import article
 
     def functions() -> list[object]:
-        return [vars(order)["known_by"], vars(recording)["decide"]]
+        return [vars(order)["known_by"], vars(article)["decide"]]
 
     before = functions()
     with planted(Swap("deciding:decide", lambda _: str, 1)), planted(Swap("order:known_by", lambda _: str, 1)):

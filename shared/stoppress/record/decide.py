@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from stoppress.dating import changed_at, dated, dated_late, first_heard, inherited, is_embargo, released
 from stoppress.model.article import FORGOTTEN, Article, Claim, Decision, Entries, EntryKey, Known
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, digest_of, names_of, order_of, rank_of
 from stoppress.model.file_names import PAGES_SERIES, news_series, shard_series
@@ -19,6 +18,15 @@ from stoppress.model.rules import against
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, parse
 from stoppress.primitives.urls import host_of, identity
+from stoppress.record.publication_date import (
+    changed_at,
+    dated,
+    dated_late,
+    first_heard,
+    inherited,
+    is_embargo,
+    released,
+)
 from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, general_line, line_bytes, news_line
 
 EXPIRED = "published more than 48 hours ago"

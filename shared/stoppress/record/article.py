@@ -30,15 +30,15 @@ from stoppress.aws.items import (
 )
 from stoppress.aws.places import give_back, reserve
 from stoppress.aws.table import Conflict, Delete, Put
-from stoppress.deciding import decide, urls_of
-from stoppress.messages import Message, Unusable, named_in, read
 from stoppress.model.article import FORGOTTEN, Article, Decision
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.file_names import is_news_series
 from stoppress.model.places import Place, Want
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
-from stoppress.recalling import Question, recall
+from stoppress.record.decide import decide, urls_of
+from stoppress.record.message import Message, Unusable, named_in, read
+from stoppress.record.recall import Question, recall
 
 # Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
 ATTEMPTS_MAX = 10

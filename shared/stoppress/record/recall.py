@@ -21,10 +21,10 @@ from stoppress.aws.items import (
     read_news,
     waiting_key,
 )
-from stoppress.deciding import entry_keys_of, is_aimed_at, is_late, urls_of
 from stoppress.model.article import Article, Claim, Entries, Known
 from stoppress.model.event import ArticleEvent, from_message, rank_of
 from stoppress.primitives.urls import identity
+from stoppress.record.decide import entry_keys_of, is_aimed_at, is_late, urls_of
 
 Key: TypeAlias = tuple[str, str]
 

@@ -8,7 +8,7 @@ from stoppress.aws.items import file_pk, general_item, news_item, read_mark
 from stoppress.aws.queues import Rewrite
 from stoppress.model.places import Place
 from stoppress.primitives.urls import key_of
-from stoppress.rewriting import rewrite
+from stoppress.rewrite.sitemaps import rewrite
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import GeneralEntry, NewsEntry
 from tests.doors import Doors

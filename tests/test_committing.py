@@ -13,7 +13,7 @@ from stoppress.aws.items import file_pk, news_item
 from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
-from stoppress.rewriting import rewrite, rewrite_all
+from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from stoppress.sitemaps.formats import content_type
 from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general
 from tests import doors

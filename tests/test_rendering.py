@@ -5,15 +5,15 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from stoppress import rendering
 from stoppress.aws import bucket, table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.clients import client
 from stoppress.aws.items import changed_entry, general_item
 from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.primitives.urls import key_of
-from stoppress.rendering import BrokenFile
-from stoppress.rewriting import hand_over, rewrite, rewrite_all
+from stoppress.rewrite import render as rendering
+from stoppress.rewrite.render import BrokenFile
+from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import GeneralEntry, render_general, render_news
 from tests import doors

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from stoppress import committing, outputs, rendering, retiring, rewriting
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import general_item
 from stoppress.aws.queues import Rewrite
 from stoppress.aws.table import Busy, Conflict
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
-from stoppress.rewriting import rewrite
+from stoppress.rewrite import forms, publish, render, retire, sitemaps
+from stoppress.rewrite.sitemaps import rewrite
 from stoppress.sitemaps.render import GeneralEntry, render_general
 from tests.ledger import HOST, SITE, page
 from tests.partitions import HOUR, MINUTE, NOON, SHARD, key
@@ -144,11 +144,11 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
     """
     world = World()
     doors = {
-        rewriting: ("bucket", "sites"),
-        rendering: ("table",),
-        committing: ("bucket", "table", "queues"),
-        outputs: ("bucket", "queues"),
-        retiring: ("bucket", "table"),
+        sitemaps: ("bucket", "sites"),
+        render: ("table",),
+        publish: ("bucket", "table", "queues"),
+        forms: ("bucket", "queues"),
+        retire: ("bucket", "table"),
     }
     for module, names in doors.items():
         for name in names:
@@ -191,7 +191,7 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
 def test_two_rewriters_in_every_order_of_their_steps_end_with_the_tables_file(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rendering, "READ_UNIT_BYTES", 1)
+    monkeypatch.setattr(render, "READ_UNIT_BYTES", 1)
     final = render_general([GeneralEntry(page(path)) for path in case.pages], SITE).body
     orders: list[list[int]] = [[]]
     tried = 0

@@ -11,8 +11,8 @@ from stoppress.aws.items import general_item, news_item, read_mark
 from stoppress.aws.queues import Rewrite, read_rewrite
 from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
-from stoppress.rendering import BrokenFile
-from stoppress.rewriting import hand_over, rewrite, rewrite_all
+from stoppress.rewrite.render import BrokenFile
+from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
 from stoppress.rolling import roll
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_index

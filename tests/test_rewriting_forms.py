@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import committing, rendering
 from stoppress.aws import bucket, queues, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk, mark_item, read_mark, series_item
@@ -18,8 +17,9 @@ from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
 from stoppress.primitives.urls import key_of
-from stoppress.retiring import EMPTIED_KEPT
-from stoppress.rewriting import rewrite, rewrite_all
+from stoppress.rewrite import publish, render as rendering
+from stoppress.rewrite.retire import EMPTIED_KEPT
+from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import Mark
 from tests import doors
@@ -371,7 +371,7 @@ def test_forms_that_a_newer_configuration_has_just_written_are_left_by_who_goes_
     now_known = [old, new, new]
     monkeypatch.setattr(sites, "load_usable", lambda *_, **__: now_known.pop(0))
 
-    with once_before(committing, "replace_forms", done):
+    with once_before(publish, "replace_forms", done):
         assert done(config_version=old.version, thorough=True) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
 
@@ -445,7 +445,7 @@ def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(beh
         put_page()
         done()
 
-    with once_before(committing, "retire", fill):
+    with once_before(publish, "retire", fill):
         assert done(config_version=1) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
 

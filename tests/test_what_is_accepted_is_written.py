@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from stoppress.cms.contract import BadArticle, read_delivery
 from stoppress.model.site import Site
-from stoppress.rendering import hold_to_the_rules
+from stoppress.rewrite.render import hold_to_the_rules
 from stoppress.sitemaps.render import render_general, render_news
 from tests.ledger import HOST, MORNING, SITE, Ledger, page
 

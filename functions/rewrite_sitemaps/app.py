@@ -15,7 +15,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws.items import changed_entry, file_of
 from stoppress.aws.queues import Rewrite, read_rewrite, retry_later
-from stoppress.rewriting import Result, hand_over, rewrite_all
+from stoppress.rewrite.sitemaps import Result, hand_over, rewrite_all
 
 logger = Logger()
 metrics = Metrics()

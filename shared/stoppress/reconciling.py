@@ -37,14 +37,14 @@ from stoppress.aws.items import (
 )
 from stoppress.aws.queues import Rewrite
 from stoppress.aws.table import BATCH_KEYS_MAX, Check, Conflict, Delete
-from stoppress.committing import UNMARKED, digest_of
 from stoppress.model.article import Article, Claim
 from stoppress.model.file_names import INDEX_FILE, file_name, is_news, is_news_series, permanent_files, series_of
 from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, parse
-from stoppress.rendering import Forms, render
-from stoppress.retiring import EMPTIED_KEPT
+from stoppress.rewrite.publish import UNMARKED, digest_of
+from stoppress.rewrite.render import Forms, render
+from stoppress.rewrite.retire import EMPTIED_KEPT
 from stoppress.sitemaps.formats import ROBOTS_FILE
 from stoppress.sitemaps.render import NEWS_WINDOW, Mark, Rendered, general_line, line_bytes
 

@@ -10,10 +10,10 @@ from email.utils import format_datetime
 from typing import Any
 from xml.sax.saxutils import escape
 
-from stoppress import rendering
 from stoppress.check import sets
 from stoppress.http import client
 from stoppress.model import places
+from stoppress.rewrite import render as rendering
 from stoppress.sitemaps import fold, render
 from stoppress_cli import signing
 from stoppress_cli.gateway import Request

@@ -12,10 +12,10 @@ from datetime import datetime
 from stoppress.aws import bucket, queues, sites
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.queues import Rewrite
-from stoppress.committing import commit, mark_before
 from stoppress.model.file_names import INDEX_FILE
-from stoppress.rendering import fold, render
-from stoppress.retiring import done_due
+from stoppress.rewrite.publish import commit, mark_before
+from stoppress.rewrite.render import fold, render
+from stoppress.rewrite.retire import done_due
 
 # Each attempt lost is a newer file that somebody else put; after these the rewrites queue takes over.
 ATTEMPTS_MAX = 8

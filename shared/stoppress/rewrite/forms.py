@@ -13,7 +13,7 @@ from stoppress.aws.queues import Rewrite
 from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.model.file_names import INDEX_FILE, is_news, series_of
 from stoppress.model.site import Site
-from stoppress.rendering import text_name
+from stoppress.rewrite.render import text_name
 from stoppress.sitemaps.formats import ROBOTS_FILE, atom_name
 from stoppress.sitemaps.render import Mark, Rendered
 

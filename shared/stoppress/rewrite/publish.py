@@ -14,10 +14,10 @@ from stoppress.aws.items import file_pk, mark_item, read_mark
 from stoppress.aws.queues import Rewrite
 from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
 from stoppress.model.site import Site
-from stoppress.outputs import have_unnamed_looked_at, replace_forms
 from stoppress.primitives.instants import exact
-from stoppress.rendering import Forms, form_of, hold_to_the_rules
-from stoppress.retiring import have_retired, is_over, retire
+from stoppress.rewrite.forms import have_unnamed_looked_at, replace_forms
+from stoppress.rewrite.render import Forms, form_of, hold_to_the_rules
+from stoppress.rewrite.retire import have_retired, is_over, retire
 from stoppress.sitemaps.formats import ROBOTS_FILE
 from stoppress.sitemaps.render import Mark, Rendered
 

@@ -11,7 +11,7 @@ from stoppress.aws.items import due_item, due_sk, file_pk, read_series, series_f
 from stoppress.aws.queues import Rewrite
 from stoppress.model.file_names import INDEX_FILE, is_news, series_of
 from stoppress.model.site import Site
-from stoppress.outputs import possible_forms, standing, take_away
+from stoppress.rewrite.forms import possible_forms, standing, take_away
 from stoppress.sitemaps.formats import ROBOTS_FILE, atom_name
 from stoppress.sitemaps.render import Mark, Rendered
 

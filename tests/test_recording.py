@@ -35,7 +35,7 @@ from stoppress.record import article as recording
 from stoppress.record.article import ATTEMPTS_MAX, Outcome, record
 from stoppress.record.decide import decide
 from stoppress.record.message import Message
-from stoppress.rolling import roll
+from stoppress.roll.window import roll
 from stoppress.sitemaps.render import NEWS_WINDOW
 from stoppress_cli.meter import item_bytes
 from tests import doors

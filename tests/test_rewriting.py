@@ -13,7 +13,7 @@ from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.render import BrokenFile
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
-from stoppress.rolling import roll
+from stoppress.roll.window import roll
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_index
 from tests import doors

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress import rolling
 from stoppress.aws import queues, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item
@@ -19,7 +18,8 @@ from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso
 from stoppress.record.article import record
 from stoppress.record.message import Message
-from stoppress.rolling import roll
+from stoppress.roll import window
+from stoppress.roll.window import roll
 from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry
 from tests import doors
 from tests.doors import Doors, counted, failing, once_before
@@ -193,7 +193,7 @@ def test_more_than_ten_held_articles_are_all_sent(behind: Doors, site: Site) -> 
 def test_more_than_a_minutes_work_is_done_in_several(
     behind: Doors, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rolling, "DUE_MAX", 2)
+    monkeypatch.setattr(window, "DUE_MAX", 2)
     hear(*[publish(str(number), str(number), published_at=MORNING + HOUR + number * SECOND) for number in range(3)])
     roll(site, MORNING + 2 * HOUR)
     assert [from_message(body).id for body in behind.taken("articles")] == ["0", "1"]

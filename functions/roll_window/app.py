@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
 from stoppress.model.site import Site
-from stoppress.rolling import roll
+from stoppress.roll.window import roll
 
 logger = Logger()
 metrics = Metrics()

@@ -10,7 +10,7 @@ import pytest
 from stoppress.aws import bucket, sites, table
 from stoppress.aws.items import read_series
 from stoppress.aws.queues import read_rewrite
-from stoppress.reconciling import KINDS, LOOKS_APART, Report, in_turn, reconcile
+from stoppress.reconcile.sites import KINDS, LOOKS_APART, Report, in_turn, reconcile
 from stoppress_cli import rebuilding
 from stoppress_cli.stack import Stack
 from tests.event_files import objects, on_queue

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from stoppress.aws import bucket, sites, table
-from stoppress.reconciling import reconcile
+from stoppress.reconcile.sites import reconcile
 from stoppress_cli import rebuilding, restoring
 from stoppress_cli.stack import Stack
 from tests.event_files import objects

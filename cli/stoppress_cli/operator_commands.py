@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import typer
 
-from stoppress import reconciling
 from stoppress.aws import sites
+from stoppress.reconcile import sites as reconciling
 from stoppress_cli import forgetting, quarantine, rebuilding, redriving, restoring, retiring
 from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, asked, console, errors, over_sites
 from stoppress_cli.quarantine import Kept

@@ -846,8 +846,8 @@ METRIC = re.compile(
 
 def counted(function: str) -> tuple[set[str], set[str]]:
     """The metrics whose names stand in a function's handler or worker, and the beginnings of those that end in an outcome."""
-    worker = {"roll_window": "rolling", "reconcile_sites": "reconciling", "receive_push": "listening"}.get(function)
-    paths = [ROOT / "functions" / function / "app.py", *([ROOT / f"shared/stoppress/{worker}.py"] if worker else [])]
+    stage = function.replace("_", "/", 1)  # functions/roll_window calls stoppress/roll/window.py
+    paths = [ROOT / "functions" / function / "app.py", ROOT / f"shared/stoppress/{stage}.py"]
     names: set[str] = set()
     beginnings: set[str] = set()
     for node in (node for path in paths for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))):
@@ -899,7 +899,7 @@ def test_every_outcome_of_recording_is_counted_under_its_name() -> None:
     explained = {word for row in table_rows(text_of("README.md"), "| outcome | means |") for word in named(row[0])}
     listed = {word for row in table_rows(text_of("README.md"), "| metric | of | counts |") for word in named(row[0])}
 
-    assert outcomes("recording") <= explained
+    assert outcomes("record/article") <= explained
     assert {f"Events{word.capitalize()}" for word in explained} | {"EventsReceived"} == {
         name for name in listed if name.startswith("Events")
     }

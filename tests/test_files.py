@@ -13,7 +13,7 @@ from lxml import etree
 
 from stoppress.model.alternates import Alternate
 from stoppress.model.file_names import NEWS_FILE, file_name, is_news, period_of, shard_series
-from stoppress.model.site import Shards, Site
+from stoppress.model.site import Page, Shards, Site
 from stoppress.primitives.text import clean
 from stoppress.sitemaps import render
 from stoppress.sitemaps.render import (
@@ -24,10 +24,12 @@ from stoppress.sitemaps.render import (
     Rendered,
     general_line,
     line_bytes,
+    lists_in_general,
     news_line,
     render_general,
     render_index,
     render_news,
+    render_pages,
 )
 from tests.ledger import MORNING, SITE, page
 
@@ -357,3 +359,12 @@ def test_one_page_in_two_languages_is_named_by_both() -> None:
     both = (Alternate("en", page("a")), Alternate("en-GB", page("a")), Alternate("fr", page("b")))
 
     assert links([GeneralEntry(page("a"), alternates=both)], "a").keys() == {"en", "en-GB", "fr"}
+
+
+def test_a_page_of_the_configuration_is_one_page_however_an_event_spells_it() -> None:
+    site = Site.model_validate(SITE.model_dump() | {"pages": (Page(url="/caf%c3%a9"),)})
+    heard = GeneralEntry(page("caf%C3%A9"), MORNING)
+
+    assert render_pages([heard], site).urls == 1
+    assert render_pages([heard], site).newest == MORNING
+    assert not lists_in_general(heard, site)

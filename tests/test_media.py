@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 from pydantic import TypeAdapter
 
-from stoppress.model import alternates as alternates_module, media as media, media_values
+from stoppress.model import alternates as alternates_module, media, media_values
 from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
 from stoppress.model.media import IMAGES_MAX, VIDEOS_MAX, Video, read_images, read_videos, video_json, video_of
 from stoppress.primitives.languages import COUNTRIES, LANGUAGES

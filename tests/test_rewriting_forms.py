@@ -131,6 +131,24 @@ def test_a_crash_between_a_file_and_its_forms_is_repaired_by_the_next_rewrite(be
     assert mark().urls == 2
 
 
+def test_forms_of_an_emptied_file_do_not_outlive_it_when_a_rewriter_with_a_fast_clock_wrote_them(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_page("a")
+    done()
+    take_page("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "replace_forms", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            done(now=NOON + MINUTE)  # the empty file is there, without its forms and its mark
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done(now=NOON + 3 * MINUTE)  # the forms are there too, written by a clock that is ahead
+    put_page("b")
+
+    assert done(now=NOON + 2 * MINUTE) == "written"
+    assert agree(behind)
+
+
 def test_forms_follow_a_file_that_comes_back_to_its_bytes_of_before_after_two_crashes(
     behind: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from stoppress.model.places import Place
 from stoppress.model.rules import against
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.text import escaped
-from stoppress.primitives.urls import canonical, host_of, key_of, on_site
+from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
 from stoppress.record.message import UNKNOWN_SITE
 from stoppress.sitemaps.formats import named_in_robots, robots_lines
 from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, under_scheme
@@ -68,7 +68,7 @@ def gather(url: str, host: str | None) -> Facts:
     entries = {one.name: entry for one in articles if (entry := _general(site, one))}
     news = _entry(site, url, shown.news, shown.first_published) if shown else None
     files = [place.file for place in (shown.shard, shown.news) if place] if shown else []
-    files += [PAGES_FILE] if url in site.pages_by_url else []
+    files += [PAGES_FILE] if identity(url) in site.pages_by_url else []
     return Facts(
         url,
         site,
@@ -179,7 +179,7 @@ def _where(facts: Facts, now: datetime) -> Iterator[str]:
     for file, changed in facts.standing:
         until = f", until {_at(facts.news.expires_at)}" if facts.news and file.startswith("sitemap-news") else ""
         yield f"listed in {file}, last changed {_at(changed)}{until}"
-    if facts.url in facts.site.pages_by_url:
+    if identity(facts.url) in facts.site.pages_by_url:
         yield f"a page of the site's configuration: it stands in {PAGES_FILE} and in no other shard"
     if not files:
         yield "listed in no file"

@@ -25,7 +25,7 @@ class Article:
 
     `shard` is its place for life, whether or not it is listed now; `news` is its place while it is in the news sitemap.
     `changed_at` is the change that its source reported last; `dated_order` the place of the event that dated it,
-    `held_order` that of the event that holds it.
+    `held_order` that of the event that holds it; of an article that is not held, that of a newer event whose date was not taken.
     `heard_at` is when it was first heard of, `known_since` the same by its sender's clock where that is earlier.
     `deliveries` are what repeats of its last deliveries are known by. `reborn` is when its id was deleted, to be used again.
     `title` and `publication` are kept only while a date that comes late could still make it news.

@@ -10,6 +10,7 @@ from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from stoppress.model.site import Rule
+from stoppress.primitives.urls import identity, plain_escapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def against(rules: Iterable[Rule], target: Literal["general", "news"], url: str,
 
 def _holds(rule: Rule, url: str, traits: Traits) -> bool:
     met = {
-        "path": rule.path is not None and _fits(urlsplit(url).path, rule.path),
+        "path": rule.path is not None and _fits(urlsplit(identity(url)).path, plain_escapes(rule.path)),
         "section": rule.section == traits.section,
         "keyword": rule.keyword in traits.keywords,
         "type": rule.type == traits.type,

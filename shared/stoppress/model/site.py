@@ -23,7 +23,7 @@ from pydantic_core import ErrorDetails
 
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.text import publication_name
-from stoppress.primitives.urls import canonical, host_of, on_site
+from stoppress.primitives.urls import canonical, host_of, identity, on_site, path_identity
 
 # All feeds of a site together are one source, and this is its name.
 FEED_SOURCE = "feed"
@@ -210,10 +210,10 @@ class Edition(Voice):
     # The part of a file's name: sitemap-news-fr.xml.
     news: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9]{0,19}$")
 
-    @property
+    @cached_property
     def below(self) -> str:
         """The prefix in whole segments: `/fr` is of `/fr` and `/fr/a`, and not of `/france`."""
-        return f"{self.prefix.rstrip('/')}/"
+        return f"{path_identity(self.prefix).rstrip('/')}/"
 
 
 class Page(_Part):
@@ -333,15 +333,15 @@ class Site(_Part):
 
     @cached_property
     def pages_by_url(self) -> dict[str, Page]:
-        """The pages of the configuration by their canonical URL. Raises ValueError."""
+        """The pages of the configuration by the identity of their URL. Raises ValueError."""
         home = f"https://{self.host}/"
-        return {on_site(canonical(urljoin(home, page.url)), self.host): page for page in self.pages}
+        return {identity(on_site(canonical(urljoin(home, page.url)), self.host)): page for page in self.pages}
 
     def edition_of(self, url: str) -> Edition | None:
         """The edition that a page belongs to: of several prefixes the longest."""
         if not self.editions:
             return None
-        path = f"{urlsplit(url).path}/"
+        path = f"{urlsplit(identity(url)).path}/"
         fitting = (edition for edition in self.editions if path.startswith(edition.below))
         return max(fitting, key=lambda edition: len(edition.below), default=None)
 

@@ -102,8 +102,18 @@ def identity(url: str) -> str:
     """The page that a canonical URL names: the same text for every spelling of it (RFC 3986, 6.2.2)."""
     if "%" not in url and "/." not in url:
         return url
-    parts = urlsplit(_ESCAPE.sub(_plainest, url))
+    parts = urlsplit(plain_escapes(url))
     return urlunsplit(parts._replace(path=_without_dots(parts.path)))
+
+
+def path_identity(path: str) -> str:
+    """A path as `identity` spells it, from a path with or without escapes."""
+    return _without_dots(plain_escapes(_encode(path, _PATH_SAFE)))
+
+
+def plain_escapes(text: str) -> str:
+    """A text with its escapes in capitals, and unescaped where a character needs none (RFC 3986, 6.2.2.1 and 6.2.2.2)."""
+    return _ESCAPE.sub(_plainest, text)
 
 
 def key_of(url: str) -> str:
@@ -117,7 +127,6 @@ def key_of_spelling(url: str) -> str:
 
 
 def _plainest(escape: re.Match[str]) -> str:
-    """An escape in capitals, or the character itself where it needs none (RFC 3986, 6.2.2.1 and 6.2.2.2)."""
     character = chr(int(escape[1], 16))
     return character if character in _UNRESERVED else escape[0].upper()
 

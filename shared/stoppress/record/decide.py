@@ -25,7 +25,9 @@ from stoppress.record.publication_date import (
     first_heard,
     inherited,
     is_embargo,
+    newest,
     released,
+    with_date_order,
 )
 from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, general_line, line_bytes, news_line
 
@@ -188,6 +190,8 @@ def _late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decis
     embargo = _embargo_moved(event, article, known) or _embargo_heard_late(event, article, known, now)
     if embargo:
         return embargo
+    if names and article.state != "held":
+        article = with_date_order(article, event)
     decision = _dated_by_another(event, article, known, site, now)
     reason = f"a newer event was heard before: {_place(article)}"
     return decision or Decision(outcome="late", reason=reason, article=article if names else None)
@@ -220,8 +224,9 @@ def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now
     if event.action == "remove" or not article.is_undated or not is_embargo(event, now):
         return None
     order, entries = order_of(event), known.entries.get(article.name, Entries())
-    newest = _told_again(article, entries)
-    if newest is None or (article.dated_order and order.is_before(article.dated_order)):
+    told = _told_again(article, entries)
+    date_order = newest(article.dated_order, article.held_order)
+    if told is None or (date_order and order.is_before(date_order)):
         return None
     assert event.published_at
     release_at = event.published_at
@@ -232,7 +237,7 @@ def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now
     if claim and claim.live and claim.owner == article.name:
         left, returns = _left(claim, article, known)
         decision = replace(decision, claims=(left,), returns=returns)
-    held = replace(newest, published_at=release_at, release=release_at)
+    held = replace(told, published_at=release_at, release=release_at)
     return replace(decision, out=tuple(_entries(article, now)), returns=(*decision.returns, held))
 
 
@@ -515,8 +520,8 @@ class _Publication:
             current = replace(current, shard=before.shard)
         if before and self.event.published_at is None and self._is_same_story(before):
             current = inherited(current, before)
-        current = dated(current, self.event, self.site)
-        return replace(current, url=self.url, release_at=None, held_order=None, changed_at=changed_at(self.event))
+        current = with_date_order(dated(current, self.event, self.site), self.event)
+        return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
 
     # ── what is written ──
 
@@ -719,9 +724,8 @@ class _Publication:
 
     def _without_page(self, state: Literal["excluded", "displaced"], reason: str) -> Decision:
         """The article has no page in this site: what it had goes out, its claim is left, the reason is kept."""
-        after = _without_entries(
-            dated(self.current, self.event, self.site), state=state, reason=reason, url=self.url, held_order=None
-        )
+        after = with_date_order(dated(self.current, self.event, self.site), self.event)
+        after = _without_entries(after, state=state, reason=reason, url=self.url)
         out = tuple(_entries(self.current, self.now))
         decision = self._leaving(Decision(outcome=state, reason=reason, article=after, out=out))
         claim = self.claim

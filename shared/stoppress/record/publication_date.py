@@ -91,6 +91,22 @@ def released(article: Article) -> Article:
     )
 
 
+def with_date_order(article: Article, event: ArticleEvent) -> Article:
+    """The article, not held, that knows which event was the newest to say a date. A late embargo before that event is over."""
+    said_date = order_of(event) if event.action == "publish" and event.published_at else None
+    latest = newest(article.dated_order, article.held_order, said_date)
+    return replace(article, held_order=None if latest == article.dated_order else latest)
+
+
+def newest(*orders: Order | None) -> Order | None:
+    """The order of the newest event; None where there is none."""
+    latest = None
+    for order in orders:
+        if latest is None or (order is not None and latest.is_before(order)):
+            latest = order
+    return latest
+
+
 def inherited(article: Article, page: Article | None) -> Article:
     """The article with the dates of the page that it takes over."""
     if page is None or article.first_published is not None:

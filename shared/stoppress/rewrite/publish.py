@@ -31,11 +31,14 @@ UNMARKED = (INDEX_FILE, ROBOTS_FILE)
 class _Plan:
     """What is to be done about a file; `changed` and `digest` are what its mark is to say of it.
 
+    `file_changed`: the instant that the file itself has, which its other forms take over; earlier than `changed` where a file
+    keeps its bytes and leaves the index.
     `is_written`: other bytes than those that are there, or others' than ours; `is_put`: so, or what the object says beside its
     bytes. `is_told`: announced and marked, where it has a mark. One that does not stay goes when it has been empty for a day.
     """
 
     changed: datetime
+    file_changed: datetime
     digest: str
     stays: bool
     is_over: bool
@@ -76,7 +79,7 @@ def commit(
         mark = _mark_of(site, file)
     also = mark.also if mark else ()
     if plan.has_forms_looked_at:
-        also = replace_forms(site, work, mark, forms(), plan.changed)
+        also = replace_forms(site, work, mark, forms(), plan.file_changed)
     if plan.is_told:
         detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(plan.changed)}
         queues.announce(REWRITTEN, detail)
@@ -110,13 +113,15 @@ def _planned(
     # A file may come back to the bytes of an older mark: what was to follow the bytes between may still be to do.
     settled = marked_at is not None and marked_at >= changed
     is_told = is_written or (file not in UNMARKED and not settled)
+    is_put = is_written or unfolded
     return _Plan(
         changed,
+        changed if is_put or stored is None else stored.changed,
         digest,
         stays,
         is_over=not stays and is_over(file, stored, rendered, mark, digest, now),
         is_written=is_written,
-        is_put=is_written or unfolded,
+        is_put=is_put,
         is_told=is_told,
         has_forms_looked_at=is_told or work.thorough or bool(work.config_version) or file == INDEX_FILE,
     )

@@ -119,7 +119,7 @@ def _verifier(scheme: Scheme) -> Verifier:
     if isinstance(scheme, str) and scheme in NAMED:
         from importlib import import_module
 
-        module = import_module(f"stoppress.signatures.verify.{NAMED[scheme]}")
+        module = import_module(f"stoppress.signatures.{NAMED[scheme]}")
         verifier: Verifier = module.VERIFIERS[scheme]
         return verifier
     from stoppress.signatures.parametric import Hmac

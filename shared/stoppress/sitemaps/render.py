@@ -19,7 +19,7 @@ from stoppress.model.rules import NO_TRAITS, Traits, against
 from stoppress.model.site import ChangeFreq, Site
 from stoppress.primitives.instants import TWO_DIGITS, iso
 from stoppress.primitives.text import escaped
-from stoppress.primitives.urls import host_of
+from stoppress.primitives.urls import host_of, identity
 from stoppress.sitemaps.tags import (
     IMAGE_NAMESPACE,
     VIDEO_NAMESPACE,
@@ -139,20 +139,20 @@ def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
 
 def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
     """Whether a shard lists a page: no rule keeps it out, and it is none of the pages that have a file of their own."""
-    return entry.loc not in site.pages_by_url and not against(site.rules, "general", entry.loc, entry.traits)
+    return identity(entry.loc) not in site.pages_by_url and not against(site.rules, "general", entry.loc, entry.traits)
 
 
 def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     """The pages that are not articles: those of the configuration, and those that events told of. Raises FileTooLarge."""
-    told = {entry.loc: entry for entry in entries}
+    told = {identity(entry.loc): entry for entry in entries}
     listed = {
         url: replace(told.get(url, GeneralEntry(url)), changefreq=page.changefreq or None, priority=page.priority)
         for url, page in site.pages_by_url.items()
     }
     others = [
         entry
-        for entry in told.values()
-        if entry.loc not in listed and not against(site.rules, "general", entry.loc, entry.traits)
+        for url, entry in told.items()
+        if url not in listed and not against(site.rules, "general", entry.loc, entry.traits)
     ]
     return _general([*listed.values(), *others], site)
 

@@ -28,7 +28,7 @@ from stoppress.aws.items import (
     series_item,
     story_item,
 )
-from stoppress.aws.queues import Rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.table import BATCH_ITEMS_MAX
 from stoppress.cms.contract import read_delivery
 from stoppress.model.article import Known
@@ -134,7 +134,7 @@ def fill(stack: Stack, wanted: Shape, start: datetime = NOW) -> tuple[list[Story
     put(stack, [*items_of([*old, *window], site, start), *_others(site, wanted.others)])
     touched = {NEWS_FILE: wanted.in_window, "sitemap-2026-05.xml": wanted.in_old, "sitemap-2026-11.xml": wanted.in_open}
     for file in [name for name, entries in touched.items() if entries] + [INDEX_FILE]:
-        queues.send(stack.resources["RewritesQueue"].arn, Rewrite(HOST, file).message())
+        queues.send(stack.resources["RewritesQueue"].arn, RewriteRequest(HOST, file).message())
         stack.rest()
     return window, old[: wanted.in_old] or old
 

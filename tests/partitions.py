@@ -5,7 +5,7 @@ from typing import Any
 
 from stoppress.aws import table
 from stoppress.aws.items import file_pk, general_item, news_item, read_mark
-from stoppress.aws.queues import Rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.model.places import Place
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite.sitemaps import rewrite
@@ -42,7 +42,7 @@ def key(path: str) -> tuple[str, str]:
 
 def shard(now: datetime = NOON, **said: Any) -> str:
     """Rewrite the shard: what became of it."""
-    return rewrite(Rewrite(HOST, SHARD, **said), now).outcome
+    return rewrite(RewriteRequest(HOST, SHARD, **said), now).outcome
 
 
 def mark(file: str = SHARD) -> render.Mark | None:

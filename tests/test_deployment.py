@@ -874,7 +874,7 @@ def outcomes(*modules: str) -> set[str]:
         call.args[0].value
         for call in calls
         if isinstance(call.func, ast.Name)
-        and call.func.id == "Outcome"
+        and call.func.id == "MessageOutcome"
         and call.args
         and isinstance(call.args[0], ast.Constant)
         and isinstance(call.args[0].value, str)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stoppress.aws.items import mark_item, read_news_place
-from stoppress.aws.queues import Rewrite, read_rewrite
+from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.cms.contract import read_delivery
 from stoppress.model.event import from_message, to_message
 from stoppress.primitives.instants import parse
@@ -309,7 +309,7 @@ def test_the_named_files_are_messages_as_stoppress_writes_them() -> None:
     for record in read(REWRITES)["Records"]:
         work = read_rewrite(record["body"])
         assert work.message() == record["body"]
-        assert work == Rewrite(HOST, work.file, work.config_version)
+        assert work == RewriteRequest(HOST, work.file, work.config_version)
 
 
 # ── 6: the minute of the window ──
@@ -357,7 +357,7 @@ def test_a_file_that_is_missing_at_two_looks_of_the_night_is_named_to_the_rewrit
     fed(stack, NIGHT, at + timedelta(minutes=30))
     named = [read_rewrite(body) for body in on_queue(stack, "RewritesQueue")]
 
-    assert [(work.file, work.thorough) for work in named] == [("sitemap-news.xml", True), ("sitemap.xml", True)]
+    assert [(work.file, work.repair_forms) for work in named] == [("sitemap-news.xml", True), ("sitemap.xml", True)]
     assert (stack.metrics["ObjectsMissing"], stack.metrics["DriftFound"]) == (2, 2)
 
 

@@ -20,7 +20,7 @@ from stoppress.http import client
 from stoppress.model.event import ArticleEvent, from_message, order_of
 from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, subscribe
-from stoppress.poll.due import Outcome
+from stoppress.poll.due import PollOutcome
 from stoppress.poll.items import feed_key, subscription_item, subscription_key
 from stoppress.receive import push as listening
 from tests.doors import Doors, failing, once_before, opened
@@ -129,7 +129,7 @@ def site(*feeds: Any, version: int = 1) -> Site:
     return Site.model_validate(document)
 
 
-def poll(internet: Internet, after: timedelta = timedelta(), one: Site | None = None) -> list[Outcome]:
+def poll(internet: Internet, after: timedelta = timedelta(), one: Site | None = None) -> list[PollOutcome]:
     internet.behind.clock.move_to(NOW + after)
     return list(polling.poll_site_feeds([one or site()], NOW + after))
 

@@ -21,7 +21,7 @@ from stoppress.feeds import documents
 from stoppress.http import client
 from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, ingest
-from stoppress.poll.due import Outcome
+from stoppress.poll.due import PollOutcome
 from stoppress.poll.feeds import poll_site_feeds
 from stoppress.primitives.urls import key_of
 
@@ -87,7 +87,7 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     sites.forget()
 
 
-def poll(now: datetime = NOW, one: Site | None = None) -> list[Outcome]:
+def poll(now: datetime = NOW, one: Site | None = None) -> list[PollOutcome]:
     return list(poll_site_feeds([one or site()], now))
 
 
@@ -544,7 +544,7 @@ def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
         held.append(len(internet.asked) - settled)
         return answer
 
-    def counted_settle(*arguments: Any) -> Outcome:
+    def counted_settle(*arguments: Any) -> PollOutcome:
         nonlocal settled
         outcome = settle(*arguments)
         settled += 1

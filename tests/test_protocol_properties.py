@@ -20,7 +20,7 @@ from stoppress.model.event import ArticleEvent, from_message, to_message
 from stoppress.model.file_names import is_news, is_pages, is_shard, news_series
 from stoppress.model.media_values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
 from stoppress.model.places import Place
-from stoppress.model.rules import against
+from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Edition, Outputs, Page, Rule, Shards, Site, Source, Voice
 from stoppress.sitemaps import render
 from stoppress.sitemaps.formats import atom_feed, compressed, text_sitemap
@@ -268,12 +268,12 @@ def check(ledger: Ledger, site: Site, now: datetime) -> None:
     assert [loc for loc, times in news.items() if times > 1] == []
     # What stands in the files is what is listed and let in, and the configuration's own pages.
     traits = {entry.loc: entry.traits for entry in ledger.general.values()}
-    let_in = {url for url in listed if not against(site.rules, "general", url, traits[url])}
+    let_in = {url for url in listed if not excluding_rule(site.rules, "general", url, traits[url])}
     assert set(general) == let_in | set(site.pages_by_url)
     assert set(news) == {
         url
         for url, article in listed.items()
-        if in_news(article, now) and not against(site.rules, "news", url, traits[url])
+        if in_news(article, now) and not excluding_rule(site.rules, "news", url, traits[url])
     }
     for file, rendered in published.rendered.items():
         assert is_news(file) != is_shard(file)

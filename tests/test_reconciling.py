@@ -115,7 +115,7 @@ def test_each_drift_of_a_file_has_its_kind_and_is_mended_by_who_writes_files(sta
     report = look(stack)
     assert kinds(report) == ([], ["edited", "stale", "unmarked"])
     assert report.counts == {"ObjectsEdited": 1, "ObjectsStale": 1, "MarksWrong": 1, "DriftFound": 3}
-    assert all(read_rewrite(body).thorough for body in on_queue(stack, "RewritesQueue"))
+    assert all(read_rewrite(body).repair_forms for body in on_queue(stack, "RewritesQueue"))
     stack.rest()
     later(stack, 3)
     assert kinds(look(stack, anew=True)) == ([], [])

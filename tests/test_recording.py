@@ -32,7 +32,7 @@ from stoppress.primitives.instants import exact
 from stoppress.primitives.text import TITLE_CHARACTERS_MAX
 from stoppress.primitives.urls import LOC_CHARACTERS_MAX
 from stoppress.record import article as recording
-from stoppress.record.article import ATTEMPTS_MAX, Outcome, record
+from stoppress.record.article import ATTEMPTS_MAX, MessageOutcome, record
 from stoppress.record.decide import decide
 from stoppress.record.message import Message
 from stoppress.roll.window import roll
@@ -51,7 +51,7 @@ SHARD, NEWS = "sitemap-2026-11.xml", "sitemap-news.xml"
 def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
     with doors.opened(NOON) as opened:
         opened.site()
-        monkeypatch.setattr(table, "step_aside", lambda attempt: None)  # nobody waits in a test
+        monkeypatch.setattr(table, "back_off", lambda attempt: None)  # nobody waits in a test
         yield opened
 
 
@@ -60,7 +60,7 @@ def hear(*events: ArticleEvent | str, now: datetime = NOON) -> list[str]:
     return [outcome.outcome for outcome in heard(*events, now=now)]
 
 
-def heard(*events: ArticleEvent | str, now: datetime = NOON) -> list[Outcome]:
+def heard(*events: ArticleEvent | str, now: datetime = NOON) -> list[MessageOutcome]:
     messages = [
         Message(f"m{number}", event if isinstance(event, str) else to_message(event), MORNING)
         for number, event in enumerate(events)

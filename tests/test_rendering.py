@@ -9,7 +9,7 @@ from stoppress.aws import bucket, table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.clients import client
 from stoppress.aws.items import changed_entry, general_item
-from stoppress.aws.queues import Rewrite, read_rewrite
+from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite import render as rendering
 from stoppress.rewrite.render import BrokenFile
@@ -31,7 +31,7 @@ def behind() -> Iterator[Doors]:
 
 def test_the_news_file_changes_with_the_clock_alone(behind: Doors) -> None:
     put_news()
-    news = Rewrite(HOST, NEWS)
+    news = RewriteRequest(HOST, NEWS)
     assert rewrite(news, NOON).outcome == "written"
     assert rewrite(news, MORNING + 48 * HOUR - timedelta(seconds=1)).outcome == "unchanged"
     assert rewrite(news, MORNING + 48 * HOUR).outcome == "written"
@@ -42,14 +42,14 @@ def test_a_partition_of_many_pages_is_read_whole(behind: Doors) -> None:
     for number in range(30):
         item = general_item(HOST, SHARD, GeneralEntry(page(f"{number:02}")))
         table.put_if(item | {"filler": "x" * 90_000})
-    assert rewrite(Rewrite(HOST, SHARD), NOON).urls == 30
+    assert rewrite(RewriteRequest(HOST, SHARD), NOON).urls == 30
 
 
 # ── folding ──
 
 
 def fold(file: str, *changed: tuple[str, str], now: datetime = NOON + MINUTE) -> str:
-    return rewrite(Rewrite(HOST, file, entries=frozenset(changed)), now).outcome
+    return rewrite(RewriteRequest(HOST, file, entries=frozenset(changed)), now).outcome
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_file_that_one_of_its_works_names_without_entries_is_made_from_all(
 ) -> None:
     put_page("lost")
     put_page("new")
-    works = [Rewrite(HOST, SHARD, entries=frozenset([key("new")])), Rewrite(HOST, SHARD)]
+    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key("new")])), RewriteRequest(HOST, SHARD)]
     (result,) = rewrite_all(works, NOON + MINUTE)
 
     assert result.urls == len(large_shard) + 2
@@ -170,7 +170,7 @@ def test_the_entries_of_several_works_for_a_file_are_folded_in_together(
     put_page("first")
     put_page("second")
     monkeypatch.setattr(table, "query", unread)
-    works = [Rewrite(HOST, SHARD, entries=frozenset([key(path)])) for path in ("first", "second")]
+    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key(path)])) for path in ("first", "second")]
     (result,) = rewrite_all(works, NOON + MINUTE)
 
     assert (result.outcome, result.urls) == ("written", len(large_shard) + 2)
@@ -180,12 +180,12 @@ def test_a_file_that_could_not_be_folded_into_is_made_from_all_entries_next(
     behind: Doors, large_shard: list[str]
 ) -> None:
     put_page("new")
-    works = [Rewrite(HOST, SHARD, entries=frozenset([key("new")]))]
+    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key("new")]))]
     with failing("s3", "PutObject", code="InternalError"):
         (result,) = rewrite_all(works, NOON + MINUTE)
     assert hand_over(result) is None
 
-    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [Rewrite(HOST, SHARD)]
+    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD)]
 
 
 def test_the_new_lines_of_a_file_are_held_to_the_rules(behind: Doors, large_shard: list[str]) -> None:

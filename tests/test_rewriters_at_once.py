@@ -11,7 +11,7 @@ import pytest
 
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import general_item
-from stoppress.aws.queues import Rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.table import Busy, Conflict
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
@@ -154,7 +154,7 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
         for name in names:
             monkeypatch.setattr(module, name, world)
     if any(case.knows):
-        rewrite(Rewrite(HOST, SHARD), NOON - HOUR / 2)
+        rewrite(RewriteRequest(HOST, SHARD), NOON - HOUR / 2)
         world.puts = world.announced = 0
 
     def edited(number: int) -> Rewriter:
@@ -164,7 +164,7 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
         else:
             world.pages.add(path)
         entries = frozenset([key(path)]) if case.knows[number] else None
-        rewriter = Rewriter(lambda: rewrite(Rewrite(HOST, SHARD, entries=entries), case.clocks[number]))
+        rewriter = Rewriter(lambda: rewrite(RewriteRequest(HOST, SHARD, entries=entries), case.clocks[number]))
         rewriter.begin()
         return rewriter
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 
-from stoppress.model.rules import NO_TRAITS, Traits, against
+from stoppress.model.rules import NO_TRAITS, Traits, excluding_rule
 from stoppress.model.site import Rule
 from stoppress.primitives.urls import canonical
 from tests.ledger import MORNING, Ledger, page, publish
@@ -13,7 +13,7 @@ from tests.ledger import MORNING, Ledger, page, publish
 def kept_out(
     rules: list[Rule], path: str, traits: Traits = NO_TRAITS, target: Literal["general", "news"] = "general"
 ) -> str:
-    return against(rules, target, canonical(f"https://www.example.com{path}"), traits)
+    return excluding_rule(rules, target, canonical(f"https://www.example.com{path}"), traits)
 
 
 @pytest.mark.parametrize(

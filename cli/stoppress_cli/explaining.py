@@ -13,7 +13,7 @@ from stoppress.aws.items import article_key, claim_key, entry_key, read_article,
 from stoppress.model.article import Article, Claim, EntryKey
 from stoppress.model.file_names import PAGES_FILE
 from stoppress.model.places import Place
-from stoppress.model.rules import against
+from stoppress.model.rules import excluding_rule
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
@@ -194,7 +194,7 @@ def _where(facts: Facts, now: datetime) -> Iterator[str]:
 
 
 def _ruled(facts: Facts, target: Literal["general", "news"], entry: GeneralEntry | NewsEntry) -> Iterator[str]:
-    if rule := against(facts.site.rules, target, entry.loc, entry.traits):
+    if rule := excluding_rule(facts.site.rules, target, entry.loc, entry.traits):
         yield f"kept out of the {target} sitemap by {rule}"
 
 
@@ -224,7 +224,7 @@ def _kept_out(facts: Facts, article: Article, target: Literal["general", "news"]
     if decided and not decided.startswith(_RULE):
         return decided
     entry = facts.entries.get(article.name)
-    return against(facts.site.rules, target, entry.loc, entry.traits) if entry else ""
+    return excluding_rule(facts.site.rules, target, entry.loc, entry.traits) if entry else ""
 
 
 def _not_news(facts: Facts, article: Article, now: datetime) -> str:

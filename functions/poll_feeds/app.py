@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
 from stoppress.poll import feeds
-from stoppress.poll.due import Outcome
+from stoppress.poll.due import PollOutcome
 
 # For what is under way when the time is over: the last feed's events and state, log and metrics.
 RESERVE_SECONDS = 8.0
@@ -58,7 +58,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         metrics.add_metric(name, MetricUnit.Count, count)
 
 
-def _said(outcome: Outcome) -> dict[str, Any]:
+def _said(outcome: PollOutcome) -> dict[str, Any]:
     # A broken feed repeats one reason for each of its entries; a few tell enough.
     said = {"site": outcome.site, "feed": outcome.url, "sent": outcome.sent, "skipped": outcome.skipped[:5]}
     return said | ({"reason": outcome.reason} if outcome.reason else {})

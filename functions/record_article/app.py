@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws.queues import retry_later
 from stoppress.record import article
-from stoppress.record.article import Outcome
+from stoppress.record.article import MessageOutcome
 from stoppress.record.message import Message
 
 logger = Logger()
@@ -43,7 +43,7 @@ def _message(record: dict[str, Any]) -> Message:
     return Message(record["messageId"], record["body"], sent_at)
 
 
-def _tell(message_id: str, outcome: Outcome) -> None:
+def _tell(message_id: str, outcome: MessageOutcome) -> None:
     """Log what became of a message, so that "is my story in, and if not, why not?" has its answer."""
     said: dict[str, Any] = outcome.about
     level = logger.warning if outcome.outcome in ("quarantined", "failed") else logger.info

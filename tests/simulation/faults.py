@@ -59,8 +59,8 @@ FAULTS: dict[str, Fault | Swap] = {
     ),
     "an error while writing is swallowed": Fault(
         "record.article:_record_wave",
-        'outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)\n        else',
-        'outcomes[work.message.id] = Outcome("failed", repr(error), work.event)\n        else',
+        'outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event, error)\n        else',
+        'outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event)\n        else',
         38,
     ),
     "a conflict is taken for success": Fault(
@@ -76,7 +76,9 @@ FAULTS: dict[str, Fault | Swap] = {
         "functions/record_article/app.py", "for record in again]}", "for record in ()]}", 49
     ),
     # ── deciding ──
-    "what is late is taken for new": Fault("record.decide:_decide", "if order.is_before(article.order):", "if False:", 6),
+    "what is late is taken for new": Fault(
+        "record.decide:_decide", "if order.is_before(article.order):", "if False:", 6
+    ),
     "a removal of what was never heard of leaves no tombstone": Fault(
         "record.decide:_decide",
         '    if event.action == "remove":',
@@ -104,7 +106,9 @@ FAULTS: dict[str, Fault | Swap] = {
         "if claim.live:",
         3,
     ),
-    "a late event does not date the article": Fault("record.decide:_dated_by_another", "if after is None:", "if True:", 252),
+    "a late event does not date the article": Fault(
+        "record.decide:_dated_by_another", "if after is None:", "if True:", 252
+    ),
     "a late event takes the place of the one that is held": Fault(
         "record.decide:decide", 'due_after if decision.outcome == "held" else None', "due_after", 2
     ),
@@ -136,7 +140,9 @@ FAULTS: dict[str, Fault | Swap] = {
     ),
     "a delivery that came late is not remembered": Fault("record.decide:_late", "    if names:", "    if False:", 2),
     # ── claims ──
-    "a removal by URL alone is ignored": Swap("record.decide:is_aimed_at", lambda _: lambda event, claim, owner: False, 11),
+    "a removal by URL alone is ignored": Swap(
+        "record.decide:is_aimed_at", lambda _: lambda event, claim, owner: False, 11
+    ),
     "the CMS cannot remove the page of a feed": Swap(
         "record.decide:_weaker_page_removed", lambda _: lambda event, owner, known, now: Decision(outcome="removed"), 11
     ),
@@ -177,7 +183,9 @@ FAULTS: dict[str, Fault | Swap] = {
         "record.publication_date:_takes", lambda _: lambda article, event, date, rank, site: True, 7
     ),
     "a mistyped date is never corrected": Swap(
-        "record.publication_date:_takes", lambda _: lambda article, event, date, rank, site: article.first_published is None, 4
+        "record.publication_date:_takes",
+        lambda _: lambda article, event, date, rank, site: article.first_published is None,
+        4,
     ),
     # ── identity ──
     "each spelling is a page of its own": Swap("primitives.urls:identity", lambda _: lambda url: url, 2),
@@ -212,7 +220,10 @@ FAULTS: dict[str, Fault | Swap] = {
         "aws.bucket:write", "        raise _overtaken_or(error) from error", "        return", 3
     ),
     "a file that failed is handed over to nobody": Fault(
-        "rewrite.sitemaps:hand_over", "queues.send_rewrites([result.work], delay_seconds=RETRY_DELAY_SECONDS)", "pass", 95
+        "rewrite.sitemaps:hand_over",
+        "queues.send_rewrites([result.work], delay_seconds=RETRY_DELAY_SECONDS)",
+        "pass",
+        95,
     ),
     "a file that failed is done": Fault(
         "functions/rewrite_sitemaps/app.py",
@@ -221,7 +232,7 @@ FAULTS: dict[str, Fault | Swap] = {
         1,
     ),
     "an emptied file is never deleted": Fault(
-        "rewrite.publish:commit", "            have_retired(site, file, plan.changed)", "            pass", 26
+        "rewrite.publish:commit", "            schedule_retirement(site, file, plan.changed)", "            pass", 26
     ),
     "what changed is folded in without being read": Fault(
         "rewrite.render:fold", "found = table.get_many((pk, sk) for sk, _ in sorted(entries))", "found = {}", 1

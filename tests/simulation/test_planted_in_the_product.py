@@ -41,7 +41,10 @@ def test_a_function_that_another_stands_in_for_is_so_wherever_it_was_imported_an
         return [vars(order)["known_by"], vars(article)["decide"]]
 
     before = functions()
-    with planted(Swap("record.decide:decide", lambda _: str, 1)), planted(Swap("model.order:known_by", lambda _: str, 1)):
+    with (
+        planted(Swap("record.decide:decide", lambda _: str, 1)),
+        planted(Swap("model.order:known_by", lambda _: str, 1)),
+    ):
         assert functions() == [str, str]
 
     assert functions() == before

@@ -20,7 +20,7 @@ def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> lis
         series, places = _series(host, name).reserve(wants, entries_max_of(name, shard_size))
         if _keep_series(host, series):
             return places
-        table.step_aside(attempt + 1)
+        table.back_off(attempt + 1)
     raise Conflict(f"the places of {host} {name} were written by others, {ATTEMPTS_MAX} attempts long")
 
 

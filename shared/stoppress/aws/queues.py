@@ -25,11 +25,11 @@ class SendError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
+class RewriteRequest:
     """A file to be written again by name, by the configuration of this version or a later one.
 
     `release` is set where a due record asked for it: its hour, before which nobody acts on it, whatever his own clock says.
-    `thorough`: a repair, or a configuration that has settled, this version of it: the file's other forms are looked at even where
+    `repair_forms`: a repair, or a configuration that has settled, this version of it: the file's other forms are looked at even where
     the file itself is as it should be, and those that are not wanted any more go.
     `entries` are sort key and URL of those that changed, where the table's stream has said so; None: make it from all. They
     do not travel: who is told by a queue cannot know what else has changed.
@@ -39,23 +39,23 @@ class Rewrite:
     file: str
     config_version: int = 0
     release: datetime | None = None
-    thorough: bool = False
+    repair_forms: bool = False
     entries: frozenset[tuple[str, str]] | None = None
 
     def message(self) -> str:
         """As it travels on the rewrites queue."""
         said: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
         said |= {"release": exact(self.release)} if self.release else {}
-        return json.dumps(said | ({"thorough": True} if self.thorough else {}))
+        return json.dumps(said | ({"thorough": True} if self.repair_forms else {}))
 
 
-def read_rewrite(message: str) -> Rewrite:
+def read_rewrite(message: str) -> RewriteRequest:
     """Read a message of the rewrites queue. Raises ValueError."""
     try:
         said = json.loads(message)
         release = parse(said["release"]) if said.get("release") else None
-        version, thorough = int(said.get("config_version", 0)), said.get("thorough") is True
-        return Rewrite(str(said["site"]), str(said["file"]), version, release, thorough)
+        version, repair_forms = int(said.get("config_version", 0)), said.get("thorough") is True
+        return RewriteRequest(str(said["site"]), str(said["file"]), version, release, repair_forms)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(
             f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}'
@@ -70,7 +70,7 @@ def send_articles(events: "Sequence[ArticleEvent | Incomplete]") -> None:
     _send(os.environ["ARTICLES_QUEUE_URL"], messages, delay_seconds=0)
 
 
-def send_rewrites(rewrites: Sequence[Rewrite], delay_seconds: int = 0) -> None:
+def send_rewrites(rewrites: Sequence[RewriteRequest], delay_seconds: int = 0) -> None:
     """Files to the rewrites queue. Raises SendError where one was not taken."""
     _send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)
 

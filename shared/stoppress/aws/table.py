@@ -177,7 +177,7 @@ def transact(operations: Iterable[Put | Delete | Check]) -> None:
         raise _conflict_or(error) from error
 
 
-def step_aside(conflicts: int) -> None:
+def back_off(conflicts: int) -> None:
     """After a conflict let the other writer finish, for a time drawn anew so that both do not meet again."""
     if conflicts:
         time.sleep(random.uniform(0, 0.01 * 2**conflicts))  # noqa: S311

@@ -26,7 +26,7 @@ class Traits:
 NO_TRAITS = Traits()
 
 
-def against(rules: Iterable[Rule], target: Literal["general", "news"], url: str, traits: Traits) -> str:
+def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], url: str, traits: Traits) -> str:
     """Why a page is not in a sitemap: the rule, by its number; empty where none keeps it out.
 
     The first rule that speaks of the sitemap and whose conditions all hold decides.

@@ -12,7 +12,7 @@ Result: TypeAlias = Literal["changed", "unchanged", "failed", "not reached", "wa
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PollOutcome:
     """What became of one feed that was due: how many events were sent, which entries were left out and why.
 
     A feed that failed may have sent events: those of the complete entries, where it was cut off. One that was not
@@ -41,9 +41,9 @@ class DueFeed:
     now: datetime
     waited: timedelta = timedelta()  # from `now`, when the run began, until it was asked
 
-    def outcome(self, result: Result, **said: Any) -> Outcome:
+    def outcome(self, result: Result, **said: Any) -> PollOutcome:
         """What became of it."""
-        return Outcome(self.site.host, self.feed.url, result, **said)
+        return PollOutcome(self.site.host, self.feed.url, result, **said)
 
     @property
     def has_this_configuration(self) -> bool:

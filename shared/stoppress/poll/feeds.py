@@ -18,7 +18,7 @@ from stoppress.feeds.schedule import FeedState, leased
 from stoppress.http import client
 from stoppress.model.site import Site
 from stoppress.poll import fetch, ingest
-from stoppress.poll.due import DueFeed, Outcome
+from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import feed_item, feed_key, read_feed
 from stoppress.poll.subscribe import Hubs
 
@@ -27,7 +27,7 @@ from stoppress.poll.subscribe import Hubs
 FETCHES_AT_ONCE = 16
 
 
-def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = float("inf")) -> Iterator[Outcome]:
+def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = float("inf")) -> Iterator[PollOutcome]:
     """Poll the feeds that are due, until `deadline` (of `time.monotonic`), and say what became of each.
 
     Raises nothing on behalf of a feed. Feeds that are not reached stay due.
@@ -41,7 +41,7 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
             one = DueFeed(site, feed, read_feed(item) if item else FeedState(), int(item["rev"]) if item else None, now)
         except Exception as error:  # noqa: BLE001 - one feed's state must not keep the others from being polled
             reason = f"its state cannot be read: {error!r:.300}"
-            yield Outcome(site.host, feed.url, "failed", reason=reason, needs_somebody=True)
+            yield PollOutcome(site.host, feed.url, "failed", reason=reason, needs_somebody=True)
             continue
         if one.state.is_due(now, site.version):
             due.append(one)
@@ -53,7 +53,7 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
     yield from _poll(deque(due), deadline)
 
 
-def _poll(due: deque[DueFeed], deadline: float) -> Iterator[Outcome]:
+def _poll(due: deque[DueFeed], deadline: float) -> Iterator[PollOutcome]:
     executor = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
     waiting: dict[Future[fetch.Fetched], DueFeed] = {}
     hubs = Hubs()
@@ -104,7 +104,7 @@ def _headers(one: DueFeed) -> dict[str, str]:
     return {"User-Agent": client.user_agent(one.site.home), **one.conditions}
 
 
-def _settled(one: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> Outcome:
+def _settled(one: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:
     try:
         return ingest.ingest(one, fetched, hubs)
     except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on

@@ -24,7 +24,7 @@ from stoppress.feeds.subscription import Subscription
 from stoppress.http import client
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.poll import fetch, subscribe
-from stoppress.poll.due import DueFeed, Outcome
+from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import feed_entries_item, feed_entries_key, feed_item, read_feed_entries
 from stoppress.poll.subscribe import Hubs
 
@@ -36,7 +36,7 @@ _ASKING_TO_WAIT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def ingest(one: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> Outcome:
+def ingest(one: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:
     """Send what is new in an answer, then write the feed's state, and have its hub asked if it is to be.
 
     Raises what the queue and the table raise; the feed is still leased then.
@@ -68,13 +68,13 @@ def ingest(one: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> Outcome:
 
 def _failed(
     one: DueFeed, state: FeedState, reason: str, *, retry_after: str | None = None, gone: bool = False
-) -> tuple[Outcome, FeedState]:
+) -> tuple[PollOutcome, FeedState]:
     gone_by = one.site.version if gone else None
     after = after_failure(state, one.now, one.pace, reason, url=one.feed.url, retry_after=retry_after, gone_by=gone_by)
     return one.outcome("failed", reason=reason), after
 
 
-def _refused(one: DueFeed, answer: client.Response) -> tuple[Outcome, FeedState]:
+def _refused(one: DueFeed, answer: client.Response) -> tuple[PollOutcome, FeedState]:
     """An answer that is neither a feed nor the word that it is as it was."""
     asked_to_wait = answer.headers.get("retry-after") if answer.status in _ASKING_TO_WAIT else None
     reason = f"the server answered {answer.status}"
@@ -90,7 +90,7 @@ def _is_gone(one: DueFeed, answer: client.Response) -> bool:
     )
 
 
-def _not_modified(one: DueFeed, answer: client.Response) -> tuple[Outcome, FeedState, Subscription | None]:
+def _not_modified(one: DueFeed, answer: client.Response) -> tuple[PollOutcome, FeedState, Subscription | None]:
     """A 304, which may bring new validators (R10.1)."""
     told = _polled(one, one.state)
     state = _answered(one, answer)
@@ -136,7 +136,7 @@ class _Entries:
         return tuple(digest for event, digest in each if told is None or not told.has_overtaken(event))
 
 
-def _read(one: DueFeed, got: fetch.Fetched) -> tuple[Outcome, FeedState, Subscription | None]:
+def _read(one: DueFeed, got: fetch.Fetched) -> tuple[PollOutcome, FeedState, Subscription | None]:
     """Send the entries of a body that neither the last good one nor pushes have had. Raises FeedError."""
     read = _of_body(one, got)
     if got.body_digest == one.state.body_digest and one.has_this_configuration:
@@ -185,7 +185,7 @@ def _freshness(one: DueFeed, got: fetch.Fetched, head: str = "") -> Freshness:
     return freshness.of_answer(got.answer.headers, one.now + one.waited, head, one.site.zone)
 
 
-def _skipped(one: DueFeed, reason: str) -> tuple[Outcome, FeedState, Subscription | None]:
+def _skipped(one: DueFeed, reason: str) -> tuple[PollOutcome, FeedState, Subscription | None]:
     """After a stale copy: nothing of it is kept, not even its validators."""
     told = _polled(one, one.state)
     state = replace(one.state, stale_since=one.state.stale_since or one.now)

@@ -21,7 +21,7 @@ from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
 from stoppress.http import client
 from stoppress.model.site import HUBS_SECRET, Site
-from stoppress.poll.due import DueFeed, Outcome
+from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import read_subscription, subscription_item, subscription_key
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
@@ -148,7 +148,7 @@ class Hubs:
         if told is None or told.is_to_ask(state.hub, state.topic, one.now):
             self._wanted.append((one, state.hub, state.topic))
 
-    def ask(self) -> Iterator[Outcome]:
+    def ask(self) -> Iterator[PollOutcome]:
         """Send as many requests as may be under way at once."""
         while self._wanted and len(self.waiting) < HUBS_AT_ONCE:
             one, hub, topic = self._wanted.popleft()
@@ -164,7 +164,7 @@ class Hubs:
                 self._executor = self._executor or ThreadPoolExecutor(HUBS_AT_ONCE, thread_name_prefix="hub")
                 self.waiting[self._executor.submit(send, ask)] = (one, ask)
 
-    def settle(self, done: Iterable[Future[Any]]) -> Iterator[Outcome]:
+    def settle(self, done: Iterable[Future[Any]]) -> Iterator[PollOutcome]:
         """What the hubs have answered."""
         for answered in [one for one in done if one in self.waiting]:
             one, ask = self.waiting.pop(answered)

@@ -35,7 +35,7 @@ from stoppress.aws.items import (
     series_files,
     series_item,
 )
-from stoppress.aws.queues import Rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.table import BATCH_KEYS_MAX, Check, Conflict, Delete
 from stoppress.model.article import Article, Claim
 from stoppress.model.file_names import INDEX_FILE, file_name, is_news, is_news_series, permanent_files, series_of
@@ -412,7 +412,7 @@ def _repair(site: Site, findings: Iterable[Finding], now: datetime) -> None:
                     bucket.delete(site.host, one.name, Listed(one.name, one.seen, now))
         else:
             files[one.unit] = None
-    queues.send_rewrites([Rewrite(site.host, file, site.version, thorough=True) for file in files])
+    queues.send_rewrites([RewriteRequest(site.host, file, site.version, repair_forms=True) for file in files])
 
 
 def _take_out(site: Site, found: Finding, now: datetime) -> None:

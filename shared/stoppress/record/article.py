@@ -47,7 +47,7 @@ PART = "#"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MessageOutcome:
     """What became of a message. `error`: it could not be recorded now and must come again. `urls`: its article's, before and after."""
 
     outcome: str
@@ -80,9 +80,9 @@ class _Work:
 _Decided: TypeAlias = tuple[_Work, Article | None, Decision]
 
 
-def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
+def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutcome]:
     """Record a batch; what became of each message, by its id."""
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, MessageOutcome] = {}
     waiting: list[_Work] = []
     for message in messages:
         try:
@@ -91,7 +91,7 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
                 outcomes[f"{message.id}{PART}incomplete"] = _quarantine(message, found.incomplete)
             elif not found.events:
                 said = named_in(message.body) | {"site": found.site.host}
-                outcomes[message.id] = Outcome("ignored", found.ignored, said=said)
+                outcomes[message.id] = MessageOutcome("ignored", found.ignored, said=said)
             for number, (event, site) in enumerate(found.events):
                 part = replace(message, id=f"{message.id}{PART}{number}") if number else message
                 heard = replace(event, heard_at=event.heard_at or message.sent_at)
@@ -99,7 +99,7 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
         except Unusable as error:
             outcomes[message.id] = _quarantine(message, error)
         except Exception as error:  # noqa: BLE001 - one message's fault must not keep its neighbours
-            outcomes[message.id] = Outcome("failed", str(error), error=error)
+            outcomes[message.id] = MessageOutcome("failed", str(error), error=error)
     works = list(waiting)
     while waiting:
         wave, waiting = _apart(waiting)
@@ -109,16 +109,16 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, Outcome]:
                 waiting.insert(0, work)
             else:
                 lost = Conflict(f"{work.event.name} was written by others, {ATTEMPTS_MAX} attempts long")
-                outcomes[work.message.id] = Outcome("failed", str(lost), work.event, lost)
-        table.step_aside(max((work.conflicts for work in waiting), default=0))
+                outcomes[work.message.id] = MessageOutcome("failed", str(lost), work.event, lost)
+        table.back_off(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
     _tell(outcomes.values(), now)
     return _whole(outcomes)
 
 
-def _whole(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
+def _whole(outcomes: dict[str, MessageOutcome]) -> dict[str, MessageOutcome]:
     """The outcomes by message: of several articles in one the worst is told, so that what failed comes again."""
-    told: dict[str, Outcome] = {}
+    told: dict[str, MessageOutcome] = {}
     for name, outcome in outcomes.items():
         message_id = name.partition(PART)[0]
         before = told.setdefault(message_id, outcome)
@@ -127,7 +127,7 @@ def _whole(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
     return told
 
 
-def _tell(outcomes: Iterable[Outcome], now: datetime) -> None:
+def _tell(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
     """Keep what became of each event, under the URL that it named and under its article's. Repetitions are no news."""
     lines = {}
     for one in outcomes:
@@ -140,12 +140,12 @@ def _tell(outcomes: Iterable[Outcome], now: datetime) -> None:
         table.put_many(list(lines.values()))
 
 
-def _quarantine(message: Message, error: Unusable) -> Outcome:
+def _quarantine(message: Message, error: Unusable) -> MessageOutcome:
     try:
         table.put_if(quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
     except Exception as failure:  # noqa: BLE001 - not even quarantine took it: it must come again
-        return Outcome("failed", str(failure), error=failure)
-    return Outcome("quarantined", str(error), said=named_in(message.body) | {"site": error.site})
+        return MessageOutcome("failed", str(failure), error=failure)
+    return MessageOutcome("quarantined", str(error), said=named_in(message.body) | {"site": error.site})
 
 
 # ── one wave ──
@@ -163,7 +163,7 @@ def _apart(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
     return now_wave, rest
 
 
-def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outcome]) -> list[_Work]:
+def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, MessageOutcome]) -> list[_Work]:
     """Decide and write a wave; those that somebody else was faster with."""
     conflicts = []
     free: dict[str, list[Place]] = defaultdict(list)
@@ -174,43 +174,45 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outc
             conflicts.append(work)
         except Exception as error:  # noqa: BLE001 - as in deciding, and it may have been written all the same: its places stay taken
             work.spare = []
-            outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
+            outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event, error)
         else:
             work.spare = [place for place in work.spare if place not in _places(decision)]
             free[work.site.host] += [entry.place for entry in decision.out if entry.place]
             after = decision.article or before
             said = {"article": after.name, "url": after.url} if after else {}
             urls = tuple(dict.fromkeys(one.url for one in (after, before) if one))
-            outcomes[work.message.id] = Outcome(decision.outcome, decision.reason, work.event, said=said, urls=urls)
+            outcomes[work.message.id] = MessageOutcome(
+                decision.outcome, decision.reason, work.event, said=said, urls=urls
+            )
     _give_back(free, [])
     return conflicts
 
 
-def _decided(works: Sequence[_Work], now: datetime, outcomes: dict[str, Outcome]) -> list[_Decided]:
+def _decided(works: Sequence[_Work], now: datetime, outcomes: dict[str, MessageOutcome]) -> list[_Decided]:
     """What each event of a wave changes, by what is known now. What cannot be known or decided fails by itself."""
     decided: list[_Decided] = []
     try:
         all_known = recall(Question(work.event, work.site.host, work.conflicts > 0) for work in works)
     except Exception as error:  # noqa: BLE001 - what cannot be read now comes again; the waves after this one go on
-        outcomes.update({work.message.id: Outcome("failed", repr(error), work.event, error) for work in works})
+        outcomes.update({work.message.id: MessageOutcome("failed", repr(error), work.event, error) for work in works})
         return []
     for work, known in zip(works, all_known, strict=True):
         if isinstance(known, Exception):
-            outcomes[work.message.id] = Outcome("failed", repr(known), work.event, known)
+            outcomes[work.message.id] = MessageOutcome("failed", repr(known), work.event, known)
             continue
         if known.article:  # an earlier attempt may have gone through although it was not answered
             work.spare = [place for place in work.spare if place not in (known.article.shard, known.article.news)]
         try:
             decided.append((work, known.article, decide(work.event, known, work.site, now)))
         except Exception as error:  # noqa: BLE001 - a fault of ours in one decision: its neighbours go on, the queue tries again
-            outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)
+            outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event, error)
     return decided
 
 
 # ── places ──
 
 
-def _placed(decided: Sequence[_Decided], outcomes: dict[str, Outcome]) -> list[_Decided]:
+def _placed(decided: Sequence[_Decided], outcomes: dict[str, MessageOutcome]) -> list[_Decided]:
     """The decisions with the places they want: one conditional update a series and batch. What finds no place fails."""
     homeless: dict[str, Exception] = {}
     wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
@@ -230,7 +232,7 @@ def _placed(decided: Sequence[_Decided], outcomes: dict[str, Outcome]) -> list[_
     placed = []
     for work, before, decision in decided:
         if fault := homeless.get(work.message.id):
-            outcomes[work.message.id] = Outcome("failed", repr(fault), work.event, fault)
+            outcomes[work.message.id] = MessageOutcome("failed", repr(fault), work.event, fault)
         elif decision.article:
             places_of = _spare(work, decision.want_shard), _spare(work, decision.want_news)
             placed.append((work, before, decision.placed(*places_of)))

@@ -14,7 +14,7 @@ from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, dig
 from stoppress.model.file_names import PAGES_SERIES, news_series, shard_series
 from stoppress.model.order import Order, dated_names, is_claimed_before, page_order, remembered
 from stoppress.model.places import Want
-from stoppress.model.rules import against
+from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, parse
 from stoppress.primitives.urls import host_of, identity
@@ -273,7 +273,7 @@ def _dated_by_another(
     news = NewsEntry(
         general.loc, article.title, first, after.lastmod, article.publication, general.language, general.traits
     )
-    ruled_out = against(site.rules, "news", general.loc, general.traits)
+    ruled_out = excluding_rule(site.rules, "news", general.loc, general.traits)
     want = Want(news_series(site, general.loc), line_bytes(news_line(news, site)))
     after = replace(after, news_reason=ruled_out, title="", publication=None)
     return replace(decision, article=after, news=news, want_news=want)
@@ -560,8 +560,8 @@ class _Publication:
             event.priority,
         )
         news, news_reason = self._news_entry(after)
-        hidden = against(self.site.rules, "general", self.url, event.traits)
-        out_of_news = news_reason or against(self.site.rules, "news", self.url, event.traits)
+        hidden = excluding_rule(self.site.rules, "general", self.url, event.traits)
+        out_of_news = news_reason or excluding_rule(self.site.rules, "news", self.url, event.traits)
         want_shard = self._want_shard(after, line_bytes(general_line(general, self.site)))
         series = news_series(self.site, self.url)
         keeper = self._news_keeper(news, series) if news else None

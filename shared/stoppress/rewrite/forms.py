@@ -9,7 +9,7 @@ from datetime import datetime
 
 from stoppress.aws import bucket, queues, sites
 from stoppress.aws.bucket import StoredFile
-from stoppress.aws.queues import Rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.model.file_names import INDEX_FILE, is_news, series_of
 from stoppress.model.site import Site
@@ -22,7 +22,7 @@ _PACKED = re.compile(rb"/([^/<]+)\.gz</loc>")
 
 
 def replace_forms(
-    site: Site, work: Rewrite, mark: Mark | None, forms: dict[str, bytes], changed: datetime
+    site: Site, work: RewriteRequest, mark: Mark | None, forms: dict[str, bytes], changed: datetime
 ) -> tuple[str, ...]:
     """Put a file's other forms in the place of those that it had: the names for its mark. Raises Overtaken.
 
@@ -31,7 +31,7 @@ def replace_forms(
     """
     _write_forms(site, forms, changed)
     had = set(mark.also) if mark else set()
-    if work.thorough and work.config_version == site.version:
+    if work.repair_forms and work.config_version == site.version:
         # By another configuration a rewriter that was killed may have left what no mark tells of.
         take_away(site, standing(site, (had | possible_forms(work.file)) - forms.keys()))
     elif work.file == INDEX_FILE:  # whose forms no index names: its mark tells of all that may be there
@@ -86,7 +86,7 @@ def take_away(site: Site, there: Mapping[str, StoredFile]) -> None:
         bucket.delete(site.host, name, there[name])
 
 
-def have_unnamed_looked_at(site: Site, file: str, stored: StoredFile | None, rendered: Rendered) -> None:
+def requeue_unlisted_forms(site: Site, file: str, stored: StoredFile | None, rendered: Rendered) -> None:
     """Where the index is about to name some packed files no more, have their files take them away when that has been done.
 
     Told before the index is put, and heard when whoever puts it is long done: a crash in between tells it again.
@@ -94,5 +94,5 @@ def have_unnamed_looked_at(site: Site, file: str, stored: StoredFile | None, ren
     if file != INDEX_FILE or stored is None or not stored.ours:
         return
     unnamed = set(_PACKED.findall(stored.body)) - set(_PACKED.findall(rendered.body))
-    works = [Rewrite(site.host, name.decode(), site.version, thorough=True) for name in sorted(unnamed)]
+    works = [RewriteRequest(site.host, name.decode(), site.version, repair_forms=True) for name in sorted(unnamed)]
     queues.send_rewrites(works, int(SETTLED_AFTER.total_seconds()))

@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import file_pk, mark_item, read_mark
-from stoppress.aws.queues import Rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
-from stoppress.rewrite.forms import have_unnamed_looked_at, replace_forms
-from stoppress.rewrite.render import Forms, form_of, hold_to_the_rules
-from stoppress.rewrite.retire import have_retired, is_over, retire
+from stoppress.rewrite.forms import replace_forms, requeue_unlisted_forms
+from stoppress.rewrite.render import Forms, assert_valid, form_of
+from stoppress.rewrite.retire import is_over, retire, schedule_retirement
 from stoppress.sitemaps.formats import ROBOTS_FILE
 from stoppress.sitemaps.render import Mark, Rendered
 
@@ -34,7 +34,7 @@ class _Plan:
     `file_changed`: the instant that the file itself has, which its other forms take over; earlier than `changed` where a file
     keeps its bytes and leaves the index.
     `is_written`: other bytes than those that are there, or others' than ours; `is_put`: so, or what the object says beside its
-    bytes. `is_told`: announced and marked, where it has a mark. One that does not stay goes when it has been empty for a day.
+    bytes. `must_announce`: announced and marked, where it has a mark. One that does not stay goes when it has been empty for a day.
     """
 
     changed: datetime
@@ -44,13 +44,13 @@ class _Plan:
     is_over: bool
     is_written: bool
     is_put: bool
-    is_told: bool
+    must_announce: bool
     has_forms_looked_at: bool
 
 
 def commit(
     site: Site,
-    work: Rewrite,
+    work: RewriteRequest,
     mark: Mark | None,
     stored: StoredFile | None,
     rendered: Rendered,
@@ -70,8 +70,8 @@ def commit(
     if plan.is_over:
         return retire(site, file, mark, stored)
     if plan.is_written:
-        hold_to_the_rules(site, file, rendered, plan.changed)
-        have_unnamed_looked_at(site, file, stored, rendered)
+        assert_valid(site, file, rendered, plan.changed)
+        requeue_unlisted_forms(site, file, stored, rendered)
     if plan.is_put:
         _put(site, file, stored, rendered, plan.changed, now)
     # The index never records itself, so that its other forms are looked at whenever it has any.
@@ -80,13 +80,13 @@ def commit(
     also = mark.also if mark else ()
     if plan.has_forms_looked_at:
         also = replace_forms(site, work, mark, forms(), plan.file_changed)
-    if plan.is_told:
+    if plan.must_announce:
         detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(plan.changed)}
         queues.announce(REWRITTEN, detail)
         if not plan.stays:
-            have_retired(site, file, plan.changed)
+            schedule_retirement(site, file, plan.changed)
     now_known = Mark(file, plan.changed, rendered.urls, len(rendered.body), plan.digest, also)
-    _have_marked(site, work, now_known, mark, is_told=plan.is_told)
+    _have_marked(site, work, now_known, mark, must_announce=plan.must_announce)
     return "written" if plan.is_written else "unchanged"
 
 
@@ -94,7 +94,7 @@ def commit(
 
 
 def _planned(
-    site: Site, work: Rewrite, mark: Mark | None, stored: StoredFile | None, rendered: Rendered, now: datetime
+    site: Site, work: RewriteRequest, mark: Mark | None, stored: StoredFile | None, rendered: Rendered, now: datetime
 ) -> _Plan:
     file = work.file
     stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
@@ -112,7 +112,7 @@ def _planned(
     unfolded = stored is not None and stored.form != "" and not rendered.by_line
     # A file may come back to the bytes of an older mark: what was to follow the bytes between may still be to do.
     settled = marked_at is not None and marked_at >= changed
-    is_told = is_written or (file not in UNMARKED and not settled)
+    must_announce = is_written or (file not in UNMARKED and not settled)
     is_put = is_written or unfolded
     return _Plan(
         changed,
@@ -122,8 +122,8 @@ def _planned(
         is_over=not stays and is_over(file, stored, rendered, mark, digest, now),
         is_written=is_written,
         is_put=is_put,
-        is_told=is_told,
-        has_forms_looked_at=is_told or work.thorough or bool(work.config_version) or file == INDEX_FILE,
+        must_announce=must_announce,
+        has_forms_looked_at=must_announce or work.repair_forms or bool(work.config_version) or file == INDEX_FILE,
     )
 
 
@@ -163,7 +163,7 @@ def _put(
 # ── commit marks ──
 
 
-def mark_before(site: Site, work: Rewrite) -> Mark | None:
+def mark_before(site: Site, work: RewriteRequest) -> Mark | None:
     """What is known of a file; of the index, that it has other forms, where it has or had them by another configuration."""
     unasked = work.file == INDEX_FILE and not (site.outputs.gzip or work.config_version)
     return None if unasked or work.file == ROBOTS_FILE else _mark_of(site, work.file)
@@ -174,14 +174,16 @@ def _mark_of(site: Site, file: str) -> Mark | None:
     return read_mark(item) if item else None
 
 
-def _have_marked(site: Site, work: Rewrite, now_known: Mark, before: Mark | None, *, is_told: bool) -> None:
+def _have_marked(
+    site: Site, work: RewriteRequest, now_known: Mark, before: Mark | None, *, must_announce: bool
+) -> None:
     """Write what is known of a file now, where it has a mark; of the index, that it has other forms. Raises Overtaken."""
     if work.file == ROBOTS_FILE:
         return
     if work.file == INDEX_FILE:
         if now_known.also != (before.also if before else ()):
             table.put_if(mark_item(site.host, now_known))
-    elif is_told:
+    elif must_announce:
         _put_mark(site, now_known, before)
     elif before and (now_known.also != before.also or not work.config_version):
         _put_mark(site, replace(before, also=now_known.also), before)

@@ -10,7 +10,7 @@ from functools import partial
 from stoppress.aws import table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.items import file_pk, read_general, read_mark, read_news, read_series, series_files
-from stoppress.aws.queues import Rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.check.checker import check
 from stoppress.check.findings import Findings
 from stoppress.check.input import InMemory, Source
@@ -70,7 +70,7 @@ class BrokenFile(ValueError):
     """A file would break a rule of the protocol. Nothing is written; the last good file stands."""
 
 
-def fold(site: Site, work: Rewrite, stored: StoredFile | None, now: datetime) -> tuple[Rendered, Forms] | None:
+def fold(site: Site, work: RewriteRequest, stored: StoredFile | None, now: datetime) -> tuple[Rendered, Forms] | None:
     """The file as it is with the entries that changed as they are now; None where all of its entries have to be read.
 
     The entries are read after the object, as the whole partition would be: who writes first with an older one loses.
@@ -158,7 +158,7 @@ def text_name(file: str) -> str:
     return f"{file.removesuffix('.xml')}.txt"
 
 
-def hold_to_the_rules(site: Site, file: str, rendered: Rendered, changed: datetime) -> None:
+def assert_valid(site: Site, file: str, rendered: Rendered, changed: datetime) -> None:
     """What `stoppress check` asks of anybody's files, asked of ours before anybody can read them. Raises BrokenFile.
 
     Of a file that was folded into, the lines that are new: the others have been held to it.

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from stoppress.aws import bucket, table
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import due_item, due_sk, file_pk, read_series, series_files
-from stoppress.aws.queues import Rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.model.file_names import INDEX_FILE, is_news, series_of
 from stoppress.model.site import Site
 from stoppress.rewrite.forms import possible_forms, standing, take_away
@@ -32,14 +32,14 @@ def is_over(
     return told and stored.body == rendered.body and since + EMPTIED_KEPT <= now
 
 
-def have_retired(site: Site, file: str, emptied: datetime) -> None:
+def schedule_retirement(site: Site, file: str, emptied: datetime) -> None:
     """Have a file that was emptied at this instant come again when its day is over."""
     release = emptied + EMPTIED_KEPT
-    message = Rewrite(site.host, file, release=release).message()
+    message = RewriteRequest(site.host, file, release=release).message()
     table.put_if(due_item(site.host, release, _due_name(file), message, queue="rewrites"))
 
 
-def done_due(site: str, file: str, release: datetime) -> None:
+def clear_due(site: str, file: str, release: datetime) -> None:
     """What was due at this instant has been done."""
     table.delete(f"due#{site}", due_sk(release, _due_name(file)))
 

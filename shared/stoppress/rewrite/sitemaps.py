@@ -11,11 +11,11 @@ from datetime import datetime
 
 from stoppress.aws import bucket, queues, sites
 from stoppress.aws.bucket import Overtaken
-from stoppress.aws.queues import Rewrite
+from stoppress.aws.queues import RewriteRequest
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.rewrite.publish import commit, mark_before
 from stoppress.rewrite.render import fold, render
-from stoppress.rewrite.retire import done_due
+from stoppress.rewrite.retire import clear_due
 
 # Each attempt lost is a newer file that somebody else put; after these the rewrites queue takes over.
 ATTEMPTS_MAX = 8
@@ -27,16 +27,16 @@ RETRY_DELAY_SECONDS = 5
 class Result:
     """What became of a file: `written`, `unchanged`, `retired` (an emptied file whose day is over), `ignored` (its site is retired), or `failed`."""
 
-    work: Rewrite
+    work: RewriteRequest
     outcome: str
     urls: int = 0
     size_bytes: int = 0
     error: Exception | None = None
 
 
-def rewrite_all(works: Iterable[Rewrite], now: datetime) -> list[Result]:
+def rewrite_all(works: Iterable[RewriteRequest], now: datetime) -> list[Result]:
     """Bring files up to date, each once, the indexes last. A file that fails stops no other."""
-    wanted: dict[tuple[str, str], list[Rewrite]] = defaultdict(list)
+    wanted: dict[tuple[str, str], list[RewriteRequest]] = defaultdict(list)
     for work in works:
         wanted[work.site, work.file].append(work)
     results = []
@@ -45,18 +45,18 @@ def rewrite_all(works: Iterable[Rewrite], now: datetime) -> list[Result]:
         releases = sorted({work.release for work in same if work.release})
         newest = max(one.config_version for one in same)
         named = [one.entries for one in same if one.entries is not None]
-        work = Rewrite(
+        work = RewriteRequest(
             site,
             file,
             config_version=newest,
             release=releases[-1] if releases else None,
-            thorough=any(one.thorough for one in same if one.config_version == newest),
+            repair_forms=any(one.repair_forms for one in same if one.config_version == newest),
             entries=frozenset().union(*named) if len(named) == len(same) else None,
         )
         try:
             results.append(rewrite(work, now))
             for release in releases[:-1]:
-                done_due(work.site, work.file, release)
+                clear_due(work.site, work.file, release)
         except Exception as error:  # noqa: BLE001 - whatever it is, its neighbours go on and the file is tried again
             results.append(Result(work, "failed", error=error))
     return results
@@ -71,7 +71,7 @@ def hand_over(result: Result) -> Exception | None:
     return None
 
 
-def rewrite(work: Rewrite, now: datetime) -> Result:
+def rewrite(work: RewriteRequest, now: datetime) -> Result:
     """Bring one file up to date; one of a retired site stays as it is. Raises UnknownSite, FileTooLarge, BrokenFile, Overtaken, and what the doors raise.
 
     Its mark is read before its object, its object before its partition: whoever has committed since then is noticed.
@@ -92,6 +92,6 @@ def rewrite(work: Rewrite, now: datetime) -> Result:
         except Overtaken:
             continue
         if work.release:
-            done_due(site.host, work.file, work.release)
+            clear_due(site.host, work.file, work.release)
         return Result(work, outcome, rendered.urls, len(rendered.body))
     raise Overtaken(f"{work.site}/{work.file} was written by others, {ATTEMPTS_MAX} attempts long")

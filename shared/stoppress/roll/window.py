@@ -13,7 +13,7 @@ from stoppress.aws import queues, table
 from stoppress.aws.inventory import all_files
 from stoppress.aws.items import file_pk, read_news_place, read_series, series_files
 from stoppress.aws.places import give_back
-from stoppress.aws.queues import Rewrite, read_rewrite
+from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES
@@ -91,7 +91,7 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
         return Counter()
     # A configuration that wanted a robots.txt may have been sent out, and the run killed before it was noted here.
     files = all_files(site, robots=True)
-    queues.send_rewrites([Rewrite(site.host, file, site.version, thorough=known) for file in files])
+    queues.send_rewrites([RewriteRequest(site.host, file, site.version, repair_forms=known) for file in files])
     said = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
     key = {"pk": f"places#{site.host}", "sk": "configuration"}
     table.put(key | said, int(applied["rev"]) if applied else None)

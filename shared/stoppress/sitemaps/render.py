@@ -15,7 +15,7 @@ from operator import attrgetter
 from stoppress.model.alternates import DEFAULT, Alternate, hreflang_of
 from stoppress.model.file_names import permanent_files
 from stoppress.model.media import Video
-from stoppress.model.rules import NO_TRAITS, Traits, against
+from stoppress.model.rules import NO_TRAITS, Traits, excluding_rule
 from stoppress.model.site import ChangeFreq, Site
 from stoppress.primitives.instants import TWO_DIGITS, iso
 from stoppress.primitives.text import escaped
@@ -139,7 +139,9 @@ def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
 
 def lists_in_general(entry: GeneralEntry, site: Site) -> bool:
     """Whether a shard lists a page: no rule keeps it out, and it is none of the pages that have a file of their own."""
-    return identity(entry.loc) not in site.pages_by_url and not against(site.rules, "general", entry.loc, entry.traits)
+    return identity(entry.loc) not in site.pages_by_url and not excluding_rule(
+        site.rules, "general", entry.loc, entry.traits
+    )
 
 
 def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
@@ -152,7 +154,7 @@ def render_pages(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     others = [
         entry
         for url, entry in told.items()
-        if url not in listed and not against(site.rules, "general", entry.loc, entry.traits)
+        if url not in listed and not excluding_rule(site.rules, "general", entry.loc, entry.traits)
     ]
     return _general([*listed.values(), *others], site)
 
@@ -194,7 +196,7 @@ def in_window(entries: Iterable[NewsEntry], site: Site, now: datetime) -> list[N
     expired = now - NEWS_WINDOW
     current = [entry for entry in entries if entry.published > expired]
     if site.rules:
-        current = [entry for entry in current if not against(site.rules, "news", entry.loc, entry.traits)]
+        current = [entry for entry in current if not excluding_rule(site.rules, "news", entry.loc, entry.traits)]
     return sorted(sorted(current, key=attrgetter("loc")), key=attrgetter("published"), reverse=True)
 
 

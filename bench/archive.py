@@ -37,9 +37,9 @@ from stoppress.model.places import Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import Site, read_site
 from stoppress.record.decide import decide
 from stoppress.sitemaps.render import Mark
-from stoppress_cli import queues
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress_cli.local import queues
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION
 
 TEMPLATE = Path(__file__).parents[1] / "template.yaml"
 SHARD_SIZE = 2_000

@@ -20,8 +20,8 @@ from bench.newsroom import HOST, SITE, Story
 from stoppress.cms.contract import read_delivery
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.site import read_site
-from stoppress_cli import queues
-from stoppress_cli.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.local import queues
+from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 
 ARTICLES = (1, 10, 100, 1_000, 10_000)
 ARCHIVE = 50_000

@@ -11,8 +11,8 @@ from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, NOW, WINDOW, Story, request
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
-from stoppress_cli import queues
-from stoppress_cli.stack import Stack
+from stoppress_cli.local import queues
+from stoppress_cli.local.stack import Stack
 
 ARCHIVES = (0, 1_000, 10_000, 50_000, 200_000, 1_000_000)
 # The worst that a site meets which takes the sizes that we advise: shards all but full, a window all but full.

@@ -13,9 +13,9 @@ from bench.newsroom import HOST, NOW, SECRET, SITE, Story, request
 from stoppress.aws import queues, secrets, sites
 from stoppress.model.site import read_site
 from stoppress.receive.webhook import Delivery, receive
-from stoppress_cli import gateway
-from stoppress_cli.functions import OUTPUT, Context, Output
-from stoppress_cli.stack import Stack
+from stoppress_cli.local import gateway
+from stoppress_cli.local.functions import OUTPUT, Context, Output
+from stoppress_cli.local.stack import Stack
 
 REQUESTS = 1_000
 ROUNDS = 5

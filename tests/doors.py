@@ -21,10 +21,10 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import Item
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.site import Site
-from stoppress_cli import bus, moto_fixes, queues
-from stoppress_cli.functions import OUTPUT, Context
-from stoppress_cli.stream import MotoReader
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress_cli.local import bus, moto_fixes, queues
+from stoppress_cli.local.functions import OUTPUT, Context
+from stoppress_cli.local.stream import MotoReader
+from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.ledger import HOST
 
 TABLE, BUCKET, BUS = "stoppress-table", "stoppress-files", "stoppress-articles"

@@ -15,9 +15,10 @@ from stoppress.model.places import Place, Series, Used
 from stoppress.model.site import Site, read_site
 from stoppress.poll.items import subscription_item
 from stoppress.sitemaps.render import NewsEntry
-from stoppress_cli import files, queues
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, REGION, STACK_NAME
+from stoppress_cli.local import queues
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME
+from stoppress_cli.scenario import files
 
 ROOT = Path(__file__).parents[1]
 EVENTS = ROOT / "events"

@@ -26,8 +26,8 @@ from stoppress.aws.items import Item
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress.poll import feeds as polling
-from stoppress_cli import meter
-from stoppress_cli.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.local import meter
+from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 
 START = datetime(2026, 11, 20, 0, 0, 10, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

@@ -30,8 +30,8 @@ from botocore.client import BaseClient
 
 from stoppress.aws import clients
 from stoppress_cli.app import app
-from stoppress_cli.operating import deployed
-from stoppress_cli.template import REGION
+from stoppress_cli.local.template import REGION
+from stoppress_cli.stack.find import deployed
 from tests.check.good_site import BASE, NOW, good
 
 ROOT = Path(__file__).parents[1]

@@ -22,8 +22,8 @@ from botocore.validate import validate_parameters
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 from samtranslator.yaml_helper import yaml_parse
 
-from stoppress_cli import permissions, template
-from stoppress_cli.permissions import Ask
+from stoppress_cli.local import permissions, template
+from stoppress_cli.local.permissions import Ask
 
 ROOT = Path(__file__).parents[1]
 SOURCE: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))

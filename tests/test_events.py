@@ -21,12 +21,12 @@ from stoppress.model.event import from_message, to_message
 from stoppress.primitives.instants import parse
 from stoppress.signatures.verify import Request as Signed, verify
 from stoppress.sitemaps.render import Mark
-from stoppress_cli import patterns, queues
-from stoppress_cli.feeds_server import FeedAnswer, FeedServer
-from stoppress_cli.functions import Result
-from stoppress_cli.gateway import Request, event as gateway_event
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress_cli.local import patterns, queues
+from stoppress_cli.local.functions import Result
+from stoppress_cli.local.gateway import Request, event as gateway_event
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION
+from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 from tests.event_files import (
     ANNOUNCED,
     ASKED,

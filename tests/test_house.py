@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from stoppress_cli import template
+from stoppress_cli.local import template
 
 ROOT = Path(__file__).parents[1]
 STACK = template.load(ROOT / "template.yaml")

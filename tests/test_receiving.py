@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from stoppress.aws import sites
 from stoppress.aws.clients import client
 from stoppress.model.event import ArticleEvent, from_message
-from stoppress_cli import signing
+from stoppress_cli.scenario import signing
 from tests import doors
 from tests.doors import Doors, counted, failing
 from tests.ledger import HOST, MORNING, page

@@ -11,8 +11,8 @@ from stoppress.aws import bucket, sites, table
 from stoppress.aws.items import read_series
 from stoppress.aws.queues import read_rewrite
 from stoppress.reconcile.sites import KINDS, LOOKS_APART, Report, in_turn, reconcile
-from stoppress_cli import rebuilding
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.stack import rebuild
 from tests.event_files import objects, on_queue
 from tests.operated import HOST, SITE, event, everything, later, operated, url
 
@@ -34,7 +34,7 @@ def stack(shared: Stack) -> Iterator[Stack]:
     yield shared
     for item in before:
         table.put_if(item)
-    rebuilding.rebuild(rebuilding.files(None, None))
+    rebuild.rebuild(rebuild.files(None, None))
     later(shared, 1)
 
 
@@ -77,7 +77,7 @@ def test_what_one_look_alone_has_seen_was_on_its_way(stack: Stack) -> None:
     put(stack, NEWS, None)
     assert kinds(look(stack)) == (["missing"], [])
     put(stack, NEWS, body)
-    rebuilding.rebuild(rebuilding.files(HOST, NEWS))
+    rebuild.rebuild(rebuild.files(HOST, NEWS))
     later(stack, 2)
     assert kinds(look(stack)) == ([], [])
 

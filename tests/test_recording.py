@@ -37,7 +37,7 @@ from stoppress.record.decide import decide
 from stoppress.record.message import Message
 from stoppress.roll.window import roll
 from stoppress.sitemaps.render import NEWS_WINDOW
-from stoppress_cli.meter import item_bytes
+from stoppress_cli.local.meter import item_bytes
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before, queue_batch
 from tests.ledger import HOST, MORNING, page, publish, remove

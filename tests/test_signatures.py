@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from stoppress.signatures.verify import BadSecret, BadSignature, Request, verify
-from stoppress_cli import signing
+from stoppress_cli.scenario import signing
 from tests.ledger import MORNING
 
 SECRET = "whsec_c3RvcHByZXNz"

@@ -13,8 +13,8 @@ from stoppress.model.event import ArticleEvent, from_message
 from stoppress.record import article as recording
 from stoppress.record.article import MessageOutcome, record
 from stoppress.record.message import Message
-from stoppress_cli import signing
-from stoppress_cli.gateway import Request
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario import signing
 from tests import doors
 from tests.adapters.recorded import OWN, cases
 from tests.adapters.test_any_delivery import mutations

@@ -12,8 +12,8 @@ from stoppress.cms.mapping import load
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
 from stoppress.receive.queueing import Taker
-from stoppress_cli import signing
-from stoppress_cli.gateway import Request
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario import signing
 from tests.adapters.stories import PACE, REPUBLISHED, SENDERS, STEPS, Told, story
 from tests.ledger import HOST, Ledger
 from tests.playing import Played, play, written

@@ -5,7 +5,7 @@ import pytest
 import time_machine
 import urllib3
 
-from stoppress_cli.feeds_server import TIMES_AS_FAST, FeedAnswer, FeedServer
+from stoppress_cli.scenario.feeds_server import TIMES_AS_FAST, FeedAnswer, FeedServer
 
 URL = "https://www.example.com/rss.xml?full=1"
 FEED = FeedAnswer(200, {"etag": '"v1"', "last-modified": "Fri, 20 Nov 2026 08:00:00 GMT"}, b"<rss/>")

@@ -15,8 +15,8 @@ from stoppress.http import client
 from stoppress.model import places
 from stoppress.rewrite import render as rendering
 from stoppress.sitemaps import fold, render
-from stoppress_cli import signing
-from stoppress_cli.gateway import Request
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario import signing
 from tests.simulation import backends, reading, story as stories
 from tests.simulation.knowing import Hearing
 from tests.simulation.oracle import FEED, Act, Meant, Wanted, edition, histories, meant, wanted

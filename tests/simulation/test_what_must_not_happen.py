@@ -19,7 +19,7 @@ from stoppress.model import file_names, places
 from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.sitemaps import render
-from stoppress_cli import patterns
+from stoppress_cli.local import patterns
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, queue_batch
 from tests.ledger import HOST, MORNING, page, publish, remove

@@ -22,10 +22,10 @@ import time_machine
 from stoppress.aws import secrets, sites
 from stoppress.http import client
 from stoppress.poll import feeds, subscribe
-from stoppress_cli import bus, sources as cli_sources, stream as cli_stream
-from stoppress_cli.functions import Context, Function, Result, environment
-from stoppress_cli.gateway import Answer, Request
-from stoppress_cli.template import Json
+from stoppress_cli.local import bus, sources as cli_sources, stream as cli_stream
+from stoppress_cli.local.functions import Context, Function, Result, environment
+from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.template import Json
 from tests.simulation.baton import Task
 from tests.simulation.weather import WRITES, Killed, Weather, suffer
 from tests.simulation.wiring import Apps, Wiring, copied

@@ -24,7 +24,7 @@ from moto.dynamodb.models.table import StreamRecord, StreamShard, Table
 from moto.s3.models import FakeKey
 from moto.sqs.models import Queue
 
-from stoppress_cli.meter import item_bytes
+from stoppress_cli.local.meter import item_bytes
 
 PAGE_BYTES = 1_048_576  # one page of a Query: 1 MB of items evaluated (DynamoDB developer guide, Query)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.stack import Stack
 
 INDEX = "sitemap.xml"
 MORE_INDEXES_PREFIX = "sitemap-index-"

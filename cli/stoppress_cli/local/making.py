@@ -7,8 +7,8 @@ import string
 from collections.abc import Callable
 from typing import Any
 
-from stoppress_cli.resources import Resource, check_properties
-from stoppress_cli.template import REGION, Json
+from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.template import REGION, Json
 
 _GIVEN = {"AWS::SSM::Parameter", "AWS::SecretsManager::Secret"}
 

@@ -16,9 +16,9 @@ from botocore.exceptions import ClientError
 from werkzeug.http import is_resource_modified
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from stoppress_cli.gateway import Answer, Request
-from stoppress_cli.stack import Stack
-from stoppress_cli.wire import LOCK, uncounted
+from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.wire import LOCK, uncounted
 
 TICK_S = 1.0
 # Says how a port is given by whoever did not type the command: the Makefile sets it.

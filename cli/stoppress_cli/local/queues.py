@@ -5,8 +5,8 @@ from typing import Any
 from moto.core.utils import unix_time_millis
 from moto.sqs.models import Message, Queue, sqs_backends
 
-from stoppress_cli.template import ACCOUNT, REGION, Json
-from stoppress_cli.wire import LOCK
+from stoppress_cli.local.template import ACCOUNT, REGION, Json
+from stoppress_cli.local.wire import LOCK
 
 
 def queue(arn: str) -> Queue:

@@ -34,8 +34,8 @@ from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
 from stoppress.record.message import UNKNOWN_SITE
 from stoppress.sitemaps.render import under_scheme
-from stoppress_cli import redriving
-from stoppress_cli.explaining import is_said_of
+from stoppress_cli.stack import redrive
+from stoppress_cli.stack.explain import is_said_of
 from stoppress_cli.wording import counted
 
 # How long the functions are given to remove the article and to write its files.
@@ -56,7 +56,7 @@ class Traces:
     files: list[str] = field(default_factory=list)  # that list it now
     items: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # keys of story, quarantine and due records
     versions: dict[str, list[str]] = field(default_factory=dict)  # by key, of the files that may have listed it
-    letters: dict[redriving.Name, int] = field(default_factory=dict)
+    letters: dict[redrive.Name, int] = field(default_factory=dict)
 
     @property
     def listed(self) -> list[Article]:
@@ -122,7 +122,7 @@ def gather(target: str, host: str | None) -> Traces:
     traces.files = [file for file in _may_list(site, articles) if _lists(site, file, urls)]
     traces.items = {kind: keys for kind, keys in _items(site, urls, articles).items() if keys}
     traces.versions = dict(_older_versions(site, articles)) if articles or traces.claims else {}
-    traces.letters = {queue: number for queue in redriving.NAMES if (number := _letters(traces, queue, erase=False))}
+    traces.letters = {queue: number for queue in redrive.NAMES if (number := _letters(traces, queue, erase=False))}
     return traces
 
 
@@ -243,18 +243,18 @@ def _older_versions(site: Site, articles: list[Article]) -> Iterator[tuple[str, 
             yield key, old
 
 
-def _letters(traces: Traces, queue: redriving.Name, *, erase: bool) -> int:
+def _letters(traces: Traces, queue: redrive.Name, *, erase: bool) -> int:
     """Dead letters that speak of it; with `erase` they go. What waits in the articles queue itself is recorded in seconds."""
     if queue == "rewrites":  # names of files only
         return 0
     ids = {one.name.partition("#")[2] for one in traces.articles}
     found = 0
-    with redriving.messages(queue) as received:
+    with redrive.messages(queue) as received:
         for message in received:
             if any(is_said_of(message["Body"], url, traces.site, ids) for url in traces.urls or ("",)):
                 found += 1
                 if erase:
-                    redriving.delete(queue, message["ReceiptHandle"])
+                    redrive.delete(queue, message["ReceiptHandle"])
     return found
 
 

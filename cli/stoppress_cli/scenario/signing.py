@@ -13,7 +13,7 @@ from urllib.parse import quote
 from stoppress.signatures import canonical, parametric
 from stoppress.signatures.presets import PRESETS
 from stoppress.signatures.verify import Request as Signed, Scheme
-from stoppress_cli.gateway import Request
+from stoppress_cli.local.gateway import Request
 
 # Says who sent a request: the message's id is for schemes that have one. What the request has already is kept and signed.
 Signer: TypeAlias = Callable[[Request, str, str, datetime], Request]

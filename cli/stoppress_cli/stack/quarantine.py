@@ -9,7 +9,7 @@ from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item
 from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import parse
 from stoppress.record.message import UNKNOWN_SITE, Message, Unusable, read
-from stoppress_cli.operating import queue_url
+from stoppress_cli.stack.find import queue_url
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ import boto3
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType
 
-from stoppress_cli import patterns, queues
-from stoppress_cli.functions import Function, Result
-from stoppress_cli.resources import Resource, check_properties
-from stoppress_cli.template import ACCOUNT, REGION, Json, TemplateError
-from stoppress_cli.wire import LOCK
+from stoppress_cli.local import patterns, queues
+from stoppress_cli.local.functions import Function, Result
+from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
+from stoppress_cli.local.wire import LOCK
 
 ATTEMPTS_AT_ONE_INSTANT = 2
 

@@ -14,8 +14,8 @@ from stoppress.aws import queues, sites
 from stoppress.aws.clients import client
 from stoppress.aws.queues import read_rewrite
 from stoppress.record.message import Message, Unusable, read
-from stoppress_cli import rebuilding
-from stoppress_cli.operating import queue_url
+from stoppress_cli.stack import rebuild
+from stoppress_cli.stack.find import queue_url
 from stoppress_cli.wording import counted
 
 Name = Literal["articles", "rewrites", "failures"]
@@ -99,7 +99,7 @@ def redrive(queue: Name, now: datetime, *, dry_run: bool, say: Callable[[Dead], 
             elif dead.goes == "rewrites":
                 queues.send_again(queue_url("REWRITES_QUEUE_URL"), [dead.body])
             elif dead.goes == "rebuild" and not rebuilt:
-                rebuilding.rebuild(rebuilding.files(None, None))
+                rebuild.rebuild(rebuild.files(None, None))
                 rebuilt = True
             delete(queue, dead.receipt)
     return found

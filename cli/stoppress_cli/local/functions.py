@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from stoppress_cli.resources import Resource, check_properties
-from stoppress_cli.template import ACCOUNT, REGION, TemplateError
+from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.template import ACCOUNT, REGION, TemplateError
 
 _MEBIBYTE = 1_048_576
 _loaded = itertools.count()

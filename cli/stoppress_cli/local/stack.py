@@ -12,17 +12,17 @@ from typing import Any, Self, TextIO
 import boto3
 from moto import mock_aws
 
-from stoppress_cli import bus, making, moto_fixes, resources, wiring
-from stoppress_cli.asking import Guard
-from stoppress_cli.clock import Clock
-from stoppress_cli.functions import OUTPUT, Function, environment, no_aws_settings
-from stoppress_cli.gateway import Answer, Request
-from stoppress_cli.permissions import Permissions
-from stoppress_cli.resources import Resource
-from stoppress_cli.sources import Sources
-from stoppress_cli.stream import EndpointReader, MotoReader, Reader
-from stoppress_cli.template import STACK_NAME, TemplateError, load
-from stoppress_cli.wire import LOCK, Wire, absent
+from stoppress_cli.local import bus, making, moto_fixes, resources, wiring
+from stoppress_cli.local.asking import Guard
+from stoppress_cli.local.clock import Clock
+from stoppress_cli.local.functions import OUTPUT, Function, environment, no_aws_settings
+from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.permissions import Permissions
+from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.sources import Sources
+from stoppress_cli.local.stream import EndpointReader, MotoReader, Reader
+from stoppress_cli.local.template import STACK_NAME, TemplateError, load
+from stoppress_cli.local.wire import LOCK, Wire, absent
 
 
 class Stack:

@@ -19,7 +19,7 @@ from typing import Any
 from unittest import mock
 from urllib.parse import parse_qsl, urlsplit
 
-from stoppress_cli.hubs import Hubs
+from stoppress_cli.scenario.hubs import Hubs
 
 # What a feed answers before any step has spoken of it. Not 304: to a request without validators that would be an error.
 EMPTY = b'<?xml version="1.0" encoding="utf-8"?><rss version="2.0"><channel><title>Nothing yet</title></channel></rss>'

@@ -6,9 +6,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from stoppress_cli.permissions import Ask, Permissions
-from stoppress_cli.resources import Resource
-from stoppress_cli.template import ACCOUNT, REGION, Json, TemplateError
+from stoppress_cli.local.permissions import Ask, Permissions
+from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
 
 _PARTS = {"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Put": "PutItem", "Update": "UpdateItem"}
 _LEADING_KEYS = "dynamodb:leadingkeys"

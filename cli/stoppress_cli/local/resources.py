@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stoppress_cli.template import ACCOUNT, REGION, STACK_NAME, Json, Resolver, Template, TemplateError
+from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME, Json, Resolver, Template, TemplateError
 
 # Known and deliberately not run here. A type that is neither here nor in _NAMES is refused, so that the
 # template cannot grow a part that the local stack silently leaves out.
@@ -120,7 +120,7 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
             names[logical] = _NAMES[kind](nameless.resolve(given) if given else f"{stack_name}-{logical}")
         else:
             raise TemplateError(
-                f"{logical}: the local stack does not know {kind}. Teach it in stoppress_cli/resources.py,"
+                f"{logical}: the local stack does not know {kind}. Teach it in stoppress_cli/local/resources.py,"
                 " or list it there under NOT_RUN with the reason"
             )
     resolver = Resolver(template, names, stack_name)

@@ -14,11 +14,11 @@ from unittest import mock
 from moto.events.models import EventsBackend
 from moto.ssm.models import SimpleSystemManagerBackend
 
-from stoppress_cli import queues
-from stoppress_cli.functions import Function, Result
-from stoppress_cli.patterns import Pattern
-from stoppress_cli.resources import Resource, check_properties
-from stoppress_cli.template import ACCOUNT, REGION, Json, TemplateError
+from stoppress_cli.local import queues
+from stoppress_cli.local.functions import Function, Result
+from stoppress_cli.local.patterns import Pattern
+from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
 
 DEFAULT_BUS = "default"
 # Lambda waits this long before it repeats an asynchronous invocation that failed.

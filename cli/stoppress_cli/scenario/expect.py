@@ -9,10 +9,10 @@ from typing import Any
 from boto3.dynamodb.types import TypeDeserializer
 
 from stoppress.poll.items import feed_key, subscription_key
-from stoppress_cli import files
-from stoppress_cli.gateway import Answer
-from stoppress_cli.scenario import Expectation
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.gateway import Answer
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import files
+from stoppress_cli.scenario.file import Expectation
 
 _SHOWN_MAX = 20  # of a long list of URLs, so that a difference stays readable
 _deserialize = TypeDeserializer().deserialize

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from stoppress_cli.functions import Result
-from stoppress_cli.resources import Resource, check_properties
-from stoppress_cli.template import ACCOUNT, Json, TemplateError
+from stoppress_cli.local.functions import Result
+from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.template import ACCOUNT, Json, TemplateError
 
 PAYLOAD_BYTES_MAX = 10 * 1024 * 1024  # quota of HTTP APIs
 

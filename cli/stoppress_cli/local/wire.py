@@ -24,9 +24,9 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.s3.models import s3_backends
 
-from stoppress_cli import meter
-from stoppress_cli.asking import Guard
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress_cli.local import meter
+from stoppress_cli.local.asking import Guard
+from stoppress_cli.local.template import ACCOUNT, REGION
 
 LOCK = threading.RLock()
 _thread = threading.local()

@@ -5,7 +5,7 @@ from typing import Any
 
 from moto.events.models import EventPattern
 
-from stoppress_cli.template import Json, TemplateError
+from stoppress_cli.local.template import Json, TemplateError
 
 _OPERATORS = {"prefix", "suffix", "anything-but", "exists", "numeric", "equals-ignore-case", "wildcard", "cidr"}
 

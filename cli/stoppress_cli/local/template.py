@@ -60,7 +60,7 @@ def _read(path: Path, changed_ns: int) -> str:
 
 @functools.cache
 def _transform(text: str) -> str:
-    from stoppress_cli.functions import environment, no_aws_settings
+    from stoppress_cli.local.functions import environment, no_aws_settings
 
     with environment(no_aws_settings()):  # the translator asks boto3 for the region
         from samtranslator.parser.parser import Parser

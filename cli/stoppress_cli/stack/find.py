@@ -9,9 +9,9 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import clients
-from stoppress_cli import resources
-from stoppress_cli.functions import environment, no_aws_settings
-from stoppress_cli.template import load
+from stoppress_cli.local import resources
+from stoppress_cli.local.functions import environment, no_aws_settings
+from stoppress_cli.local.template import load
 
 # The variable by which the doors find a thing, and the output of a deployed stack that names it.
 _OUTPUTS = {"TABLE_NAME": "TableName", "BUCKET_NAME": "BucketName", "SITES_PATH": "SitesPath"}

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stoppress_cli.resources import Resource
-from stoppress_cli.template import Json, TemplateError
+from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.template import Json, TemplateError
 
 Context = dict[str, tuple[str, ...]]  # condition keys in lower case, each with its values
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from stoppress_cli.permissions import Ask, Permissions
-from stoppress_cli.resources import Resource
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress_cli.local.permissions import Ask, Permissions
+from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.template import ACCOUNT, REGION
 
 # What the Lambda service does in a function's name (Lambda developer guide, "execution role permissions").
 TAKES_MESSAGES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")

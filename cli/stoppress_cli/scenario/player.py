@@ -17,11 +17,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress.aws.secrets import split
 from stoppress.model.site import BadConfiguration, read_site
 from stoppress.receive.webhook import scheme_of
-from stoppress_cli import expecting, files, signing
-from stoppress_cli.feeds_server import FeedAnswer, FeedServer
-from stoppress_cli.gateway import Answer, Request
-from stoppress_cli.hubs import Manner, Question
-from stoppress_cli.scenario import (
+from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.wire import Fault
+from stoppress_cli.scenario import expect, files, signing
+from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.scenario.file import (
     Damage,
     EventStep,
     FeedStep,
@@ -33,8 +34,7 @@ from stoppress_cli.scenario import (
     SecretStep,
     SiteStep,
 )
-from stoppress_cli.stack import Stack
-from stoppress_cli.wire import Fault
+from stoppress_cli.scenario.hubs import Manner, Question
 from stoppress_cli.wording import counted
 
 MINUTE = timedelta(minutes=1)
@@ -248,9 +248,9 @@ class Player:
     def _expect(self, line: Line) -> str:
         wanted = line.step.expect
         site = wanted.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
-        found = expecting.differences(wanted, site, self.stack, self.answer)
-        found += expecting.asked(wanted, self._feeds.asked_for)
-        found += expecting.subscribed(wanted, self._feeds.hubs.subscribed)
+        found = expect.differences(wanted, site, self.stack, self.answer)
+        found += expect.asked(wanted, self._feeds.asked_for)
+        found += expect.subscribed(wanted, self._feeds.hubs.subscribed)
         self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in found]
         return "as expected" if not found else counted(len(found), "difference")
 
@@ -297,7 +297,7 @@ def _articles(stack: Stack, table: str) -> Iterator[dict[str, Any]]:
     if not stack.dynamodb_elsewhere:
         from moto.dynamodb.models import dynamodb_backends
 
-        from stoppress_cli.template import ACCOUNT, REGION
+        from stoppress_cli.local.template import ACCOUNT, REGION
 
         for key, partition in dynamodb_backends[ACCOUNT][REGION].get_table(table).items.items():
             if key.value.startswith("article#"):

@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stoppress_cli.gateway import Request
+from stoppress_cli.local.gateway import Request
 
 CHALLENGE = "as-random-as-it-has-to-be"
 LEASE_S = 864_000

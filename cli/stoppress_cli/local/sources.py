@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from stoppress_cli import bus, gateway, patterns, queues
-from stoppress_cli.functions import Function, Result
-from stoppress_cli.resources import Resource, check_properties
-from stoppress_cli.stream import Reader, StreamMapping
-from stoppress_cli.template import Json, TemplateError
+from stoppress_cli.local import bus, gateway, patterns, queues
+from stoppress_cli.local.functions import Function, Result
+from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.stream import Reader, StreamMapping
+from stoppress_cli.local.template import Json, TemplateError
 
 ROUNDS_MAX = 1_000  # rounds of deliveries after which a stack that never rests is an error
 DEEP_MESSAGES = 100  # moto's queues get slow when deep: drained while a burst is posted

@@ -16,6 +16,7 @@ WEBHOOKS ?= 8000
 ARTICLES ?= 500
 SENDERS ?= 16
 SEED ?= 1
+TEMPLATES := template.yaml template-cdn.yaml .github/deploy-role.yaml
 PIP_INSTALL := .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
 # Made after what they stand for succeeded; a changed lock or pyproject.toml makes them old.
@@ -24,7 +25,7 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play test build bench bench-quick cold large load soak simulate lint types format lock clean
+.PHONY: help install demo play test build bench bench-quick cold large load soak simulate lint types format lock release clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -41,11 +42,11 @@ play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=… na
 
 # 69: this machine cannot build, which skips the tests of what is built.
 test: lint types ## run everything that has to hold: lint, types, tests of the code and of what SAM builds
-	@.ci/build && .ci/build native || test $$? -eq 69
+	@scripts/build && scripts/build native || test $$? -eq 69
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal
 
 build: | .venv/bin/pip ## build with SAM what is deployed, into .aws-sam/build (with the pinned SAM CLI, in .venv/sam)
-	@.ci/build
+	@scripts/build
 	@echo "Built: .aws-sam/build"
 
 bench: $(INSTALLED_DEV) ## measure cost, speed and latency, beside others where they can be fetched: ten minutes at most
@@ -73,9 +74,10 @@ simulate: $(INSTALLED_DEV) ## run the whole flow under crashes and reordering (S
 lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style, and template and workflows for form and security
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
-	.venv/bin/cfn-lint template.yaml .github/deploy-role.yaml
-	.ci/lint-security template.yaml .github/deploy-role.yaml
+	.venv/bin/cfn-lint $(TEMPLATES)
+	scripts/lint-security $(TEMPLATES)
 	.venv/linters/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	.venv/linters/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	.venv/linters/bin/zizmor --offline --quiet .github/workflows
 
 types: $(INSTALLED_DEV) ## check types, strictly
@@ -92,13 +94,16 @@ COMPILE := .venv/bin/uv pip compile --quiet --upgrade --no-emit-index-url --no-e
 lock: | .venv/bin/pip ## pin the newest versions that fit, for development, for the Lambda layer and for the tools that build it
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(COMPILE) pyproject.toml --extra dev --universal --python-version 3.11 --output-file requirements.lock
-	$(COMPILE) .ci/linters.in --universal --python-version 3.11 --output-file .ci/linters.lock
+	$(COMPILE) scripts/linters.in --universal --python-version 3.11 --output-file scripts/linters.lock
 	$(COMPILE) pyproject.toml --constraint requirements.lock --python-version 3.13 --python-platform aarch64-unknown-linux-gnu \
 		--no-annotate $(foreach name,boto3 botocore s3transfer python-dateutil six,--no-emit-package $(name)) \
 		--output-file shared/requirements.txt
-	echo aws-sam-cli | $(COMPILE) --universal --python-version 3.11 --output-file .ci/sam.lock - >/dev/null
+	echo aws-sam-cli | $(COMPILE) --universal --python-version 3.11 --output-file scripts/sam.lock - >/dev/null
 	printf '%s\n' awslambdaric boto3 | $(COMPILE) --constraint requirements.lock --python-version 3.13 \
-		--python-platform x86_64-unknown-linux-gnu --no-annotate --output-file .ci/runtime.lock - >/dev/null
+		--python-platform x86_64-unknown-linux-gnu --no-annotate --output-file scripts/runtime.lock - >/dev/null
+
+release: ## make the annotated tag of this version, if pyproject.toml, CHANGELOG.md and template.yaml agree on it
+	@scripts/release
 
 clean: ## remove .venv and everything else that is made
 	rm -rf .venv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/.peers out
@@ -123,8 +128,8 @@ $(INSTALLED_DEV): pyproject.toml requirements.lock | .venv/bin/pip
 	@touch $(INSTALLED) $@
 
 # An environment of their own: checkov wants other versions of boto3 and much else than the tests.
-$(INSTALLED_LINTERS): .ci/linters.lock | .venv/bin/pip
+$(INSTALLED_LINTERS): scripts/linters.lock | .venv/bin/pip
 	@echo "Installing the linters of template and workflows into .venv/linters, a minute at most the first time ..."
 	@.venv/bin/python -m venv .venv/linters
-	@.venv/linters/bin/python -m pip install --quiet --disable-pip-version-check --requirement .ci/linters.lock
+	@.venv/linters/bin/python -m pip install --quiet --disable-pip-version-check --requirement scripts/linters.lock
 	@touch $@

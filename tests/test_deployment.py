@@ -27,7 +27,9 @@ from stoppress_cli.local.permissions import Ask
 
 ROOT = Path(__file__).parents[1]
 SOURCE: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
-STACK = template.load(ROOT / "template.yaml", {"Cdn": "cloudfront"})
+STACK = template.load(ROOT / "template.yaml")
+CDN_RESOURCES = template.load(ROOT / "template-cdn.yaml").resources
+TEMPLATES = ("template.yaml", "template-cdn.yaml")
 SAMCONFIG: dict[str, Any] = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
 ENVIRONMENTS = {name: table for name, table in SAMCONFIG.items() if isinstance(table, dict)}
 WORKFLOWS = {path.name: path for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
@@ -91,7 +93,8 @@ KEEPING = {
 
 
 def test_what_keeps_something_is_called_as_it_was_first_deployed() -> None:
-    called = {name for name, resource in STACK.resources.items() if resource["Type"] in KEEPING}
+    both_stacks = {**STACK.resources, **CDN_RESOURCES}
+    called = {name for name, resource in both_stacks.items() if resource["Type"] in KEEPING}
 
     assert not KEPT.keys() - called, "; ".join(f"without {name}: lost {KEPT[name][0]}" for name in KEPT.keys() - called)
     assert not called - KEPT.keys(), (
@@ -101,7 +104,7 @@ def test_what_keeps_something_is_called_as_it_was_first_deployed() -> None:
 
 @pytest.mark.parametrize("name", KEPT)
 def test_what_keeps_something_is_not_replaced(name: str) -> None:
-    resource = STACK.resources[name]
+    resource = {**STACK.resources, **CDN_RESOURCES}[name]
     properties = resource.get("Properties", {})
     create_only = [path.split("/")[2] for path in schema(resource["Type"]).get("createOnlyProperties", [])]
     set_once = {key: properties[key] for key in create_only if key in properties}
@@ -224,21 +227,21 @@ needs_linters = pytest.mark.skipif(
 )
 
 
-def lint(path: Path) -> subprocess.CompletedProcess[str]:
-    command = [ROOT / ".ci/lint-security", path]
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [ROOT / "scripts/lint-security", *(folder / name for name in TEMPLATES)]
     return subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 -- ours
 
 
 @needs_linters
 def test_the_linter_finds_what_is_planted(tmp_path: Path) -> None:
-    text = text_of("template.yaml")
+    texts = {name: text_of(name) for name in TEMPLATES}
     for good, bad in PLANTED.values():
-        assert good in text
-        text = text.replace(good, bad)
-    planted = tmp_path / "template.yaml"
-    planted.write_text(text, encoding="utf-8")
+        assert [name for name, text in texts.items() if good in text], good
+        texts = {name: text.replace(good, bad) for name, text in texts.items()}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
 
-    run = lint(planted)
+    run = lint(tmp_path)
 
     assert run.returncode == 1
     assert PLANTED.keys() <= set(re.findall(r"^Check: (\w+):", run.stdout, re.MULTILINE)), run.stdout
@@ -246,21 +249,23 @@ def test_the_linter_finds_what_is_planted(tmp_path: Path) -> None:
 
 @needs_linters
 def test_no_finding_is_excused_that_is_none() -> None:
-    run = lint(ROOT / "template.yaml")
-    excused = re.findall(r"# checkov:skip=", text_of("template.yaml"))
+    run = lint(ROOT)
+    excused = re.findall(r"# checkov:skip=", "".join(map(text_of, TEMPLATES)))
 
     assert run.returncode == 0, run.stdout
     assert f"Failed checks: 0, Skipped checks: {len(excused)}\n" in run.stdout
 
 
 def test_whatever_the_linter_passes_over_has_its_reason() -> None:
-    reasons = re.findall(r"# checkov:skip=\w+:?(.*)", text_of("template.yaml"))
+    reasons = re.findall(r"# checkov:skip=\w+:?(.*)", "".join(map(text_of, TEMPLATES)))
     assert reasons
     assert all(len(reason.split()) > 5 for reason in reasons)
 
-    lines = text_of(".ci/checkov.yaml").partition("skip-check:\n")[2].splitlines()
+    lines = text_of("scripts/checkov.yaml").partition("skip-check:\n")[2].splitlines()
     for above, line in zip(["", *lines], lines, strict=False):
-        assert line.startswith("  #") or above.startswith("  #"), f"{line.strip()} in .ci/checkov.yaml has no reason"
+        assert line.startswith("  #") or above.startswith("  #"), (
+            f"{line.strip()} in scripts/checkov.yaml has no reason"
+        )
 
 
 # ── workflows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -302,7 +307,7 @@ def test_what_has_the_token_of_aws_installs_nothing_and_deploys_only_what_was_bu
     [taken] = [step["with"] for step in said["deploy"]["steps"] if "actions/download-artifact" in step.get("uses", "")]
 
     # Everything of PyPI or a registry is run by the job that builds.
-    assert not [line for line in commands if re.search(r"\b(make|pip|uv|npm|python3?|\.ci|\.venv|curl)\b", line)]
+    assert not [line for line in commands if re.search(r"\b(make|pip|uv|npm|python3?|scripts|\.venv|curl)\b", line)]
     assert not [step for step in said["deploy"]["steps"] if "actions/setup-python" in step.get("uses", "")]
     assert taken["name"] == kept["name"]
     assert f"tar --extract --gzip --file {kept['path']}" in commands
@@ -373,13 +378,6 @@ NOT_NEEDED = {
     **dict.fromkeys(["firehose", "kinesis"], "no stream of these"),
     "kms": "no key of ours",
     "s3tables": "no tables in S3",
-    **{
-        f"cloudfront:{action}": "one distribution, without tenants, VPC or staging"
-        for action in (
-            *("CreateConnectionGroup", "GetConnectionGroup", "GetVpcOrigin"),
-            "UpdateDistributionWithStagingConfig",
-        )
-    },
     **{
         f"dynamodb:{action}": "no import, replica, policy, or copy of items"
         for action in (
@@ -457,11 +455,6 @@ WHAT_SAM_BUILT = "arn:aws:s3:::aws-sam-cli-managed-default-samclisourcebucket-ab
 REACHED: dict[str, list[str]] = {
     "AWS::ApiGatewayV2::Api": [f"arn:aws:apigateway:{REGION}::/apis", f"arn:aws:apigateway:{REGION}::/apis/a1b2c3"],
     "AWS::ApiGatewayV2::Stage": [f"arn:aws:apigateway:{REGION}::/apis/a1b2c3/stages"],
-    "AWS::CloudFront::CachePolicy": [arn("cloudfront", "cache-policy/0a1b", "")],
-    "AWS::CloudFront::Distribution": [arn("cloudfront", "distribution/E1ABCDEF", "")],
-    "AWS::CloudFront::Function": [arn("cloudfront", f"function/{DEPLOYED}-{REGION}", "")],
-    "AWS::CloudFront::OriginAccessControl": [arn("cloudfront", "origin-access-control/E2ABC", "")],
-    "AWS::CloudFront::ResponseHeadersPolicy": [arn("cloudfront", "response-headers-policy/0a1b", "")],
     "AWS::CloudWatch::Alarm": [arn("cloudwatch", f"alarm:{DEPLOYED}-FailuresAlarm-AbCdEf")],
     "AWS::DynamoDB::Table": [arn("dynamodb", f"table/{DEPLOYED}-Table-ABCDEF")],
     "AWS::Events::EventBus": [arn("events", f"event-bus/{DEPLOYED}-articles")],
@@ -491,7 +484,6 @@ REACHED: dict[str, list[str]] = {
 }
 # Where the Service Authorization Reference has no resource for an action; a call that lists is asked on everything as well.
 NO_RESOURCE = {
-    "cloudfront:CreateOriginAccessControl",
     "cloudwatch:DescribeAlarms",
     *(f"lambda:{step}EventSourceMapping" for step in ("Create", "Update", "Delete")),  # held by lambda:FunctionArn
     *(f"logs:{action}" for action in ("CreateLogDelivery", "PutResourcePolicy", "DescribeIndexPolicies")),
@@ -514,13 +506,11 @@ CONTEXT: dict[str, list[dict[str, tuple[str, ...]]]] = {
 
 
 def written_out(value: Any, stack: str) -> Any:
-    """A part of the role's template, its Fn::Sub resolved, and with what CloudFront=yes brings."""
+    """A part of the role's template, its Fn::Sub resolved."""
     names = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "StackName": stack}
     match value:
         case {"Fn::Sub": str(text)}:
             return re.sub(r"\$\{(.*?)\}", lambda match: names[match[1]], text)
-        case {"Fn::If": [_, held, _]}:
-            return written_out(held, stack)
         case dict():
             return {key: written_out(one, stack) for key, one in value.items()}
         case list():
@@ -703,22 +693,21 @@ def longest_name(service: str, operation: str) -> int:
     return int(shape.members["Name"].metadata["max"])
 
 
-def test_the_guide_says_how_long_a_stack_name_may_be() -> None:
-    regions = botocore.session.get_session().get_available_regions("lambda")
+def test_the_guides_say_how_long_a_stack_name_may_be() -> None:
+    region = max(botocore.session.get_session().get_available_regions("lambda"), key=len)
     limits = {
         "AWS::CloudFront::Function": longest_name("cloudfront", "CreateFunction"),
         "AWS::Scheduler::Schedule": longest_name("scheduler", "CreateSchedule"),
     }
     left: dict[str, int] = {}
-    for resource in STACK.resources.values():
+    for resource in (*STACK.resources.values(), *CDN_RESOURCES.values()):
         if (kind := resource["Type"]) in limits:
-            name = resource["Properties"]["Name"]["Fn::Sub"].replace("${AWS::Region}", max(regions, key=len))
+            name = resource["Properties"]["Name"]["Fn::Sub"].replace("${AWS::Region}", region)
             rest = limits[kind] - len(name.replace(STACK_NAME, ""))
             left[kind] = min(rest, left.get(kind, rest))
 
-    guide = text_of("docs/deploying.md")
-    assert f"at most {left['AWS::Scheduler::Schedule']} characters" in guide
-    assert f"with CloudFront {left['AWS::CloudFront::Function']}" in guide
+    assert f"at most {left['AWS::Scheduler::Schedule']} characters" in text_of("docs/deploying.md")
+    assert f"at most {left['AWS::CloudFront::Function']} characters" in text_of("docs/serving.md")
 
 
 # ── the commands in the documents ─────────────────────────────────────────────────────────────────────────────────────────
@@ -726,7 +715,7 @@ def test_the_guide_says_how_long_a_stack_name_may_be() -> None:
 # Options of the CLI itself, and how many words follow.
 GLOBAL_OPTIONS = {"--endpoint-url": 1, "--region": 1, "--query": 1, "--output": 1, "--profile": 1, "--no-cli-pager": 0}
 # What the CLI does by itself, not an operation of the service.
-OF_THE_CLI = {("s3", "ls"), ("s3", "rm"), ("s3", "cp"), ("s3", "sync")}
+OF_THE_CLI = {("s3", "ls"), ("s3", "rm"), ("s3", "cp"), ("s3", "sync"), ("cloudformation", "deploy")}
 SIMPLE = {"integer": int, "long": int, "float": float, "double": float}
 
 

@@ -1,4 +1,4 @@
-"""What stands in front of the bucket where a parameter asks for it: who may read, what is kept, which path is which object."""
+"""template-cdn.yaml, the distribution in front of the bucket: who may read, what is kept, which path is which object."""
 
 import json
 import re
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from samtranslator.yaml_helper import yaml_parse
 
 from stoppress.aws import bucket
 from stoppress.aws.bucket import CACHE_FRESH, CACHE_SHARD
@@ -23,14 +24,13 @@ from tests.doors import BUCKET, opened
 from tests.ledger import HOST
 
 TEMPLATE = Path(__file__).parents[1] / "template.yaml"
+CDN_TEMPLATE = TEMPLATE.with_name("template-cdn.yaml")
 DOCUMENT = Path(__file__).parents[1] / "docs/serving.md"
-STACK = load(TEMPLATE)
+STACK = load(CDN_TEMPLATE)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 FRESH_S, SHARD_S = (int(header.rpartition("=")[2]) for header in (CACHE_FRESH, CACHE_SHARD))
-OURS = f"arn:aws:cloudfront::{ACCOUNT}:distribution/stoppress-Distribution"
-THEIRS = [f"arn:aws:cloudfront::210987654321:distribution/E{number}" for number in (1, 2)]
-WITH_OURS = {"Cdn": "cloudfront"}
-WITH_THEIRS = {"ReaderDistributionArns": ",".join(THEIRS)}
+READERS = [f"arn:aws:cloudfront::{account}:distribution/E1" for account in (ACCOUNT, "210987654321")]
+WITH_READERS = {"ReaderDistributionArns": ",".join(READERS)}
 SHARED = {"FileAges", "FileHeaders", "FilePaths"}
 NODE = shutil.which("node")
 
@@ -39,22 +39,11 @@ def properties(name: str) -> Any:
     return STACK.resources[name]["Properties"]
 
 
-def made(parameters: dict[str, str]) -> set[str]:
-    """What of CloudFront the stack has with these parameters."""
-    stack = load(TEMPLATE, parameters)
-    resolver = Resolver(stack, {}, "stoppress")
-    return {
-        name
-        for name, resource in stack.resources.items()
-        if resource["Type"].startswith("AWS::CloudFront::") and resolver.holds(resource["Condition"])
-    }
-
-
-def may(parameters: dict[str, str], who: str, action: str, service: str = "cloudfront.amazonaws.com") -> bool:
-    found = resources.resolve(load(TEMPLATE, parameters))
-    [bucket] = [one.arn for one in found if one.type == "AWS::S3::Bucket"]
+def may(parameters: dict[str, str], reader: str, action: str, service: str = "cloudfront.amazonaws.com") -> bool:
+    running = resources.resolve(load(TEMPLATE, parameters))
+    [bucket] = [resource.arn for resource in running if resource.type == "AWS::S3::Bucket"]
     target = bucket if action == "s3:ListBucket" else f"{bucket}/{HOST}/{INDEX_FILE}"
-    return Permissions(found).service_may(service, who, Ask(action, target))
+    return Permissions(running).service_may(service, reader, Ask(action, target))
 
 
 def behaviours() -> Iterator[dict[str, Any]]:
@@ -64,45 +53,52 @@ def behaviours() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "expected"),
-    [({}, set()), (WITH_THEIRS, SHARED), (WITH_OURS, SHARED | {"Distribution", "BucketAccess"})],
-    ids=["nothing", "theirs", "ours"],
+    ("domain", "expected"),
+    [("", SHARED), ("news.s3.eu-west-1.amazonaws.com", SHARED | {"Distribution", "BucketAccess"})],
+    ids=["no_bucket", "bucket"],
 )
-def test_only_what_was_asked_for_is_made(parameters: dict[str, str], expected: set[str]) -> None:
-    assert made(parameters) == expected
+def test_without_a_bucket_the_stack_makes_only_what_a_distribution_of_your_own_uses(
+    domain: str, expected: set[str]
+) -> None:
+    stack = load(CDN_TEMPLATE, {"BucketDomain": domain})
+    resolver = Resolver(stack, {}, "stoppress-cdn")
+
+    assert expected == {
+        name
+        for name, resource in stack.resources.items()
+        if "Condition" not in resource or resolver.holds(resource["Condition"])
+    }
 
 
-def test_the_local_stack_runs_whatever_was_asked_for() -> None:
-    with Stack(TEMPLATE, WITH_OURS | WITH_THEIRS) as stack:
+def test_the_bucket_domain_that_the_main_stack_gives_is_one_that_the_distribution_takes() -> None:
+    main, cdn = (yaml_parse(path.read_text(encoding="utf-8")) for path in (TEMPLATE, CDN_TEMPLATE))
+    pattern = cdn["Parameters"]["BucketDomain"]["AllowedPattern"]
+
+    assert main["Outputs"]["BucketDomain"]["Value"] == {"Fn::GetAtt": ["Bucket", "RegionalDomainName"]}
+    assert re.fullmatch(pattern, "stoppress-bucket-1a2b.s3.eu-west-1.amazonaws.com")
+    assert re.fullmatch(pattern, "stoppress-bucket-1a2b.s3.cn-north-1.amazonaws.com.cn")
+    assert not re.fullmatch(pattern, "www.example.com")
+
+
+def test_the_local_stack_runs_with_distributions_that_read_the_bucket() -> None:
+    with Stack(TEMPLATE, WITH_READERS) as stack:
         stack.rest()
 
 
-def test_unless_asked_for_no_distribution_reads_the_bucket() -> None:
-    assert not [who for who in (OURS, *THEIRS) if may({}, who, "s3:GetObject")]
+@pytest.mark.parametrize("reader", READERS)
+def test_a_distribution_reads_files_and_does_nothing_else(reader: str) -> None:
+    refused = ("s3:ListBucket", "s3:PutObject", "s3:DeleteObject", "s3:GetObjectVersion")
 
-
-def test_the_stacks_own_distribution_reads_files_and_sees_that_one_is_absent() -> None:
-    assert may(WITH_OURS, OURS, "s3:GetObject")
-    assert may(WITH_OURS, OURS, "s3:ListBucket")
-
-
-@pytest.mark.parametrize("who", THEIRS)
-def test_a_distribution_of_the_publisher_reads_files_and_lists_nothing(who: str) -> None:
-    assert may(WITH_THEIRS, who, "s3:GetObject")
-    assert not may(WITH_THEIRS, who, "s3:ListBucket")
-
-
-@pytest.mark.parametrize("action", ["s3:PutObject", "s3:DeleteObject", "s3:GetObjectVersion"])
-@pytest.mark.parametrize("who", [OURS, *THEIRS])
-def test_a_distribution_does_nothing_but_read(who: str, action: str) -> None:
-    assert not may(WITH_OURS | WITH_THEIRS, who, action)
+    assert may(WITH_READERS, reader, "s3:GetObject")
+    assert not [action for action in refused if may(WITH_READERS, reader, action)]
 
 
 def test_nobody_else_reads_the_bucket() -> None:
     other = f"arn:aws:cloudfront::{ACCOUNT}:distribution/E9"
 
-    assert not may(WITH_OURS | WITH_THEIRS, other, "s3:GetObject")
-    assert not may(WITH_OURS | WITH_THEIRS, OURS, "s3:GetObject", service="logging.s3.amazonaws.com")
+    assert not [reader for reader in READERS if may({}, reader, "s3:GetObject")]
+    assert not may(WITH_READERS, other, "s3:GetObject")
+    assert not may(WITH_READERS, READERS[0], "s3:GetObject", service="logging.s3.amazonaws.com")
 
 
 def test_every_request_to_the_bucket_is_signed() -> None:
@@ -308,11 +304,9 @@ def test_the_worker_lets_a_file_be_read_only() -> None:
 
 
 def test_the_document_names_every_parameter_and_output_that_serving_has() -> None:
-    written, _, outputs = TEMPLATE.read_text(encoding="utf-8").partition("\nOutputs:\n")
+    main, cdn = (yaml_parse(path.read_text(encoding="utf-8")) for path in (TEMPLATE, CDN_TEMPLATE))
     document = DOCUMENT.read_text(encoding="utf-8")
-    named = set(re.findall(r"^  (\w+):\n    Condition: Has(?:Cloud|Distr)", outputs, re.MULTILINE))
+    assert {"ReaderDistributionArns", "BucketDomain"} <= main["Parameters"].keys() | main["Outputs"].keys()
 
-    assert {"FilesUrl", "FilePathsArn"} <= named
-    for name in {*named, "BucketDomain", "Cdn", "ReaderDistributionArns"}:
-        assert f"  {name}:\n" in written + outputs
+    for name in {"ReaderDistributionArns", *cdn["Parameters"], *cdn["Outputs"]}:
         assert re.search(rf"\b{name}\b", document), name

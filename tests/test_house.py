@@ -211,7 +211,7 @@ def test_every_requirement_is_locked() -> None:
 
 
 def test_the_lock_names_no_place_that_packages_come_from() -> None:
-    for path in (ROOT / "requirements.lock", ROOT / "shared/requirements.txt", *(ROOT / ".ci").glob("*.lock")):
+    for path in (ROOT / "requirements.lock", ROOT / "shared/requirements.txt", *(ROOT / "scripts").glob("*.lock")):
         assert not re.search(r"://|^-", path.read_text(encoding="utf-8"), re.MULTILINE), path
 
 

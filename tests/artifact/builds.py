@@ -1,4 +1,4 @@
-"""What `.ci/build` makes, made once in a run; where this machine cannot make it, the tests that need it are skipped."""
+"""What `scripts/build` makes, made once in a run; where this machine cannot make it, the tests that need it are skipped."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MISSING = 69  # .ci/build: this machine has not what a build needs
+MISSING = 69  # scripts/build: this machine has not what a build needs
 MACHINE = os.uname().machine
 LAYER = "SharedLayer/python"
 RUNTIME = ROOT / ".aws-sam/native/runtime"
@@ -50,7 +50,7 @@ def _have(goal: str) -> str:
     status, said = _outcome(goal)
     if status == MISSING:
         pytest.skip(said)
-    assert status == 0, f".ci/build {goal} failed:\n{said}"
+    assert status == 0, f"scripts/build {goal} failed:\n{said}"
     return said
 
 
@@ -60,7 +60,7 @@ def _outcome(goal: str) -> tuple[int, str]:
     (ROOT / ".aws-sam").mkdir(exist_ok=True)
     with (ROOT / ".aws-sam/lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = _run([".ci/build", goal], ROOT)
+        done = _run(["scripts/build", goal], ROOT)
     return done.returncode, (done.stdout if done.returncode == 0 else done.stderr).strip()
 
 

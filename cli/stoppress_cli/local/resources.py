@@ -10,11 +10,6 @@ from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME, Json, Reso
 # template cannot grow a part that the local stack silently leaves out.
 NOT_RUN = {
     "AWS::ApiGatewayV2::Stage": "one stage, served as it is",
-    "AWS::CloudFront::CachePolicy": "the files are served as they are",
-    "AWS::CloudFront::Distribution": "the files are served as they are",
-    "AWS::CloudFront::Function": "the files are served as they are",
-    "AWS::CloudFront::OriginAccessControl": "the files are served as they are",
-    "AWS::CloudFront::ResponseHeadersPolicy": "the files are served as they are",
     "AWS::CloudWatch::Alarm": "nobody is woken by a laptop",
     "AWS::Lambda::LayerVersion": "its folder is on the path instead",
     "AWS::Logs::LogGroup": "the functions' output goes to --log",

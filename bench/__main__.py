@@ -1,4 +1,4 @@
-"""`make bench` and `make bench-quick`: measure, print, and (in full) write results.json, the README's table and the picture."""
+"""`make bench` and `make bench-quick`: measure, print, and (in full) write results.json, the tables of docs/explanation/costs.md and the picture."""
 
 import argparse
 import json
@@ -189,7 +189,9 @@ def main() -> int:
     )
     parser.add_argument("--show", action="store_true", help="measure nothing: print what results.json has")
     parser.add_argument(
-        "--write", action="store_true", help="measure nothing: make README and picture anew from results.json"
+        "--write",
+        action="store_true",
+        help="measure nothing: write docs/explanation/costs.md and its picture from results.json",
     )
     options = parser.parse_args()
     known = (

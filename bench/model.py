@@ -21,7 +21,7 @@ RUNS = 20_000
 # Of the standard normal distribution: how far the 99th percentile is from the median.
 _Z99 = 2.3263
 
-# The cold start of a function in milliseconds where none was measured: README, "cold starts", compiled, rounded up.
+# The cold start of a function in milliseconds where none was measured: the slowest of docs/explanation/costs.md, rounded up.
 COLD_UNMEASURED_MS = 450.0
 
 

@@ -1,7 +1,6 @@
-"""What was measured, told: tables on the terminal, results.json, the README's section and the picture."""
+"""What was measured: tables on the terminal, results.json, the section and the picture of docs/explanation/costs.md."""
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,9 +14,9 @@ from bench import picture
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results.json")
-PICTURE = ROOT / "docs/cost.svg"
-README = ROOT / "README.md"
-# Between these two lines of the README stands what `markdown` says of results.json.
+PICTURE = ROOT / "docs/explanation/cost.svg"
+PAGE = ROOT / "docs/explanation/costs.md"
+# `markdown` writes what stands between these two lines of the page.
 BEGIN, END = "<!-- measured: made by make bench from bench/results.json -->", "<!-- /measured -->"
 
 EVENTS = {
@@ -28,6 +27,10 @@ EVENTS = {
     "removal": "removal",
     "expiry": "expiry",
 }
+
+# Articles a day, and edits of each while it is news.
+NEWSROOMS = {"small": (50, 2), "large": (1_000, 3)}
+DAYS_A_MONTH = 30
 
 Results = dict[str, Any]
 Rows = list[Sequence[str]]
@@ -40,23 +43,25 @@ def progress(text: str) -> None:
 
 
 def write(results: Results) -> None:
-    """Keep what was measured: results.json, the picture, the README's section."""
+    """Write results.json, the picture and the page's section."""
     RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PICTURE.write_text(picture.svg(results), encoding="utf-8")
-    text = README.read_text(encoding="utf-8")
-    if section(text) is not None:
-        README.write_text(text.replace(str(section(text)), markdown(results)), encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(text.replace(section(text), markdown(results)), encoding="utf-8")
 
 
-def section(readme: str) -> str | None:
-    """What the README says between its marks, with them; None where it has none."""
-    found = re.search(f"{re.escape(BEGIN)}.*{re.escape(END)}", readme, re.DOTALL)
-    return found[0] if found else None
+def section(page: str) -> str:
+    """The generated section of the page, with its two marks. Raises ValueError if a mark is missing."""
+    return page[page.index(BEGIN) : page.index(END) + len(END)]
 
 
 def markdown(results: Results) -> str:
-    """The README's section."""
-    parts = [_markdown_table(_cost_head(results), _cost(results)), _said(results)]
+    """The generated section of the page."""
+    parts = [
+        _markdown_table(_cost_head(results), _cost(results)),
+        _sentences(results),
+        _markdown_table(_MONTH_HEAD, months(results)),
+    ]
     if results["burst"]:
         parts.append(_markdown_table(_BURST_HEAD, _bursts(results)))
     parts += [_RENDERED, _markdown_table(_RENDER_HEAD, _render(results))]
@@ -111,7 +116,7 @@ def show(results: Results) -> None:
             ("event", "call", "meter", "DynamoDB Local"),
             rows,
         )
-    console.print(_said(results).replace("**", ""), markup=False)
+    console.print(_sentences(results).replace("**", ""), markup=False)
     for name, reason in results["skipped"].items():
         console.print(f"skipped: {name}: {reason}", markup=False)
 
@@ -128,6 +133,7 @@ def _on(results: Results) -> str:
 
 _EVENT_HEAD = ("event", "write units", "read units", "PUT", "other S3", "moved", "CPU")
 _DOLLAR_HEAD = ("event", "DynamoDB", "S3", "SQS", "Lambda", "API, bus, secrets", "in all")
+_MONTH_HEAD = ("newsroom", "articles a day", "edits of each", "events a month", "price of a month's events")
 _UNITS_HEAD = ("function", "call", "of", "read", "written")
 _BURST_HEAD = (
     "at once",
@@ -139,8 +145,9 @@ _BURST_HEAD = (
 )
 _RENDER_HEAD = ("rendered by", "what", "CPU", "peak memory", "bytes")
 _RENDERED = (
-    "50,000 pages with their last change, and with an image, two languages and a video each; 1,000 articles of the news. Peak memory is what rendering "
-    "adds to a process that has the pages already. `zlib6_alone` packs the finished file at level 6 and nothing else. Django writes days without times."
+    "`50k_plain` is 50,000 pages with their last change. `50k_rich` adds an image, two languages and a video to each page. "
+    "`1k_news` is a news sitemap of 1,000 articles. `zlib6_alone` only compresses the finished file at level 6. "
+    "Peak memory is what rendering adds to a process that already holds the pages. Django writes days without times."
 )
 _COLD_HEAD = ("function", "cold start", "bare clients", "ratio", "layer not compiled")
 
@@ -180,6 +187,17 @@ def _cost(results: Results) -> Rows:
         rows.append(
             (EVENTS[event], *(one if one == other else f"{one} → {other}" for one, other in both), f"${dollars:.0f}")
         )
+    return rows
+
+
+def months(results: Results) -> Rows:
+    """The price of a month's events, by newsroom: each article is published once, edited, and expires once."""
+    dollars = {event: more["dollars_a_million"]["total"] / 1_000_000 for event, more in results["more"]["cost"].items()}
+    rows: Rows = []
+    for newsroom, (articles_a_day, edits) in NEWSROOMS.items():
+        articles = articles_a_day * DAYS_A_MONTH
+        price = articles * (dollars["new"] + edits * dollars["edit_fresh"] + dollars["expiry"])
+        rows.append((newsroom, f"{articles_a_day:,}", str(edits), f"{articles * (2 + edits):,}", f"${price:.2f}"))
     return rows
 
 
@@ -258,27 +276,30 @@ def _cold(results: Results) -> Rows:
     ]
 
 
-def _said(results: Results) -> str:
-    """What fits into sentences."""
+def _sentences(results: Results) -> str:
+    """The figures that are in no table."""
     model, more = results["latency_model"], results["more"]
     cold, index = more["latency_model"]["every_function_cold"], more["latency_model"]["to_the_index"]
     handler = more["webhook"]["handler_per_second"]
-    said = [
-        f"{_on(results)}. Moved: bytes that S3 took and gave. CPU: our own and our libraries', without the doubles.",
-        "From the CMS's request to the file in S3, by a model of AWS whose assumptions stand in `bench/hops.toml`:",
-        f"**{model['p50_s']:.1f} s** at the median, **{model['p99_s']:.1f} s** at p99",
-        f"({index['p50_s']:.1f} s and {index['p99_s']:.1f} s to the index;",
-        f"{cold['p50_s']:.1f} s and {cold['p99_s']:.1f} s where every function starts cold).",
+    sentences = [
+        f"{_on(results)}.",
+        "*Moved* is what S3 received and sent. *CPU* is the time of this code and its libraries, without the doubles of AWS.",
+        "A model of AWS gives the time from the CMS's request to the file in S3; `bench/hops.toml` has its assumptions:",
+        f"**{model['p50_s']:.1f} s** at the median, **{model['p99_s']:.1f} s** at p99.",
+        f"To the index it is {index['p50_s']:.1f} s and {index['p99_s']:.1f} s.",
+        f"With every function cold the file takes {cold['p50_s']:.1f} s and {cold['p99_s']:.1f} s.",
         f"One core verifies, normalises and enqueues **{results['webhook']['per_second']:,.0f}** webhooks a second,",
         f"{handler:,.0f} with log and metrics.",
-        f"A minute in which nothing happens takes {more['idle_minute']['read_units']:g} read units",
+        f"An idle minute takes {more['idle_minute']['read_units']:g} read units",
         f"and {more['idle_minute']['write_units']:g} write units.",
     ]
     if feed := more.get("feed_of_a_hundred"):
-        said.append(f"A feed of a hundred entries, one of them new, is polled in {feed['poll_cpu_ms']:.0f} ms of CPU.")
+        sentences.append(
+            f"Polling a feed of a hundred entries, one of them new, takes {feed['poll_cpu_ms']:.0f} ms of CPU."
+        )
     if layer := more.get("cold_start", {}).get("layer"):
-        said.append(f"The layer has {layer['mib']:g} MiB, {layer['zip_mib']:g} MiB packed.")
-    return " ".join(said)
+        sentences.append(f"The layer has {layer['mib']:g} MiB, {layer['zip_mib']:g} MiB zipped.")
+    return " ".join(sentences)
 
 
 def _size(count: float) -> str:

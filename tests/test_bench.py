@@ -1,4 +1,4 @@
-"""What `make bench` leaves behind: results that other tools read, and a README and a picture that say what they say."""
+"""`make bench` leaves results that other tools read, and a page and a picture that show them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -63,10 +63,16 @@ def test_what_was_not_measured_is_said() -> None:
     assert missing <= {part for name in RESULTS["skipped"] for part in name.split(", ")}
 
 
-def test_the_readme_says_what_was_measured() -> None:
-    readme = report.README.read_text(encoding="utf-8")
+def test_the_page_of_costs_shows_what_was_measured() -> None:
+    page = report.PAGE.read_text(encoding="utf-8")
 
-    assert report.section(readme) == report.markdown(RESULTS), "run .venv/bin/python -m bench --write"
+    assert report.section(page) == report.markdown(RESULTS), "run .venv/bin/python -m bench --write"
+
+
+def test_the_readme_gives_the_prices_of_a_month() -> None:
+    readme = (report.ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert not [price for *_, price in report.months(RESULTS) if price not in readme]
 
 
 def test_the_picture_shows_what_was_measured() -> None:

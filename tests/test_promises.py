@@ -1,4 +1,4 @@
-"""What the README promises: each row names the tests that hold it, and they are there; those that no other file has are here."""
+"""Each row of docs/explanation/promises.md names tests that exist. The tests of promises that no other file tests are here."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ from tests.operated import HOST, event, operated, url
 from tests.test_deployment import table_rows
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROMISES = (ROOT / "docs/explanation/promises.md").read_text(encoding="utf-8")
 
 
 def names_of_tests() -> set[str]:
@@ -27,7 +27,7 @@ def names_of_tests() -> set[str]:
 
 
 def test_each_promise_names_tests_that_hold_it() -> None:
-    rows = table_rows(README, "| we promise | held by |")
+    rows = table_rows(PROMISES, "| we promise | held by |")
     known = names_of_tests()
 
     assert len(rows) > 10

@@ -1,0 +1,42 @@
+"""docs/explanation/architecture.md lists every room of the project. This is the only place where the tree is checked."""
+
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+PACKAGES = ("shared/stoppress", "cli/stoppress_cli")
+
+
+def listed() -> dict[str, str]:
+    """The purpose of each path in the page's list of rooms: one path a line, then two spaces or more, then its purpose."""
+    [block] = re.findall(r"^```text\n(.*?)^```$", PAGE.partition("\n## The rooms\n")[2], re.DOTALL | re.MULTILINE)
+    lines = [re.fullmatch(r"(\S+) {2,}(\S.*)", line) for line in block.splitlines() if line]
+    assert all(lines), block
+    return {line[1]: line[2] for line in lines if line}
+
+
+def rooms(package: str) -> set[str]:
+    """The directories below a package that have files in them."""
+    folder = ROOT / package
+    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {f"{path.parent.relative_to(ROOT).as_posix()}/" for path in files} - {f"{package}/"}
+
+
+def top_level() -> set[str]:
+    """The names at the top of the project, without hidden ones and what .gitignore names; directories end with a slash."""
+    ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()]
+    shown = (path for path in ROOT.iterdir() if not any(fnmatch(path.name, pattern) for pattern in (".*", *ignored)))
+    return {f"{path.name}/" if path.is_dir() else path.name for path in shown}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_page_lists_every_room_of_a_package(package: str) -> None:
+    assert {path for path in listed() if path.startswith(f"{package}/")} == rooms(package)
+
+
+def test_the_page_lists_what_is_at_the_top() -> None:
+    assert {path for path in listed() if not path.startswith(PACKAGES)} == top_level()

@@ -1,0 +1,45 @@
+"""docs/tutorial.md: its script, its scenario and the file that it shows."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests import playing
+from tests.test_commands_as_typed import WRITTEN_S_MAX, _get, serving
+
+TUTORIAL = (Path(__file__).parents[2] / "docs/tutorial.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    """The page's only block in a language."""
+    [code] = re.findall(rf"^```{language}\n(.*?)^```$", TUTORIAL, re.MULTILINE | re.DOTALL)
+    return str(code)
+
+
+def test_the_scenario_plays_as_it_expects_and_saves_the_file_that_is_shown(tmp_path: Path) -> None:
+    played = playing.play(playing.written(map(json.loads, block("json").splitlines())), tmp_path)
+
+    assert played.failures == []
+    [shown] = re.findall(r"^\$ cat out/sunday/(\S+)\n(.*?)^```$", TUTORIAL, re.MULTILINE | re.DOTALL)
+    assert played.files("sunday")[shown[0]].decode() == shown[1]
+
+
+def test_the_script_publishes_edits_and_removes(tmp_path: Path) -> None:
+    with serving("demo", "--port", 0, cwd=tmp_path) as served:
+        script = block("python").replace("http://127.0.0.1:8000/", served.url)
+        published = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        for titles, *arguments in (
+            (["Bridge opens"], "article.published", "title=Bridge opens", f"published_at={published}"),
+            (["Bridge opens a day early"], "article.updated", "title=Bridge opens a day early"),
+            ([], "article.unpublished"),
+        ):
+            command = [sys.executable, "-c", script, *arguments]
+            answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout  # noqa: S603 - the page's
+            assert answer.strip() in TUTORIAL
+            deadline = time.monotonic() + WRITTEN_S_MAX
+            while re.findall("/news/tutorial<.*<news:title>(.*?)<", _get(f"{served.url}sitemap-news.xml")) != titles:
+                assert time.monotonic() < deadline, arguments
+                time.sleep(0.2)

@@ -25,7 +25,7 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play test build bench bench-quick cold large load soak simulate lint types format lock release clean
+.PHONY: help install demo play test build bench bench-quick cold large load soak simulate lint types format lock docs docs-build release clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -102,11 +102,18 @@ lock: | .venv/bin/pip ## pin the newest versions that fit, for development, for 
 	printf '%s\n' awslambdaric boto3 | $(COMPILE) --constraint requirements.lock --python-version 3.13 \
 		--python-platform x86_64-unknown-linux-gnu --no-annotate --output-file scripts/runtime.lock - >/dev/null
 
+docs: $(INSTALLED_DEV) ## generate what is generated in the documentation, and serve it on http://localhost:8000/
+	.venv/bin/python -m tests.docs.generated
+	.venv/bin/zensical serve
+
+docs-build: $(INSTALLED_DEV) ## build the documentation into site/; a broken link or anchor fails
+	.venv/bin/zensical build --strict
+
 release: ## make the annotated tag of this version, if pyproject.toml, CHANGELOG.md and template.yaml agree on it
 	@scripts/release
 
 clean: ## remove .venv and everything else that is made
-	rm -rf .venv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/.peers out
+	rm -rf .venv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/.peers out site .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/pip:

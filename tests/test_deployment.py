@@ -1,6 +1,5 @@
 """What is deployed, with what settings, and what the documents say of it."""
 
-import ast
 import json
 import re
 import shlex
@@ -12,18 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import botocore.session
-import jmespath
 import pytest
-from botocore import xform_name
-from botocore.exceptions import UnknownServiceError
-from botocore.model import ListShape, MapShape, Shape, StructureShape
-from botocore.validate import validate_parameters
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 from samtranslator.yaml_helper import yaml_parse
 
 from stoppress_cli.local import permissions, template
 from stoppress_cli.local.permissions import Ask
+from tests.docs.pages import text_of
 
 ROOT = Path(__file__).parents[1]
 SOURCE: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
@@ -33,21 +27,8 @@ TEMPLATES = ("template.yaml", "template-cdn.yaml")
 SAMCONFIG: dict[str, Any] = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
 ENVIRONMENTS = {name: table for name, table in SAMCONFIG.items() if isinstance(table, dict)}
 WORKFLOWS = {path.name: path for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINTERS = ROOT / ".venv/linters"
 REGION = "eu-west-1"
-
-
-def text_of(path: str) -> str:
-    return (ROOT / path).read_text(encoding="utf-8")
-
-
-def table_rows(document: str, heading: str) -> list[list[str]]:
-    """The cells of the Markdown table whose first line begins with `heading`."""
-    _, found, rest = document.partition(f"\n{heading}")
-    assert found, f"there is no table {heading}"
-    lines = rest.partition("\n\n")[0].splitlines()[2:]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
 def schema(kind: str) -> dict[str, Any]:
@@ -139,14 +120,6 @@ def test_a_parameter_says_what_it_is_has_a_default_that_fits_and_tells_what_woul
         assert parameter["ConstraintDescription"]
     if values := parameter.get("AllowedValues"):
         assert parameter["Default"] in values
-
-
-def test_the_guide_has_each_question_that_the_parameters_ask_in_their_order() -> None:
-    # sam deploy --guided shows the names only.
-    rows = table_rows(text_of("docs/deploying.md"), "| it asks | answer |")
-
-    asked = [name for row in rows if (name := row[0].strip("`")) in SOURCE["Parameters"] or row[0].startswith("`")]
-    assert [name.strip("`") for name in asked] == list(SOURCE["Parameters"])
 
 
 def overrides(table: dict[str, Any]) -> list[str]:
@@ -612,7 +585,7 @@ def test_the_role_changes_no_role_that_deploys(stack: str, environment: str) -> 
 
 
 def test_the_role_of_staging_does_not_reach_production() -> None:
-    # The other way it does, since names are compared from their beginning: docs/deploying.md says so.
+    # The other way it does, since names are compared from their beginning: docs/how-to/deploy.md says so.
     def tables(stack: str) -> Ask:
         return Ask("dynamodb:DeleteTable", arn("dynamodb", f"table/{stack}-Table-ABCDEF"))
 
@@ -660,247 +633,3 @@ def test_the_role_takes_a_repository_as_github_names_it(repository: str, *, take
     pattern = yaml_parse(text_of(".github/deploy-role.yaml"))["Parameters"]["Repository"]["AllowedPattern"]
 
     assert bool(re.fullmatch(pattern, repository)) is taken
-
-
-def test_the_guide_has_a_command_for_the_role_of_each_environment_and_they_do_not_collide() -> None:
-    template_of_role = yaml_parse(text_of(".github/deploy-role.yaml"))
-    made = [shlex.split(command) for _, command in aws_commands() if command.startswith("cloudformation create-stack")]
-    stacks = [words[words.index("--stack-name") + 1] for words in made]
-    given = [dict(re.findall(r"ParameterKey=(\w+),ParameterValue=(\S+)", " ".join(words))) for words in made]
-
-    assert len(set(stacks)) == len(stacks) == len(ENVIRONMENTS)
-    assert {one.get("Environment", "production") for one in given} == set(
-        template_of_role["Parameters"]["Environment"]["AllowedValues"]
-    )
-    assert {one["StackName"] for one in given} == {
-        table["global"]["parameters"]["stack_name"] for table in ENVIRONMENTS.values()
-    }
-    # An account has one provider for GitHub: the first makes it.
-    assert ["ProviderArn" in one for one in given] == [False, *[True] * (len(given) - 1)]
-    for one in given:
-        for name, value in one.items():
-            parameter = template_of_role["Parameters"][name]
-            assert re.fullmatch(parameter.get("AllowedPattern", ".*"), value), f"{name}={value}"
-            assert value in parameter.get("AllowedValues", [value]), f"{name}={value}"
-
-
-# ── names that grow with the stack's ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def longest_name(service: str, operation: str) -> int:
-    shape = botocore.session.get_session().get_service_model(service).operation_model(operation).input_shape
-    assert shape
-    return int(shape.members["Name"].metadata["max"])
-
-
-def test_the_guides_say_how_long_a_stack_name_may_be() -> None:
-    region = max(botocore.session.get_session().get_available_regions("lambda"), key=len)
-    limits = {
-        "AWS::CloudFront::Function": longest_name("cloudfront", "CreateFunction"),
-        "AWS::Scheduler::Schedule": longest_name("scheduler", "CreateSchedule"),
-    }
-    left: dict[str, int] = {}
-    for resource in (*STACK.resources.values(), *CDN_RESOURCES.values()):
-        if (kind := resource["Type"]) in limits:
-            name = resource["Properties"]["Name"]["Fn::Sub"].replace("${AWS::Region}", region)
-            rest = limits[kind] - len(name.replace(STACK_NAME, ""))
-            left[kind] = min(rest, left.get(kind, rest))
-
-    assert f"at most {left['AWS::Scheduler::Schedule']} characters" in text_of("docs/deploying.md")
-    assert f"at most {left['AWS::CloudFront::Function']} characters" in text_of("docs/serving.md")
-
-
-# ── the commands in the documents ─────────────────────────────────────────────────────────────────────────────────────────
-
-# Options of the CLI itself, and how many words follow.
-GLOBAL_OPTIONS = {"--endpoint-url": 1, "--region": 1, "--query": 1, "--output": 1, "--profile": 1, "--no-cli-pager": 0}
-# What the CLI does by itself, not an operation of the service.
-OF_THE_CLI = {("s3", "ls"), ("s3", "rm"), ("s3", "cp"), ("s3", "sync"), ("cloudformation", "deploy")}
-SIMPLE = {"integer": int, "long": int, "float": float, "double": float}
-
-
-def aws_commands() -> list[tuple[str, str]]:
-    """Each aws command of the documents, with where it stands; a line that ends in a backslash goes on."""
-    code = re.compile(r"```sh\n(.*?)```|`((?:[A-Z_]+=\S+ )*aws [^`\n]+)`", re.DOTALL)
-    return [
-        (path.name, match[1])
-        for path in DOCUMENTS
-        for block in code.findall(path.read_text(encoding="utf-8"))
-        for line in "".join(block).replace("\\\n", " ").splitlines()
-        if (match := re.match(r"\s*(?:[A-Z_]+=\S+ )*aws (.*)", line))
-    ]
-
-
-def from_words(shape: Shape, words: list[str], where: str) -> Any:
-    """What the CLI makes of an option's words: JSON, a file, the short form for structures, or a scalar."""
-    if len(words) == 1 and words[0].startswith("file://"):
-        path = ROOT / words[0].removeprefix("file://")
-        if path.name == "versions.json":  # made by the command above it
-            return {"Objects": [{"Key": "www.example.com/sitemap.xml", "VersionId": "1"}]}
-        text = path.read_text(encoding="utf-8")
-        return text if shape.type_name == "string" else json.loads(text)
-    if words and words[0][:1] in "{[" and shape.type_name != "string":
-        return json.loads(words[0])
-    match shape:
-        case ListShape():
-            return [from_words(shape.member, [word], where) for word in words]
-        case StructureShape() | MapShape():
-            pairs = (pair.partition("=")[::2] for pair in re.split(r",(?=\w+=)", words[0]))
-            members = getattr(shape, "members", {})
-            return {
-                name: from_words(members[name], value.split(","), where) if name in members else value
-                for name, value in pairs
-            }
-    assert len(words) == 1, f"{where}: {words} for one value"
-    return SIMPLE.get(shape.type_name, str)(words[0])
-
-
-def given(asked: StructureShape, words: list[str], where: str) -> dict[str, Any]:
-    options = {f"--{xform_name(name, '-')}": name for name in asked.members}
-    parameters: dict[str, Any] = {}
-    while words:
-        option = words.pop(0)
-        values = []
-        while words and not words[0].startswith("--"):
-            values.append(words.pop(0))
-        if option in GLOBAL_OPTIONS:
-            assert len(values) == GLOBAL_OPTIONS[option], f"{where}: {option} {values}"
-            if option == "--query":
-                jmespath.compile(values[0])
-            continue
-        if option == "--max-items":  # the CLI's own paging
-            continue
-        if option not in options and f"--{option.removeprefix('--no-')}" in options:
-            parameters[options[f"--{option.removeprefix('--no-')}"]] = False
-            continue
-        assert option in options, f"{where}: there is no {option}"
-        shape = asked.members[options[option]]
-        parameters[options[option]] = True if shape.type_name == "boolean" else from_words(shape, values, where)
-    return parameters
-
-
-@pytest.mark.parametrize(("document", "command"), aws_commands())
-def test_a_command_for_aws_in_the_documents_is_one_that_aws_knows(document: str, command: str) -> None:
-    where = f"{document}: aws {command}"
-    words = shlex.split(re.sub(r"<[a-z ]+>", "placeholder", command), comments=True)
-    words = words[: words.index(">")] if ">" in words else words
-    while words[0].startswith("--"):
-        words = words[GLOBAL_OPTIONS[words[0]] + 1 :]
-    service, operation, *rest = words
-    if (service, operation) in OF_THE_CLI:
-        return
-    session = botocore.session.get_session()
-    try:
-        model = session.get_service_model("s3" if service == "s3api" else service)
-    except UnknownServiceError:
-        pytest.fail(f"{where}: there is no service {service}")
-    operations = {xform_name(name, "-"): name for name in model.operation_names}
-    assert operation in operations, f"{where}: {service} has no {operation}"
-
-    asked = model.operation_model(operations[operation]).input_shape
-    assert asked
-    validate_parameters(given(asked, rest, where), asked)
-
-
-def test_the_schedules_cost_as_many_invocations_as_the_guide_says() -> None:
-    schedules = [r["Properties"] for r in STACK.resources.values() if r["Type"] == "AWS::Scheduler::Schedule"]
-
-    said = [schedule["ScheduleExpression"] for schedule in schedules]
-    a_day = {"rate(1 minute)": 24 * 60, "cron(17,47 3 * * ? *)": 2}
-    assert f"{sum(a_day[one] for one in said) * 30:,} invocations" in text_of("docs/deploying.md")
-
-
-def test_there_are_commands_to_check() -> None:
-    assert len(aws_commands()) >= 10
-
-
-# ── what the on-call reads ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def named(cell: str) -> list[str]:
-    return re.findall(r"`(\w+)`", cell)
-
-
-def test_readme_has_a_row_for_every_alarm_and_no_other() -> None:
-    rows = table_rows(text_of("README.md"), "| alarm | what it means | what to do |")
-    alarms = {name for name, resource in STACK.resources.items() if resource["Type"] == "AWS::CloudWatch::Alarm"}
-
-    assert sorted(name for row in rows for name in named(row[0])) == sorted(alarms)
-
-
-METRIC = re.compile(
-    r"(?:Webhooks|Hubs|Pushes|Feeds|Entries|Events|Files|Articles|Sites|Objects|Marks|Places|Drift)(?:[A-Z][a-z]+)+"
-)
-
-
-def counted(function: str) -> tuple[set[str], set[str]]:
-    """The metrics whose names stand in a function's handler or worker, and the beginnings of those that end in an outcome."""
-    stage = function.replace("_", "/", 1)  # functions/roll_window calls stoppress/roll/window.py
-    paths = [ROOT / "functions" / function / "app.py", ROOT / f"shared/stoppress/{stage}.py"]
-    names: set[str] = set()
-    beginnings: set[str] = set()
-    for node in (node for path in paths for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))):
-        match node:
-            case ast.Constant(value=str(text)) | ast.keyword(arg=str(text)) if METRIC.fullmatch(text):
-                names.add(text)
-            case ast.Call(
-                func=ast.Attribute(attr="add_metric"),
-                args=[ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]), *_],
-            ):
-                beginnings.add(text)
-    return names, beginnings
-
-
-def outcomes(*modules: str) -> set[str]:
-    """The outcomes that the code names as it makes one."""
-    calls = (
-        node
-        for module in modules
-        for node in ast.walk(ast.parse(text_of(f"shared/stoppress/{module}.py")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    )
-    return {
-        call.args[0].value
-        for call in calls
-        if isinstance(call.func, ast.Name)
-        and call.func.id == "MessageOutcome"
-        and call.args
-        and isinstance(call.args[0], ast.Constant)
-        and isinstance(call.args[0].value, str)
-    }
-
-
-def test_readme_has_every_metric_that_the_functions_count_and_no_other() -> None:
-    listed: dict[str, set[str]] = {}
-    for row in table_rows(text_of("README.md"), "| metric | of | counts |"):
-        for function in row[1].split(", "):
-            listed.setdefault(function, set()).update(named(row[0]))
-
-    for function in (path.parent.name for path in (ROOT / "functions").glob("*/app.py")):
-        names, beginnings = counted(function)
-        assert names | beginnings, f"{function} counts nothing"
-        by_outcome = {name for name in listed[function] if any(name.startswith(begin) for begin in beginnings)} - names
-        assert listed[function] - by_outcome == names, function
-        assert bool(by_outcome) == bool(beginnings), function
-
-
-def test_every_outcome_of_recording_is_counted_under_its_name() -> None:
-    explained = {word for row in table_rows(text_of("README.md"), "| outcome | means |") for word in named(row[0])}
-    listed = {word for row in table_rows(text_of("README.md"), "| metric | of | counts |") for word in named(row[0])}
-
-    assert outcomes("record/article") <= explained
-    assert {f"Events{word.capitalize()}" for word in explained} | {"EventsReceived"} == {
-        name for name in listed if name.startswith("Events")
-    }
-
-
-def test_an_alarm_on_a_metric_of_ours_names_one_that_is_counted() -> None:
-    listed = {word for row in table_rows(text_of("README.md"), "| metric | of | counts |") for word in named(row[0])}
-    watched = {
-        resource["Properties"]["MetricName"]
-        for resource in STACK.resources.values()
-        if resource["Type"] == "AWS::CloudWatch::Alarm" and "Stoppress" in str(resource["Properties"]["Namespace"])
-    }
-
-    assert watched
-    assert watched <= listed

@@ -25,7 +25,7 @@ from tests.ledger import HOST
 
 TEMPLATE = Path(__file__).parents[1] / "template.yaml"
 CDN_TEMPLATE = TEMPLATE.with_name("template-cdn.yaml")
-DOCUMENT = Path(__file__).parents[1] / "docs/serving.md"
+DOCUMENT = Path(__file__).parents[1] / "docs/how-to/serve.md"
 STACK = load(CDN_TEMPLATE)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 FRESH_S, SHARD_S = (int(header.rpartition("=")[2]) for header in (CACHE_FRESH, CACHE_SHARD))

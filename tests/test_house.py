@@ -10,7 +10,6 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from stoppress_cli.local import template
 
@@ -221,37 +220,3 @@ def test_no_file_has_a_path_of_the_machine_it_was_written_on() -> None:
     for path in project_files():
         text = path.read_bytes().decode(errors="replace")
         assert not [place for place in places if place in text], path
-
-
-# ── the README ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def readme() -> str:
-    return (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def code_in_readme() -> str:
-    """The README's code, in blocks and in sentences."""
-    return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", readme(), re.DOTALL))
-
-
-def make_targets() -> set[str]:
-    return set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-
-
-def test_readme_names_make_targets_that_exist() -> None:
-    assert set(re.findall(r"\bmake ([a-z]+)", code_in_readme())) <= make_targets()
-
-
-def test_readme_names_commands_that_exist() -> None:
-    from stoppress_cli.app import app
-
-    named = set(re.findall(r"\bstoppress ([a-z]+(?:-[a-z]+)*)", code_in_readme()))
-
-    assert named
-    assert named <= set(get_command(app).commands)  # type: ignore[attr-defined]
-
-
-def test_readme_stays_short() -> None:
-    assert len(readme().splitlines()) <= 200
-    assert len(readme().encode()) <= 14_000

@@ -16,8 +16,8 @@ from usp.web_client.abstract_client import AbstractWebClient, AbstractWebClientS
 
 from stoppress.sitemaps.formats import compressed
 from tests.beside import SHARED, needs_shared
+from tests.docs.test_tags import rendered
 from tests.ledger import HOST, page
-from tests.test_readme_tags import rendered
 
 FLOOD, STORM, DERBY = page("flood?id=1&page=2"), page("storm"), page("derby")
 TITLE = 'Fish & "chips": it\'s cheap'

@@ -10,8 +10,8 @@ from samtranslator.yaml_helper import yaml_parse
 from stoppress.aws.items import QUARANTINE_KEPT, quarantine_item
 from stoppress_cli.scenario import player
 from tests import playing
+from tests.docs.pages import table_rows
 from tests.operated import HOST, event, operated, url
-from tests.test_deployment import table_rows
 
 ROOT = Path(__file__).parents[1]
 PROMISES = (ROOT / "docs/explanation/promises.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The nginx configuration of docs/serving.md, run word for word in front of the bucket of a played scenario."""
+"""The nginx configuration of docs/how-to/serve.md, run word for word in front of the bucket of a played scenario."""
 
 import getpass
 import gzip
@@ -27,7 +27,7 @@ from stoppress_cli.scenario import player
 from stoppress_cli.scenario.player import Player
 from tests.playing import SCENARIOS, TEMPLATE, read, written
 
-DOCUMENT = Path(__file__).parents[1] / "docs/serving.md"
+DOCUMENT = Path(__file__).parents[1] / "docs/how-to/serve.md"
 # What whoever copies the block has to replace; the test replaces nothing else.
 PORT, ORIGIN, CACHE = "listen 80;", "https://d111111abcdef8.cloudfront.net/", "/var/cache/nginx/sitemaps"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")

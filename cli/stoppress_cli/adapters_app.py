@@ -26,7 +26,7 @@ def adapters(context: typer.Context, as_json: _Json = False) -> None:
 def try_adapter(
     name: Annotated[str, typer.Argument(help="An adapter, or a mapping file of your own (…/example.toml).")],
     delivery: Annotated[
-        str, typer.Argument(help="Recorded delivery (JSON, as docs/cms.md shows), or a bare body; - for stdin.")
+        str, typer.Argument(help="Recorded delivery (JSON, as docs/how-to/try.md shows), or a bare body; - for stdin.")
     ],
     site: Annotated[
         Path | None,
@@ -54,7 +54,9 @@ def try_adapter(
 def verify_adapter(
     file: Annotated[
         Path,
-        typer.Argument(help="Recorded requests with their scheme and secrets, as a JSON list; docs/cms.md shows one."),
+        typer.Argument(
+            help="Recorded requests with their scheme and secrets, as a JSON list; docs/how-to/try.md shows one."
+        ),
     ],
     as_json: _Json = False,
 ) -> None:

@@ -158,7 +158,7 @@ def restore(
 ) -> None:  # fmt: skip
     """Make the stack's table what another one is: every item is copied, what the other does not have is taken out.
 
-    Stop the functions first and rebuild the files afterwards, as docs/operating.md says. Exit code 0: done; 1: you said no;
+    Stop the functions first and rebuild the files afterwards, as docs/how-to/operate.md says. Exit code 0: done; 1: you said no;
     2: nobody could be asked.
     """
     from stoppress_cli.operator_commands import Target, restore

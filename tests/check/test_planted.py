@@ -116,16 +116,6 @@ def test_a_finding_says_where(fault: Fault, file: str, line: int | None, name: s
     ]
 
 
-def test_the_page_of_rules_is_the_rulebook() -> None:
-    page = (Path(__file__).parents[2] / "docs/check.md").read_text(encoding="utf-8")
-    rows = [f"| {rule.id} | {rule.name} | {rule.severity} | {rule.text} | {rule.source} |" for rule in RULES.values()]
-
-    assert [line for line in page.splitlines() if line.startswith("| R")] == [
-        *rows,
-        *(f"| {number} | {why} |" for number, why in NOT_CHECKABLE.items()),
-    ]
-
-
 ELSEWHERE = FRENCH.replace("www.example.com/fr", "www.example.fr")
 
 

@@ -1,6 +1,6 @@
 """How things are kept in the table: the keys and attributes of each kind of item, written and read back.
 
-Keys are those of one table (see the README): `article#<site>#<source>#<id>`, `url#<site>#<hash>`, `file#<site>/<file>`,
+Keys are those of one table (docs/reference/table.md): `article#<site>#<source>#<id>`, `url#<site>#<hash>`, `file#<site>/<file>`,
 `places#<site>`, `due#<site>`, `quarantine#<site>`, `story#<site>#<hash>`; `feeds.items` has `feed#<site>#<hash>`, and `sites` the
 registry. What is absent is left out.
 """

@@ -1,7 +1,8 @@
 """The order of events: which of two words about one article is the newer one, and which word is only a repeat.
 
 Clocks of senders are wrong in ways that senders do not know. Three things are known of every event: what the sender says
-(a version, a timestamp), when this stack first heard it, and whether it is a removal. The rule, in one paragraph:
+(a version, a timestamp), when this stack first heard it, and whether it is a removal. The contract is in
+docs/reference/webhook.md, "Order, dates and removal". The rule, in one paragraph:
 
 Two events of an article are ordered by `version`, then `sequence`, if both have one of the same kind and they differ. Else the
 senders' timestamps decide, as given, if both events have one. If one instant was ahead of our

@@ -1,7 +1,7 @@
 """Signatures with a public key: Contentstack's, and Ed25519 of Standard Webhooks. They need the library cryptography.
 
 It is not in the layer: zipped it is 5 MB beside 7, for two senders of which both can do otherwise as well. Where it is
-wanted, shared/requirements.txt gets its lines (docs/cms.md).
+wanted, shared/requirements.txt gets its lines (docs/reference/webhook.md).
 """
 
 import base64

@@ -1,11 +1,10 @@
-"""The table of tags and rules says what the code writes: each example is rendered here, and no tag is missing there."""
+"""The page of tags and rules says what the code writes: each example is rendered here, and no tag is missing there."""
 
 import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,10 @@ from stoppress.model.rules import Traits, excluding_rule
 from stoppress.model.site import Outputs, Rule, Site, Source, Voice
 from stoppress.sitemaps.formats import atom_feed, atom_name, named_in_robots, robots_txt, text_sitemap
 from stoppress.sitemaps.render import Mark, render_general, render_index, render_news
+from tests.docs.pages import table_rows, text_of
 from tests.ledger import HOST, MORNING, Ledger, page
 
-README = Path(__file__).parents[1] / "README.md"
-SECTION = "Every tag and every rule"
+PAGE = text_of("docs/reference/tags.md")
 HOUR = timedelta(hours=1)
 SITE = Site(
     host=HOST,
@@ -76,7 +75,7 @@ OTHERS = [
 
 @cache
 def rendered() -> dict[str, str]:
-    """A site's files with every tag that the code writes, by what the README calls them."""
+    """A site's files with every tag that the code writes, by what the page calls them."""
     now = MORNING + 2 * HOUR
     ledger = Ledger(SITE)
     for data in (FLOOD, *OTHERS):
@@ -104,15 +103,11 @@ def rendered() -> dict[str, str]:
     return {name: body.decode() for name, body in bodies.items()}
 
 
+@cache
 def sections() -> dict[str, list[list[str]]]:
-    """The rows of the section's tables by heading, without their heads."""
-    found: dict[str, list[list[str]]] = {}
-    text = README.read_text(encoding="utf-8").partition(f"\n## {SECTION}\n")[2].partition("\n## ")[0]
-    for part in text.split("\n### ")[1:]:
-        heading, *lines = part.split("\n")
-        tables = [line for line in lines if line.startswith("| ")]
-        found[heading] = [[cell.strip() for cell in re.split(r"(?<=\s)\|(?=\s)", row.strip("|"))] for row in tables[1:]]
-    return found
+    """The rows of the page's tables by heading."""
+    parts = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")[1:]}
+    return {heading: table_rows(part, "| ") for heading, part in parts.items()}
 
 
 def rows(*headings: str) -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""README's table and docs/cms.md say of each CMS what its mapping file says, and their examples work."""
+"""The page about CMSs names every setting of each adapter, the table of signatures has each scheme, their examples work."""
 
 import json
 import re
@@ -17,56 +17,39 @@ from stoppress.model.site import read_site
 from stoppress.signatures import presets, verify
 from stoppress.signatures.parametric import Hmac
 from stoppress_cli.app import app
+from tests.docs.pages import blocks, table_rows, text_of
 
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-DOCUMENT = (ROOT / "docs/cms.md").read_text(encoding="utf-8")
+PAGE = text_of("docs/how-to/connect-a-cms.md")
+WEBHOOK = text_of("docs/reference/webhook.md")
 SECRET = "whsec_c3RvcHByZXNzLXNlY3JldC0yNGJ5dGU="
 
 by_adapter = pytest.mark.parametrize("adapter", [load(name) for name in names()], ids=lambda adapter: adapter.name)
 
 
-def told_of(name: str) -> str:
-    """What docs/cms.md says of an adapter: from its name to the next one's, or the next heading of its level."""
-    (_, said) = DOCUMENT.split(f"Adapter `{name}`")
-    return re.split(r"^Adapter `|^##", said, maxsplit=1, flags=re.MULTILINE)[0]
-
-
-def code(language: str) -> list[str]:
-    return re.findall(rf"^ *```{language}\n(.*?)^ *```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+def section_of(name: str) -> str:
+    """The text about an adapter: from its name to the next one's, or to the next heading."""
+    (_, rest) = PAGE.split(f"Adapter `{name}`")
+    return re.split(r"^Adapter `|^##", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 @by_adapter
-def test_readme_says_of_each_cms_how_it_signs_and_by_what_its_mapping_is_held(adapter: MappingFile) -> None:
-    assert f"\n| {adapter.title} | `{adapter.name}` | `{adapter.signature}` | {adapter.verified} |\n" in README
+def test_the_page_names_every_setting_of_a_cms(adapter: MappingFile) -> None:
+    section = section_of(adapter.name)
 
-
-def test_readme_lists_no_other_cms() -> None:
-    (_, table) = README.split("| CMS | adapter | signed | verified by |\n|---|---|---|---|\n")
-    rows = table.partition("\n\n")[0].splitlines()
-
-    assert sorted(row.split("`")[1] for row in rows) == names()
+    assert [name for name in adapter.settings if f"`{name}`" not in section] == []
 
 
 @by_adapter
-def test_the_document_names_every_setting_of_a_cms(adapter: MappingFile) -> None:
-    said = told_of(adapter.name)
-
-    assert [name for name in adapter.settings if f"`{name}`" not in said] == []
-
-
-@by_adapter
-def test_the_document_says_how_a_cms_that_cannot_sign_is_let_in(adapter: MappingFile) -> None:
-    said = told_of(adapter.name)
+def test_the_page_says_how_a_cms_that_cannot_sign_is_let_in(adapter: MappingFile) -> None:
+    section = section_of(adapter.name)
     if adapter.signature == "query-token":
-        assert "?token=<secret>" in said
+        assert "?token=<secret>" in section
     if adapter.signature == "bearer":
-        assert re.search(r"Bearer <secret>|bearer token", said)
+        assert re.search(r"Bearer <secret>|bearer token", section)
 
 
 def test_the_table_of_signatures_has_every_scheme_with_its_header() -> None:
-    (_, table) = DOCUMENT.split("| `signature` | header | what is signed | time |\n|---|---|---|---|\n")
-    rows = [row.strip("|").split("|") for row in table.partition("\n\n")[0].splitlines()]
+    rows = table_rows(WEBHOOK, "| `signature` | header | what is signed | time |")
     headers = {name: row[1] for row in rows for name in re.findall(r"`([\w-]+)`", row[0])}
     times = {name: row[3] for row in rows for name in re.findall(r"`([\w-]+)`", row[0])}
 
@@ -77,16 +60,16 @@ def test_the_table_of_signatures_has_every_scheme_with_its_header() -> None:
 
 
 def test_the_examples_are_what_a_site_and_a_source_take() -> None:
-    site, *_ = code("json")
+    [site] = blocks(PAGE, "json")
     assert read_site(site, 1).sources["ghost"].adapter == "ghost"
-    own = re.search(r'"signature": (\{.*?\})`', DOCUMENT)
+    own = re.search(r'"signature": (\{.*\})`', WEBHOOK)
     assert own
     assert Hmac.of(json.loads(own[1])).header == "x-acme"
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not there, which runs the handler for Arc")
 def test_the_handler_for_arc_passes_events_on_signed() -> None:
-    (handler,) = code("js")
+    (handler,) = blocks(PAGE, "js")
     event = {"key": "story:update", "uuid": "f1b2", "body": {"_id": "ABC", "headlines": {"basic": "Überschwemmung"}}}
     script = f"""
     const module = {{}};
@@ -115,8 +98,8 @@ def test_the_handler_for_arc_passes_events_on_signed() -> None:
     assert found["posted"][0]["headers"]["webhook-id"] == "msg_f1b2"
 
 
-def test_the_recorded_delivery_and_the_signed_request_that_it_shows_can_be_tried(tmp_path: Path) -> None:
-    _, delivery, signed = code("json")
+def test_the_recorded_delivery_and_the_signed_request_of_their_page_can_be_tried(tmp_path: Path) -> None:
+    delivery, signed = blocks(text_of("docs/how-to/try.md"), "json")
     (tmp_path / "delivery.json").write_text(delivery)
     (tmp_path / "signed.json").write_text(signed)
 

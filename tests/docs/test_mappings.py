@@ -1,23 +1,23 @@
-"""docs/mappings.md says all that a mapping file may say, and its example can be used."""
+"""docs/reference/mappings.md says all that a mapping file may say, and its example can be used."""
 
 import json
 import re
 import tomllib
 from datetime import UTC, datetime
-from pathlib import Path
 
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.functions import Functions
 from stoppress.cms.mapping import OF_DELIVERIES, MappingFile
 from stoppress.cms.registry import Received
 from stoppress.cms.settings import NAMES
+from tests.docs.pages import blocks, text_of
 
-DOCUMENT = (Path(__file__).parents[2] / "docs/mappings.md").read_text(encoding="utf-8")
+DOCUMENT = text_of("docs/reference/mappings.md")
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
 
 def test_its_example_reads_what_it_speaks_of() -> None:
-    [example] = re.findall(r"^```toml\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+    [example] = blocks(DOCUMENT, "toml")
     mapping = MappingFile.model_validate(tomllib.loads(example))
     live = {"number": 7, "heading": "Harbour", "section": "local", "live_since": "2026-11-20T08:00:00Z"}
     body = {"stories": [{"event": "story.live", "story": live}, {"event": "story.live", "story": {"kind": "advert"}}]}

@@ -1,0 +1,85 @@
+"""The parts of the documentation that the code writes: `python -m tests.docs.generated` puts them into the pages."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from stoppress.check.rulebook import NOT_CHECKABLE, RULES
+from stoppress.cms.mapping import load
+from stoppress.cms.registry import names
+from stoppress_cli.app import app
+from tests.docs.pages import PAGES
+
+PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
+
+
+def _table(*rows: tuple[str, ...]) -> str:
+    head, *body = (f"| {' | '.join(cells)} |" for cells in rows)
+    return "\n".join([head, f"|{'---|' * len(rows[0])}", *body])
+
+
+def adapters() -> str:
+    """The adapters in the order of their titles, our own contract first."""
+    found = sorted((load(name) for name in names()), key=lambda adapter: (adapter.name != "standard", adapter.title))
+    return _table(
+        ("CMS", "adapter", "signed", "verified by"),
+        *((adapter.title, f"`{adapter.name}`", f"`{adapter.signature}`", adapter.verified) for adapter in found),
+    )
+
+
+def check_rules() -> str:
+    """The rules of `stoppress check`."""
+    return _table(
+        ("id", "name", "severity", "rule", "source"),
+        *((rule.id, rule.name, rule.severity, rule.text, rule.source) for rule in RULES.values()),
+    )
+
+
+def rules_that_no_file_shows() -> str:
+    """The rules that `stoppress check` cannot check."""
+    return _table(("id", "why"), *NOT_CHECKABLE.items())
+
+
+def command_line() -> str:
+    """Each command with its help, arguments and options."""
+    return "\n\n".join(_commands(typer.main.get_command(app), "stoppress"))
+
+
+def _commands(command: Any, name: str) -> Iterator[str]:
+    if " " in name:
+        yield f"## {name}"
+    for paragraph in (command.help or "").split("\n\n"):
+        yield paragraph.replace("\n", " ")
+    if command.params:
+        yield _table(("argument or option", "meaning", "default"), *map(_parameter, command.params))
+    for child_name, child in getattr(command, "commands", {}).items():
+        yield from _commands(child, f"{name} {child_name}")
+
+
+def _parameter(parameter: Any) -> tuple[str, ...]:
+    is_argument = parameter.param_type_name == "argument"
+    name = parameter.name.upper() + ("…" if parameter.nargs == -1 else "") if is_argument else ", ".join(parameter.opts)
+    default = parameter.default
+    shown = f"`{default}`" if isinstance(default, int | str | Path) and default not in (False, "") else ""
+    return f"`{name}`", parameter.help or "", "required" if parameter.required else shown
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "adapters": adapters,
+    "check rules": check_rules,
+    "rules that no file shows": rules_that_no_file_shows,
+    "command line": command_line,
+}
+
+
+def with_parts(text: str) -> str:
+    """A page with its generated parts as the code writes them today."""
+    return PART.sub(lambda match: f"{match[1]}{match[2]}{PARTS[match[1]]()}", text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(with_parts(page.read_text(encoding="utf-8")), encoding="utf-8")

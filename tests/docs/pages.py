@@ -1,0 +1,62 @@
+"""The pages of the documentation, and what tests read in them: code, tables, headings, links."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [path for path in sorted(ROOT.glob("*.md")) if path.name != "CHANGELOG.md"] + sorted(DOCS.rglob("*.md"))
+
+
+def text_of(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def blocks(text: str, *languages: str) -> list[str]:
+    """The fenced blocks of code in these languages, without their indentation in a list."""
+    fenced = re.findall(r"^( *)```(\w*)\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
+    return [re.sub(f"^{indent}", "", code, flags=re.MULTILINE) for indent, name, code in fenced if name in languages]
+
+
+def table_rows(text: str, heading: str) -> list[list[str]]:
+    """The cells of the Markdown table whose first line begins with `heading`."""
+    _, table, rest = text.partition(f"\n{heading}")
+    assert table, f"there is no table {heading}"
+    lines = rest.partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in re.split(r"(?<=\s)\|(?=\s)", line.strip("|"))] for line in lines]
+
+
+def prose(text: str) -> str:
+    """The text without its fenced blocks."""
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """The names under which GitHub links to the headings."""
+    headings = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(text: str) -> list[str]:
+    """The targets of the links in the text and of its images."""
+    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "``", prose(text)))
+
+
+def commands(program: str) -> list[tuple[str, str, bool]]:
+    """Page, arguments and whether it is in a sentence, of each command line of a program in the pages."""
+
+    def lines_of(text: str) -> Iterator[tuple[str, bool]]:
+        for line in "\n".join(blocks(text, "sh", "console")).replace("\\\n", " ").splitlines():
+            yield line, False
+        for code in re.findall(r"`([^`\n]+)`", prose(text)):
+            yield code, True
+
+    command = re.compile(rf"\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?{program} (.+)")
+    return [
+        (page.relative_to(ROOT).as_posix(), match[1].strip(), in_sentence)
+        for page in PAGES
+        for line, in_sentence in lines_of(page.read_text(encoding="utf-8"))
+        for part in line.split("&&")
+        if (match := command.fullmatch(part))
+    ]

@@ -1,0 +1,162 @@
+"""The guides to deploying and serving agree with the templates, and every `aws` command in the pages is one that AWS knows."""
+
+import json
+import re
+import shlex
+from typing import Any
+
+import botocore.session
+import jmespath
+import pytest
+from botocore import xform_name
+from botocore.exceptions import UnknownServiceError
+from botocore.model import ListShape, MapShape, Shape, StructureShape
+from botocore.validate import validate_parameters
+from samtranslator.yaml_helper import yaml_parse
+
+from tests.docs.pages import ROOT, commands, table_rows, text_of
+from tests.test_deployment import CDN_RESOURCES, ENVIRONMENTS, SOURCE, STACK, STACK_NAME
+
+GUIDE = text_of("docs/how-to/deploy.md")
+
+
+def test_the_guide_has_each_question_that_the_parameters_ask_in_their_order() -> None:
+    # sam deploy --guided shows the names only.
+    rows = table_rows(GUIDE, "| it asks | answer |")
+
+    asked = [name for row in rows if (name := row[0].strip("`")) in SOURCE["Parameters"] or row[0].startswith("`")]
+    assert [name.strip("`") for name in asked] == list(SOURCE["Parameters"])
+
+
+def test_the_guide_has_a_command_for_the_role_of_each_environment_and_they_do_not_collide() -> None:
+    template_of_role = yaml_parse(text_of(".github/deploy-role.yaml"))
+    made = [shlex.split(line) for _, line, _ in commands("aws") if line.startswith("cloudformation create-stack")]
+    stacks = [words[words.index("--stack-name") + 1] for words in made]
+    given = [dict(re.findall(r"ParameterKey=(\w+),ParameterValue=(\S+)", " ".join(words))) for words in made]
+
+    assert len(set(stacks)) == len(stacks) == len(ENVIRONMENTS)
+    assert {one.get("Environment", "production") for one in given} == set(
+        template_of_role["Parameters"]["Environment"]["AllowedValues"]
+    )
+    assert {one["StackName"] for one in given} == {
+        table["global"]["parameters"]["stack_name"] for table in ENVIRONMENTS.values()
+    }
+    # An account has one provider for GitHub: the first makes it.
+    assert ["ProviderArn" in one for one in given] == [False, *[True] * (len(given) - 1)]
+    for one in given:
+        for name, value in one.items():
+            parameter = template_of_role["Parameters"][name]
+            assert re.fullmatch(parameter.get("AllowedPattern", ".*"), value), f"{name}={value}"
+            assert value in parameter.get("AllowedValues", [value]), f"{name}={value}"
+
+
+def longest_name(service: str, operation: str) -> int:
+    shape = botocore.session.get_session().get_service_model(service).operation_model(operation).input_shape
+    assert shape
+    return int(shape.members["Name"].metadata["max"])
+
+
+def test_the_guides_say_how_long_a_stack_name_may_be() -> None:
+    region = max(botocore.session.get_session().get_available_regions("lambda"), key=len)
+    limits = {
+        "AWS::CloudFront::Function": longest_name("cloudfront", "CreateFunction"),
+        "AWS::Scheduler::Schedule": longest_name("scheduler", "CreateSchedule"),
+    }
+    left: dict[str, int] = {}
+    for resource in (*STACK.resources.values(), *CDN_RESOURCES.values()):
+        if (kind := resource["Type"]) in limits:
+            name = resource["Properties"]["Name"]["Fn::Sub"].replace("${AWS::Region}", region)
+            rest = limits[kind] - len(name.replace(STACK_NAME, ""))
+            left[kind] = min(rest, left.get(kind, rest))
+
+    assert f"at most {left['AWS::Scheduler::Schedule']} characters" in GUIDE
+    assert f"at most {left['AWS::CloudFront::Function']} characters" in text_of("docs/how-to/serve.md")
+
+
+def test_the_schedules_cost_as_many_invocations_as_the_guide_says() -> None:
+    schedules = [r["Properties"] for r in STACK.resources.values() if r["Type"] == "AWS::Scheduler::Schedule"]
+
+    said = [schedule["ScheduleExpression"] for schedule in schedules]
+    a_day = {"rate(1 minute)": 24 * 60, "cron(17,47 3 * * ? *)": 2}
+    assert f"{sum(a_day[one] for one in said) * 30:,} invocations" in GUIDE
+
+
+# Options of the CLI itself, and how many words follow.
+GLOBAL_OPTIONS = {"--endpoint-url": 1, "--region": 1, "--query": 1, "--output": 1, "--profile": 1, "--no-cli-pager": 0}
+# What the CLI does by itself, not an operation of the service.
+OF_THE_CLI = {("s3", "ls"), ("s3", "rm"), ("s3", "cp"), ("s3", "sync"), ("cloudformation", "deploy")}
+SIMPLE = {"integer": int, "long": int, "float": float, "double": float}
+
+
+def from_words(shape: Shape, words: list[str], where: str) -> Any:
+    """What the CLI makes of an option's words: JSON, a file, the short form for structures, or a scalar."""
+    if len(words) == 1 and words[0].startswith("file://"):
+        path = ROOT / words[0].removeprefix("file://")
+        if path.name == "versions.json":  # made by the command above it
+            return {"Objects": [{"Key": "www.example.com/sitemap.xml", "VersionId": "1"}]}
+        text = path.read_text(encoding="utf-8")
+        return text if shape.type_name == "string" else json.loads(text)
+    if words and words[0][:1] in "{[" and shape.type_name != "string":
+        return json.loads(words[0])
+    match shape:
+        case ListShape():
+            return [from_words(shape.member, [word], where) for word in words]
+        case StructureShape() | MapShape():
+            pairs = (pair.partition("=")[::2] for pair in re.split(r",(?=\w+=)", words[0]))
+            members = getattr(shape, "members", {})
+            return {
+                name: from_words(members[name], value.split(","), where) if name in members else value
+                for name, value in pairs
+            }
+    assert len(words) == 1, f"{where}: {words} for one value"
+    return SIMPLE.get(shape.type_name, str)(words[0])
+
+
+def given(asked: StructureShape, words: list[str], where: str) -> dict[str, Any]:
+    options = {f"--{xform_name(name, '-')}": name for name in asked.members}
+    parameters: dict[str, Any] = {}
+    while words:
+        option = words.pop(0)
+        values = []
+        while words and not words[0].startswith("--"):
+            values.append(words.pop(0))
+        if option in GLOBAL_OPTIONS:
+            assert len(values) == GLOBAL_OPTIONS[option], f"{where}: {option} {values}"
+            if option == "--query":
+                jmespath.compile(values[0])
+            continue
+        if option == "--max-items":  # the CLI's own paging
+            continue
+        if option not in options and f"--{option.removeprefix('--no-')}" in options:
+            parameters[options[f"--{option.removeprefix('--no-')}"]] = False
+            continue
+        assert option in options, f"{where}: there is no {option}"
+        shape = asked.members[options[option]]
+        parameters[options[option]] = True if shape.type_name == "boolean" else from_words(shape, values, where)
+    return parameters
+
+
+# A sentence may name an operation without its parameters.
+@pytest.mark.parametrize(
+    ("page", "line"), [(page, line) for page, line, in_sentence in commands("aws") if " --" in line]
+)
+def test_a_command_for_aws_is_one_that_aws_knows(page: str, line: str) -> None:
+    where = f"{page}: aws {line}"
+    words = shlex.split(re.sub(r"<[a-z ]+>", "placeholder", line), comments=True)
+    words = words[: words.index(">")] if ">" in words else words
+    while words[0].startswith("--"):
+        words = words[GLOBAL_OPTIONS[words[0]] + 1 :]
+    service, operation, *rest = words
+    if (service, operation) in OF_THE_CLI:
+        return
+    session = botocore.session.get_session()
+    try:
+        model = session.get_service_model("s3" if service == "s3api" else service)
+    except UnknownServiceError:
+        pytest.fail(f"{where}: there is no service {service}")
+    operations = {xform_name(name, "-"): name for name in model.operation_names}
+    assert operation in operations, f"{where}: {service} has no {operation}"
+
+    asked = model.operation_model(operations[operation]).input_shape
+    assert asked
+    validate_parameters(given(asked, rest, where), asked)

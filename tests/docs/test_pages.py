@@ -1,0 +1,143 @@
+"""What holds for every page: links lead somewhere, commands exist, generated parts are up to date, examples run."""
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.exceptions import TyperException
+
+from stoppress_cli.app import app
+from tests import playing
+from tests.docs.generated import PARTS, with_parts
+from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, commands, links, text_of
+from tests.test_commands_as_typed import WRITTEN_S_MAX, _get, serving
+
+by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+
+
+@by_page
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    broken = []
+    for link in links(page.read_text(encoding="utf-8")):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        is_page = target.suffix == ".md" and target.is_file()
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        # The site has the pages of docs/ alone.
+        is_on_the_site = target.is_relative_to(DOCS) or not page.is_relative_to(DOCS)
+        if not (target.exists() and is_on_the_site) or (
+            anchor and not (is_page and anchor in anchors(target.read_text(encoding="utf-8")))
+        ):
+            broken.append(link)
+
+    assert not broken
+
+
+@by_page
+def test_generated_parts_are_what_the_code_writes(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    assert text == with_parts(text), "run: .venv/bin/python -m tests.docs.generated"
+
+
+def test_the_readme_stays_short() -> None:
+    readme = text_of("README.md")
+
+    assert len(readme.splitlines()) <= 200
+    assert len(readme.encode()) <= 14_000
+
+
+def test_every_part_that_can_be_generated_is_in_one_page() -> None:
+    parts = re.findall(r"<!-- generated: ([\w ]+) -->", "".join(page.read_text(encoding="utf-8") for page in PAGES))
+
+    assert sorted(parts) == sorted(PARTS)
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command line of `stoppress` without running it. Raises TyperException for what it does not understand."""
+    command: Any = typer.main.get_command(app)
+    context = command.make_context("stoppress", words)
+    while hasattr(command, "commands") and (rest := [*context._protected_args, *context.args]):
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize(
+    ("page", "line", "in_sentence"), [command for command in commands("stoppress") if "…" not in command[1]]
+)
+def test_a_command_in_a_page_can_be_typed(page: str, line: str, *, in_sentence: bool) -> None:
+    words = shlex.split(re.sub(r"<[\w ]+>", "placeholder", line), comments=True)
+    try:
+        parse(words)
+    except TyperException as error:
+        # A sentence may name a command without what it needs.
+        if not (in_sentence and type(error).__name__ in ("MissingParameter", "NoArgsIsHelpError")):
+            pytest.fail(f"{page}: stoppress {line}: {error}")
+
+
+def test_make_targets_and_their_variables_exist() -> None:
+    makefile = text_of("Makefile")
+    targets = set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))
+    words = [(page, word) for page, line, _ in commands("make") for word in line.partition("#")[0].split()]
+
+    assert words
+    for page, word in words:
+        name, is_variable, _ = word.partition("=")
+        assert f"$({name})" in makefile if is_variable else name in targets, f"{page}: make {word}"
+
+
+def test_the_requests_to_copy_publish_an_article(tmp_path: Path) -> None:
+    scripts = [
+        (page, script)
+        for page in PAGES
+        for block in blocks(page.read_text(encoding="utf-8"), "sh")
+        for script in re.findall(r"^python3 - <<'END'\n(.*)^END$", block, re.MULTILINE | re.DOTALL)
+    ]
+    assert scripts
+    with serving("demo", "--port", 0, cwd=tmp_path) as served:
+        for page, script in scripts:
+            command = [sys.executable, "-c", script.replace("http://127.0.0.1:8000/", served.url)]
+            answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout  # noqa: S603 - the page's
+
+            assert answer.strip() in page.read_text(encoding="utf-8")
+            [url] = re.findall(r'"url": "(.*?)"', script)
+            deadline = time.monotonic() + WRITTEN_S_MAX
+            while url not in _get(f"{served.url}sitemap-news.xml"):
+                assert time.monotonic() < deadline, f"{page.name}: {url} is in no file"
+                time.sleep(0.2)
+
+
+def test_the_scenario_of_its_page_plays_as_it_expects(tmp_path: Path) -> None:
+    [scenario] = blocks(text_of("docs/reference/scenarios.md"), "json")
+
+    played = playing.play(playing.written(map(json.loads, scenario.splitlines())), tmp_path)
+
+    assert played.failures == []
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("zensical"), reason="zensical is not installed: make .venv/installed-dev"
+)
+def test_the_site_builds_without_a_broken_link_or_anchor(tmp_path: Path) -> None:
+    shutil.copytree(DOCS, tmp_path / "docs")
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    built = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict"],
+        cwd=tmp_path, env=os.environ | {"NO_COLOR": "1"}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+    assert built.returncode == 0, built.stdout + built.stderr
+    # Pages need nothing from other hosts.
+    html = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "site").rglob("*.html"))
+    assert not re.findall(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="https?://[^"]*', html)

@@ -18,13 +18,7 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 
 from bench.newsroom import HOST, NOW, SECRET, SITE, WINDOW, Story, spread
-from stoppress.contract import read_delivery
-from stoppress.deciding import decide
-from stoppress.files import Mark
-from stoppress.naming import INDEX_FILE, NEWS_FILE
-from stoppress.places import Place, Series, Used, Want, entries_max_of
-from stoppress.queues import Rewrite
-from stoppress.records import (
+from stoppress.aws.items import (
     article_item,
     claim_item,
     general_item,
@@ -34,12 +28,18 @@ from stoppress.records import (
     series_item,
     story_item,
 )
-from stoppress.site import Site, read_site
-from stoppress.state import Known
-from stoppress.table import BATCH_ITEMS_MAX
-from stoppress_cli import queues
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress.aws.queues import RewriteRequest
+from stoppress.aws.table import BATCH_ITEMS_MAX
+from stoppress.cms.contract import read_delivery
+from stoppress.model.article import Known
+from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
+from stoppress.model.places import Place, Series, Used, Want, entries_max_of
+from stoppress.model.site import Site, read_site
+from stoppress.record.decide import decide
+from stoppress.sitemaps.render import Mark
+from stoppress_cli.local import queues
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION
 
 TEMPLATE = Path(__file__).parents[1] / "template.yaml"
 SHARD_SIZE = 2_000
@@ -134,7 +134,7 @@ def fill(stack: Stack, wanted: Shape, start: datetime = NOW) -> tuple[list[Story
     put(stack, [*items_of([*old, *window], site, start), *_others(site, wanted.others)])
     touched = {NEWS_FILE: wanted.in_window, "sitemap-2026-05.xml": wanted.in_old, "sitemap-2026-11.xml": wanted.in_open}
     for file in [name for name, entries in touched.items() if entries] + [INDEX_FILE]:
-        queues.send(stack.resources["RewritesQueue"].arn, Rewrite(HOST, file).message())
+        queues.send(stack.resources["RewritesQueue"].arn, RewriteRequest(HOST, file).message())
         stack.rest()
     return window, old[: wanted.in_old] or old
 

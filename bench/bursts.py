@@ -17,11 +17,11 @@ from bench.archive import Archive, archive, newsroom, shape
 from bench.cost import warm
 from bench.measuring import Measured, Run, measuring
 from bench.newsroom import HOST, SITE, Story
-from stoppress.article import ArticleEvent, to_message
-from stoppress.contract import read_delivery
-from stoppress.site import read_site
-from stoppress_cli import queues
-from stoppress_cli.feeds_server import FeedAnswer, FeedServer
+from stoppress.cms.contract import read_delivery
+from stoppress.model.event import ArticleEvent, to_message
+from stoppress.model.site import read_site
+from stoppress_cli.local import queues
+from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 
 ARTICLES = (1, 10, 100, 1_000, 10_000)
 ARCHIVE = 50_000

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from stoppress_cli.feeds_server import FeedServer
+from stoppress_cli.scenario.feeds_server import FeedServer
 from tests import event_files
 from tests.artifact import builds, cold_starts
 

@@ -9,10 +9,10 @@ from typing import TypeAlias
 from bench.archive import SHARD_SIZE, Archive, Shape, archive, newsroom, shape
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, NOW, WINDOW, Story, request
-from stoppress.naming import INDEX_FILE, NEWS_FILE
-from stoppress.queues import Rewrite
-from stoppress_cli import queues
-from stoppress_cli.stack import Stack
+from stoppress.aws.queues import RewriteRequest
+from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
+from stoppress_cli.local import queues
+from stoppress_cli.local.stack import Stack
 
 ARCHIVES = (0, 1_000, 10_000, 50_000, 200_000, 1_000_000)
 # The worst that a site meets which takes the sizes that we advise: shards all but full, a window all but full.
@@ -140,7 +140,7 @@ def warm(stack: Stack) -> None:
     story = new_story(now)
     _post(stack, story, now, story.delivery("published", now, noindex=True))
     for file in (NEWS_FILE, INDEX_FILE):
-        queues.send(stack.resources["RewritesQueue"].arn, Rewrite(HOST, file).message())
+        queues.send(stack.resources["RewritesQueue"].arn, RewriteRequest(HOST, file).message())
     stack.rest()
 
 

@@ -16,10 +16,10 @@ from unittest import mock
 
 from moto.core.botocore_stubber import BotocoreStubber
 
-from stoppress_cli import meter
-from stoppress_cli.asking import Guard
-from stoppress_cli.functions import Function, Output
-from stoppress_cli.stack import Stack
+from stoppress_cli.local import meter
+from stoppress_cli.local.asking import Guard
+from stoppress_cli.local.functions import Function, Output
+from stoppress_cli.local.stack import Stack
 
 # A batch of a queue costs, beside its sending, one request to receive and one to delete it (Lambda's pollers are billed).
 SQS_REQUESTS_A_BATCH = 2

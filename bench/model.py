@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.archive import TEMPLATE
 from bench.measuring import Run
-from stoppress_cli import template
+from stoppress_cli.local import template
 
 SEED = 20_261_121
 RUNS = 20_000

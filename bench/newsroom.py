@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stoppress_cli.gateway import Request
-from stoppress_cli.signing import standard
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario.signing import standard
 
 HOST = "www.example.com"
 SECRET = "whsec_c3RvcHByZXNz"

@@ -102,7 +102,7 @@ def _pages(kind: str) -> Iterator[Row]:
 
 def _body(pages: Path) -> bytes:
     from bench.workers.ours import SITE, general
-    from stoppress.files import render_general
+    from stoppress.sitemaps.render import render_general
 
     return render_general(map(general, map(json.loads, pages.read_text().splitlines())), SITE).body
 

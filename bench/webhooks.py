@@ -10,12 +10,12 @@ from unittest import mock
 
 from bench.archive import TEMPLATE
 from bench.newsroom import HOST, NOW, SECRET, SITE, Story, request
-from stoppress import queues, secrets, sites
-from stoppress.receiving import Delivery, receive
-from stoppress.site import read_site
-from stoppress_cli import gateway
-from stoppress_cli.functions import OUTPUT, Context, Output
-from stoppress_cli.stack import Stack
+from stoppress.aws import queues, secrets, sites
+from stoppress.model.site import read_site
+from stoppress.receive.webhook import Delivery, receive
+from stoppress_cli.local import gateway
+from stoppress_cli.local.functions import OUTPUT, Context, Output
+from stoppress_cli.local.stack import Stack
 
 REQUESTS = 1_000
 ROUNDS = 5

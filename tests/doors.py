@@ -15,16 +15,16 @@ import time_machine
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from stoppress import bucket, secrets, sites, table
-from stoppress.article import ArticleEvent, to_message
-from stoppress.aws import client
-from stoppress.bucket import StoredFile
-from stoppress.records import Item
-from stoppress.site import Site
-from stoppress_cli import bus, moto_fixes, queues
-from stoppress_cli.functions import OUTPUT, Context
-from stoppress_cli.stream import MotoReader
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress.aws import bucket, secrets, sites, table
+from stoppress.aws.bucket import StoredFile
+from stoppress.aws.clients import client
+from stoppress.aws.items import Item
+from stoppress.model.event import ArticleEvent, to_message
+from stoppress.model.site import Site
+from stoppress_cli.local import bus, moto_fixes, queues
+from stoppress_cli.local.functions import OUTPUT, Context
+from stoppress_cli.local.stream import MotoReader
+from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.ledger import HOST
 
 TABLE, BUCKET, BUS = "stoppress-table", "stoppress-files", "stoppress-articles"

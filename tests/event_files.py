@@ -9,15 +9,16 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from stoppress.feeds.items import subscription_item
+from stoppress.aws.items import news_item, series_item
 from stoppress.feeds.subscription import Subscription
-from stoppress.files import NewsEntry
-from stoppress.places import Place, Series, Used
-from stoppress.records import news_item, series_item
-from stoppress.site import Site, read_site
-from stoppress_cli import files, queues
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, REGION, STACK_NAME
+from stoppress.model.places import Place, Series, Used
+from stoppress.model.site import Site, read_site
+from stoppress.poll.items import subscription_item
+from stoppress.sitemaps.render import NewsEntry
+from stoppress_cli.local import queues
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME
+from stoppress_cli.scenario import files
 
 ROOT = Path(__file__).parents[1]
 EVENTS = ROOT / "events"

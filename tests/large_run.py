@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.stack import Stack
 from tests import playing
 from tests.playing import Step
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stoppress.article import ArticleEvent
-from stoppress.deciding import decide, is_aimed_at, urls_of
-from stoppress.files import NEWS_WINDOW, GeneralEntry, NewsEntry
-from stoppress.places import Place, Series, Want, entries_max_of
-from stoppress.site import Site, Source
-from stoppress.state import Article, Claim, Decision, Entries, Known
-from stoppress.urls import identity
+from stoppress.model.article import Article, Claim, Decision, Entries, Known
+from stoppress.model.event import ArticleEvent
+from stoppress.model.places import Place, Series, Want, entries_max_of
+from stoppress.model.site import Site, Source
+from stoppress.primitives.urls import identity
+from stoppress.record.decide import decide, is_aimed_at, urls_of
+from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry
 
 HOST = "www.example.com"
 MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)

@@ -6,9 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from stoppress_cli import operating, player
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION
+from stoppress_cli.scenario import player
+from stoppress_cli.stack import find
 from tests import playing
 from tests.event_files import items, objects, on_queue
 from tests.playing import TEMPLATE, Step
@@ -52,8 +53,8 @@ def on_the_bus(kind: str = "article.published", site: str = HOST, source: str = 
 def doors(stack: Stack) -> Iterator[None]:
     """The doors lead to the stack, as to a deployed one by its name."""
     queues = {one.logical: one.ref for one in stack.resources.values() if one.type == "AWS::SQS::Queue"}
-    named = {name: stack.variable(name) for name in operating._OUTPUTS}
-    with operating._doors(named | {name: queues[logical] for name, (_, logical) in operating._QUEUES.items()}):
+    named = {name: stack.variable(name) for name in find._OUTPUTS}
+    with find._doors(named | {name: queues[logical] for name, (_, logical) in find._QUEUES.items()}):
         yield
 
 

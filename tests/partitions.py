@@ -3,13 +3,14 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress import files, table
-from stoppress.files import GeneralEntry, NewsEntry
-from stoppress.places import Place
-from stoppress.queues import Rewrite
-from stoppress.records import file_pk, general_item, news_item, read_mark
-from stoppress.rewriting import rewrite
-from stoppress.urls import key_of
+from stoppress.aws import table
+from stoppress.aws.items import file_pk, general_item, news_item, read_mark
+from stoppress.aws.queues import RewriteRequest
+from stoppress.model.places import Place
+from stoppress.primitives.urls import key_of
+from stoppress.rewrite.sitemaps import rewrite
+from stoppress.sitemaps import render
+from stoppress.sitemaps.render import GeneralEntry, NewsEntry
 from tests.doors import Doors
 from tests.ledger import HOST, MORNING, page
 
@@ -41,10 +42,10 @@ def key(path: str) -> tuple[str, str]:
 
 def shard(now: datetime = NOON, **said: Any) -> str:
     """Rewrite the shard: what became of it."""
-    return rewrite(Rewrite(HOST, SHARD, **said), now).outcome
+    return rewrite(RewriteRequest(HOST, SHARD, **said), now).outcome
 
 
-def mark(file: str = SHARD) -> files.Mark | None:
+def mark(file: str = SHARD) -> render.Mark | None:
     """A file's commit mark."""
     item = table.get(file_pk(HOST, INDEX), file)
     return read_mark(item) if item else None

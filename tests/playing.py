@@ -7,10 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from stoppress_cli import player, scenario
+from stoppress_cli.local.stack import Stack
 from stoppress_cli.local_commands import waiting_messages
-from stoppress_cli.scenario import Line
-from stoppress_cli.stack import Stack
+from stoppress_cli.scenario import file, player
+from stoppress_cli.scenario.file import Line
 from tests import sitemap_rules
 from tests.beside import SHARED
 
@@ -62,12 +62,12 @@ class Played:
 
 def read(path: Path) -> list[Line]:
     """The lines of a scenario file."""
-    return scenario.read(path)
+    return file.read(path)
 
 
 def written(steps: Iterable[Step], path: Path = GENERATED) -> list[Line]:
     """The lines of a scenario that a test has made; files of feeds are looked for beside `path`."""
-    return scenario.parse([json.dumps(step) for step in steps], path)
+    return file.parse([json.dumps(step) for step in steps], path)
 
 
 def play(
@@ -84,7 +84,7 @@ def play(
     """
     played = Played(out)
     if END not in (line.step.save for line in lines if line.kind == "save"):
-        step = scenario.SaveStep(save=END, at=lines[-1].at)
+        step = file.SaveStep(save=END, at=lines[-1].at)
         lines = [*lines, Line(len(lines) + 1, "save", lines[-1].at, step)]
     with (
         Stack(template, start=lines[0].at) as stack,

@@ -21,12 +21,13 @@ from unittest import mock
 
 from boto3.dynamodb.types import TypeSerializer
 
-from stoppress import polling, queues, table
-from stoppress.article import ArticleEvent
-from stoppress.records import Item
-from stoppress.site import Site
-from stoppress_cli import meter
-from stoppress_cli.feeds_server import FeedAnswer, FeedServer
+from stoppress.aws import queues, table
+from stoppress.aws.items import Item
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import Site
+from stoppress.poll import feeds as polling
+from stoppress_cli.local import meter
+from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 
 START = datetime(2026, 11, 20, 0, 0, 10, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

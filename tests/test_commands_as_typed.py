@@ -28,10 +28,10 @@ import pytest
 import typer.main
 from botocore.client import BaseClient
 
-from stoppress import aws
+from stoppress.aws import clients
 from stoppress_cli.app import app
-from stoppress_cli.operating import deployed
-from stoppress_cli.template import REGION
+from stoppress_cli.local.template import REGION
+from stoppress_cli.stack.find import deployed
 from tests.check.good_site import BASE, NOW, good
 
 ROOT = Path(__file__).parents[1]
@@ -331,7 +331,7 @@ def test_a_deployed_stack_is_looked_for_in_the_region_that_the_aws_cli_would_tak
 
     monkeypatch.setattr(BaseClient, "_make_api_call", describe)
     with deployed("stoppress"):
-        asked.append(aws.client("sqs").meta.region_name)
+        asked.append(clients.client("sqs").meta.region_name)
 
     assert asked == [region, region]
 

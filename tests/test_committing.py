@@ -6,16 +6,16 @@ from datetime import timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import bucket, queues, table
-from stoppress.aws import client
-from stoppress.bucket import Overtaken
-from stoppress.files import GeneralEntry, NewsEntry, render_general
-from stoppress.formats import content_type
-from stoppress.instants import exact
-from stoppress.places import Place
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import file_pk, news_item
-from stoppress.rewriting import rewrite, rewrite_all
+from stoppress.aws import bucket, queues, table
+from stoppress.aws.bucket import Overtaken
+from stoppress.aws.clients import client
+from stoppress.aws.items import file_pk, news_item
+from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.model.places import Place
+from stoppress.primitives.instants import exact
+from stoppress.rewrite.sitemaps import rewrite, rewrite_all
+from stoppress.sitemaps.formats import content_type
+from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general
 from tests import doors
 from tests.doors import Doors, failing, once_before
 from tests.ledger import HOST, MORNING, SITE, page
@@ -128,7 +128,7 @@ def test_a_mark_at_which_a_transaction_is_busy_is_not_taken_for_written(behind: 
     """A shard without a mark would be in no index until it changes again."""
     put_page("a")
     with failing("dynamodb", "PutItem", code="TransactionConflictException"):
-        rewrite(Rewrite(HOST, SHARD), NOON)
+        rewrite(RewriteRequest(HOST, SHARD), NOON)
 
     assert behind.item(file_pk(HOST, INDEX), SHARD)
 
@@ -218,7 +218,7 @@ def test_a_file_that_somebody_else_put_without_our_metadata_is_replaced(behind: 
 # ── emptied shards ──
 
 
-def emptied(behind: Doors) -> Rewrite:
+def emptied(behind: Doors) -> RewriteRequest:
     put_page("a")
     shard(NOON)
     take_page("a")
@@ -310,8 +310,8 @@ def test_a_crash_before_the_due_record_of_an_emptied_shard_is_repaired(behind: D
 
 
 def test_the_empty_news_file_is_never_taken_away(behind: Doors) -> None:
-    rewrite(Rewrite(HOST, NEWS), NOON)
-    assert rewrite(Rewrite(HOST, NEWS), NOON + 2 * DAY).outcome == "unchanged"
+    rewrite(RewriteRequest(HOST, NEWS), NOON)
+    assert rewrite(RewriteRequest(HOST, NEWS), NOON + 2 * DAY).outcome == "unchanged"
     assert behind.file(NEWS).body
     assert behind.items("due#") == []
 
@@ -319,9 +319,9 @@ def test_the_empty_news_file_is_never_taken_away(behind: Doors) -> None:
 def test_a_second_news_file_is_taken_away_like_a_shard(behind: Doors) -> None:
     second = news_item(HOST, Place("news", 2, 400), NewsEntry(page("a"), "A", MORNING))
     table.put_if(second)
-    rewrite(Rewrite(HOST, "sitemap-news-2.xml"), NOON)
+    rewrite(RewriteRequest(HOST, "sitemap-news-2.xml"), NOON)
     table.delete(second["pk"], second["sk"])
-    rewrite(Rewrite(HOST, "sitemap-news-2.xml"), NOON + MINUTE)
+    rewrite(RewriteRequest(HOST, "sitemap-news-2.xml"), NOON + MINUTE)
     (due,) = behind.items("due#")
     assert rewrite(read_rewrite(due["message"]), NOON + MINUTE + DAY).outcome == "retired"
 
@@ -335,7 +335,7 @@ def test_a_file_that_never_was_and_lists_nothing_is_not_made(behind: Doors) -> N
 def test_a_due_message_that_meets_another_of_its_file_is_done_with_it_or_in_the_next_minute(behind: Doors) -> None:
     retiring = emptied(behind)
     later = NOON + MINUTE + DAY
-    (result,) = rewrite_all([Rewrite(HOST, SHARD, 1), retiring], later)
+    (result,) = rewrite_all([RewriteRequest(HOST, SHARD, 1), retiring], later)
     assert result.outcome == "retired"
     rewrite_all([retiring], later + MINUTE)  # what is still due is sent again
     assert behind.items("due#") == []

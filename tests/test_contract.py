@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from stoppress.alternates import Alternate
-from stoppress.article import ArticleEvent, from_message, to_message
-from stoppress.contract import BadArticle, UnknownType, read_bus_event, read_delivery
+from stoppress.cms.contract import BadArticle, UnknownType, read_bus_event, read_delivery
+from stoppress.model.alternates import Alternate
+from stoppress.model.event import ArticleEvent, from_message, to_message
 from tests.ledger import HOST, MORNING, SITE, page
 
 ARTICLE = {"id": "1042", "url": page("flood"), "title": "Flood closes the harbour"}

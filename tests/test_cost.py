@@ -15,8 +15,8 @@ from bench import archive as archives, cost
 from bench.archive import Archive, Shape
 from bench.cost import Cost
 from bench.newsroom import HOST, NOW
-from stoppress.naming import INDEX_FILE
-from stoppress_cli.stack import Stack
+from stoppress.model.file_names import INDEX_FILE
+from stoppress_cli.local.stack import Stack
 from tests import event_files
 
 

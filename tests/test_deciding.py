@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress.article import ArticleEvent
-from stoppress.site import Site
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import Site
 from tests.ledger import MORNING, SITE, Ledger, page, publish, remove
 
 MINUTE = timedelta(minutes=1)
@@ -722,3 +722,20 @@ def test_an_undated_event_recorded_after_the_hour_of_an_embargo_leaves_the_story
     )
 
     assert [(one.title, one.published) for one in ledger.news_at(hour).values()] == [("Edited", hour)]
+
+
+@pytest.mark.parametrize("date_is_heard", ["in its order", "late"])
+def test_an_embargo_that_comes_late_is_over_where_a_newer_event_has_said_another_date(date_is_heard: str) -> None:
+    """Also where that date was no correction and so did not become the first publication."""
+    ledger = Ledger()
+    dated = publish(timestamp=MORNING + 3 * HOUR, published_at=MORNING + 2 * HOUR)
+    undated = publish(timestamp=MORNING + 4 * HOUR, published_at=None, title="Edited")
+    ledger.hear(publish())
+    for event in (dated, undated) if date_is_heard == "in its order" else (undated, dated):
+        ledger.hear(event, MORNING + 5 * HOUR)
+
+    embargo = publish(timestamp=MORNING + HOUR, published_at=MORNING + 40 * HOUR)
+    ledger.hear(embargo, MORNING + 6 * HOUR)
+
+    assert set(ledger.pages) == {page("flood")}
+    assert ledger.articles["cms#1042"].first_published == MORNING

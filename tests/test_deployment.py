@@ -15,8 +15,8 @@ import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 from samtranslator.yaml_helper import yaml_parse
 
-from stoppress_cli import permissions, template
-from stoppress_cli.permissions import Ask
+from stoppress_cli.local import permissions, template
+from stoppress_cli.local.permissions import Ask
 from tests.docs.pages import text_of
 
 ROOT = Path(__file__).parents[1]

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 
-from stoppress import bucket
-from stoppress.aws import client
-from stoppress.bucket import CACHE_FRESH, CACHE_SHARD
-from stoppress.naming import INDEX_FILE, NEWS_FILE, file_name
-from stoppress_cli import resources
-from stoppress_cli.permissions import Ask, Permissions
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, Resolver, load
+from stoppress.aws import bucket
+from stoppress.aws.bucket import CACHE_FRESH, CACHE_SHARD
+from stoppress.aws.clients import client
+from stoppress.model.file_names import INDEX_FILE, NEWS_FILE, file_name
+from stoppress_cli.local import resources
+from stoppress_cli.local.permissions import Ask, Permissions
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, Resolver, load
 from tests.doors import BUCKET, opened
 from tests.ledger import HOST
 

@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from stoppress.article import from_message, to_message
-from stoppress.contract import read_delivery
-from stoppress.files import Mark
-from stoppress.instants import parse
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import mark_item, read_news_place
-from stoppress.signatures import Request as Signed, verify
-from stoppress_cli import patterns, queues
-from stoppress_cli.feeds_server import FeedAnswer, FeedServer
-from stoppress_cli.functions import Result
-from stoppress_cli.gateway import Request, event as gateway_event
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress.aws.items import mark_item, read_news_place
+from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.cms.contract import read_delivery
+from stoppress.model.event import from_message, to_message
+from stoppress.primitives.instants import parse
+from stoppress.signatures.verify import Request as Signed, verify
+from stoppress.sitemaps.render import Mark
+from stoppress_cli.local import patterns, queues
+from stoppress_cli.local.functions import Result
+from stoppress_cli.local.gateway import Request, event as gateway_event
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION
+from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 from tests.event_files import (
     ANNOUNCED,
     ASKED,
@@ -309,7 +309,7 @@ def test_the_named_files_are_messages_as_stoppress_writes_them() -> None:
     for record in read(REWRITES)["Records"]:
         work = read_rewrite(record["body"])
         assert work.message() == record["body"]
-        assert work == Rewrite(HOST, work.file, work.config_version)
+        assert work == RewriteRequest(HOST, work.file, work.config_version)
 
 
 # ── 6: the minute of the window ──
@@ -357,7 +357,7 @@ def test_a_file_that_is_missing_at_two_looks_of_the_night_is_named_to_the_rewrit
     fed(stack, NIGHT, at + timedelta(minutes=30))
     named = [read_rewrite(body) for body in on_queue(stack, "RewritesQueue")]
 
-    assert [(work.file, work.thorough) for work in named] == [("sitemap-news.xml", True), ("sitemap.xml", True)]
+    assert [(work.file, work.repair_forms) for work in named] == [("sitemap-news.xml", True), ("sitemap.xml", True)]
     assert (stack.metrics["ObjectsMissing"], stack.metrics["DriftFound"]) == (2, 2)
 
 

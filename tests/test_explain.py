@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from stoppress.site import Site
-from stoppress_cli import commands, explaining, player
-from stoppress_cli.operating import local
-from stoppress_cli.scenario import Line
-from stoppress_cli.serving import Server
-from stoppress_cli.stack import Stack
+from stoppress.model.site import Site
+from stoppress_cli import commands
+from stoppress_cli.local.serving import Server
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import player
+from stoppress_cli.scenario.file import Line
+from stoppress_cli.stack import explain
+from stoppress_cli.stack.find import local
 from tests import playing
 from tests.playing import TEMPLATE, Step
 
@@ -73,7 +75,7 @@ def told(
     steps: list[Step], asked: str, tmp_path: Path, *, host: str | None = None, after: timedelta = timedelta()
 ) -> str:
     with served(steps, tmp_path) as endpoint, local(TEMPLATE, endpoint):
-        return "\n".join(explaining.explain(explaining.gather(asked, host), NOON + after))
+        return "\n".join(explain.explain(explain.gather(asked, host), NOON + after))
 
 
 def test_a_listed_page_is_told_with_its_files_its_article_and_what_was_heard(tmp_path: Path) -> None:
@@ -207,7 +209,7 @@ def test_what_is_in_quarantine_is_told_of_its_own_page_and_of_no_other(case: str
     "kept", ["", "7", "[]", "null", '{"detail": 7}', '{"data": {"url": 7}}', "[" * 5_000, '{"url": "\\ud8']
 )
 def test_whatever_quarantine_keeps_can_be_read(kept: str) -> None:
-    assert explaining.is_said_of(kept, url("flood"), Site.model_validate(SITE), {"42"}) is False
+    assert explain.is_said_of(kept, url("flood"), Site.model_validate(SITE), {"42"}) is False
 
 
 @pytest.mark.parametrize("where", ["data", "detail", None])
@@ -215,7 +217,7 @@ def test_what_is_said_of_a_page_is_found_wherever_it_stands(where: str | None) -
     said = {"url": url("flood")}
     kept = json.dumps({where: said, "site": HOST} if where else said)
 
-    assert explaining.is_said_of(kept, url("flood"), Site.model_validate(SITE), set())
+    assert explain.is_said_of(kept, url("flood"), Site.model_validate(SITE), set())
 
 
 CASES: dict[str, tuple[list[Step], str, list[str]]] = {

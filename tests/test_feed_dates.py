@@ -4,8 +4,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from stoppress.feeds.dates import instant
-from stoppress.instants import iso
+from stoppress.primitives.dates import instant
+from stoppress.primitives.instants import iso
 
 PARIS = ZoneInfo("Europe/Paris")
 SAID = {

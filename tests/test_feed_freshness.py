@@ -9,9 +9,9 @@ from boto3.dynamodb.types import TypeSerializer
 
 from stoppress.feeds.freshness import STALE_MAX, Freshness, newest_of, of_answer, staleness
 from stoppress.feeds.hints import Hints
-from stoppress.feeds.items import feed_item, read_feed
 from stoppress.feeds.schedule import FeedState
-from stoppress_cli.meter import item_bytes, write_units
+from stoppress.poll.items import feed_item, read_feed
+from stoppress_cli.local.meter import item_bytes, write_units
 
 NOW = datetime(2026, 11, 20, 8, 10, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from stoppress_cli import player
 from stoppress_cli.app import app
-from stoppress_cli.serving import Server
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.serving import Server
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import player
 from tests import playing
 from tests.playing import TEMPLATE, Step
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stoppress.feeds import documents, events, reading as module
+from stoppress.feeds import documents, events, parse as module
 from stoppress.feeds.documents import FeedError, decode, read_document
 from stoppress.feeds.entries import Deletion, Entry, Reading
 from stoppress.feeds.events import shared_guids, to_events
-from stoppress.feeds.reading import read
-from stoppress.instants import iso
-from stoppress.site import Feed, Site
+from stoppress.feeds.parse import read
+from stoppress.model.site import Feed, Site
+from stoppress.primitives.instants import iso
 
 CASES = sorted((Path(__file__).parent / "feeds").glob("*.xml"))
 URL = "https://www.example.com/news/feed.xml"

@@ -11,7 +11,7 @@ import pytest
 import time_machine
 from typer.testing import CliRunner
 
-from stoppress import web
+from stoppress.http import client
 from stoppress_cli.app import app
 
 FEEDS = Path(__file__).parent / "feeds"
@@ -151,7 +151,7 @@ def test_a_compressed_file_is_unpacked_up_to_the_limit_of_a_fetch(
 
     assert report(run, whole, "--url", URL)[1]["outcome"] == "parse"
     assert "damaged gzip" in report(run, bad, "--url", URL)[1]["reason"]
-    monkeypatch.setattr(web, "BODY_BYTES_MAX", len(body) - 1)
+    monkeypatch.setattr(client, "BODY_BYTES_MAX", len(body) - 1)
     assert "larger than" in report(run, whole, "--url", URL)[1]["reason"]
 
 
@@ -202,22 +202,24 @@ def test_what_cannot_be_done_is_said_with_what_to_give(run: Run, arguments: tupl
 
 
 @pytest.fixture
-def internet(monkeypatch: pytest.MonkeyPatch) -> dict[str, web.Response | web.FetchError]:
-    answers: dict[str, web.Response | web.FetchError] = {}
+def internet(monkeypatch: pytest.MonkeyPatch) -> dict[str, client.Response | client.FetchError]:
+    answers: dict[str, client.Response | client.FetchError] = {}
 
-    def fetch(url: str, headers: Mapping[str, str]) -> web.Response:
+    def fetch(url: str, headers: Mapping[str, str]) -> client.Response:
         answer = answers[url]
-        if isinstance(answer, web.FetchError):
+        if isinstance(answer, client.FetchError):
             raise answer
         return answer
 
-    monkeypatch.setattr(web, "fetch", fetch)
+    monkeypatch.setattr(client, "fetch", fetch)
     return answers
 
 
-def test_a_url_is_fetched_as_the_poller_would(run: Run, internet: dict[str, web.Response | web.FetchError]) -> None:
+def test_a_url_is_fetched_as_the_poller_would(
+    run: Run, internet: dict[str, client.Response | client.FetchError]
+) -> None:
     body = b"<rss version='2.0'><channel><item><title>A</title><link>a</link></item></channel></rss>"
-    internet[URL] = web.Response(200, {}, body, "https://www.example.com/moved/feed.xml")
+    internet[URL] = client.Response(200, {}, body, "https://www.example.com/moved/feed.xml")
 
     assert report(run, URL)[1]["entries"][0]["url"] == "https://www.example.com/moved/a"
     assert report(run, URL, "--url", "https://other.example.com/x/")[1]["entries"][0]["url"] == (
@@ -225,19 +227,19 @@ def test_a_url_is_fetched_as_the_poller_would(run: Run, internet: dict[str, web.
     )
 
 
-def test_a_fetch_that_fails_is_a_rejection(run: Run, internet: dict[str, web.Response | web.FetchError]) -> None:
-    internet[URL] = web.Response(404, {}, b"", URL)
+def test_a_fetch_that_fails_is_a_rejection(run: Run, internet: dict[str, client.Response | client.FetchError]) -> None:
+    internet[URL] = client.Response(404, {}, b"", URL)
     assert report(run, URL) == (1, {"outcome": "reject", "reason": "the server answered 404", "entries": []})
 
-    internet[URL] = web.Refused("that is not a public address")
+    internet[URL] = client.Refused("that is not a public address")
     assert report(run, URL)[1]["reason"] == "that is not a public address"
 
 
 def test_an_index_is_fetched_with_its_sitemaps_and_that_of_a_file_only_names_them(
-    run: Run, internet: dict[str, web.Response | web.FetchError]
+    run: Run, internet: dict[str, client.Response | client.FetchError]
 ) -> None:
-    internet[URL] = web.Response(200, {}, (FEEDS / "sitemap-index.xml").read_bytes(), URL)
-    internet["https://www.example.com/old-1.xml"] = web.Response(
+    internet[URL] = client.Response(200, {}, (FEEDS / "sitemap-index.xml").read_bytes(), URL)
+    internet["https://www.example.com/old-1.xml"] = client.Response(
         200, {}, (FEEDS / "sitemap-news.xml").read_bytes(), "https://www.example.com/old-1.xml"
     )
 

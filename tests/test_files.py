@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from lxml import etree
 
-from stoppress import files
-from stoppress.alternates import Alternate
-from stoppress.files import (
+from stoppress.model.alternates import Alternate
+from stoppress.model.file_names import NEWS_FILE, file_name, is_news, period_of, shard_series
+from stoppress.model.site import Page, Shards, Site
+from stoppress.primitives.text import clean
+from stoppress.sitemaps import render
+from stoppress.sitemaps.render import (
     FileTooLarge,
     GeneralEntry,
     Mark,
@@ -21,14 +24,13 @@ from stoppress.files import (
     Rendered,
     general_line,
     line_bytes,
+    lists_in_general,
     news_line,
     render_general,
     render_index,
     render_news,
+    render_pages,
 )
-from stoppress.naming import NEWS_FILE, file_name, is_news, period_of, shard_series
-from stoppress.site import Shards, Site
-from stoppress.text import clean
 from tests.ledger import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -207,8 +209,8 @@ def test_news_files_are_known_by_name() -> None:
 
 
 def test_entries_are_limited_at_the_number_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "URLS_MAX", 4)
-    monkeypatch.setattr(files, "NEWS_ENTRIES_MAX", 4)
+    monkeypatch.setattr(render, "URLS_MAX", 4)
+    monkeypatch.setattr(render, "NEWS_ENTRIES_MAX", 4)
     render_general(GENERAL, SITE)
     render_news(FRESH[:4], SITE, AT)
     with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
@@ -222,15 +224,15 @@ def test_bytes_are_those_of_utf_8_not_characters(monkeypatch: pytest.MonkeyPatch
     body = render_news(entries, SITE, AT).body
     assert len(body) > len(body.decode()) + 290
 
-    monkeypatch.setattr(files, "BYTES_MAX", len(body))
+    monkeypatch.setattr(render, "BYTES_MAX", len(body))
     render_news(entries, SITE, AT)
-    monkeypatch.setattr(files, "BYTES_MAX", len(body) - 1)
+    monkeypatch.setattr(render, "BYTES_MAX", len(body) - 1)
     with pytest.raises(FileTooLarge, match=f"{len(body)} bytes, at most {len(body) - 1}"):
         render_news(entries, SITE, AT)
 
 
 def test_expired_entries_do_not_count_against_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "NEWS_ENTRIES_MAX", 4)
+    monkeypatch.setattr(render, "NEWS_ENTRIES_MAX", 4)
     render_news(FRESH, SITE, AT)
 
 
@@ -242,8 +244,8 @@ def test_a_thousand_news_fit_and_one_more_does_not() -> None:
 
 
 def test_the_protocols_numbers_are_in_the_code() -> None:
-    assert (files.URLS_MAX, files.BYTES_MAX, files.NEWS_ENTRIES_MAX) == (50_000, 50 * 1024 * 1024, 1_000)
-    assert timedelta(hours=48) == files.NEWS_WINDOW
+    assert (render.URLS_MAX, render.BYTES_MAX, render.NEWS_ENTRIES_MAX) == (50_000, 50 * 1024 * 1024, 1_000)
+    assert timedelta(hours=48) == render.NEWS_WINDOW
 
 
 # ── any text ──
@@ -295,7 +297,7 @@ def test_a_line_takes_what_was_counted_for_it(news: NewsEntry, general: GeneralE
         (news_line(news, SITE), render_news([news], SITE, news.published).body),
         (general_line(general, SITE), render_general([general], SITE).body),
     ):
-        assert line_bytes(line) <= len(body) <= line_bytes(line) + files.FRAME_BYTES_MAX
+        assert line_bytes(line) <= len(body) <= line_bytes(line) + render.FRAME_BYTES_MAX
 
 
 def _root(rendered: Rendered) -> Any:
@@ -357,3 +359,12 @@ def test_one_page_in_two_languages_is_named_by_both() -> None:
     both = (Alternate("en", page("a")), Alternate("en-GB", page("a")), Alternate("fr", page("b")))
 
     assert links([GeneralEntry(page("a"), alternates=both)], "a").keys() == {"en", "en-GB", "fr"}
+
+
+def test_a_page_of_the_configuration_is_one_page_however_an_event_spells_it() -> None:
+    site = Site.model_validate(SITE.model_dump() | {"pages": (Page(url="/caf%c3%a9"),)})
+    heard = GeneralEntry(page("caf%C3%A9"), MORNING)
+
+    assert render_pages([heard], site).urls == 1
+    assert render_pages([heard], site).newest == MORNING
+    assert not lists_in_general(heard, site)

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress import files, folding
-from stoppress.alternates import Alternate
-from stoppress.files import GeneralEntry, Mark, NewsEntry, Rendered, render_general, render_index, render_news
-from stoppress.folding import fold_general, fold_index, fold_news
-from stoppress.instants import iso
-from stoppress.media.reading import Video
-from stoppress.rules import Traits
-from stoppress.site import Edition, Outputs, Page, Rule, Site, Voice
+from stoppress.model.alternates import Alternate
+from stoppress.model.media import Video
+from stoppress.model.rules import Traits
+from stoppress.model.site import Edition, Outputs, Page, Rule, Site, Voice
+from stoppress.primitives.instants import iso
+from stoppress.sitemaps import fold, render
+from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
+from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry, Rendered, render_general, render_index, render_news
 from tests.ledger import HOST, MORNING, SITE, page
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
@@ -184,7 +184,7 @@ def test_a_changed_mark_changes_its_line_of_the_index_alone() -> None:
 @pytest.mark.parametrize("added", [0, 1])
 def test_an_index_that_is_full_is_left_to_who_reads_all_marks(monkeypatch: pytest.MonkeyPatch, added: int) -> None:
     marks = [Mark(file, MORNING, 1, 1, "") for file in FILES[:3]]
-    monkeypatch.setattr(folding, "INDEX_ENTRIES_MAX", 3 - added)
+    monkeypatch.setattr(fold, "INDEX_ENTRIES_MAX", 3 - added)
     body = render_index(marks[: 3 - added], SITE)[0].body
 
     assert fold_index(body, {marks[2].file: marks[2]}, SITE) is None
@@ -202,7 +202,7 @@ def test_a_file_that_would_be_too_large_is_left_to_who_reads_all_its_entries(
     assert whole
     assert len(body) < 800 < len(whole.body)
 
-    for module in (files, folding):
+    for module in (render, fold):
         monkeypatch.setattr(module, limit, value, raising=False)
     assert fold_news(body, added, SITE, MORNING + HOUR) is None
     assert fold_news(body, added | {(iso(MORNING), page("a")): None}, SITE, MORNING + HOUR)
@@ -255,10 +255,10 @@ def test_a_change_of_the_lines_form_is_a_new_renderer() -> None:
     rich = GeneralEntry(page("a?b=1&c=2"), MORNING, images=("https://img.example.com/1.jpg",), videos=(VIDEO,))
     article = NewsEntry(page("a"), "Fish & <chips>", MORNING, MORNING, "Other", "fr")
     lines = [
-        files.general_line(rich, SITE),
-        files.news_line(article, SITE),
-        files.index_line(Mark("sitemap-2026-11.xml", MORNING, 1, 1, ""), SITE),
+        render.general_line(rich, SITE),
+        render.news_line(article, SITE),
+        render.index_line(Mark("sitemap-2026-11.xml", MORNING, 1, 1, ""), SITE),
     ]
-    golden = Path(__file__).parent / "golden" / f"lines-of-renderer-{files.RENDERER}.txt"
+    golden = Path(__file__).parent / "golden" / f"lines-of-renderer-{render.RENDERER}.txt"
 
     assert "\n".join([*lines, ""]) == golden.read_text(encoding="utf-8")

@@ -19,13 +19,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from lxml import etree
 
-from stoppress import formats
-from stoppress.files import FileTooLarge, GeneralEntry, NewsEntry, render_general
-from stoppress.formats import CONTENT_TYPES, atom_feed, compressed, robots_lines, robots_txt, text_sitemap
-from stoppress.instants import iso
-from stoppress.site import Edition, Site
-from stoppress.text import clean
-from stoppress.urls import canonical
+from stoppress.model.site import Edition, Site
+from stoppress.primitives.instants import iso
+from stoppress.primitives.text import clean
+from stoppress.primitives.urls import canonical
+from stoppress.sitemaps import formats
+from stoppress.sitemaps.formats import CONTENT_TYPES, atom_feed, compressed, robots_lines, robots_txt, text_sitemap
+from stoppress.sitemaps.render import FileTooLarge, GeneralEntry, NewsEntry, render_general
 from tests.ledger import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parent / "golden" / "formats"

@@ -14,12 +14,15 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from stoppress import aws, listening, polling, secrets, sites, subscribing, table, web
-from stoppress.article import ArticleEvent, from_message, order_of
-from stoppress.feeds.due import Outcome
-from stoppress.feeds.items import feed_key, subscription_item, subscription_key
+from stoppress.aws import clients, secrets, sites, table
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
-from stoppress.site import Site
+from stoppress.http import client
+from stoppress.model.event import ArticleEvent, from_message, order_of
+from stoppress.model.site import Site
+from stoppress.poll import feeds as polling, subscribe
+from stoppress.poll.due import PollOutcome
+from stoppress.poll.items import feed_key, subscription_item, subscription_key
+from stoppress.receive import push as listening
 from tests.doors import Doors, failing, once_before, opened
 from tests.ledger import HOST
 
@@ -52,20 +55,20 @@ class Internet:
     at_once: Callable[[], object] = lambda: None
     while_fetching: Callable[[], object] = lambda: None
 
-    def fetch(self, url: str, headers: Mapping[str, str]) -> web.Response:
+    def fetch(self, url: str, headers: Mapping[str, str]) -> client.Response:
         body = self.body
         self.while_fetching()
         if self.fails:
-            return web.Response(403, {}, b"", url)
+            return client.Response(403, {}, b"", url)
         if self.etag and headers.get("If-None-Match") == self.etag:
-            return web.Response(304, {"etag": self.etag}, b"", url)
-        return web.Response(200, {"etag": self.etag} if self.etag else {}, body, url)
+            return client.Response(304, {"etag": self.etag}, b"", url)
+        return client.Response(200, {"etag": self.etag} if self.etag else {}, body, url)
 
-    def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> web.Response:
+    def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> client.Response:
         assert headers["User-Agent"].startswith("Stoppress/")
         self.asked.append((url, dict(form)))
         self.at_once()
-        return web.Response(self.status, {}, b"out of <b>order</b>", url)
+        return client.Response(self.status, {}, b"out of <b>order</b>", url)
 
     @property
     def form(self) -> dict[str, str]:
@@ -116,8 +119,8 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Internet]:
         behind.secret("websub", MASTER)
         behind.site(feeds=[FEED])
         made = Internet(behind)
-        monkeypatch.setattr(web, "fetch", made.fetch)
-        monkeypatch.setattr(web, "post", made.post)
+        monkeypatch.setattr(client, "fetch", made.fetch)
+        monkeypatch.setattr(client, "post", made.post)
         yield made
 
 
@@ -126,7 +129,7 @@ def site(*feeds: Any, version: int = 1) -> Site:
     return Site.model_validate(document)
 
 
-def poll(internet: Internet, after: timedelta = timedelta(), one: Site | None = None) -> list[Outcome]:
+def poll(internet: Internet, after: timedelta = timedelta(), one: Site | None = None) -> list[PollOutcome]:
     internet.behind.clock.move_to(NOW + after)
     return list(polling.poll_site_feeds([one or site()], NOW + after))
 
@@ -136,7 +139,7 @@ def sent(internet: Internet) -> list[str]:
 
 
 def state() -> Subscription:
-    found = subscribing.load(HOST, FEED)
+    found = subscribe.load(HOST, FEED)
     assert found is not None
     return found
 
@@ -191,7 +194,7 @@ def test_some_hubs_are_never_asked(internet: Internet, body: bytes, settings: di
 
     assert [one.result for one in poll(internet, one=site({"url": FEED, **settings}))] == ["changed"]
     assert internet.asked == []
-    assert subscribing.load(HOST, FEED) is None
+    assert subscribe.load(HOST, FEED) is None
 
 
 def test_a_feed_without_a_name_of_its_own_is_known_by_the_url_that_was_asked(internet: Internet) -> None:
@@ -215,7 +218,7 @@ def test_a_hub_that_refuses_is_remembered_with_its_reason_and_harms_no_poll(inte
 
 def test_a_hub_that_cannot_be_reached_is_remembered_too(internet: Internet) -> None:
     def breaks() -> None:
-        raise web.TooSlow("hub.example.net did not answer in time")
+        raise client.TooSlow("hub.example.net did not answer in time")
 
     internet.at_once = breaks
 
@@ -247,7 +250,7 @@ def test_a_hub_that_asks_back_before_it_answers_is_confirmed(internet: Internet)
 def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Internet) -> None:
     def verify_and_break() -> None:
         internet.verify()
-        raise web.Unreachable("hub.example.net: the connection broke off")
+        raise client.Unreachable("hub.example.net: the connection broke off")
 
     internet.at_once = verify_and_break
     poll(internet)
@@ -258,15 +261,15 @@ def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Int
 
 def test_of_two_pollers_one_asks(internet: Internet) -> None:
     internet.status = 500
-    asks = [subscribing.prepared(site(), FEED, HUB, FEED, NOW) for _ in range(2)]
+    asks = [subscribe.prepared(site(), FEED, HUB, FEED, NOW) for _ in range(2)]
 
     assert [ask is not None for ask in asks] == [True, False]
 
 
 def test_a_poller_that_was_overtaken_by_another_does_not_ask(internet: Internet) -> None:
     asks = []
-    with once_before(table, "put", lambda: asks.append(subscribing.prepared(site(), FEED, HUB, FEED, NOW))):
-        late = subscribing.prepared(site(), FEED, HUB, FEED, NOW)
+    with once_before(table, "put", lambda: asks.append(subscribe.prepared(site(), FEED, HUB, FEED, NOW))):
+        late = subscribe.prepared(site(), FEED, HUB, FEED, NOW)
 
     assert (asks[0] is not None, late) == (True, None)
     assert state().asks == 1
@@ -276,9 +279,9 @@ def test_a_run_that_is_killed_before_it_asks_is_made_good_later(internet: Intern
     def killed() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), once_before(subscribing, "prepared", killed):
+    with pytest.raises(KeyboardInterrupt), once_before(subscribe, "prepared", killed):
         poll(internet)
-    subscribing.prepared(site(), FEED, HUB, FEED, NOW)  # noted, and then killed
+    subscribe.prepared(site(), FEED, HUB, FEED, NOW)  # noted, and then killed
     assert internet.asked == []
 
     poll(internet, RETRY_FIRST + MINUTE)
@@ -358,7 +361,9 @@ def test_a_feed_that_was_just_configured_is_known_to_who_has_an_older_configurat
     internet.behind.clock.shift(10)
     new = f"https://{HOST}/new.xml"
     value = site(new).model_dump_json()
-    aws.client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value=value, Type="String", Overwrite=True)
+    clients.client("ssm").put_parameter(
+        Name=f"/stoppress/test/sites/{HOST}", Value=value, Type="String", Overwrite=True
+    )
     internet.body = rss("A", topic=new)
     list(polling.poll_site_feeds([site(new)], NOW))
 
@@ -494,7 +499,7 @@ def test_a_subscription_that_nobody_wants_is_never_renewed_and_ends_with_its_lea
 
 def test_a_push_for_a_site_that_is_gone_is_gone_too(internet: Internet) -> None:
     subscribed(internet)
-    aws.client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
+    clients.client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
     sites.forget()
 
     assert internet.push(rss("B"))["statusCode"] == 410
@@ -549,8 +554,8 @@ def test_a_push_that_cannot_be_read_troubles_no_server_that_has_asked_to_be_left
     internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subscribed(internet)
-    busy = web.Response(429, {"retry-after": "7200"}, b"", FEED)
-    monkeypatch.setattr(web, "fetch", lambda *_: busy)
+    busy = client.Response(429, {"retry-after": "7200"}, b"", FEED)
+    monkeypatch.setattr(client, "fetch", lambda *_: busy)
     poll(internet, MINUTE)
     before = next_poll(internet)
 
@@ -665,7 +670,7 @@ def test_a_push_that_fails_half_way_is_503_and_good_when_it_comes_again(
 
 def test_a_site_that_cannot_be_used_is_our_fault(internet: Internet) -> None:
     subscribed(internet)
-    aws.client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value="{", Type="String", Overwrite=True)
+    clients.client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value="{", Type="String", Overwrite=True)
     sites.forget()
 
     assert internet.push(rss("B"))["statusCode"] == 503

@@ -10,12 +10,13 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 from pydantic import TypeAdapter
 
-from stoppress import alternates as alternates_module
-from stoppress.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
-from stoppress.languages import COUNTRIES, LANGUAGES
-from stoppress.media import reading as media, values
-from stoppress.media.reading import IMAGES_MAX, VIDEOS_MAX, Video, read_images, read_videos, video_json, video_of
-from stoppress.media.tags import (
+from stoppress.model import alternates as alternates_module, media, media_values
+from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
+from stoppress.model.media import IMAGES_MAX, VIDEOS_MAX, Video, read_images, read_videos, video_json, video_of
+from stoppress.primitives.languages import COUNTRIES, LANGUAGES
+from stoppress.primitives.text import clean
+from stoppress.primitives.urls import canonical, linked
+from stoppress.sitemaps.tags import (
     IMAGE_NAMESPACE,
     VIDEO_NAMESPACE,
     XHTML_NAMESPACE,
@@ -24,8 +25,6 @@ from stoppress.media.tags import (
     image_tags,
     video_tags,
 )
-from stoppress.text import clean
-from stoppress.urls import canonical, linked
 from tests.beside import SHARED, needs_shared
 from tests.ledger import page
 
@@ -663,12 +662,12 @@ WORDS = st.sampled_from(
 )
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | WORDS
 KEYS = st.sampled_from(
-    "url loc src href hreflang published_at relationship countries allow name info".split() + list(values.READERS)
+    "url loc src href hreflang published_at relationship countries allow name info".split() + list(media_values.READERS)
 )
 ANY_JSON = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | TEXTS, inner, max_size=5), max_leaves=12
 )
-OPTIONAL = {name: ANY_JSON for name in values.READERS if name not in SAID}
+OPTIONAL = {name: ANY_JSON for name in media_values.READERS if name not in SAID}
 VIDEO_SAID = st.fixed_dictionaries(
     {name: st.just(value) | TEXTS | WORDS for name, value in SAID.items()}, optional=OPTIONAL
 )

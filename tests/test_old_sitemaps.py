@@ -7,12 +7,14 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from stoppress import aws, bucket, web
-from stoppress.article import ArticleEvent
-from stoppress.feeds import documents, entries, events, fetching
+from stoppress.aws import bucket, clients
+from stoppress.feeds import documents, entries, events
 from stoppress.feeds.documents import FeedError, read_document
-from stoppress.feeds.reading import children_of, read
-from stoppress.site import BadConfiguration, Site, read_site
+from stoppress.feeds.parse import children_of, read
+from stoppress.http import client
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import BadConfiguration, Site, read_site
+from stoppress.poll import fetch as fetching
 from tests.ledger import HOST, MORNING, Ledger, page, publish, remove
 
 SITE = Site(host=HOST, publication="Example News")
@@ -144,17 +146,17 @@ class Web:
     """Answers by URL, and what was asked, with the headers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.answers: dict[str, web.Response | web.FetchError] = {}
+        self.answers: dict[str, client.Response | client.FetchError] = {}
         self.asked: list[tuple[str, Mapping[str, str]]] = []
-        monkeypatch.setattr(web, "fetch", self.fetch)
+        monkeypatch.setattr(client, "fetch", self.fetch)
 
     def answer(self, url: str, body: bytes, status: int = 200) -> None:
-        self.answers[url] = web.Response(status, {}, body, url)
+        self.answers[url] = client.Response(status, {}, body, url)
 
-    def fetch(self, url: str, headers: Mapping[str, str]) -> web.Response:
+    def fetch(self, url: str, headers: Mapping[str, str]) -> client.Response:
         self.asked.append((url, headers))
         answer = self.answers[url]
-        if isinstance(answer, web.FetchError):
+        if isinstance(answer, client.FetchError):
             raise answer
         return answer
 
@@ -200,7 +202,7 @@ def test_what_fails_of_an_index_is_told_and_the_rest_is_read(internet: Web) -> N
     internet.answer(INDEX, index(*named))
     internet.answer(named[0], urlset("a"))
     internet.answer(named[1], b"", 404)
-    internet.answers[named[2]] = web.TooSlow("it did not answer in time")
+    internet.answers[named[2]] = client.TooSlow("it did not answer in time")
     internet.answer(named[3], b"<html><body>Not here</body></html>")
     internet.answer(named[4], index("/old/6.xml"))
 
@@ -220,12 +222,12 @@ def test_what_fails_of_an_index_is_told_and_the_rest_is_read(internet: Web) -> N
 
 def test_a_file_of_our_own_is_not_heard(internet: Web) -> None:
     own = {"x-amz-meta-config-version": "3"}
-    internet.answers[INDEX] = web.Response(200, own, urlset("a"), INDEX)
+    internet.answers[INDEX] = client.Response(200, own, urlset("a"), INDEX)
     with pytest.raises(FeedError, match="writes this file itself"):
         fetched()
 
     internet.answer(INDEX, index("/sitemap-news.xml", "/old.xml"))
-    internet.answers[page("sitemap-news.xml")] = web.Response(200, own, urlset("a"), INDEX)
+    internet.answers[page("sitemap-news.xml")] = client.Response(200, own, urlset("a"), INDEX)
     internet.answer(page("old.xml"), urlset("b"))
     got = fetched()
     assert [child.body for child in got.children] == [urlset("b")]
@@ -235,12 +237,12 @@ def test_a_file_of_our_own_is_not_heard(internet: Web) -> None:
 def test_readers_get_the_header_by_which_a_file_of_our_own_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUCKET_NAME", "files")
     with mock_aws():
-        aws.client.cache_clear()
+        clients.client.cache_clear()
         storage = boto3.client("s3", region_name="us-east-1")
         storage.create_bucket(Bucket="files")
         bucket.write(HOST, "sitemap.xml", b"<urlset/>", replaces=None, changed=MORNING, config_version=3)
         answer = storage.get_object(Bucket="files", Key=f"{HOST}/sitemap.xml")
-    aws.client.cache_clear()
+    clients.client.cache_clear()
 
     assert fetching._OWN_HEADER in answer["ResponseMetadata"]["HTTPHeaders"]
 
@@ -263,7 +265,7 @@ def test_an_index_that_names_no_sitemap_is_a_failed_poll(internet: Web) -> None:
 def test_the_sitemaps_of_an_index_are_together_no_larger_than_a_feed_may_be(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web, "BODY_BYTES_MAX", len(urlset("a")) + 1)
+    monkeypatch.setattr(client, "BODY_BYTES_MAX", len(urlset("a")) + 1)
     internet.answer(INDEX, index("/old/1.xml", "/old/2.xml"))
     internet.answer(page("old/1.xml"), urlset("a"))
     internet.answer(page("old/2.xml"), urlset("b"))

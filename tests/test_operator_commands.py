@@ -14,12 +14,13 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from typer.testing import CliRunner, Result
 
-from stoppress import table
-from stoppress_cli import forgetting, quarantine, queues
+from stoppress.aws import table
 from stoppress_cli.app import app
-from stoppress_cli.operating import in_words
-from stoppress_cli.serving import Server
-from stoppress_cli.stack import Stack
+from stoppress_cli.local import queues
+from stoppress_cli.local.serving import Server
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.stack import forget as forgetting, quarantine
+from stoppress_cli.stack.find import in_words
 from tests.event_files import items, objects, on_queue
 from tests.operated import HOST, SITE, arn, event, everything, later, on_the_bus, operated, url
 from tests.playing import Step

@@ -5,10 +5,10 @@ from itertools import permutations
 
 import pytest
 
-from stoppress.article import ArticleEvent
-from stoppress.instants import exact
-from stoppress.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, known_by, remembered
-from stoppress.urls import identity
+from stoppress.model.event import ArticleEvent
+from stoppress.model.order import DELIVERIES_KEPT, Order, Removal, is_claimed_before, known_by, remembered
+from stoppress.primitives.instants import exact
+from stoppress.primitives.urls import identity
 from tests.ledger import MORNING, Ledger, page, publish, remove
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

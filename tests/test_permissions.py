@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 
-from stoppress_cli import resources
-from stoppress_cli.permissions import Ask, Permissions
-from stoppress_cli.template import ACCOUNT, REGION, TemplateError, load
+from stoppress_cli.local import resources
+from stoppress_cli.local.permissions import Ask, Permissions
+from stoppress_cli.local.template import ACCOUNT, REGION, TemplateError, load
 from tests import playing
 from tests.planting import ROOT, planted
 

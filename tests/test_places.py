@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress import places
-from stoppress.files import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
-from stoppress.places import Place, Series, Used, Want, entries_max_of
-from stoppress.site import PAGES_MAX
+from stoppress.model import places
+from stoppress.model.places import Place, Series, Used, Want, entries_max_of
+from stoppress.model.site import PAGES_MAX
+from stoppress.sitemaps.render import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 
 ROOM_BYTES = BYTES_MAX - FRAME_BYTES_MAX
 MONTH = "2026-11"

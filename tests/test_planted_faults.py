@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli import template
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import TemplateError
+from stoppress_cli.local import template
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import TemplateError
 from tests import playing, test_house, test_template
 from tests.planting import ROOT, Edit, planted
 

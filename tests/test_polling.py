@@ -16,12 +16,14 @@ import pytest
 from moto import mock_aws
 
 from functions.poll_feeds import app
-from stoppress import aws, ingesting, polling, queues, sites, table, web
+from stoppress.aws import clients, queues, sites, table
 from stoppress.feeds import documents
-from stoppress.feeds.due import Outcome
-from stoppress.polling import poll_site_feeds
-from stoppress.site import Site
-from stoppress.urls import key_of
+from stoppress.http import client
+from stoppress.model.site import Site
+from stoppress.poll import feeds as polling, ingest
+from stoppress.poll.due import PollOutcome
+from stoppress.poll.feeds import poll_site_feeds
+from stoppress.primitives.urls import key_of
 
 FEED = "https://www.example.com/feed.xml"
 OTHER = "https://www.example.com/other.xml"
@@ -43,18 +45,18 @@ class Web:
     """Answers in place of the Internet, and remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, web.Response | Exception] = {}
+        self.answers: dict[str, client.Response | Exception] = {}
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.agents: set[str] = set()
 
     def answer(self, body: bytes = b"", status: int = 200, url: str = FEED, **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.answers[url] = web.Response(status, named, body, url)
+        self.answers[url] = client.Response(status, named, body, url)
 
     def fail(self, error: Exception, url: str = FEED) -> None:
         self.answers[url] = error
 
-    def fetch(self, url: str, headers: dict[str, str]) -> web.Response:
+    def fetch(self, url: str, headers: dict[str, str]) -> client.Response:
         self.agents.add(headers["User-Agent"])
         self.asked.append((url, {name: value for name, value in headers.items() if name != "User-Agent"}))
         answer = self.answers[url]
@@ -67,9 +69,9 @@ class Web:
 def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     """A table, a queue, and a web of the test's making."""
     fake = Web()
-    monkeypatch.setattr(web, "fetch", fake.fetch)
+    monkeypatch.setattr(client, "fetch", fake.fetch)
     with mock_aws():
-        aws.client.cache_clear()
+        clients.client.cache_clear()
         sites.forget()
         boto3.client("dynamodb").create_table(
             TableName="stoppress",
@@ -81,17 +83,17 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
         monkeypatch.setenv("ARTICLES_QUEUE_URL", boto3.client("sqs").create_queue(QueueName="articles")["QueueUrl"])
         monkeypatch.setenv("SITES_PATH", "/stoppress/test/sites")
         yield fake
-    aws.client.cache_clear()
+    clients.client.cache_clear()
     sites.forget()
 
 
-def poll(now: datetime = NOW, one: Site | None = None) -> list[Outcome]:
+def poll(now: datetime = NOW, one: Site | None = None) -> list[PollOutcome]:
     return list(poll_site_feeds([one or site()], now))
 
 
 def sent() -> list[str]:
     """The titles of the events on the queue, sorted; the queue is empty afterwards."""
-    titles, sqs, queue = [], aws.client("sqs"), os.environ["ARTICLES_QUEUE_URL"]
+    titles, sqs, queue = [], clients.client("sqs"), os.environ["ARTICLES_QUEUE_URL"]
     while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
         for message in messages:
             titles.append(json.loads(message["Body"])["title"])
@@ -221,7 +223,7 @@ def test_a_feed_that_was_down_sends_nothing_twice_when_it_is_back(internet: Web)
     internet.answer(rss("A"))
     poll()
     sent()
-    internet.fail(web.Unreachable("www.example.com: connection refused"))
+    internet.fail(client.Unreachable("www.example.com: connection refused"))
     poll(NOW + MINUTE)
     internet.answer(rss("B", "A"))
 
@@ -291,10 +293,10 @@ def test_a_feed_that_is_gone_is_not_asked_again_but_told_of_each_minute_until_th
 
 
 def test_where_a_feed_leads_for_the_moment_may_be_gone_without_it_being_gone_itself(internet: Web) -> None:
-    internet.answers[FEED] = web.Response(410, {}, b"", OTHER)
+    internet.answers[FEED] = client.Response(410, {}, b"", OTHER)
     assert not poll()[0].needs_somebody
 
-    internet.answers[FEED] = web.Response(410, {}, b"", OTHER, permanent_url=OTHER)
+    internet.answers[FEED] = client.Response(410, {}, b"", OTHER, permanent_url=OTHER)
     assert poll(NOW + timedelta(hours=1))[0].needs_somebody
 
 
@@ -307,7 +309,7 @@ def test_a_crash_between_sending_and_remembering_sends_again_rather_than_never(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ingesting, "_remember", crash)
+        patch.setattr(ingest, "_remember", crash)
         with pytest.raises(KeyboardInterrupt):
             poll()
 
@@ -335,11 +337,11 @@ def test_two_runs_never_ask_the_same_feed_at_once(internet: Web, monkeypatch: py
     internet.answer(rss("A"))
     fetch, others = internet.fetch, []
 
-    def fetch_and_be_joined(url: str, headers: dict[str, str]) -> web.Response:
+    def fetch_and_be_joined(url: str, headers: dict[str, str]) -> client.Response:
         others.extend(poll(NOW + timedelta(seconds=30)))
         return fetch(url, headers)
 
-    monkeypatch.setattr(web, "fetch", fetch_and_be_joined)
+    monkeypatch.setattr(client, "fetch", fetch_and_be_joined)
 
     (outcome,) = poll()
 
@@ -376,7 +378,7 @@ def test_a_run_that_dies_keeps_a_feed_from_no_later_run(internet: Web, monkeypat
     assert poll(NOW + MINUTE)[0].sent == 1
 
 
-@pytest.mark.parametrize("error", [web.TooSlow("it did not answer in time"), RuntimeError("a fault of ours")])
+@pytest.mark.parametrize("error", [client.TooSlow("it did not answer in time"), RuntimeError("a fault of ours")])
 def test_a_feed_that_fails_keeps_no_other_from_being_polled(internet: Web, error: Exception) -> None:
     internet.fail(error)
     internet.answer(rss("A"), url=OTHER)
@@ -394,14 +396,14 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
     internet.answer(rss("B"), url=OTHER)
     go_on = threading.Event()
 
-    def hang(url: str, headers: dict[str, str]) -> web.Response:
+    def hang(url: str, headers: dict[str, str]) -> client.Response:
         if url == FEED:
             go_on.wait()
-            raise web.TooSlow("nobody waits for it any more")
+            raise client.TooSlow("nobody waits for it any more")
         return internet.fetch(url, headers)
 
     with monkeypatch.context() as patch:
-        patch.setattr(web, "fetch", hang)
+        patch.setattr(client, "fetch", hang)
         outcomes = list(poll_site_feeds([site(FEED, OTHER)], NOW, deadline=time.monotonic() + 0.3))
     go_on.set()
 
@@ -414,7 +416,7 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
 
 
 def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (documents, ingesting):
+    for module in (documents, ingest):
         monkeypatch.setattr(module, "ENTRIES_MAX", 4)
     internet.answer(rss(*"ABCDEFG"))
 
@@ -426,7 +428,7 @@ def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, m
 
 
 def redirect(internet: Web, url: str, to: str, *titles: str, permanent: bool = True) -> None:
-    internet.answers[url] = web.Response(200, {}, rss(*titles), to, permanent_url=to if permanent else None)
+    internet.answers[url] = client.Response(200, {}, rss(*titles), to, permanent_url=to if permanent else None)
 
 
 def test_a_feed_that_has_moved_for_good_is_asked_where_it_is_now(internet: Web) -> None:
@@ -450,11 +452,11 @@ def test_a_feed_that_is_elsewhere_for_the_moment_is_asked_where_it_was(internet:
     assert [url for url, _ in internet.asked] == [FEED, FEED]
 
 
-@pytest.mark.parametrize("failure", [web.TooManyRedirects("a loop"), web.Response(404, {}, b"", OTHER), PAGE])
+@pytest.mark.parametrize("failure", [client.TooManyRedirects("a loop"), client.Response(404, {}, b"", OTHER), PAGE])
 def test_where_the_new_place_fails_the_old_one_is_asked_again(internet: Web, failure: Any) -> None:
     redirect(internet, FEED, OTHER, "A")
     poll()
-    internet.answers[OTHER] = web.Response(200, {}, failure, OTHER) if isinstance(failure, bytes) else failure
+    internet.answers[OTHER] = client.Response(200, {}, failure, OTHER) if isinstance(failure, bytes) else failure
     poll(NOW + MINUTE)
     internet.answer(rss("A", "B"))
 
@@ -477,7 +479,7 @@ def test_a_new_place_that_is_gone_leads_back_to_the_old_one(internet: Web) -> No
 def test_validators_are_not_believed_where_another_server_confirms_them(internet: Web) -> None:
     internet.answer(rss("A"), etag='"1"')
     poll()
-    internet.answers[FEED] = web.Response(304, {"etag": '"1"'}, b"", "https://cdn.example.com/feed.xml")
+    internet.answers[FEED] = client.Response(304, {"etag": '"1"'}, b"", "https://cdn.example.com/feed.xml")
     poll(NOW + MINUTE)
     internet.answer(rss("B", "A"), etag='"1"')
 
@@ -537,18 +539,18 @@ def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
     held = []
     fetch, settle = internet.fetch, polling._settled
 
-    def counted_fetch(url: str, headers: dict[str, str]) -> web.Response:
+    def counted_fetch(url: str, headers: dict[str, str]) -> client.Response:
         answer = fetch(url, headers)
         held.append(len(internet.asked) - settled)
         return answer
 
-    def counted_settle(*arguments: Any) -> Outcome:
+    def counted_settle(*arguments: Any) -> PollOutcome:
         nonlocal settled
         outcome = settle(*arguments)
         settled += 1
         return outcome
 
-    monkeypatch.setattr(web, "fetch", counted_fetch)
+    monkeypatch.setattr(client, "fetch", counted_fetch)
     monkeypatch.setattr(polling, "_settled", counted_settle)
 
     assert [outcome.result for outcome in poll(one=site(*feeds))] == ["changed"] * 40
@@ -564,7 +566,7 @@ def test_a_large_body_keeps_nobody_waiting_that_came_with_it(internet: Web, monk
 
 
 def test_the_feeds_that_failed_are_asked_after_the_others(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    internet.fail(web.TooSlow("it did not answer in time"))
+    internet.fail(client.TooSlow("it did not answer in time"))
     internet.answer(rss("A"), url=OTHER)
     both = site(FEED, {"url": OTHER, "interval_minutes": 5})
     poll(one=both)
@@ -594,8 +596,8 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(
     monkeypatch.setattr(app.metrics.provider, "namespace", "Stoppress")
     path = "/stoppress/test/sites"
     document = site(FEED, OTHER).model_dump_json()
-    aws.client("ssm").put_parameter(Name=f"{path}/www.example.com", Value=document, Type="String")
-    aws.client("ssm").put_parameter(Name=f"{path}/broken.example.com", Value="{", Type="String")
+    clients.client("ssm").put_parameter(Name=f"{path}/www.example.com", Value=document, Type="String")
+    clients.client("ssm").put_parameter(Name=f"{path}/broken.example.com", Value="{", Type="String")
     internet.answer(rss("A", "B").replace(b"https://www.example.com/B", b"javascript:alert(1)"))
     internet.answer(PAGE, url=OTHER)
 
@@ -726,7 +728,7 @@ def test_the_function_logs_why_a_stale_copy_was_skipped(
 ) -> None:
     monkeypatch.setattr(app.metrics.provider, "namespace", "Stoppress")
     document = site().model_dump_json()
-    aws.client("ssm").put_parameter(Name="/stoppress/test/sites/www.example.com", Value=document, Type="String")
+    clients.client("ssm").put_parameter(Name="/stoppress/test/sites/www.example.com", Value=document, Type="String")
     (one,) = sites.load_all()[0]
     poll_at = datetime.now(UTC) - 2 * MINUTE
     internet.answer(built(1, "A edited"), age="0")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from samtranslator.yaml_helper import yaml_parse
 
-from stoppress.records import QUARANTINE_KEPT, quarantine_item
-from stoppress_cli import player
+from stoppress.aws.items import QUARANTINE_KEPT, quarantine_item
+from stoppress_cli.scenario import player
 from tests import playing
 from tests.docs.pages import table_rows
 from tests.operated import HOST, event, operated, url

@@ -12,10 +12,19 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress import files, naming
-from stoppress.article import ArticleEvent, from_message, to_message
-from stoppress.contract import BadArticle, read_delivery
-from stoppress.files import (
+from stoppress.aws.items import general_item, news_item, read_general, read_news
+from stoppress.cms.contract import BadArticle, read_delivery
+from stoppress.model import file_names
+from stoppress.model.article import Article
+from stoppress.model.event import ArticleEvent, from_message, to_message
+from stoppress.model.file_names import is_news, is_pages, is_shard, news_series
+from stoppress.model.media_values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
+from stoppress.model.places import Place
+from stoppress.model.rules import excluding_rule
+from stoppress.model.site import Edition, Outputs, Page, Rule, Shards, Site, Source, Voice
+from stoppress.sitemaps import render
+from stoppress.sitemaps.formats import atom_feed, compressed, text_sitemap
+from stoppress.sitemaps.render import (
     GeneralEntry,
     Mark,
     NewsEntry,
@@ -25,14 +34,6 @@ from stoppress.files import (
     render_news,
     render_pages,
 )
-from stoppress.formats import atom_feed, compressed, text_sitemap
-from stoppress.media.values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
-from stoppress.naming import is_news, is_pages, is_shard, news_series
-from stoppress.places import Place
-from stoppress.records import general_item, news_item, read_general, read_news
-from stoppress.rules import against
-from stoppress.site import Edition, Outputs, Page, Rule, Shards, Site, Source, Voice
-from stoppress.state import Article
 from tests.ledger import HOST, MORNING, Ledger, page
 
 SM, NEWS = "{http://www.sitemaps.org/schemas/sitemap/0.9}", "{http://www.google.com/schemas/sitemap-news/0.9}"
@@ -215,7 +216,7 @@ class Published:
         names = (
             {file for file, _ in ledger.general}
             | {file for file, *_ in ledger.news}
-            | set(naming.permanent_files(site))
+            | set(file_names.permanent_files(site))
         )
         self.rendered: dict[str, Rendered] = {}
         for file in sorted(names):
@@ -240,8 +241,8 @@ def test_whatever_happens_a_page_stands_in_one_shard_and_one_news_file(
 ) -> None:
     """Over moves between editions, sections, pages and articles, and over one change of the configuration."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stoppress.places.NEWS_ENTRIES_MAX", 2)
-        patch.setattr(files, "NEWS_ENTRIES_MAX", 2)
+        patch.setattr("stoppress.model.places.NEWS_ENTRIES_MAX", 2)
+        patch.setattr(render, "NEWS_ENTRIES_MAX", 2)
         ledger, now = Ledger(site), MORNING
         for number, (action, article, path, minutes, section, is_page, wait) in enumerate(events):
             now += wait * MINUTE
@@ -267,12 +268,12 @@ def check(ledger: Ledger, site: Site, now: datetime) -> None:
     assert [loc for loc, times in news.items() if times > 1] == []
     # What stands in the files is what is listed and let in, and the configuration's own pages.
     traits = {entry.loc: entry.traits for entry in ledger.general.values()}
-    let_in = {url for url in listed if not against(site.rules, "general", url, traits[url])}
+    let_in = {url for url in listed if not excluding_rule(site.rules, "general", url, traits[url])}
     assert set(general) == let_in | set(site.pages_by_url)
     assert set(news) == {
         url
         for url, article in listed.items()
-        if in_news(article, now) and not against(site.rules, "news", url, traits[url])
+        if in_news(article, now) and not excluding_rule(site.rules, "news", url, traits[url])
     }
     for file, rendered in published.rendered.items():
         assert is_news(file) != is_shard(file)
@@ -284,7 +285,7 @@ def check(ledger: Ledger, site: Site, now: datetime) -> None:
     (index,) = render_index(marks, site)
     named = {(loc.text or "").rpartition("/")[2].removesuffix(".gz") for loc in root(index).iter(f"{SM}loc")}
     assert named == {
-        name for name, one in published.rendered.items() if one.urls or name in naming.permanent_files(site)
+        name for name, one in published.rendered.items() if one.urls or name in file_names.permanent_files(site)
     }
 
 

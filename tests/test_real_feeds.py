@@ -8,13 +8,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from stoppress import urls
-from stoppress.feeds import dates
 from stoppress.feeds.documents import read_document
 from stoppress.feeds.events import to_events
-from stoppress.feeds.reading import read
-from stoppress.instants import iso
-from stoppress.site import Site
+from stoppress.feeds.parse import read
+from stoppress.model.site import Site
+from stoppress.primitives import dates, urls
+from stoppress.primitives.instants import iso
 from stoppress_cli.trying import try_feed
 from tests.beside import SHARED
 

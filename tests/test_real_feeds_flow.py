@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import feedparser
 import pytest
 
-from stoppress import urls
+from stoppress.primitives import urls
 from tests import playing
 from tests.beside import SHARED
 

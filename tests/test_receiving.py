@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from stoppress import sites
-from stoppress.article import ArticleEvent, from_message
-from stoppress.aws import client
-from stoppress_cli import signing
+from stoppress.aws import sites
+from stoppress.aws.clients import client
+from stoppress.model.event import ArticleEvent, from_message
+from stoppress_cli.scenario import signing
 from tests import doors
 from tests.doors import Doors, counted, failing
 from tests.ledger import HOST, MORNING, page

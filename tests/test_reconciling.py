@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from stoppress import bucket, sites, table
-from stoppress.queues import read_rewrite
-from stoppress.reconciling import KINDS, LOOKS_APART, Report, in_turn, reconcile
-from stoppress.records import read_series
-from stoppress_cli import rebuilding
-from stoppress_cli.stack import Stack
+from stoppress.aws import bucket, sites, table
+from stoppress.aws.items import read_series
+from stoppress.aws.queues import read_rewrite
+from stoppress.reconcile.sites import KINDS, LOOKS_APART, Report, in_turn, reconcile
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.stack import rebuild
 from tests.event_files import objects, on_queue
 from tests.operated import HOST, SITE, event, everything, later, operated, url
 
@@ -34,7 +34,7 @@ def stack(shared: Stack) -> Iterator[Stack]:
     yield shared
     for item in before:
         table.put_if(item)
-    rebuilding.rebuild(rebuilding.files(None, None))
+    rebuild.rebuild(rebuild.files(None, None))
     later(shared, 1)
 
 
@@ -77,7 +77,7 @@ def test_what_one_look_alone_has_seen_was_on_its_way(stack: Stack) -> None:
     put(stack, NEWS, None)
     assert kinds(look(stack)) == (["missing"], [])
     put(stack, NEWS, body)
-    rebuilding.rebuild(rebuilding.files(HOST, NEWS))
+    rebuild.rebuild(rebuild.files(HOST, NEWS))
     later(stack, 2)
     assert kinds(look(stack)) == ([], [])
 
@@ -115,7 +115,7 @@ def test_each_drift_of_a_file_has_its_kind_and_is_mended_by_who_writes_files(sta
     report = look(stack)
     assert kinds(report) == ([], ["edited", "stale", "unmarked"])
     assert report.counts == {"ObjectsEdited": 1, "ObjectsStale": 1, "MarksWrong": 1, "DriftFound": 3}
-    assert all(read_rewrite(body).thorough for body in on_queue(stack, "RewritesQueue"))
+    assert all(read_rewrite(body).repair_forms for body in on_queue(stack, "RewritesQueue"))
     stack.rest()
     later(stack, 3)
     assert kinds(look(stack, anew=True)) == ([], [])

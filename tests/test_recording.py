@@ -10,17 +10,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import recording, reserving, sites, table
-from stoppress.article import ID_BYTES_MAX, ArticleEvent, to_message
-from stoppress.aws import client
-from stoppress.contract import KEYWORDS_MAX
-from stoppress.deciding import decide
-from stoppress.files import NEWS_WINDOW
-from stoppress.instants import exact
-from stoppress.messages import Message
-from stoppress.places import Used
-from stoppress.recording import ATTEMPTS_MAX, Outcome, record
-from stoppress.records import (
+from stoppress.aws import places, sites, table
+from stoppress.aws.clients import client
+from stoppress.aws.items import (
     Item,
     article_key,
     claim_key,
@@ -31,12 +23,21 @@ from stoppress.records import (
     read_news_place,
     read_series,
 )
-from stoppress.rolling import roll
-from stoppress.state import Article
-from stoppress.table import Check, Conflict, Delete, Put
-from stoppress.text import TITLE_CHARACTERS_MAX
-from stoppress.urls import LOC_CHARACTERS_MAX
-from stoppress_cli.meter import item_bytes
+from stoppress.aws.table import Check, Conflict, Delete, Put
+from stoppress.cms.contract import KEYWORDS_MAX
+from stoppress.model.article import Article
+from stoppress.model.event import ID_BYTES_MAX, ArticleEvent, to_message
+from stoppress.model.places import Used
+from stoppress.primitives.instants import exact
+from stoppress.primitives.text import TITLE_CHARACTERS_MAX
+from stoppress.primitives.urls import LOC_CHARACTERS_MAX
+from stoppress.record import article as recording
+from stoppress.record.article import ATTEMPTS_MAX, MessageOutcome, record
+from stoppress.record.decide import decide
+from stoppress.record.message import Message
+from stoppress.roll.window import roll
+from stoppress.sitemaps.render import NEWS_WINDOW
+from stoppress_cli.local.meter import item_bytes
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before, queue_batch
 from tests.ledger import HOST, MORNING, page, publish, remove
@@ -50,7 +51,7 @@ SHARD, NEWS = "sitemap-2026-11.xml", "sitemap-news.xml"
 def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
     with doors.opened(NOON) as opened:
         opened.site()
-        monkeypatch.setattr(table, "step_aside", lambda attempt: None)  # nobody waits in a test
+        monkeypatch.setattr(table, "back_off", lambda attempt: None)  # nobody waits in a test
         yield opened
 
 
@@ -59,7 +60,7 @@ def hear(*events: ArticleEvent | str, now: datetime = NOON) -> list[str]:
     return [outcome.outcome for outcome in heard(*events, now=now)]
 
 
-def heard(*events: ArticleEvent | str, now: datetime = NOON) -> list[Outcome]:
+def heard(*events: ArticleEvent | str, now: datetime = NOON) -> list[MessageOutcome]:
     messages = [
         Message(f"m{number}", event if isinstance(event, str) else to_message(event), MORNING)
         for number, event in enumerate(events)
@@ -643,7 +644,7 @@ def test_a_shard_overflows_into_the_next_and_a_thousandth_and_first_news_into_a_
     behind: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behind.site(shards={"by": "month", "size": 3})
-    monkeypatch.setattr(reserving, "entries_max_of", lambda series, size: 2 if series == "news" else size)
+    monkeypatch.setattr(places, "entries_max_of", lambda series, size: 2 if series == "news" else size)
     hear(*[publish(str(number), str(number)) for number in range(5)])
 
     assert [len(locs(file)) for file in (SHARD, "sitemap-2026-11-2.xml")] == [3, 2]

@@ -5,15 +5,17 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from stoppress import bucket, files, rendering, table
-from stoppress.aws import client
-from stoppress.bucket import StoredFile
-from stoppress.files import GeneralEntry, render_general, render_news
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import changed_entry, general_item
-from stoppress.rendering import BrokenFile
-from stoppress.rewriting import hand_over, rewrite, rewrite_all
-from stoppress.urls import key_of
+from stoppress.aws import bucket, table
+from stoppress.aws.bucket import StoredFile
+from stoppress.aws.clients import client
+from stoppress.aws.items import changed_entry, general_item
+from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.primitives.urls import key_of
+from stoppress.rewrite import render as rendering
+from stoppress.rewrite.render import BrokenFile
+from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
+from stoppress.sitemaps import render
+from stoppress.sitemaps.render import GeneralEntry, render_general, render_news
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before
 from tests.ledger import HOST, MORNING, SITE, page
@@ -29,7 +31,7 @@ def behind() -> Iterator[Doors]:
 
 def test_the_news_file_changes_with_the_clock_alone(behind: Doors) -> None:
     put_news()
-    news = Rewrite(HOST, NEWS)
+    news = RewriteRequest(HOST, NEWS)
     assert rewrite(news, NOON).outcome == "written"
     assert rewrite(news, MORNING + 48 * HOUR - timedelta(seconds=1)).outcome == "unchanged"
     assert rewrite(news, MORNING + 48 * HOUR).outcome == "written"
@@ -40,14 +42,14 @@ def test_a_partition_of_many_pages_is_read_whole(behind: Doors) -> None:
     for number in range(30):
         item = general_item(HOST, SHARD, GeneralEntry(page(f"{number:02}")))
         table.put_if(item | {"filler": "x" * 90_000})
-    assert rewrite(Rewrite(HOST, SHARD), NOON).urls == 30
+    assert rewrite(RewriteRequest(HOST, SHARD), NOON).urls == 30
 
 
 # ── folding ──
 
 
 def fold(file: str, *changed: tuple[str, str], now: datetime = NOON + MINUTE) -> str:
-    return rewrite(Rewrite(HOST, file, entries=frozenset(changed)), now).outcome
+    return rewrite(RewriteRequest(HOST, file, entries=frozenset(changed)), now).outcome
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ def _put_again(stored: StoredFile, version: int, form: str, whole: datetime) -> 
 
 
 def _of_another_renderer(stored: StoredFile) -> None:
-    _put_again(stored, 1, f"{files.RENDERER + 1}.{stored.form.partition('.')[2]}", NOON)
+    _put_again(stored, 1, f"{render.RENDERER + 1}.{stored.form.partition('.')[2]}", NOON)
 
 
 def _of_another_configuration(stored: StoredFile) -> None:
@@ -113,7 +115,7 @@ def _of_another_configuration(stored: StoredFile) -> None:
 
 def _of_another_first_configuration(stored: StoredFile) -> None:
     """As after a parameter that was deleted and made again."""
-    _put_again(stored, 1, f"{files.RENDERER}.{SITE.model_copy(update={'scheme': 'http'}).digest}", NOON)
+    _put_again(stored, 1, f"{render.RENDERER}.{SITE.model_copy(update={'scheme': 'http'}).digest}", NOON)
 
 
 def _made_as_a_whole_long_ago(stored: StoredFile) -> None:
@@ -156,7 +158,7 @@ def test_a_file_that_one_of_its_works_names_without_entries_is_made_from_all(
 ) -> None:
     put_page("lost")
     put_page("new")
-    works = [Rewrite(HOST, SHARD, entries=frozenset([key("new")])), Rewrite(HOST, SHARD)]
+    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key("new")])), RewriteRequest(HOST, SHARD)]
     (result,) = rewrite_all(works, NOON + MINUTE)
 
     assert result.urls == len(large_shard) + 2
@@ -168,7 +170,7 @@ def test_the_entries_of_several_works_for_a_file_are_folded_in_together(
     put_page("first")
     put_page("second")
     monkeypatch.setattr(table, "query", unread)
-    works = [Rewrite(HOST, SHARD, entries=frozenset([key(path)])) for path in ("first", "second")]
+    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key(path)])) for path in ("first", "second")]
     (result,) = rewrite_all(works, NOON + MINUTE)
 
     assert (result.outcome, result.urls) == ("written", len(large_shard) + 2)
@@ -178,12 +180,12 @@ def test_a_file_that_could_not_be_folded_into_is_made_from_all_entries_next(
     behind: Doors, large_shard: list[str]
 ) -> None:
     put_page("new")
-    works = [Rewrite(HOST, SHARD, entries=frozenset([key("new")]))]
+    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key("new")]))]
     with failing("s3", "PutObject", code="InternalError"):
         (result,) = rewrite_all(works, NOON + MINUTE)
     assert hand_over(result) is None
 
-    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [Rewrite(HOST, SHARD)]
+    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD)]
 
 
 def test_the_new_lines_of_a_file_are_held_to_the_rules(behind: Doors, large_shard: list[str]) -> None:

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from stoppress import bucket, sites, table
-from stoppress.reconciling import reconcile
-from stoppress_cli import rebuilding, restoring
-from stoppress_cli.stack import Stack
+from stoppress.aws import bucket, sites, table
+from stoppress.reconcile.sites import reconcile
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.stack import rebuild, restore
 from tests.event_files import objects
 from tests.operated import HOST, event, everything, later, operated
 
@@ -39,12 +39,12 @@ def test_a_table_restored_to_an_earlier_instant_brings_the_files_of_that_instant
         assert objects(stack)[f"{HOST}/{SHARD}"] != then[f"{HOST}/{SHARD}"]
 
         before = everything(stack)
-        counted = restoring.differences("restored")
+        counted = restore.differences("restored")
         assert counted.extra > 0
         assert everything(stack) == before
-        assert restoring.restore("restored") == counted
-        assert restoring.differences("restored") == restoring.Counted(counted.there, 0)
-        rebuilding.rebuild(rebuilding.files(None, None))
+        assert restore.restore("restored") == counted
+        assert restore.differences("restored") == restore.Counted(counted.there, 0)
+        rebuild.rebuild(rebuild.files(None, None))
         stack.rest()
         assert {name: objects(stack)[f"{HOST}/{name}"] for name in (NEWS, SHARD)} == {
             name: then[f"{HOST}/{name}"] for name in (NEWS, SHARD)
@@ -63,7 +63,7 @@ def test_a_restored_table_and_an_empty_bucket_give_the_same_files(tmp_path: Path
             stack.client("s3").delete_object(Bucket=stack.only("AWS::S3::Bucket").ref, Key=key)
         for item in stack.client("dynamodb").scan(TableName=stack.variable("TABLE_NAME"))["Items"]:
             table.delete(item["pk"]["S"], item["sk"]["S"])
-        restoring.restore("restored")
-        rebuilding.rebuild(rebuilding.files(None, None))
+        restore.restore("restored")
+        rebuild.rebuild(rebuild.files(None, None))
         stack.rest()
         assert objects(stack) == before

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from stoppress import committing, outputs, rendering, retiring, rewriting
-from stoppress.bucket import Overtaken, StoredFile
-from stoppress.files import GeneralEntry, render_general
-from stoppress.instants import exact
-from stoppress.queues import Rewrite
-from stoppress.records import general_item
-from stoppress.rewriting import rewrite
-from stoppress.site import Site
-from stoppress.table import Busy, Conflict
+from stoppress.aws.bucket import Overtaken, StoredFile
+from stoppress.aws.items import general_item
+from stoppress.aws.queues import RewriteRequest
+from stoppress.aws.table import Busy, Conflict
+from stoppress.model.site import Site
+from stoppress.primitives.instants import exact
+from stoppress.rewrite import forms, publish, render, retire, sitemaps
+from stoppress.rewrite.sitemaps import rewrite
+from stoppress.sitemaps.render import GeneralEntry, render_general
 from tests.ledger import HOST, SITE, page
 from tests.partitions import HOUR, MINUTE, NOON, SHARD, key
 
@@ -144,17 +144,17 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
     """
     world = World()
     doors = {
-        rewriting: ("bucket", "sites"),
-        rendering: ("table",),
-        committing: ("bucket", "table", "queues"),
-        outputs: ("bucket", "queues"),
-        retiring: ("bucket", "table"),
+        sitemaps: ("bucket", "sites"),
+        render: ("table",),
+        publish: ("bucket", "table", "queues"),
+        forms: ("bucket", "queues"),
+        retire: ("bucket", "table"),
     }
     for module, names in doors.items():
         for name in names:
             monkeypatch.setattr(module, name, world)
     if any(case.knows):
-        rewrite(Rewrite(HOST, SHARD), NOON - HOUR / 2)
+        rewrite(RewriteRequest(HOST, SHARD), NOON - HOUR / 2)
         world.puts = world.announced = 0
 
     def edited(number: int) -> Rewriter:
@@ -164,7 +164,7 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
         else:
             world.pages.add(path)
         entries = frozenset([key(path)]) if case.knows[number] else None
-        rewriter = Rewriter(lambda: rewrite(Rewrite(HOST, SHARD, entries=entries), case.clocks[number]))
+        rewriter = Rewriter(lambda: rewrite(RewriteRequest(HOST, SHARD, entries=entries), case.clocks[number]))
         rewriter.begin()
         return rewriter
 
@@ -191,7 +191,7 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
 def test_two_rewriters_in_every_order_of_their_steps_end_with_the_tables_file(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rendering, "READ_UNIT_BYTES", 1)
+    monkeypatch.setattr(render, "READ_UNIT_BYTES", 1)
     final = render_general([GeneralEntry(page(path)) for path in case.pages], SITE).body
     orders: list[list[int]] = [[]]
     tried = 0

@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from stoppress import bucket, files, sites, table
-from stoppress.aws import client
-from stoppress.files import GeneralEntry, NewsEntry, render_general, render_index
-from stoppress.instants import exact
-from stoppress.places import Place
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import general_item, news_item, read_mark
-from stoppress.rendering import BrokenFile
-from stoppress.rewriting import hand_over, rewrite, rewrite_all
-from stoppress.rolling import roll
+from stoppress.aws import bucket, sites, table
+from stoppress.aws.clients import client
+from stoppress.aws.items import general_item, news_item, read_mark
+from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.model.places import Place
+from stoppress.primitives.instants import exact
+from stoppress.rewrite.render import BrokenFile
+from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
+from stoppress.roll.window import roll
+from stoppress.sitemaps import render
+from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_index
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, queue_batch
 from tests.ledger import HOST, MORNING, SITE, page
@@ -69,7 +70,7 @@ def test_a_file_is_written_announced_and_marked(behind: Doors) -> None:
 def test_a_file_says_what_it_is_and_how_long_it_may_be_kept(behind: Doors, file: str, age: int) -> None:
     put_page("a")
     table.put_if(news_item(HOST, Place("news", 2, 400), NewsEntry(page("a"), "A", MORNING)))
-    rewrite_all([Rewrite(HOST, SHARD), Rewrite(HOST, file)], NOON)
+    rewrite_all([RewriteRequest(HOST, SHARD), RewriteRequest(HOST, file)], NOON)
     answer = client("s3").get_object(Bucket=doors.BUCKET, Key=f"{HOST}/{file}")
     assert answer["ContentType"] == "application/xml; charset=utf-8"
     assert answer["CacheControl"] == f"public, max-age={age}"
@@ -113,10 +114,10 @@ def test_a_rewriter_that_meets_a_newer_configuration_reads_it_before_it_writes(b
     put_news()
     old = sites.load(HOST)
     behind.site(publication="Renamed News")
-    rewrite(Rewrite(HOST, NEWS), NOON)
+    rewrite(RewriteRequest(HOST, NEWS), NOON)
     sites._cache[next(iter(sites._cache))] = (NOON, old)  # another rewriter, which has it in memory
     put_news("b")
-    assert rewrite(Rewrite(HOST, NEWS), NOON).outcome == "written"
+    assert rewrite(RewriteRequest(HOST, NEWS), NOON).outcome == "written"
 
     body = behind.file(NEWS).body
     assert body.count(b"Renamed News") == 2
@@ -128,12 +129,12 @@ def test_a_message_that_names_a_configuration_is_not_served_by_an_older_one(behi
     old = sites.load(HOST)
     behind.site(publication="Renamed News")
     sites._cache[next(iter(sites._cache))] = (NOON, old)
-    rewrite(Rewrite(HOST, NEWS, config_version=2), NOON)
+    rewrite(RewriteRequest(HOST, NEWS, config_version=2), NOON)
     assert b"Renamed News" in behind.file(NEWS).body
 
 
 def test_of_several_works_for_a_file_the_one_of_the_newest_configuration_is_done(behind: Doors) -> None:
-    works = [Rewrite(HOST, NEWS), Rewrite(HOST, NEWS, 1), Rewrite(HOST, NEWS)]
+    works = [RewriteRequest(HOST, NEWS), RewriteRequest(HOST, NEWS, 1), RewriteRequest(HOST, NEWS)]
     (result,) = rewrite_all(works, NOON)
     assert result.work.config_version == 1
 
@@ -144,21 +145,21 @@ def test_of_several_works_for_a_file_the_one_of_the_newest_configuration_is_done
 def test_the_index_follows_the_marks_and_never_records_itself(behind: Doors) -> None:
     put_page("a")
     put_news()
-    results = rewrite_all([Rewrite(HOST, INDEX), Rewrite(HOST, SHARD), Rewrite(HOST, NEWS)], NOON)
+    results = rewrite_all([RewriteRequest(HOST, INDEX), RewriteRequest(HOST, SHARD), RewriteRequest(HOST, NEWS)], NOON)
 
     assert [result.work.file for result in results] == [SHARD, NEWS, INDEX]
     assert [result.outcome for result in results] == ["written"] * 3
     assert [item["sk"] for item in behind.items(f"file#{HOST}/{INDEX}")] == [SHARD, NEWS]
     marks = [found for name in (SHARD, NEWS) if (found := mark(name))]
     assert behind.file(INDEX).body == render_index(marks, SITE)[0].body
-    assert rewrite(Rewrite(HOST, INDEX), NOON + HOUR).outcome == "unchanged"
+    assert rewrite(RewriteRequest(HOST, INDEX), NOON + HOUR).outcome == "unchanged"
     assert announced(behind)[-1] == (INDEX, 2)
     assert len(behind.announced) == 3
 
 
 def test_the_index_lists_an_empty_news_file_but_no_emptied_shard(behind: Doors) -> None:
     put_page("a")
-    works = [Rewrite(HOST, SHARD), Rewrite(HOST, NEWS), Rewrite(HOST, INDEX)]
+    works = [RewriteRequest(HOST, SHARD), RewriteRequest(HOST, NEWS), RewriteRequest(HOST, INDEX)]
     rewrite_all(works, NOON)
     assert behind.file(INDEX).body.count(b"<loc>") == 2
     take_page("a")
@@ -171,8 +172,8 @@ def test_the_index_lists_an_empty_news_file_but_no_emptied_shard(behind: Doors) 
 
 
 def test_a_crash_after_the_index_was_written_announces_it_no_more_than_needed(behind: Doors) -> None:
-    rewrite_all([Rewrite(HOST, NEWS), Rewrite(HOST, INDEX)], NOON)
-    rewrite(Rewrite(HOST, INDEX), NOON + HOUR)
+    rewrite_all([RewriteRequest(HOST, NEWS), RewriteRequest(HOST, INDEX)], NOON)
+    rewrite(RewriteRequest(HOST, INDEX), NOON + HOUR)
     assert announced(behind) == [(NEWS, 0), (INDEX, 1)]
 
 
@@ -185,19 +186,24 @@ def test_a_file_over_its_limit_leaves_the_last_good_one(behind: Doors, monkeypat
     before = behind.file(SHARD)
     put_page("b")
     with monkeypatch.context() as patch:
-        patch.setattr(files, "URLS_MAX", 1)
-        (result,) = rewrite_all([Rewrite(HOST, SHARD)], NOON + MINUTE)
-    assert (result.outcome, type(result.error)) == ("failed", files.FileTooLarge)
+        patch.setattr(render, "URLS_MAX", 1)
+        (result,) = rewrite_all([RewriteRequest(HOST, SHARD)], NOON + MINUTE)
+    assert (result.outcome, type(result.error)) == ("failed", render.FileTooLarge)
     assert behind.file(SHARD) == before
     assert hand_over(result) is None
-    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [Rewrite(HOST, SHARD)]
+    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD)]
     assert shard(NOON + HOUR) == "written"
 
 
 def test_one_bad_file_stops_no_other(behind: Doors) -> None:
     put_page("a")
     put_news()
-    works = [Rewrite("nowhere.example.com", NEWS), Rewrite(HOST, SHARD), Rewrite(HOST, NEWS), Rewrite(HOST, INDEX)]
+    works = [
+        RewriteRequest("nowhere.example.com", NEWS),
+        RewriteRequest(HOST, SHARD),
+        RewriteRequest(HOST, NEWS),
+        RewriteRequest(HOST, INDEX),
+    ]
     with failing("s3", "GetObject", code="InternalError"):
         results = rewrite_all(works, NOON)
     assert [(result.work.site, result.work.file, result.outcome) for result in results] == [
@@ -276,7 +282,7 @@ def test_the_index_of_a_new_site_waits_for_the_first_file_and_no_failure_is_told
     """An index has to name a file, so that there is none before the first one. Its mark wakes the index."""
     if stands:  # what the site had there before
         client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{INDEX}", Body=stands)
-    index, news = Rewrite(HOST, INDEX, 1).message(), Rewrite(HOST, NEWS, 1).message()
+    index, news = RewriteRequest(HOST, INDEX, 1).message(), RewriteRequest(HOST, NEWS, 1).message()
     assert failed_ones(behind.call("rewrite_sitemaps", queue_batch([index], sent_at=NOON, queue="rewrites"))) == []
     stored = bucket.read(HOST, INDEX)
     assert (stored and stored.body) == stands
@@ -324,7 +330,7 @@ def test_a_file_of_a_retired_site_stays_as_it_is_and_nothing_fails(behind: Doors
 
     take_page("a")
     assert failed_ones(behind.call("rewrite_sitemaps", stream(behind))) == []
-    named = queue_batch([Rewrite(HOST, SHARD, 1).message()], sent_at=NOON, queue="rewrites")
+    named = queue_batch([RewriteRequest(HOST, SHARD, 1).message()], sent_at=NOON, queue="rewrites")
     assert failed_ones(behind.call("rewrite_sitemaps", named)) == []
     assert (behind.file(SHARD), behind.taken("rewrites")) == (before, [])
     assert behind.metrics["FilesIgnored"] == 3
@@ -332,7 +338,12 @@ def test_a_file_of_a_retired_site_stays_as_it_is_and_nothing_fails(behind: Doors
 
 def test_files_named_in_the_queue_are_written_and_bad_messages_come_again(behind: Doors) -> None:
     put_page("a")
-    bodies = [Rewrite(HOST, SHARD, 1).message(), "not JSON", '{"site": "x"}', Rewrite(HOST, NEWS).message()]
+    bodies = [
+        RewriteRequest(HOST, SHARD, 1).message(),
+        "not JSON",
+        '{"site": "x"}',
+        RewriteRequest(HOST, NEWS).message(),
+    ]
     answer = behind.call("rewrite_sitemaps", queue_batch(bodies, sent_at=NOON, queue="rewrites"))
     assert failed_ones(answer) == ["m1", "m2"]
     assert behind.file(SHARD).body
@@ -345,7 +356,7 @@ def test_a_named_file_that_fails_comes_back_later_each_time(
 ) -> None:
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **said: asked.append(said))
-    batch = queue_batch([Rewrite("gone.example.com", NEWS).message()], sent_at=NOON, queue="rewrites")
+    batch = queue_batch([RewriteRequest("gone.example.com", NEWS).message()], sent_at=NOON, queue="rewrites")
     batch["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(receives)
 
     assert failed_ones(behind.call("rewrite_sitemaps", batch)) == ["m0"]
@@ -353,5 +364,5 @@ def test_a_named_file_that_fails_comes_back_later_each_time(
 
 
 def test_a_visibility_that_cannot_be_changed_reports_its_record_all_the_same(behind: Doors) -> None:
-    bodies = [Rewrite("gone.example.com", NEWS).message(), Rewrite(HOST, NEWS).message()]
+    bodies = [RewriteRequest("gone.example.com", NEWS).message(), RewriteRequest(HOST, NEWS).message()]
     assert failed_ones(behind.call("rewrite_sitemaps", queue_batch(bodies, sent_at=NOON, queue="rewrites"))) == ["m0"]

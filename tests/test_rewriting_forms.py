@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import bucket, committing, files, queues, rendering, sites, table
-from stoppress.aws import client
-from stoppress.files import Mark
-from stoppress.places import Series, Used
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.records import file_pk, mark_item, read_mark, series_item
-from stoppress.retiring import EMPTIED_KEPT
-from stoppress.rewriting import rewrite, rewrite_all
-from stoppress.site import Site
-from stoppress.sites import SETTLED_AFTER
-from stoppress.urls import key_of
+from stoppress.aws import bucket, queues, sites, table
+from stoppress.aws.clients import client
+from stoppress.aws.items import file_pk, mark_item, read_mark, series_item
+from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.aws.sites import SETTLED_AFTER
+from stoppress.model.places import Series, Used
+from stoppress.model.site import Site
+from stoppress.primitives.urls import key_of
+from stoppress.rewrite import publish, render as rendering
+from stoppress.rewrite.retire import EMPTIED_KEPT
+from stoppress.rewrite.sitemaps import rewrite, rewrite_all
+from stoppress.sitemaps import render
+from stoppress.sitemaps.render import Mark
 from tests import doors
 from tests.doors import Doors, failing, once_before
 from tests.ledger import HOST, MORNING, page
@@ -38,7 +40,7 @@ def behind() -> Iterator[Doors]:
 
 
 def done(file: str = SHARD, now: datetime = NOON, **said: Any) -> str:
-    return rewrite(Rewrite(HOST, file, **said), now).outcome
+    return rewrite(RewriteRequest(HOST, file, **said), now).outcome
 
 
 def names() -> list[str]:
@@ -76,7 +78,7 @@ def test_forms_are_written_with_their_file_and_named_in_its_mark(behind: Doors) 
 def test_forms_of_equal_bytes_are_not_put_again(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     put_page()
     put_news()
-    works = [Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)]
+    works = [RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)]
     rewrite_all(works, NOON)
     before = [behind.file(name) for name in names()]
 
@@ -92,7 +94,7 @@ def test_forms_of_equal_bytes_are_not_put_again(behind: Doors, monkeypatch: pyte
 def test_each_form_says_what_it_is(behind: Doors) -> None:
     put_page()
     put_news()
-    rewrite_all([Rewrite(HOST, SHARD), Rewrite(HOST, NEWS)], NOON)
+    rewrite_all([RewriteRequest(HOST, SHARD), RewriteRequest(HOST, NEWS)], NOON)
     kinds = {name: client("s3").get_object(Bucket=doors.BUCKET, Key=f"{HOST}/{name}") for name in (PACKED, TEXT, FEED)}
     assert {name: kind["ContentType"] for name, kind in kinds.items()} == {
         PACKED: "application/gzip",
@@ -127,6 +129,24 @@ def test_a_crash_between_a_file_and_its_forms_is_repaired_by_the_next_rewrite(be
     assert done(now=NOON + HOUR) == "unchanged"
     assert agree(behind)
     assert mark().urls == 2
+
+
+def test_forms_of_an_emptied_file_do_not_outlive_it_when_a_rewriter_with_a_fast_clock_wrote_them(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_page("a")
+    done()
+    take_page("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "replace_forms", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            done(now=NOON + MINUTE)  # the empty file is there, without its forms and its mark
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done(now=NOON + 3 * MINUTE)  # the forms are there too, written by a clock that is ahead
+    put_page("b")
+
+    assert done(now=NOON + 2 * MINUTE) == "written"
+    assert agree(behind)
 
 
 def test_forms_follow_a_file_that_comes_back_to_its_bytes_of_before_after_two_crashes(
@@ -231,28 +251,28 @@ def test_a_form_that_another_puts_meanwhile_is_looked_at_again(behind: Doors) ->
 def test_forms_that_are_turned_off_are_taken_away(behind: Doors) -> None:
     put_page()
     put_news()
-    works = [Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)]
+    works = [RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)]
     rewrite_all(works, NOON)
     assert names() == [TEXT, SHARD, PACKED, FEED, NEWS, f"{NEWS}.gz", INDEX, f"{INDEX}.gz"]
 
     everything = names()
     behind.site(outputs={"text": True})
-    rewrite_all([Rewrite(HOST, work.file, 2) for work in works], NOON + MINUTE)
+    rewrite_all([RewriteRequest(HOST, work.file, 2) for work in works], NOON + MINUTE)
     assert (mark().also, mark(NEWS).also) == ((TEXT,), ())
     assert b".gz" not in behind.file(INDEX).body
     assert names() == everything  # somebody may still go by the configuration that wants them
 
-    rewrite_all([Rewrite(HOST, work.file, 2, thorough=True) for work in works], NOON + 4 * MINUTE)
+    rewrite_all([RewriteRequest(HOST, work.file, 2, repair_forms=True) for work in works], NOON + 4 * MINUTE)
     assert names() == [TEXT, SHARD, NEWS, INDEX]
 
 
 def test_packed_files_go_after_the_index_however_late_it_is_written(behind: Doors) -> None:
     put_page()
     put_news()
-    rewrite_all([Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
+    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
     behind.site(outputs={})
     for minute in (1, 4, 5, 6):
-        work = [Rewrite(HOST, file, 2, thorough=minute > 1) for file in (SHARD, NEWS)]
+        work = [RewriteRequest(HOST, file, 2, repair_forms=minute > 1) for file in (SHARD, NEWS)]
         rewrite_all(work, NOON + minute * MINUTE)
     assert {PACKED, f"{NEWS}.gz"} <= set(names())
     assert behind.taken("rewrites") == []  # there is nothing to be done before the index has been written
@@ -294,7 +314,7 @@ def test_forms_that_are_turned_off_and_on_again_stay(behind: Doors, first: str) 
         assert names() == [TEXT, SHARD, PACKED]
 
     remember(on)
-    done(now=NOON + 4 * MINUTE, config_version=3, thorough=True)
+    done(now=NOON + 4 * MINUTE, config_version=3, repair_forms=True)
     assert agree(behind)
     assert mark().also == (TEXT, PACKED)
 
@@ -311,7 +331,7 @@ def test_a_packed_file_is_named_when_nobody_can_go_by_another_configuration_any_
     done(now=NOON + 2 * MINUTE)
     assert (agree(behind), mark().also) == (True, ())
 
-    assert done(now=NOON + 4 * MINUTE, config_version=3, thorough=True) == "unchanged"
+    assert done(now=NOON + 4 * MINUTE, config_version=3, repair_forms=True) == "unchanged"
     assert mark().also == (TEXT, PACKED)
     done("sitemap-2026-10.xml")  # of a file that is new there is no older word
     assert mark("sitemap-2026-10.xml").also == ("sitemap-2026-10.txt", "sitemap-2026-10.xml.gz")
@@ -321,8 +341,8 @@ def test_one_configuration_that_has_settled_says_nothing_of_the_next(behind: Doo
     put_page()
     done()
     behind.site(outputs={})
-    last = Rewrite(HOST, SHARD, 2, thorough=True)
-    works = [Rewrite(HOST, SHARD, 1, thorough=True), Rewrite(HOST, SHARD, 2)]
+    last = RewriteRequest(HOST, SHARD, 2, repair_forms=True)
+    works = [RewriteRequest(HOST, SHARD, 1, repair_forms=True), RewriteRequest(HOST, SHARD, 2)]
     for told in ([works[0]], works):
         rewrite_all(told, NOON + MINUTE)
         assert names() == [TEXT, SHARD, PACKED]
@@ -337,10 +357,10 @@ def test_a_crash_while_forms_are_taken_away_is_repaired(behind: Doors) -> None:
     behind.site(outputs={})
     done(now=NOON + MINUTE, config_version=2)
     with failing("s3", "DeleteObject"), pytest.raises(ClientError):
-        done(now=NOON + 4 * MINUTE, config_version=2, thorough=True)
+        done(now=NOON + 4 * MINUTE, config_version=2, repair_forms=True)
     assert names() == [TEXT, SHARD, PACKED]
 
-    done(now=NOON + HOUR, config_version=2, thorough=True)
+    done(now=NOON + HOUR, config_version=2, repair_forms=True)
     assert (names(), mark().also) == ([SHARD], ())
 
 
@@ -355,7 +375,7 @@ def test_forms_that_no_mark_tells_of_go_with_the_configuration_that_wanted_them(
     assert (names(), mark().also) == ([TEXT, SHARD, PACKED], ())
 
     behind.site(outputs={})
-    done(now=NOON + HOUR, config_version=4, thorough=True)
+    done(now=NOON + HOUR, config_version=4, repair_forms=True)
     assert (names(), mark().also) == ([SHARD], ())
 
 
@@ -369,8 +389,8 @@ def test_forms_that_a_newer_configuration_has_just_written_are_left_by_who_goes_
     now_known = [old, new, new]
     monkeypatch.setattr(sites, "load_usable", lambda *_, **__: now_known.pop(0))
 
-    with once_before(committing, "replace_forms", done):
-        assert done(config_version=old.version, thorough=True) == "unchanged"
+    with once_before(publish, "replace_forms", done):
+        assert done(config_version=old.version, repair_forms=True) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
 
 
@@ -387,7 +407,7 @@ def test_forms_of_a_deleted_parameter_go_by_the_one_that_is_made_again_whose_ver
     client("ssm").delete_parameter(Name=f"{doors.ENVIRONMENT['SITES_PATH']}/{HOST}")
     assert behind.site(outputs={}).version == 1
     done(now=NOON + MINUTE, config_version=1)
-    done(now=NOON + MINUTE + SETTLED_AFTER, config_version=1, thorough=True)
+    done(now=NOON + MINUTE + SETTLED_AFTER, config_version=1, repair_forms=True)
     assert (names(), mark().also) == ([SHARD], ())
 
 
@@ -443,7 +463,7 @@ def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(beh
         put_page()
         done()
 
-    with once_before(committing, "retire", fill):
+    with once_before(publish, "retire", fill):
         assert done(config_version=1) == "unchanged"
     assert names() == [TEXT, SHARD, PACKED]
 
@@ -453,7 +473,7 @@ def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: Doors) -> 
     put_news("a", MORNING + HOUR)
     put_news("b", number=2)
     second = "sitemap-news-2.xml"
-    rewrite_all([Rewrite(HOST, NEWS), Rewrite(HOST, second)], NOON)
+    rewrite_all([RewriteRequest(HOST, NEWS), RewriteRequest(HOST, second)], NOON)
     assert behind.file(FEED).body.count(b"<entry>") == 2
 
     later = MORNING + 48 * HOUR
@@ -479,7 +499,7 @@ def test_the_empty_file_of_an_edition_that_is_taken_out_goes_after_its_day(behin
 def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_names_it_no_more(behind: Doors) -> None:
     french = "sitemap-news-fr.xml"
     behind.site(editions=[{"prefix": "/fr/", "news": "fr"}], outputs=EVERY_FORM)
-    rewrite_all([Rewrite(HOST, file) for file in (NEWS, french, INDEX)], NOON)
+    rewrite_all([RewriteRequest(HOST, file) for file in (NEWS, french, INDEX)], NOON)
     others = set(names()) - {french, f"{french}.gz", "sitemap-news-fr.atom"}
     assert f"/{french}.gz</loc>".encode() in behind.file(INDEX).body
 
@@ -496,7 +516,7 @@ def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_name
 def test_a_packed_file_that_the_index_names_goes_later_than_its_file_that_somebody_took_away(behind: Doors) -> None:
     put_page()
     put_page(file="sitemap-2026-10.xml")
-    rewrite_all([Rewrite(HOST, file) for file in (SHARD, "sitemap-2026-10.xml", INDEX)], NOON)
+    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, "sitemap-2026-10.xml", INDEX)], NOON)
     others = set(names()) - {TEXT, SHARD, PACKED}
     take_page()
     bucket.delete(HOST, SHARD, behind.file(SHARD))
@@ -539,7 +559,7 @@ def test_the_feed_of_an_empty_window_follows_a_changed_publication(behind: Doors
 
 def test_the_index_names_gzips_and_has_one_itself(behind: Doors) -> None:
     put_page()
-    rewrite_all([Rewrite(HOST, SHARD), Rewrite(HOST, INDEX)], NOON)
+    rewrite_all([RewriteRequest(HOST, SHARD), RewriteRequest(HOST, INDEX)], NOON)
     assert f"<loc>https://{HOST}/{PACKED}</loc>".encode() in behind.file(INDEX).body
     assert gzip.decompress(behind.file(f"{INDEX}.gz").body) == behind.file(INDEX).body
 
@@ -558,7 +578,7 @@ def test_the_gzip_of_the_index_is_repaired_by_the_next_rewrite(behind: Doors) ->
 def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_nested(
     behind: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "INDEX_ENTRIES_MAX", 2)
+    monkeypatch.setattr(render, "INDEX_ENTRIES_MAX", 2)
     behind.site(outputs={})
     for month in range(1, 6):
         table.put_if(mark_item(HOST, Mark(f"sitemap-2026-{month:02}.xml", MORNING, 1, 200, "x")))
@@ -574,7 +594,7 @@ def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_
     for month in (1, 2, 3):
         table.delete(file_pk(HOST, INDEX), f"sitemap-2026-{month:02}.xml")
     done(INDEX, NOON + HOUR, config_version=2)
-    done(INDEX, NOON + HOUR + 3 * MINUTE, config_version=2, thorough=True)
+    done(INDEX, NOON + HOUR + 3 * MINUTE, config_version=2, repair_forms=True)
     assert [name for name in names() if "index" in name] == []
 
 
@@ -611,7 +631,7 @@ def test_a_robots_txt_of_somebody_elses_is_left_alone_where_none_is_kept(behind:
     assert done(ROBOTS, config_version=1) == "unchanged"
     theirs = b"User-agent: *"
     client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{ROBOTS}", Body=theirs)
-    assert done(ROBOTS, config_version=1, thorough=True) == "unchanged"
+    assert done(ROBOTS, config_version=1, repair_forms=True) == "unchanged"
     assert behind.file(ROBOTS).body == theirs
 
 
@@ -627,21 +647,21 @@ def test_news_index_and_the_forms_of_folded_files_are_those_of_the_whole(
     for path in "abc":
         put_page(path)
         put_news(path)
-    rewrite_all([Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
+    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
     put_page("d")
     put_news("d", published=MORNING + HOUR)
     news_key = f"{MORNING + HOUR:%Y-%m-%dT%H:%M:%SZ}#{key_of(page('d'))}"
     query = table.query
     monkeypatch.setattr(table, "query", None)
     works = [
-        Rewrite(HOST, SHARD, entries=frozenset([key("d")])),
-        Rewrite(HOST, NEWS, entries=frozenset([(news_key, page("d"))])),
-        Rewrite(HOST, INDEX, entries=frozenset([(SHARD, SHARD), (NEWS, NEWS)])),
+        RewriteRequest(HOST, SHARD, entries=frozenset([key("d")])),
+        RewriteRequest(HOST, NEWS, entries=frozenset([(news_key, page("d"))])),
+        RewriteRequest(HOST, INDEX, entries=frozenset([(SHARD, SHARD), (NEWS, NEWS)])),
     ]
     assert [result.outcome for result in rewrite_all(works, NOON + MINUTE)] == ["written"] * 3
     folded = {name: behind.file(name).body for name in names()}
     assert b"/d<" in folded[SHARD]
 
     monkeypatch.setattr(table, "query", query)
-    rewrite_all([Rewrite(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON + MINUTE)
+    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON + MINUTE)
     assert {name: behind.file(name).body for name in names()} == folded

@@ -7,19 +7,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress import queues, rolling, sites, table
-from stoppress.article import ArticleEvent, from_message, to_message
-from stoppress.aws import client
-from stoppress.files import GeneralEntry, Mark, NewsEntry
-from stoppress.instants import exact, iso
-from stoppress.messages import Message
-from stoppress.places import Place, Series, Used
-from stoppress.queues import Rewrite, read_rewrite
-from stoppress.recording import record
-from stoppress.records import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item
-from stoppress.rolling import roll
-from stoppress.site import Site
-from stoppress.sites import SETTLED_AFTER
+from stoppress.aws import queues, sites, table
+from stoppress.aws.clients import client
+from stoppress.aws.items import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item
+from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.aws.sites import SETTLED_AFTER
+from stoppress.model.event import ArticleEvent, from_message, to_message
+from stoppress.model.places import Place, Series, Used
+from stoppress.model.site import Site
+from stoppress.primitives.instants import exact, iso
+from stoppress.record.article import record
+from stoppress.record.message import Message
+from stoppress.roll import window
+from stoppress.roll.window import roll
+from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry
 from tests import doors
 from tests.doors import Doors, counted, failing, once_before
 from tests.ledger import HOST, MORNING, page, publish
@@ -33,7 +34,7 @@ TICK = {"source": "aws.scheduler", "detail-type": "Scheduled Event", "detail": "
 @pytest.fixture(autouse=True)
 def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
     with doors.opened(MORNING) as opened:
-        monkeypatch.setattr(table, "step_aside", lambda attempt: None)
+        monkeypatch.setattr(table, "back_off", lambda attempt: None)
         yield opened
 
 
@@ -192,7 +193,7 @@ def test_more_than_ten_held_articles_are_all_sent(behind: Doors, site: Site) -> 
 def test_more_than_a_minutes_work_is_done_in_several(
     behind: Doors, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rolling, "DUE_MAX", 2)
+    monkeypatch.setattr(window, "DUE_MAX", 2)
     hear(*[publish(str(number), str(number), published_at=MORNING + HOUR + number * SECOND) for number in range(3)])
     roll(site, MORNING + 2 * HOUR)
     assert [from_message(body).id for body in behind.taken("articles")] == ["0", "1"]
@@ -200,7 +201,7 @@ def test_more_than_a_minutes_work_is_done_in_several(
 
 def test_an_emptied_file_whose_day_is_over_is_sent_to_be_taken_away(behind: Doors, site: Site) -> None:
     release = MORNING + HOUR
-    due = Rewrite(HOST, "sitemap-2025-01.xml", release=release)
+    due = RewriteRequest(HOST, "sitemap-2025-01.xml", release=release)
     table.put_if(due_item(HOST, release, "file#sitemap-2025-01.xml", due.message(), queue="rewrites"))
     assert roll(site, release - SECOND)[0]["FilesReleased"] == 0
     assert roll(site, release)[0]["FilesReleased"] == 1
@@ -221,12 +222,12 @@ def test_a_due_record_that_cannot_be_read_keeps_nothing_else_back(behind: Doors,
 def test_a_new_site_has_its_news_file_and_index_written_at_once_and_once_more(behind: Doors) -> None:
     site = behind.site()
     assert roll(site, MORNING)[0]["FilesOfChangedSites"] == 3
-    expected = [Rewrite(HOST, file, 1) for file in (NEWS, ROBOTS, INDEX)]
+    expected = [RewriteRequest(HOST, file, 1) for file in (NEWS, ROBOTS, INDEX)]
     assert [read_rewrite(body) for body in behind.taken("rewrites")] == expected
 
     assert roll(site, MORNING + SETTLED_AFTER - SECOND)[0]["FilesOfChangedSites"] == 0
     assert roll(site, MORNING + SETTLED_AFTER)[0]["FilesOfChangedSites"] == 3
-    settled = [replace(work, thorough=True) for work in expected]
+    settled = [replace(work, repair_forms=True) for work in expected]
     assert [read_rewrite(body) for body in behind.taken("rewrites")] == settled
     for later in (SETTLED_AFTER + MINUTE, timedelta(days=400)):
         assert roll(site, MORNING + later)[0]["FilesOfChangedSites"] == 0
@@ -250,7 +251,7 @@ def test_a_changed_site_has_exactly_its_own_files_written_again(behind: Doors, s
     assert roll(changed, MORNING)[0]["FilesOfChangedSites"] == 5
     sent = [read_rewrite(body) for body in behind.taken("rewrites")]
     assert sorted(sent, key=lambda one: one.file) == [
-        Rewrite(HOST, file, 2)
+        RewriteRequest(HOST, file, 2)
         for file in (ROBOTS, "sitemap-2026-11.xml", "sitemap-news-2.xml", "sitemap-news.xml", "sitemap.xml")
     ]
 

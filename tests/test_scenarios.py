@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stoppress_cli.scenario import Line
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario.file import Line
 from tests import playing
 from tests.playing import END, Played, Step
 

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import pytest
 
-from stoppress_cli import player
-from stoppress_cli.player import Player
-from stoppress_cli.serving import Server
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.serving import Server
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import player
+from stoppress_cli.scenario.player import Player
 from tests.playing import SCENARIOS, TEMPLATE, read, written
 
 DOCUMENT = Path(__file__).parents[1] / "docs/how-to/serve.md"

@@ -11,12 +11,20 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from stoppress.contract import read_delivery
-from stoppress.files import Mark, render_general, render_index, render_news, render_pages
-from stoppress.formats import ROBOTS_FILE, atom_feed, atom_name, compressed, named_in_robots, robots_txt, text_sitemap
-from stoppress.instants import iso
-from stoppress.naming import INDEX_FILE, NEWS_SERIES, file_name, is_news, is_pages, permanent_files, series_of
-from stoppress.site import Site, read_site
+from stoppress.cms.contract import read_delivery
+from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES, file_name, is_news, is_pages, permanent_files, series_of
+from stoppress.model.site import Site, read_site
+from stoppress.primitives.instants import iso
+from stoppress.sitemaps.formats import (
+    ROBOTS_FILE,
+    atom_feed,
+    atom_name,
+    compressed,
+    named_in_robots,
+    robots_txt,
+    text_sitemap,
+)
+from stoppress.sitemaps.render import Mark, render_general, render_index, render_news, render_pages
 from tests.ledger import HOST, MORNING, Ledger
 
 GOLDEN = Path(__file__).parent / "golden" / "settings"

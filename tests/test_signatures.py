@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from stoppress.signatures import BadSecret, BadSignature, Request, verify
-from stoppress_cli import signing
+from stoppress.signatures.verify import BadSecret, BadSignature, Request, verify
+from stoppress_cli.scenario import signing
 from tests.ledger import MORNING
 
 SECRET = "whsec_c3RvcHByZXNz"

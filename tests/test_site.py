@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, strategies as st
 
-from stoppress.formats import robots_txt
-from stoppress.site import BadConfiguration, Feed, Shards, Site, Source, read_site
+from stoppress.model.site import BadConfiguration, Feed, Shards, Site, Source, read_site
+from stoppress.sitemaps.formats import robots_txt
 
 LEAST = {"host": "www.example.com", "publication": "Example News"}
 
@@ -189,6 +189,12 @@ def test_an_edition_is_the_pages_below_its_prefix_and_no_page_that_begins_with_t
         path for path in ("/fr", "/fr/", "/fr/x", "/france", "/fr-ca/x", "/", "/x/fr/") if french.edition_of(at(path))
     ]
     assert taken == ["/fr", "/fr/", "/fr/x"]
+
+
+@pytest.mark.parametrize("prefix", ["/straße", "/stra%c3%9fe", "/stra%C3%9Fe/"])
+@pytest.mark.parametrize("path", ["/stra%C3%9Fe/x", "/stra%c3%9fe/x", "/a/../stra%C3%9Fe/x"])
+def test_an_edition_has_its_pages_however_prefix_and_url_are_spelt(prefix: str, path: str) -> None:
+    assert site(editions=[{"prefix": prefix}]).edition_of(at(path))
 
 
 def test_of_several_editions_the_one_with_the_longest_prefix_speaks() -> None:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress import sites, table
-from stoppress.aws import client
-from stoppress.rolling import roll
-from stoppress.site import Site
+from stoppress.aws import sites, table
+from stoppress.aws.clients import client
+from stoppress.model.site import Site
+from stoppress.roll.window import roll
 from tests import doors
 from tests.doors import ENVIRONMENT, Doors, counted, failing
 from tests.ledger import HOST

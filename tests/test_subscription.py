@@ -5,8 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stoppress.article import ArticleEvent, digest_of
-from stoppress.feeds.items import read_subscription, subscription_item
 from stoppress.feeds.schedule import FeedState, Pace, after_success, interval_of
 from stoppress.feeds.subscription import (
     BACKUP,
@@ -17,7 +15,7 @@ from stoppress.feeds.subscription import (
     PUSHED_MAX,
     RETRY_FIRST,
     RETRY_MAX,
-    Mark,
+    EntryDigest,
     Subscription,
     asked,
     denied,
@@ -27,6 +25,8 @@ from stoppress.feeds.subscription import (
     told,
     verified,
 )
+from stoppress.model.event import ArticleEvent, digest_of
+from stoppress.poll.items import read_subscription, subscription_item
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -299,7 +299,7 @@ def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it() -
 
     after = polled(state, [event("market", title="The market")], [digest_of(event("flood"))], NOW + MINUTE)
 
-    assert after.marks.keys() == {Mark.of(event("ferry")).entry}
+    assert after.marks.keys() == {EntryDigest.of(event("ferry")).entry}
 
 
 def test_an_entry_has_one_mark_and_never_more_than_some_are_kept() -> None:
@@ -307,14 +307,14 @@ def test_an_entry_has_one_mark_and_never_more_than_some_are_kept() -> None:
     many = [event(str(number)) for number in range(2 * PUSHED_MAX)]
 
     assert [mark.digest for mark in twice.marks.values()] == [digest_of(event(title="Flood closes the harbour"))]
-    assert told(trusted(), many, NOW).pushed == tuple(str(Mark.of(one)) for one in many[:PUSHED_MAX])
+    assert told(trusted(), many, NOW).pushed == tuple(str(EntryDigest.of(one)) for one in many[:PUSHED_MAX])
 
 
 @pytest.mark.parametrize("updated_at", [NOW, None])
 def test_a_mark_is_read_as_it_was_written(updated_at: datetime | None) -> None:
-    mark = Mark.of(event(updated_at=updated_at))
+    mark = EntryDigest.of(event(updated_at=updated_at))
 
-    assert Mark.read(str(mark)) == mark
+    assert EntryDigest.read(str(mark)) == mark
 
 
 # ── when the feed is asked ──

@@ -10,12 +10,9 @@ import pytest
 from botocore.exceptions import ClientError
 from hypothesis import given, strategies as st
 
-from stoppress import table
-from stoppress.aws import client
-from stoppress.files import GeneralEntry, Mark, NewsEntry
-from stoppress.order import Order
-from stoppress.places import Place, Series, Used
-from stoppress.records import (
+from stoppress.aws import table
+from stoppress.aws.clients import client
+from stoppress.aws.items import (
     QUARANTINED_CHARACTERS_MAX,
     Item,
     article_item,
@@ -38,8 +35,11 @@ from stoppress.records import (
     series_files,
     series_item,
 )
-from stoppress.state import Article, Claim, EntryKey
-from stoppress.table import Conflict, Delete, Put
+from stoppress.aws.table import Conflict, Delete, Put
+from stoppress.model.article import Article, Claim, EntryKey
+from stoppress.model.order import Order
+from stoppress.model.places import Place, Series, Used
+from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry
 from tests import doors
 from tests.doors import Doors, failing
 from tests.ledger import HOST, MORNING, page

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stoppress.sites import CACHE_AGE_MAX, SETTLED_AFTER
-from stoppress_cli import template
+from stoppress.aws.sites import CACHE_AGE_MAX, SETTLED_AFTER
+from stoppress_cli.local import template
 
 ROOT = Path(__file__).parents[1]
 STACK = template.load(ROOT / "template.yaml")

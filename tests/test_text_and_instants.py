@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 from lxml import etree
 
-from stoppress.instants import epoch_seconds, exact, iso, parse, utc, whole
-from stoppress.languages import language_code
-from stoppress.text import TITLE_CHARACTERS_MAX, clean, escaped, publication_name
+from stoppress.primitives.instants import epoch_seconds, exact, iso, parse, utc, whole
+from stoppress.primitives.languages import language_code
+from stoppress.primitives.text import TITLE_CHARACTERS_MAX, clean, escaped, publication_name
 
 EIGHT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 

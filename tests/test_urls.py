@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, strategies as st
 
-from stoppress.urls import LOC_CHARACTERS_MAX, canonical, host_of, key_of
+from stoppress.primitives.urls import LOC_CHARACTERS_MAX, canonical, host_of, key_of
 
 HOME = "https://www.example.com/"
 URI = re.compile(r"https?://[a-z0-9._-]+(:\d+)?/(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from stoppress import web
+from stoppress.http import client
 
 HOST = "http://www.example.com"
 
@@ -79,7 +79,7 @@ class Origin:
 def origin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
     """A server that stands for every host and scheme."""
     server = Origin()
-    monkeypatch.setattr(web, "pool_to", lambda *_: urllib3.HTTPConnectionPool("127.0.0.1", server.port))
+    monkeypatch.setattr(client, "pool_to", lambda *_: urllib3.HTTPConnectionPool("127.0.0.1", server.port))
     yield server
     server.close()
 
@@ -87,21 +87,21 @@ def origin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
 def test_an_answer_comes_with_its_headers_in_small_letters(origin: Origin) -> None:
     origin.answer("/feed?a=1&b=%20x", b"<rss/>", ETag='W/"é1"'.encode().decode("latin-1"), Last_Modified="Fri")
 
-    answer = web.fetch(f"{HOST}/feed?a=1&b=%20x#top", {"If-None-Match": '"v1"'})
+    answer = client.fetch(f"{HOST}/feed?a=1&b=%20x#top", {"If-None-Match": '"v1"'})
 
     assert (answer.status, answer.body, answer.headers["last-modified"]) == (200, b"<rss/>", "Fri")
     assert (answer.url, answer.permanent_url) == (f"{HOST}/feed?a=1&b=%20x#top", None)
     (request,) = origin.requests
     assert "\r\nHost: www.example.com\r\n" in request
     assert '\r\nIf-None-Match: "v1"\r\n' in request
-    assert f"\r\nUser-Agent: {web.USER_AGENT}\r\n" in request
+    assert f"\r\nUser-Agent: {client.USER_AGENT}\r\n" in request
 
 
 def test_an_etag_goes_back_as_it_came(origin: Origin) -> None:
     origin.answer("/feed", etag="W/\"caf\xe9 'quoted'\"")
-    etag = web.fetch(f"{HOST}/feed").headers["etag"]
+    etag = client.fetch(f"{HOST}/feed").headers["etag"]
 
-    web.fetch(f"{HOST}/feed", {"If-None-Match": etag})
+    client.fetch(f"{HOST}/feed", {"If-None-Match": etag})
 
     assert "\r\nIf-None-Match: W/\"caf\xe9 'quoted'\"\r\n" in origin.requests[1]
 
@@ -109,13 +109,13 @@ def test_an_etag_goes_back_as_it_came(origin: Origin) -> None:
 def test_an_address_beyond_ascii_is_escaped_once(origin: Origin) -> None:
     origin.answer("/fl%C3%BCt%20%5Ba?q=%C3%A9%26", b"found")
 
-    assert web.fetch(f"{HOST}/flüt%20%5Ba?q=é%26").body == b"found"
+    assert client.fetch(f"{HOST}/flüt%20%5Ba?q=é%26").body == b"found"
 
 
 def test_a_status_is_no_error(origin: Origin) -> None:
     origin.answer("/feed", status="404 Not Found")
 
-    assert web.fetch(f"{HOST}/feed").status == 404
+    assert client.fetch(f"{HOST}/feed").status == 404
 
 
 # ── a form for a hub ──
@@ -126,7 +126,7 @@ HUB, FORM = "https://hub.example.net", {"hub.mode": "subscribe", "hub.topic": "h
 def test_a_form_is_posted_with_what_it_says(origin: Origin) -> None:
     origin.answer("/hub?a=1", b"yes", status="202 Accepted")
 
-    answer = web.post(f"{HUB}/hub?a=1", FORM, {"User-Agent": "Stoppress/1 (test)"})
+    answer = client.post(f"{HUB}/hub?a=1", FORM, {"User-Agent": "Stoppress/1 (test)"})
 
     assert (answer.status, answer.body) == (202, b"yes")
     (request,) = origin.requests
@@ -141,7 +141,7 @@ def test_a_form_goes_where_the_hub_has_it_repeated(origin: Origin, status: str) 
     origin.answer("/hub", status=status, location="/new")
     origin.answer("/new", status="202 Accepted")
 
-    assert web.post(f"{HUB}/hub", FORM).status == 202
+    assert client.post(f"{HUB}/hub", FORM).status == 202
     assert [request.split(" ")[:2] for request in origin.requests] == [["POST", "/hub"], ["POST", "/new"]]
     assert origin.requests[1].endswith("%26d")
 
@@ -150,7 +150,7 @@ def test_a_form_goes_where_the_hub_has_it_repeated(origin: Origin, status: str) 
 def test_a_form_goes_nowhere_else(origin: Origin, status: str) -> None:
     origin.answer("/hub", status=status, location="/new")
 
-    assert web.post(f"{HUB}/hub", FORM).status == int(status[:3])
+    assert client.post(f"{HUB}/hub", FORM).status == int(status[:3])
     assert len(origin.requests) == 1
 
 
@@ -159,22 +159,22 @@ def test_a_form_with_a_secret_goes_over_https_alone(origin: Origin, url: str) ->
     origin.answer("/hub", status="307 Temporary Redirect", location="http://hub.example.net/plain")
 
     for asked in (url, f"{HUB}/hub"):
-        with pytest.raises(web.Refused, match="is not https"):
-            web.post(asked, FORM)
+        with pytest.raises(client.Refused, match="is not https"):
+            client.post(asked, FORM)
     assert [request.split(" ")[1] for request in origin.requests] == ["/hub"]
 
 
 def test_a_form_in_a_circle_of_redirects_ends(origin: Origin) -> None:
     origin.answer("/hub", status="307 Temporary Redirect", location="/hub")
 
-    with pytest.raises(web.TooManyRedirects):
-        web.post(f"{HUB}/hub", FORM)
+    with pytest.raises(client.TooManyRedirects):
+        client.post(f"{HUB}/hub", FORM)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254", "[::1]", "2130706433"])
 def test_a_hub_inside_is_refused_as_a_feed_is(host: str) -> None:
-    with pytest.raises(web.Refused, match="not public"):
-        web.post(f"https://{host}/", FORM)
+    with pytest.raises(client.Refused, match="not public"):
+        client.post(f"https://{host}/", FORM)
 
 
 def test_permanent_redirects_are_remembered_up_to_the_first_that_is_not(origin: Origin) -> None:
@@ -184,7 +184,7 @@ def test_permanent_redirects_are_remembered_up_to_the_first_that_is_not(origin: 
     origin.answer("/4", status="301 Moved", location="/5")
     origin.answer("/5", b"here")
 
-    answer = web.fetch(f"{HOST}/1")
+    answer = client.fetch(f"{HOST}/1")
 
     assert (answer.body, answer.url) == (b"here", "https://new.example.com/5")
     assert answer.permanent_url == "https://new.example.com/3"
@@ -197,17 +197,17 @@ def test_five_redirects_are_followed_and_no_more(origin: Origin, redirects: int,
     origin.answer(f"/{redirects}", b"here")
 
     if arrives:
-        assert web.fetch(f"{HOST}/0").body == b"here"
+        assert client.fetch(f"{HOST}/0").body == b"here"
     else:
-        with pytest.raises(web.TooManyRedirects):
-            web.fetch(f"{HOST}/0")
+        with pytest.raises(client.TooManyRedirects):
+            client.fetch(f"{HOST}/0")
 
 
 def test_a_loop_of_redirects_ends(origin: Origin) -> None:
     origin.answer("/loop", status="301 Moved", location="/loop")
 
-    with pytest.raises(web.TooManyRedirects):
-        web.fetch(f"{HOST}/loop")
+    with pytest.raises(client.TooManyRedirects):
+        client.fetch(f"{HOST}/loop")
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_a_loop_of_redirects_ends(origin: Origin) -> None:
 def test_a_redirect_to_where_we_do_not_go_is_refused(origin: Origin, location: str) -> None:
     origin.answer("/a", status="302 Found", location=location)
 
-    with pytest.raises((web.Refused, web.Unreachable)):
-        web.fetch("https://www.example.com/a")
+    with pytest.raises((client.Refused, client.Unreachable)):
+        client.fetch("https://www.example.com/a")
     assert len(origin.requests) == 1
 
 
@@ -233,8 +233,8 @@ def test_a_redirect_to_where_we_do_not_go_is_refused(origin: Origin, location: s
     ["ftp://www.example.com/", "www.example.com/feed", "http:///feed", "http://a:b@www.example.com/", "http://x:y/"],
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(web.Refused):
-        web.fetch(url)
+    with pytest.raises(client.Refused):
+        client.fetch(url)
 
 
 def test_gzip_is_decompressed_by_what_the_bytes_are(origin: Origin) -> None:
@@ -246,7 +246,7 @@ def test_gzip_is_decompressed_by_what_the_bytes_are(origin: Origin) -> None:
     origin.answer("/in-two-parts", gzip.compress(b"<r") + gzip.compress(b"ss/>"), content_encoding="gzip")
 
     for path in ("/as-told", "/not-told", "/told-wrongly", "/with-a-greeting", "/in-two-parts"):
-        assert web.fetch(HOST + path).body == b"<rss/>"
+        assert client.fetch(HOST + path).body == b"<rss/>"
 
 
 @pytest.mark.parametrize("size", [1, 2, len(gzip.compress(b"<r")), len(gzip.compress(b"<r")) + 1])
@@ -255,23 +255,23 @@ def test_gzip_in_several_parts_is_whole_wherever_its_pieces_end(size: int) -> No
 
     pieces = iter([body[start : start + size] for start in range(0, len(body), size)])
 
-    assert web.inflated(next(pieces), pieces) == b"<rss/>"
+    assert client.inflated(next(pieces), pieces) == b"<rss/>"
 
 
 def test_an_encoding_that_was_not_asked_for_is_named(origin: Origin) -> None:
     origin.answer("/feed", b"\x00\x01", content_encoding="br")
 
-    with pytest.raises(web.Unreachable, match="'br'"):
-        web.fetch(f"{HOST}/feed")
+    with pytest.raises(client.Unreachable, match="'br'"):
+        client.fetch(f"{HOST}/feed")
 
 
 def test_a_gzip_bomb_ends_at_the_limit(origin: Origin) -> None:
-    origin.answer("/bomb", gzip.compress(b"\0" * (web.BODY_BYTES_MAX + 1)), content_encoding="gzip")
-    origin.answer("/large", gzip.compress(b"\0" * web.BODY_BYTES_MAX), content_encoding="gzip")
+    origin.answer("/bomb", gzip.compress(b"\0" * (client.BODY_BYTES_MAX + 1)), content_encoding="gzip")
+    origin.answer("/large", gzip.compress(b"\0" * client.BODY_BYTES_MAX), content_encoding="gzip")
 
-    with pytest.raises(web.TooLarge):
-        web.fetch(f"{HOST}/bomb")
-    assert len(web.fetch(f"{HOST}/large").body) == web.BODY_BYTES_MAX
+    with pytest.raises(client.TooLarge):
+        client.fetch(f"{HOST}/bomb")
+    assert len(client.fetch(f"{HOST}/large").body) == client.BODY_BYTES_MAX
 
 
 def test_a_body_without_end_stops_at_the_limit(origin: Origin) -> None:
@@ -282,8 +282,8 @@ def test_a_body_without_end_stops_at_the_limit(origin: Origin) -> None:
 
     origin.answers["/feed"] = pour
 
-    with pytest.raises(web.TooLarge):
-        web.fetch(f"{HOST}/feed")
+    with pytest.raises(client.TooLarge):
+        client.fetch(f"{HOST}/feed")
 
 
 def test_a_body_that_is_shorter_than_announced_is_returned_as_far_as_it_came(origin: Origin) -> None:
@@ -291,9 +291,9 @@ def test_a_body_that_is_shorter_than_announced_is_returned_as_far_as_it_came(ori
     origin.answers["/chunked"] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n<rss>\r\n50\r\n<chan"
     origin.answer("/packed", gzip.compress(b"<rss>" * 5_000)[:-40], content_encoding="gzip")
 
-    assert web.fetch(f"{HOST}/feed").body == b"<rss><channel>"
-    assert web.fetch(f"{HOST}/chunked").body.startswith(b"<rss>")
-    assert web.fetch(f"{HOST}/packed").body.startswith(b"<rss><rss>")
+    assert client.fetch(f"{HOST}/feed").body == b"<rss><channel>"
+    assert client.fetch(f"{HOST}/chunked").body.startswith(b"<rss>")
+    assert client.fetch(f"{HOST}/packed").body.startswith(b"<rss><rss>")
 
 
 @pytest.mark.parametrize("start", [b"HTTP/1.1 200 OK\r\nx-slow: ", b"HTTP/1.1 200 OK\r\n\r\n", b""])
@@ -306,10 +306,10 @@ def test_an_answer_that_drips_in_byte_by_byte_ends_at_the_deadline(
             connection.sendall(b"x")
 
     origin.answers["/feed"] = drip
-    monkeypatch.setattr(web, "FETCH_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
 
-    with pytest.raises(web.TooSlow):
-        web.fetch(f"{HOST}/feed")
+    with pytest.raises(client.TooSlow):
+        client.fetch(f"{HOST}/feed")
 
 
 def test_a_tls_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(
@@ -328,11 +328,11 @@ def test_a_tls_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(
 
     threading.Thread(target=drip, daemon=True).start()
     pool = urllib3.HTTPSConnectionPool("127.0.0.1", served.getsockname()[1])
-    monkeypatch.setattr(web, "pool_to", lambda *_: pool)
-    monkeypatch.setattr(web, "FETCH_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(client, "pool_to", lambda *_: pool)
+    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
 
-    with pytest.raises(web.TooSlow):
-        web.fetch("https://www.example.com/feed")
+    with pytest.raises(client.TooSlow):
+        client.fetch("https://www.example.com/feed")
     over.set()
     served.close()
 
@@ -352,14 +352,14 @@ def endlessly(start: bytes, more: bytes) -> Callable[[Origin], Callable[[socket.
 @pytest.mark.parametrize(
     ("pour", "error"),
     [
-        (endlessly(b"HTTP/1.1 200 OK\r\nx-one: ", b"x" * 65_536), web.Unreachable),
-        (endlessly(b"HTTP/1.1 200 OK\r\n", b"x-more: 1\r\n" * 1_000), web.Unreachable),
-        (endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000), web.TooSlow),
+        (endlessly(b"HTTP/1.1 200 OK\r\nx-one: ", b"x" * 65_536), client.Unreachable),
+        (endlessly(b"HTTP/1.1 200 OK\r\n", b"x-more: 1\r\n" * 1_000), client.Unreachable),
+        (endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000), client.TooSlow),
         (
             endlessly(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", gzip.compress(b"") * 1_000),
-            web.TooLarge,
+            client.TooLarge,
         ),
-        (endlessly(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 4_096), web.TooLarge),
+        (endlessly(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 4_096), client.TooLarge),
     ],
     ids=["one header", "many headers", "continue", "gzip of nothing", "chunks"],
 )
@@ -370,11 +370,11 @@ def test_an_answer_without_end_ends_at_a_limit(
     error: type[Exception],
 ) -> None:
     origin.answers["/feed"] = pour(origin)
-    monkeypatch.setattr(web, "BODY_BYTES_MAX", 300_000)
-    monkeypatch.setattr(web, "FETCH_SECONDS_MAX", 0.3 if error is web.TooSlow else 20.0)
+    monkeypatch.setattr(client, "BODY_BYTES_MAX", 300_000)
+    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.3 if error is client.TooSlow else 20.0)
 
     with pytest.raises(error):
-        web.fetch(f"{HOST}/feed")
+        client.fetch(f"{HOST}/feed")
 
 
 def test_the_length_of_a_chunk_without_end_is_not_kept_in_memory(
@@ -389,9 +389,9 @@ def test_the_length_of_a_chunk_without_end_is_not_kept_in_memory(
             poured.append(65_536)
 
     origin.answers["/feed"] = pour
-    monkeypatch.setattr(web, "FETCH_SECONDS_MAX", 2.0)
+    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 2.0)
 
-    assert web.fetch(f"{HOST}/feed").body == b""
+    assert client.fetch(f"{HOST}/feed").body == b""
     assert sum(poured) < 10_000_000  # the sockets' buffers, and no more
 
 
@@ -399,15 +399,15 @@ def test_the_length_of_a_chunk_without_end_is_not_kept_in_memory(
 def test_what_is_no_answer_is_unreachable(origin: Origin, answer: bytes) -> None:
     origin.answers["/feed"] = answer
 
-    with pytest.raises(web.Unreachable):
-        web.fetch(f"{HOST}/feed")
+    with pytest.raises(client.Unreachable):
+        client.fetch(f"{HOST}/feed")
 
 
 def test_a_server_that_is_not_there_is_unreachable(origin: Origin) -> None:
     origin.close()
 
-    with pytest.raises(web.Unreachable, match=r"www\.example\.com"):
-        web.fetch(f"{HOST}/feed")
+    with pytest.raises(client.Unreachable, match=r"www\.example\.com"):
+        client.fetch(f"{HOST}/feed")
 
 
 NOT_PUBLIC = """
@@ -426,32 +426,32 @@ def answers(*addresses: str) -> Callable[..., list[tuple[Any, ...]]]:
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
 def test_an_address_that_is_not_public_is_refused(address: str) -> None:
-    with pytest.raises(web.Refused, match="not public"):
-        web.pool_to("http", "www.example.com", 80, answers(address))
+    with pytest.raises(client.Refused, match="not public"):
+        client.pool_to("http", "www.example.com", 80, answers(address))
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
 def test_a_public_address_is_connected_to(address: str) -> None:
-    assert web.pool_to("http", "www.example.com", 80, answers(address)).host == address
+    assert client.pool_to("http", "www.example.com", 80, answers(address)).host == address
 
 
 def test_one_address_that_is_not_public_is_enough_to_refuse_a_host() -> None:
-    with pytest.raises(web.Refused, match=r"10\.0\.0\.1"):
-        web.pool_to("http", "www.example.com", 80, answers("8.8.8.8", "10.0.0.1"))
+    with pytest.raises(client.Refused, match=r"10\.0\.0\.1"):
+        client.pool_to("http", "www.example.com", 80, answers("8.8.8.8", "10.0.0.1"))
 
 
 @pytest.mark.parametrize(
     "host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost", "[::1]", "[::ffff:7f00:1]"]
 )
 def test_a_number_in_disguise_is_looked_at_as_an_address(host: str) -> None:
-    with pytest.raises((web.Refused, web.Unreachable)):
-        web.fetch(f"http://{host}/")
+    with pytest.raises((client.Refused, client.Unreachable)):
+        client.fetch(f"http://{host}/")
 
 
 @pytest.mark.parametrize(("scheme", "port"), [("http", 8080), ("http", 443), ("https", 80), ("ftp", 21), ("http", 22)])
 def test_other_ports_are_refused(scheme: str, port: int) -> None:
-    with pytest.raises(web.Refused, match="port"):
-        web.pool_to(scheme, "www.example.com", port, answers("8.8.8.8"))
+    with pytest.raises(client.Refused, match="port"):
+        client.pool_to(scheme, "www.example.com", port, answers("8.8.8.8"))
 
 
 def test_a_host_without_an_address_is_unreachable() -> None:
@@ -459,8 +459,8 @@ def test_a_host_without_an_address_is_unreachable() -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
     for resolve in (unknown, answers()):
-        with pytest.raises(web.Unreachable, match="has no address"):
-            web.pool_to("http", "www.example.com", 80, resolve)
+        with pytest.raises(client.Unreachable, match="has no address"):
+            client.pool_to("http", "www.example.com", 80, resolve)
 
 
 def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_through(
@@ -478,13 +478,13 @@ def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_throug
             return really("127.0.0.1" if len(lookups) == 1 else "127.0.0.2", port, *args, **kwargs)
         return really(host, port, *args, **kwargs)
 
-    pool_to = web.pool_to
+    pool_to = client.pool_to
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    monkeypatch.setattr(web, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, rebinding))
-    monkeypatch.setattr(web, "PORTS", {"http": server.port})
-    monkeypatch.setattr(web, "is_public", lambda address: address == ipaddress.ip_address("127.0.0.1"))
+    monkeypatch.setattr(client, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, rebinding))
+    monkeypatch.setattr(client, "PORTS", {"http": server.port})
+    monkeypatch.setattr(client, "is_public", lambda address: address == ipaddress.ip_address("127.0.0.1"))
 
-    answer = web.fetch(f"http://rebinding.example.com:{server.port}/feed")
+    answer = client.fetch(f"http://rebinding.example.com:{server.port}/feed")
 
     assert answer.body == b"the server that was checked"
     assert lookups == ["rebinding.example.com"]
@@ -496,16 +496,16 @@ def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_throug
 def test_the_address_is_checked_again_at_each_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Origin()
     server.answer("/feed", status="302 Found", location=f"http://inside.example.com:{server.port}/secret")
-    pool_to = web.pool_to
+    pool_to = client.pool_to
     addresses = {"www.example.com": "127.0.0.1", "inside.example.com": "169.254.169.254"}
     monkeypatch.setattr(
-        web, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers(addresses[host]))
+        client, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers(addresses[host]))
     )
-    monkeypatch.setattr(web, "PORTS", {"http": server.port})
-    monkeypatch.setattr(web, "is_public", lambda address: address.is_loopback)
+    monkeypatch.setattr(client, "PORTS", {"http": server.port})
+    monkeypatch.setattr(client, "is_public", lambda address: address.is_loopback)
 
-    with pytest.raises(web.Refused, match=r"169\.254\.169\.254"):
-        web.fetch(f"http://www.example.com:{server.port}/feed")
+    with pytest.raises(client.Refused, match=r"169\.254\.169\.254"):
+        client.fetch(f"http://www.example.com:{server.port}/feed")
     server.close()
 
 
@@ -539,16 +539,16 @@ def test_a_certificate_is_checked_against_the_name_though_the_connection_goes_to
     served.load_cert_chain(file)
     server = Origin(served)
     server.answer("/feed", b"<rss/>")
-    pool_to = web.pool_to
-    monkeypatch.setattr(web, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers("127.0.0.1")))
-    monkeypatch.setattr(web, "PORTS", {"https": server.port})
-    monkeypatch.setattr(web, "is_public", lambda address: address.is_loopback)
+    pool_to = client.pool_to
+    monkeypatch.setattr(client, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers("127.0.0.1")))
+    monkeypatch.setattr(client, "PORTS", {"https": server.port})
+    monkeypatch.setattr(client, "is_public", lambda address: address.is_loopback)
 
-    with pytest.raises(web.Unreachable, match="certificate"):
-        web.fetch(f"https://www.example.com:{server.port}/feed")
+    with pytest.raises(client.Unreachable, match="certificate"):
+        client.fetch(f"https://www.example.com:{server.port}/feed")
     trusting = ssl.create_default_context(cafile=str(file))
-    monkeypatch.setattr(web, "_tls", lambda: trusting)
-    assert web.fetch(f"https://www.example.com:{server.port}/feed").body == b"<rss/>"
-    with pytest.raises(web.Unreachable, match="certificate"):
-        web.fetch(f"https://other.example.com:{server.port}/feed")
+    monkeypatch.setattr(client, "_tls", lambda: trusting)
+    assert client.fetch(f"https://www.example.com:{server.port}/feed").body == b"<rss/>"
+    with pytest.raises(client.Unreachable, match="certificate"):
+        client.fetch(f"https://other.example.com:{server.port}/feed")
     server.close()

@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from stoppress.contract import BadArticle, read_delivery
-from stoppress.files import render_general, render_news
-from stoppress.rendering import hold_to_the_rules
-from stoppress.site import Site
+from stoppress.cms.contract import BadArticle, read_delivery
+from stoppress.model.site import Site
+from stoppress.rewrite.render import assert_valid
+from stoppress.sitemaps.render import render_general, render_news
 from tests.ledger import HOST, MORNING, SITE, Ledger, page
 
 LATER = MORNING + timedelta(hours=1)
@@ -82,7 +82,7 @@ def test_whatever_the_contract_accepts_is_written(told: list[dict[str, Any]], si
 
     for file in {file for file, _ in ledger.general}:
         rendered = render_general([entry for (name, _), entry in ledger.general.items() if name == file], site)
-        hold_to_the_rules(site, file, rendered, LATER)
+        assert_valid(site, file, rendered, LATER)
     for file in {file for file, _, _ in ledger.news}:
         rendered = render_news([entry for (name, _, _), entry in ledger.news.items() if name == file], site, LATER)
-        hold_to_the_rules(site, file, rendered, LATER)
+        assert_valid(site, file, rendered, LATER)

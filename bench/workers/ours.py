@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.workers import usage
-from stoppress.alternates import Alternate
-from stoppress.files import GeneralEntry, NewsEntry, render_general, render_news
-from stoppress.formats import compressed
-from stoppress.media.reading import Video
-from stoppress.site import Site
+from stoppress.model.alternates import Alternate
+from stoppress.model.media import Video
+from stoppress.model.site import Site
+from stoppress.sitemaps.formats import compressed
+from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_news
 
 SITE = Site(host="www.example.com", publication="Example News", language="en")
 ZLIB_LEVEL = 6

@@ -14,13 +14,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import typer
 from rich.table import Table
 
-from stoppress.adapters import BadDelivery, Received, UnknownAdapter, names
-from stoppress.adapters.mapping import BadMapping, MappingFile, load, read_file
-from stoppress.adapters.reading import read_delivery
-from stoppress.adapters.verdicts import Verdict, told
-from stoppress.instants import parse
-from stoppress.site import BadConfiguration, Site, read_site
-from stoppress.urls import host_of
+from stoppress.cms.engine import read_delivery
+from stoppress.cms.mapping import BadMapping, MappingFile, load, read_file
+from stoppress.cms.registry import BadDelivery, Received, UnknownAdapter, names
+from stoppress.cms.verdicts import Verdict, told
+from stoppress.model.site import BadConfiguration, Site, read_site
+from stoppress.primitives.instants import parse
+from stoppress.primitives.urls import host_of
 from stoppress_cli.printing import text_console
 
 UNUSABLE = 2

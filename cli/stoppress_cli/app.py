@@ -11,7 +11,7 @@ import typer
 
 from stoppress_cli import adapters_app, operator_app
 from stoppress_cli.feeds_command import feeds
-from stoppress_cli.functions import environment, no_aws_settings
+from stoppress_cli.local.functions import environment, no_aws_settings
 
 app = typer.Typer(
     help="Keeps a newsroom's sitemaps. The commands here run the whole stack of template.yaml on this machine.",

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
 
+from stoppress_cli.local.template import TemplateError
 from stoppress_cli.printing import text_console
-from stoppress_cli.template import TemplateError
 
 T = TypeVar("T")
 
@@ -34,21 +34,21 @@ def find_template(given: Path | None) -> Path:
 
 def explain_page(url: str, site: str | None, stack: str | None, endpoint: str, template: Path | None) -> int:
     """Prints a page's story. Returns the exit code."""
-    from stoppress_cli import explaining
+    from stoppress_cli.stack import explain
 
-    facts = asked(lambda: explaining.gather(url, site), stack, endpoint, template)
+    facts = asked(lambda: explain.gather(url, site), stack, endpoint, template)
     if facts is None:
         return UNREADABLE
-    for line in explaining.explain(facts, datetime.now(UTC)):
+    for line in explain.explain(facts, datetime.now(UTC)):
         console.print(line, markup=False)
     return WELL if facts.standing else DIFFERENT
 
 
 def print_robots(host: str, stack: str | None, endpoint: str, template: Path | None) -> int:
     """Prints the lines of a site's robots.txt. Returns the exit code."""
-    from stoppress_cli import explaining
+    from stoppress_cli.stack import explain
 
-    lines = asked(lambda: explaining.robots(host), stack, endpoint, template)
+    lines = asked(lambda: explain.robots(host), stack, endpoint, template)
     for line in lines or []:
         console.print(line, markup=False)
     return WELL if lines else UNREADABLE
@@ -62,7 +62,7 @@ def show_feeds(host: str | None, stack: str | None, endpoint: str, template: Pat
 
 
 def _show_feeds(host: str | None, stack: str | None, endpoint: str, template: Path | None, *, as_json: bool) -> int:
-    from stoppress_cli import feed_health
+    from stoppress_cli.stack import feeds as feed_health
 
     feeds = asked(lambda: feed_health.health(host), stack, endpoint, template)
     if feeds is None:
@@ -75,11 +75,11 @@ def _show_feeds(host: str | None, stack: str | None, endpoint: str, template: Pa
 
 def asked(question: Callable[[], T], stack: str | None, endpoint: str, template: Path | None) -> T | None:
     """What a stack answers; None, and the reason printed, where it cannot be asked."""
-    from stoppress.queues import SendError
-    from stoppress.site import BadConfiguration
-    from stoppress.sites import UnknownSite
-    from stoppress.table import Conflict
-    from stoppress_cli.operating import NoStack, in_words, looked_at
+    from stoppress.aws.queues import SendError
+    from stoppress.aws.sites import UnknownSite
+    from stoppress.aws.table import Conflict
+    from stoppress.model.site import BadConfiguration
+    from stoppress_cli.stack.find import NoStack, in_words, looked_at
 
     try:
         with looked_at(stack, endpoint, find_template(template)):
@@ -111,7 +111,7 @@ def over_sites(
 
     Each such parameter is named first: such a site is taken as it was last applied, or left out.
     """
-    from stoppress import sites
+    from stoppress.aws import sites
 
     bad = asked(lambda: sites.load_all()[1], stack, endpoint, template)
     if bad is None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from stoppress_cli import files, player as playing
 from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, console, errors, find_template
+from stoppress_cli.local.serving import PortInUse, Server
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import TemplateError
 from stoppress_cli.local_commands import opened, print_report
-from stoppress_cli.scenario import Line, parse
-from stoppress_cli.serving import PortInUse, Server
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import TemplateError
+from stoppress_cli.scenario import files, player as playing
+from stoppress_cli.scenario.file import Line, parse
 
 SCENARIO = Path(__file__).with_name("demo.jsonl")
 HOST = "www.example.com"

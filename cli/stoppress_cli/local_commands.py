@@ -8,13 +8,14 @@ from typing import TextIO
 
 from botocore.exceptions import EndpointConnectionError
 
-from stoppress_cli import making, player as playing, queues
 from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, console, errors, find_template
-from stoppress_cli.scenario import Line, ScenarioError, read
-from stoppress_cli.serving import PortInUse, Server
-from stoppress_cli.sources import EndlessLoopError
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import TemplateError
+from stoppress_cli.local import making, queues
+from stoppress_cli.local.serving import PortInUse, Server
+from stoppress_cli.local.sources import EndlessLoopError
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import TemplateError
+from stoppress_cli.scenario import player as playing
+from stoppress_cli.scenario.file import Line, ScenarioError, read
 from stoppress_cli.wording import counted
 
 

@@ -11,10 +11,18 @@ from typing import TypeVar
 
 import typer
 
-from stoppress import reconciling, sites
-from stoppress_cli import forgetting, quarantine, rebuilding, redriving, restoring, retiring
+from stoppress.aws import sites
+from stoppress.reconcile import sites as reconciling
 from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, asked, console, errors, over_sites
-from stoppress_cli.quarantine import Kept
+from stoppress_cli.stack import (
+    forget as forgetting,
+    quarantine,
+    rebuild as rebuilding,
+    redrive as redriving,
+    restore as restoring,
+    retire as retiring,
+)
+from stoppress_cli.stack.quarantine import Kept
 from stoppress_cli.wording import counted
 
 T = TypeVar("T")

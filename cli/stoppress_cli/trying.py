@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from stoppress import web
-from stoppress.article import CLOCK_SKEW_MAX, ArticleEvent
-from stoppress.deciding import excluded_because
-from stoppress.feeds import fetching
 from stoppress.feeds.documents import FeedError
 from stoppress.feeds.events import Judged, judged, to_events
-from stoppress.feeds.reading import children_of
-from stoppress.files import NEWS_WINDOW
-from stoppress.instants import iso
-from stoppress.site import Feed, Site, explain
+from stoppress.feeds.parse import children_of
+from stoppress.http import client
+from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
+from stoppress.model.site import Feed, Site, explain
+from stoppress.poll import fetch
+from stoppress.primitives.instants import iso
+from stoppress.record.decide import excluded_because
+from stoppress.sitemaps.render import NEWS_WINDOW
 from stoppress_cli.printing import text_console
 from stoppress_cli.wording import counted
 
@@ -98,17 +98,17 @@ def _settings(target: str, url: str | None, host: str | None, timezone: str, tak
 def _tried(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -> Tried:
     try:
         if _is_remote(target):
-            asking = {} if site.host == NO_SITE else {"User-Agent": web.user_agent(site.home)}
-            fetched = fetching.fetch(target, asking, site)
+            asking = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
+            fetched = fetch.fetch(target, asking, site)
             if fetched.answer.status != HTTPStatus.OK:
                 return Tried("reject", f"the server answered {fetched.answer.status}")
             fetched = replace(fetched, answer=replace(fetched.answer, url=url or fetched.answer.url))
         else:
-            fetched = fetching.Fetched(web.Response(200, {}, _file(Path(target)), feed.url))
+            fetched = fetch.Fetched(client.Response(200, {}, _file(Path(target)), feed.url))
             if named := children_of(fetched.answer.body, {}, feed.url, site):
                 return Tried("empty", f"an index of sitemaps; a poll reads, the newest first: {' '.join(named)}")
-        _, reading = fetching.read(fetched, site, feed.take)
-    except (FeedError, web.FetchError) as error:
+        _, reading = fetch.read(fetched, site, feed.take)
+    except (FeedError, client.FetchError) as error:
         return Tried("reject", str(error))
     events, _ = to_events(reading, site, now, feed=feed.url)
     return Tried(
@@ -124,16 +124,16 @@ def _file(path: Path) -> bytes:
     """A file's bytes, unpacked where they are gzip, as a fetch would have them. Raises FeedError and FetchError."""
     try:
         with path.open("rb") as file:
-            body = file.read(web.BODY_BYTES_MAX + 1)
+            body = file.read(client.BODY_BYTES_MAX + 1)
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
-    if len(body) > web.BODY_BYTES_MAX:
-        raise FeedError(f"the body is larger than {web.BODY_BYTES_MAX:,} bytes")
-    if not body.startswith(web.GZIP_MAGIC):
+    if len(body) > client.BODY_BYTES_MAX:
+        raise FeedError(f"the body is larger than {client.BODY_BYTES_MAX:,} bytes")
+    if not body.startswith(client.GZIP_MAGIC):
         return body
     # In pieces, as it would come: of what is left behind each gzip stream zlib makes a copy.
-    pieces = (body[start : start + web.CHUNK_BYTES] for start in range(0, len(body), web.CHUNK_BYTES))
-    return web.inflated(next(pieces), pieces)
+    pieces = (body[start : start + client.CHUNK_BYTES] for start in range(0, len(body), client.CHUNK_BYTES))
+    return client.inflated(next(pieces), pieces)
 
 
 def _report(tried: Tried) -> dict[str, Any]:

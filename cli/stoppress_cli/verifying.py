@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 import typer
 
-from stoppress.instants import parse
-from stoppress.signatures import TOLERANCE, BadScheme, BadSecret, BadSignature, Request, verify
+from stoppress.primitives.instants import parse
+from stoppress.signatures.verify import TOLERANCE, BadScheme, BadSecret, BadSignature, Request, verify
 
 WELL, INVALID, UNREADABLE = 0, 1, 2
 

@@ -9,8 +9,9 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress import polling, sites
-from stoppress.feeds.due import Outcome
+from stoppress.aws import sites
+from stoppress.poll import feeds
+from stoppress.poll.due import PollOutcome
 
 # For what is under way when the time is over: the last feed's events and state, log and metrics.
 RESERVE_SECONDS = 8.0
@@ -40,7 +41,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     for site in bad:
         logger.error("site unreadable", parameter=site.name, reason=site.reason)
         counts["SitesUnreadable"] += 1
-    for outcome in polling.poll_site_feeds(good, datetime.now(UTC), deadline):
+    for outcome in feeds.poll_site_feeds(good, datetime.now(UTC), deadline):
         counts["FeedsPolled"] += outcome.result in {"changed", "unchanged", "failed"}
         counts["FeedsUnchanged"] += outcome.result == "unchanged"
         counts["FeedsFailed"] += outcome.result == "failed"
@@ -57,7 +58,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         metrics.add_metric(name, MetricUnit.Count, count)
 
 
-def _said(outcome: Outcome) -> dict[str, Any]:
+def _said(outcome: PollOutcome) -> dict[str, Any]:
     # A broken feed repeats one reason for each of its entries; a few tell enough.
     said = {"site": outcome.site, "feed": outcome.url, "sent": outcome.sent, "skipped": outcome.skipped[:5]}
     return said | ({"reason": outcome.reason} if outcome.reason else {})

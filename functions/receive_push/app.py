@@ -12,7 +12,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress.listening import Answer, Request, confirm, take
+from stoppress.receive.push import Answer, Request, confirm, take
 
 logger = Logger()
 metrics = Metrics()

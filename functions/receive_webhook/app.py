@@ -13,7 +13,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress.receiving import Answer, Delivery, receive
+from stoppress.receive.webhook import Answer, Delivery, receive
 
 logger = Logger()
 metrics = Metrics()

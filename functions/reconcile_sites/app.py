@@ -11,8 +11,8 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress import sites
-from stoppress.reconciling import DRIFT, KINDS, in_turn, reconcile
+from stoppress.aws import sites
+from stoppress.reconcile.sites import DRIFT, KINDS, in_turn, reconcile
 
 logger = Logger()
 metrics = Metrics()

@@ -12,10 +12,10 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress import recording
-from stoppress.messages import Message
-from stoppress.queues import retry_later
-from stoppress.recording import Outcome
+from stoppress.aws.queues import retry_later
+from stoppress.record import article
+from stoppress.record.article import MessageOutcome
+from stoppress.record.message import Message
 
 logger = Logger()
 metrics = Metrics()
@@ -27,7 +27,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
     """A batch of the articles queue; the answer names the messages that must come again."""
     records: list[dict[str, Any]] = event["Records"]
     metrics.add_metric("EventsReceived", MetricUnit.Count, len(records))
-    outcomes = recording.record([_message(record) for record in records], datetime.now(UTC))
+    outcomes = article.record([_message(record) for record in records], datetime.now(UTC))
     for name, count in Counter(outcome.outcome for outcome in outcomes.values()).items():
         metrics.add_metric(f"Events{name.capitalize()}", MetricUnit.Count, count)
     for record in records:
@@ -43,7 +43,7 @@ def _message(record: dict[str, Any]) -> Message:
     return Message(record["messageId"], record["body"], sent_at)
 
 
-def _tell(message_id: str, outcome: Outcome) -> None:
+def _tell(message_id: str, outcome: MessageOutcome) -> None:
     """Log what became of a message, so that "is my story in, and if not, why not?" has its answer."""
     said: dict[str, Any] = outcome.about
     level = logger.warning if outcome.outcome in ("quarantined", "failed") else logger.info

@@ -13,9 +13,9 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress.queues import Rewrite, read_rewrite, retry_later
-from stoppress.records import changed_entry, file_of
-from stoppress.rewriting import Result, hand_over, rewrite_all
+from stoppress.aws.items import changed_entry, file_of
+from stoppress.aws.queues import RewriteRequest, read_rewrite, retry_later
+from stoppress.rewrite.sitemaps import Result, hand_over, rewrite_all
 
 logger = Logger()
 metrics = Metrics()
@@ -45,8 +45,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
     return {"batchItemFailures": [{"itemIdentifier": _identity(record)} for record in again]}
 
 
-def _works(records: list[dict[str, Any]], from_queue: bool) -> tuple[dict[str, Rewrite], dict[str, Exception]]:
-    works: dict[str, Rewrite] = {}
+def _works(records: list[dict[str, Any]], from_queue: bool) -> tuple[dict[str, RewriteRequest], dict[str, Exception]]:
+    works: dict[str, RewriteRequest] = {}
     unreadable: dict[str, Exception] = {}
     for record in records:
         try:
@@ -60,9 +60,9 @@ def _works(records: list[dict[str, Any]], from_queue: bool) -> tuple[dict[str, R
     return works, unreadable
 
 
-def _changed(record: dict[str, Any]) -> Rewrite:
+def _changed(record: dict[str, Any]) -> RewriteRequest:
     entry = changed_entry(record)
-    return Rewrite(*file_of(record["Keys"]["pk"]["S"]), entries=frozenset([entry]) if entry else None)
+    return RewriteRequest(*file_of(record["Keys"]["pk"]["S"]), entries=frozenset([entry]) if entry else None)
 
 
 def _identity(record: dict[str, Any]) -> str:

@@ -11,9 +11,9 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress import sites
-from stoppress.rolling import roll
-from stoppress.site import Site
+from stoppress.aws import sites
+from stoppress.model.site import Site
+from stoppress.roll.window import roll
 
 logger = Logger()
 metrics = Metrics()

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from stoppress.adapters.mapping import MappingFile, read_file
+from stoppress.cms.mapping import MappingFile, read_file
 
 # A CMS that nobody has heard of, as a newsroom would write its file.
 GAZETTE = """

@@ -6,11 +6,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from stoppress.adapters.mapping import load
-from stoppress.adapters.reading import read_delivery
-from stoppress.adapters.verdicts import Verdict
-from stoppress.instants import parse
-from stoppress.site import Site
+from stoppress.cms.engine import read_delivery
+from stoppress.cms.mapping import load
+from stoppress.cms.verdicts import Verdict
+from stoppress.model.site import Site
+from stoppress.primitives.instants import parse
 from stoppress_cli.adapting import Recorded, recorded_in
 from tests.beside import SHARED
 

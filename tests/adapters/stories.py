@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress.adapters import Received
+from stoppress.cms.registry import Received
 
 STEPS = ("publish", "edit", "slug change", "unpublish", "republish", "delete")
 # What is still to be seen when the story stops here.

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stoppress import adapters
-from stoppress.adapters import BadDelivery, Received
-from stoppress.adapters.taking import Taker
-from stoppress.article import ArticleEvent, Incomplete, from_message, to_message
-from stoppress.deciding import excluded_because
-from stoppress.site import Site
-from stoppress.urls import host_of
+from stoppress.cms import registry
+from stoppress.cms.registry import BadDelivery, Received
+from stoppress.model.event import ArticleEvent, Incomplete, from_message, to_message
+from stoppress.model.site import Site
+from stoppress.primitives.urls import host_of
+from stoppress.receive.queueing import Taker
+from stoppress.record.decide import excluded_because
 from tests.adapters.recorded import OWN, Case, cases, now_of
 
 HUGE = "9" * 5_000
@@ -75,7 +75,7 @@ def test_nothing_breaks_and_no_url_of_another_host_gets_in(case: Case) -> None:
     for what, received in mutations(case):
         seen += 1
         try:
-            verdicts = adapters.read(source.adapter, received, source.settings, site, now)
+            verdicts = registry.read(source.adapter, received, source.settings, site, now)
         except BadDelivery:
             continue
         for taken in Taker(site, "cms", now, nobody).take(verdicts):
@@ -93,7 +93,7 @@ def test_nothing_breaks_and_no_url_of_another_host_gets_in(case: Case) -> None:
     assert seen > 10 or not isinstance(case.document["request"]["body"], dict)
 
 
-@pytest.mark.parametrize("adapter", adapters.names())
+@pytest.mark.parametrize("adapter", registry.names())
 @pytest.mark.parametrize(
     "body",
     [b"", b"[", b"null", b"7", b"[]", b'"x"', b"\xff", b"a=b&c", b"[" * 50_000, b'{"a":' * 2_000 + b"1" + b"}" * 2_000],
@@ -104,7 +104,7 @@ def test_no_body_breaks_an_adapter(adapter: str, body: bytes) -> None:
     now = now_of(cases(OWN)[0].recorded)
     verdicts = []
     with suppress(BadDelivery):
-        verdicts = adapters.read(adapter, Received(body), {}, site, now)
+        verdicts = registry.read(adapter, Received(body), {}, site, now)
     assert {verdict.disposition for verdict in verdicts} <= {"ignore", "incomplete"}
     json.dumps([verdict.shown(now) for verdict in verdicts])
     for taken in Taker(site, "cms", now, lambda host: site).take(verdicts):

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from stoppress import contract
-from stoppress.adapters import BadDelivery, Received, expressions, reading
-from stoppress.adapters.mapping import MappingFile, load
-from stoppress.adapters.reading import ITEMS_MAX, read_delivery
-from stoppress.adapters.verdicts import Verdict, told
-from stoppress.article import order_of
-from stoppress.contract import BadArticle
-from stoppress.order import Order
-from stoppress.site import Site
+from stoppress.cms import contract, engine, expressions
+from stoppress.cms.contract import BadArticle
+from stoppress.cms.engine import ITEMS_MAX, read_delivery
+from stoppress.cms.mapping import MappingFile, load
+from stoppress.cms.registry import BadDelivery, Received
+from stoppress.cms.verdicts import Verdict, told
+from stoppress.model.event import order_of
+from stoppress.model.order import Order
+from stoppress.model.site import Site
 from tests.adapters.gazette import GAZETTE, mapping, story
 from tests.adapters.recorded import OWN, Case, cases, now_of, verdicts
 
@@ -355,7 +355,7 @@ def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monke
         return found(expression, root)
 
     found = expressions.search
-    monkeypatch.setattr(reading, "search", search)
+    monkeypatch.setattr(engine, "search", search)
     body = {"stories": [story(number=number) for number in (7, 8, 9)]}
     sections = [verdict.data["section"] for verdict in read(mapping(tmp_path, text), body, SETTINGS)]
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from stoppress import recording, table
-from stoppress.article import ArticleEvent, from_message
-from stoppress.aws import client
-from stoppress.messages import Message
-from stoppress.recording import Outcome, record
-from stoppress_cli import signing
-from stoppress_cli.gateway import Request
+from stoppress.aws import table
+from stoppress.aws.clients import client
+from stoppress.model.event import ArticleEvent, from_message
+from stoppress.record import article as recording
+from stoppress.record.article import MessageOutcome, record
+from stoppress.record.message import Message
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario import signing
 from tests import doors
 from tests.adapters.recorded import OWN, cases
 from tests.adapters.test_any_delivery import mutations
@@ -40,7 +41,7 @@ def opened() -> Iterator[Doors]:
 
 @pytest.fixture
 def behind(opened: Doors, monkeypatch: pytest.MonkeyPatch) -> Doors:
-    monkeypatch.setattr(table, "step_aside", lambda attempt: None)
+    monkeypatch.setattr(table, "back_off", lambda attempt: None)
     opened.site(
         sources={
             "ghost": {"adapter": "ghost", "secret": "cms"},
@@ -88,7 +89,7 @@ def ghost(
     )
 
 
-def recorded(behind: Doors) -> list[Outcome]:
+def recorded(behind: Doors) -> list[MessageOutcome]:
     """What recording makes of all that is queued."""
     messages = [Message(f"m{number}", body, NOW) for number, body in enumerate(behind.taken("articles"))]
     outcomes = record(messages, NOW)
@@ -239,7 +240,7 @@ OPERATION = {
 }
 
 
-def outcome_of(*bodies: str) -> list[Outcome]:
+def outcome_of(*bodies: str) -> list[MessageOutcome]:
     messages = [Message(f"m{number}", body, NOW) for number, body in enumerate(bodies)]
     outcomes = record(messages, NOW)
     assert list(outcomes) == [message.id for message in messages]
@@ -320,7 +321,7 @@ def test_another_sites_broken_parameter_costs_only_that_sites_article(behind: Do
 def test_of_the_parts_of_a_message_the_worst_is_told(parts: list[str], told: str) -> None:
     """Or a message would be deleted whose second article has failed."""
     names = ["m0", f"m0{recording.PART}1"]
-    outcomes = {name: Outcome(outcome) for name, outcome in zip(names, parts, strict=True)}
+    outcomes = {name: MessageOutcome(outcome) for name, outcome in zip(names, parts, strict=True)}
     assert {name: outcome.outcome for name, outcome in recording._whole(outcomes).items()} == {"m0": told}
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stoppress import adapters
-from stoppress.adapters import Received
-from stoppress.adapters.mapping import BadMapping, load
-from stoppress.adapters.taking import Taker
-from stoppress.article import ArticleEvent
-from stoppress.site import read_site
+from stoppress.cms import registry
+from stoppress.cms.mapping import BadMapping, load
+from stoppress.cms.registry import Received
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import read_site
+from stoppress.receive.queueing import Taker
 from tests.adapters.gazette import GAZETTE, mapping, story
 from tests.beside import SHARED
 
@@ -23,18 +23,18 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_cms_is_added_by_a_mapping_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name is then good in a site's configuration, its settings are checked, and its deliveries become articles."""
-    for path in adapters.MAPPINGS.glob("*.toml"):
+    for path in registry.MAPPINGS.glob("*.toml"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "gazette.toml").write_text(GAZETTE)
-    monkeypatch.setattr(adapters, "MAPPINGS", tmp_path)
+    monkeypatch.setattr(registry, "MAPPINGS", tmp_path)
     said = {"adapter": "gazette", "secret": "cms", "settings": {"timezone": "Europe/Paris"}}
     site = read_site(json.dumps({"host": "www.example.com", "publication": "Gazette", "sources": {"cms": said}}), 1)
 
     body = {"stories": [story(), story("story.gone", number=8), story(kind="advert")]}
-    verdicts = adapters.read("gazette", Received(json.dumps(body).encode()), site.sources["cms"].settings, site, NOW)
+    verdicts = registry.read("gazette", Received(json.dumps(body).encode()), site.sources["cms"].settings, site, NOW)
     taken = Taker(site, "cms", NOW, lambda host: site).take(verdicts)
 
-    assert "gazette" in adapters.names()
+    assert "gazette" in registry.names()
     assert [one.answer["status"] for one in taken] == ["queued", "queued", "ignored"]
     event = taken[0].message
     assert isinstance(event, ArticleEvent)
@@ -47,9 +47,9 @@ def test_only_our_own_contract_costs_nothing_of_the_engine() -> None:
 import json, sys
 sys.path[:0] = ["shared", "."]
 import functions.receive_webhook.app
-from stoppress.site import read_site
+from stoppress.model.site import read_site
 read_site(json.dumps({"host": "www.example.com", "publication": "A", "sources": {"cms": {"adapter": "standard", "secret": "cms"}}}), 1)
-print([name for name in sys.modules if name.startswith("stoppress.adapters") or name == "tomllib"])
+print([name for name in sys.modules if name in ("stoppress.cms.engine", "stoppress.cms.mapping", "tomllib")])
 """
     environment = {"POWERTOOLS_METRICS_NAMESPACE": "x", "POWERTOOLS_SERVICE_NAME": "x", "PATH": "/usr/bin"}
     ran = subprocess.run(  # noqa: S603
@@ -60,17 +60,17 @@ print([name for name in sys.modules if name.startswith("stoppress.adapters") or 
 
 def test_a_misspelt_adapter_and_a_setting_it_does_not_have_are_named() -> None:
     with pytest.raises(ValueError, match=r"'gohst' is no adapter: give one of arc-content-op, .*, ghost, "):
-        adapters.check_name("gohst")
+        registry.check_name("gohst")
     with pytest.raises(ValueError, match=r"settings\.site_urls: is not known here"):
-        adapters.check_settings("ghost", {"site_urls": {"a": "https://www.example.com"}})
+        registry.check_settings("ghost", {"site_urls": {"a": "https://www.example.com"}})
     for name, value in {
         "base_url": "/news", "timezone": "Mars/Phobos", "language": "klingon", "types": "post", "url_template": "/{slug", "map": [],
         "site_urls": {"a": "b"},
     }.items():  # fmt: skip
         adapter = "arc-ifx" if name == "site_urls" else "wordpress" if name in ("types", "timezone") else "sanity"
         with pytest.raises(ValueError, match=rf"^settings\.{name}: "):
-            adapters.check_settings(adapter, {name: value})
-    adapters.check_settings(
+            registry.check_settings(adapter, {name: value})
+    registry.check_settings(
         "contentful", {"base_url": "https://www.example.com", "map": {"title": "headline"}, "locales": ["de"]}
     )
 
@@ -160,13 +160,13 @@ def test_a_variable_is_known_below_its_own_line_alone(tmp_path: Path) -> None:
         mapping(tmp_path, GAZETTE.replace("[vars]", '[vars]\nkind = "story.kind"', 1))
 
 
-@pytest.mark.parametrize("name", adapters.names())
+@pytest.mark.parametrize("name", registry.names())
 def test_every_mapping_file_can_be_used_and_says_what_it_is_held_by(name: str) -> None:
     made = load(name)
     assert made.title
     assert made.reads
     assert made.verified
-    adapters.check_settings(name, {**made.defaults})
+    registry.check_settings(name, {**made.defaults})
     names = {expression for expressions in made.fields.values() for expression in expressions}
     said = " ".join(
         [*names, *made.variables.values(), made.items or "", *(when.condition for when in made.when), made.base]
@@ -182,4 +182,4 @@ def test_every_mapping_file_can_be_used_and_says_what_it_is_held_by(name: str) -
 )
 def test_the_adapters_are_those_that_deliveries_were_recorded_of() -> None:
     recorded = {json.loads(path.read_text())["mapping"] for path in (SHARED / "deliveries").glob("*/*.json")}
-    assert recorded <= set(adapters.names())
+    assert recorded <= set(registry.names())

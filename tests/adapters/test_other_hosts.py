@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from stoppress import adapters
-from stoppress.adapters import Received
-from stoppress.adapters.taking import OTHER_SITES_MAX, Taker
-from stoppress.article import ArticleEvent, Incomplete
-from stoppress.site import Site
+from stoppress.cms import registry
+from stoppress.cms.registry import Received
+from stoppress.model.event import ArticleEvent, Incomplete
+from stoppress.model.site import Site
+from stoppress.receive.queueing import OTHER_SITES_MAX, Taker
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
@@ -38,7 +38,7 @@ def taken(body: Any, site: Site, other: Site | None) -> list[Any]:
         return other
 
     settings = site.sources["cms"].settings
-    verdicts = adapters.read("arc-ifx", Received(json.dumps(body).encode()), settings, site, NOW)
+    verdicts = registry.read("arc-ifx", Received(json.dumps(body).encode()), settings, site, NOW)
     return [one.message for one in Taker(site, "cms", NOW, load_site).take(verdicts)]
 
 
@@ -76,7 +76,7 @@ def test_a_delivery_of_many_hosts_does_not_look_all_of_them_up() -> None:
         asked.append(host)
         raise LookupError(host)
 
-    verdicts = adapters.read("jsonld", Received(json.dumps(body * 2).encode()), {}, site, NOW)
+    verdicts = registry.read("jsonld", Received(json.dumps(body * 2).encode()), {}, site, NOW)
     messages = [one.message for one in Taker(site, "cms", NOW, load_site).take(verdicts)]
     assert len(asked) == OTHER_SITES_MAX
     assert len(messages) == 40

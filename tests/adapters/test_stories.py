@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from stoppress import adapters
-from stoppress.adapters.mapping import load
-from stoppress.adapters.taking import Taker
-from stoppress.article import ArticleEvent
-from stoppress.site import Site
-from stoppress_cli import signing
-from stoppress_cli.gateway import Request
+from stoppress.cms import registry
+from stoppress.cms.mapping import load
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import Site
+from stoppress.receive.queueing import Taker
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario import signing
 from tests.adapters.stories import PACE, REPUBLISHED, SENDERS, STEPS, Told, story
 from tests.ledger import HOST, Ledger
 from tests.playing import Played, play, written
@@ -36,7 +36,7 @@ def events(sender: str, told: Sequence[Told], now: datetime = END) -> list[Artic
     site = site_of(sender)
     found = []
     for one in told:
-        verdicts = adapters.read(sender, one.received, site.sources["cms"].settings, site, now)
+        verdicts = registry.read(sender, one.received, site.sources["cms"].settings, site, now)
         [taken] = Taker(site, "cms", now, lambda host: site).take(verdicts)
         assert isinstance(taken.message, ArticleEvent), f"{one.step}: {taken.answer}"
         found.append(taken.message)

@@ -7,10 +7,11 @@ from zoneinfo import ZoneInfo
 import jmespath
 import pytest
 
-from stoppress.adapters import BadDelivery, Received, values
-from stoppress.adapters.functions import OPTIONS
-from stoppress.adapters.mapping import load
-from stoppress.adapters.reading import read_delivery
+from stoppress.cms import values
+from stoppress.cms.engine import read_delivery
+from stoppress.cms.functions import OPTIONS
+from stoppress.cms.mapping import load
+from stoppress.cms.registry import BadDelivery, Received
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 

@@ -18,9 +18,9 @@ from unittest import mock
 
 import pytest
 
-from stoppress_cli.feeds_server import FeedServer
-from stoppress_cli.serving import Server
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.serving import Server
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario.feeds_server import FeedServer
 from tests import event_files
 from tests.artifact import builds, events_now
 from tests.artifact.runtime_api import aws_of, started

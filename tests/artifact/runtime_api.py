@@ -17,9 +17,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from stoppress_cli.functions import Function
-from stoppress_cli.serving import Server
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.functions import Function
+from stoppress_cli.local.serving import Server
+from stoppress_cli.local.stack import Stack
 from tests.artifact import builds
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap.py")

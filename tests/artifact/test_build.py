@@ -62,9 +62,11 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     [
         pytest.param("stoppress/env/__init__.py is not in the layer", id="a folder whose name SAM leaves out"),
         pytest.param(
-            "stoppress/site.py imports pydantic, which is not in the layer", id="a library that is not listed"
+            "stoppress/model/site.py imports pydantic, which is not in the layer", id="a library that is not listed"
         ),
-        pytest.param("stoppress/site.py is not compiled: each cold start would do it anew", id="nothing is compiled"),
+        pytest.param(
+            "stoppress/model/site.py is not compiled: each cold start would do it anew", id="nothing is compiled"
+        ),
         pytest.param(
             "RollWindow: its handler is app.handler, and app.py defines no handler", id="a handler that is not there"
         ),
@@ -112,7 +114,7 @@ def without_a_function(build: Path) -> None:
 
 
 def with_an_older_module(build: Path) -> None:
-    replace(build / LAYER / "stoppress/site.py", b'"""As it was yesterday."""\n')
+    replace(build / LAYER / "stoppress/model/site.py", b'"""As it was yesterday."""\n')
 
 
 def with_a_module_that_is_gone(build: Path) -> None:
@@ -173,14 +175,14 @@ def linked(source: str, target: str) -> None:
         (with_another_file_in_a_function, "PollFeeds has requirements.txt in it; a function is its app.py alone"),
         (with_an_older_function, "PollFeeds is not what stands in poll_feeds/app.py"),
         (without_a_function, "PollFeeds has no app.py"),
-        (with_an_older_module, "stoppress/site.py is another in the layer"),
+        (with_an_older_module, "stoppress/model/site.py is another in the layer"),
         (with_a_module_that_is_gone, "the layer has stoppress/gone.py, which the tree has not"),
-        (with_an_uncompiled_module, "stoppress/site.py is not compiled: each cold start would do it anew"),
-        (with_a_module_compiled_by_another_python, "stoppress/site.py is compiled by another Python than 3.13"),
+        (with_an_uncompiled_module, "stoppress/model/site.py is not compiled: each cold start would do it anew"),
+        (with_a_module_compiled_by_another_python, "stoppress/model/site.py is compiled by another Python than 3.13"),
         (with_a_module_whose_source_is_looked_at, "or its source is looked at before it is used"),
         (
             with_the_name_of_the_folder_it_was_built_in,
-            "stoppress/site.py is compiled under another name than /opt/python/",
+            "stoppress/model/site.py is compiled under another name than /opt/python/",
         ),
         (with_the_name_of_the_folder_it_was_built_in, "names the folder it was built in"),
         (with_compiled_code_of_no_module, "stoppress/__pycache__/gone.cpython-313.pyc belongs to no module"),

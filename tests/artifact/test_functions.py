@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from stoppress.article import from_message
-from stoppress.files import Mark
-from stoppress.queues import read_rewrite
-from stoppress.records import mark_item
-from stoppress_cli.feeds_server import FeedAnswer, FeedServer
-from stoppress_cli.stack import Stack
+from stoppress.aws.items import mark_item
+from stoppress.aws.queues import read_rewrite
+from stoppress.model.event import from_message
+from stoppress.sitemaps.render import Mark
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 from tests.artifact import builds, events_now, faults
 from tests.artifact.runtime_api import Answer, aws_of, started
 from tests.event_files import (

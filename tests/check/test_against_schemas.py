@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from lxml import etree
 
-from stoppress.checking import checker
-from stoppress.checking.findings import Findings
-from stoppress.checking.reading import Source
+from stoppress.check import checker
+from stoppress.check.findings import Findings
+from stoppress.check.input import Source
 from tests.beside import SHARED, needs_shared
 from tests.check.good_site import BASE, INDEX, MEDIA, NEWS, SHARD, good
 from tests.check.test_planted import AT

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stoppress.checking import checker
-from stoppress.checking.findings import Finding, Findings
-from stoppress.checking.reading import Source
-from stoppress.checking.rulebook import RULES
-from stoppress.checking.values import check_plain_text, is_spaced
-from stoppress.files import GeneralEntry, NewsEntry, render_general, render_news
-from stoppress.text import clean
+from stoppress.check import checker
+from stoppress.check.findings import Finding, Findings
+from stoppress.check.input import Source
+from stoppress.check.rulebook import RULES
+from stoppress.check.values import check_plain_text, is_spaced
+from stoppress.primitives.text import clean
+from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_news
 from stoppress_cli.checking.folders import collect
 from tests.check.good_site import (
     ARTICLE,
@@ -113,7 +113,7 @@ def test_signs_of_markup_are_no_markup(title: str, path: Path) -> None:
 @settings(max_examples=200)
 @given(path_of_page=st.text(st.sampled_from("abcXYZ019-._~/!$&'()*+,;=:@%20?")))
 def test_our_own_spelling_of_any_url_is_right(path_of_page: str, path: Path) -> None:
-    from stoppress.urls import canonical
+    from stoppress.primitives.urls import canonical
 
     try:
         loc = canonical(f"{BASE}{path_of_page}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from stoppress.checking import rulebook
+from stoppress.check import rulebook
 from stoppress_cli.app import app
 from tests.check.good_site import BASE, HARBOUR, HOST, NOW, SHARD, good, url, urlset
 from tests.check.planted import both, loc, swap
@@ -154,7 +154,7 @@ def test_files_that_are_no_sitemaps_are_left_alone(tmp_path: Path) -> None:
 def test_the_rules_need_neither_typer_nor_rich_nor_moto() -> None:
     program = (
         "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'moto', 'boto3', 'urllib3', 'lxml']));"
-        "import stoppress.checking.checker, stoppress_cli.checking.folders"
+        "import stoppress.check.checker, stoppress_cli.checking.folders"
     )
     paths = [str(Path(module.__file__ or "").parents[2]) for module in [rulebook]]
     root = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from stoppress.checking import checker
-from stoppress.checking.findings import Findings
+from stoppress.check import checker
+from stoppress.check.findings import Findings
 from stoppress_cli.checking import fetching
 from stoppress_cli.checking.folders import Unreadable
 from tests.check.good_site import BASE, INDEX, NEWS, NOW, OLD, PAGES, ROBOTS, SHARD, good

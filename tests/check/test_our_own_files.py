@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stoppress.checking import checker
-from stoppress.checking.findings import Findings
+from stoppress.check import checker
+from stoppress.check.findings import Findings
 from stoppress_cli.checking.folders import collect
 from tests import playing
 

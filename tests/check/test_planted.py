@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stoppress.checking import checker
-from stoppress.checking.findings import Finding, Findings
-from stoppress.checking.rulebook import NOT_CHECKABLE, RULES
+from stoppress.check import checker
+from stoppress.check.findings import Finding, Findings
+from stoppress.check.rulebook import NOT_CHECKABLE, RULES
 from stoppress_cli.checking.folders import collect
 from tests.check import good_site, planted
 from tests.check.good_site import (

@@ -7,9 +7,9 @@ from typing import Any
 
 import typer.main
 
-from stoppress.adapters import names
-from stoppress.adapters.mapping import load
-from stoppress.checking.rulebook import NOT_CHECKABLE, RULES
+from stoppress.check.rulebook import NOT_CHECKABLE, RULES
+from stoppress.cms.mapping import load
+from stoppress.cms.registry import names
 from stoppress_cli.app import app
 from tests.docs.pages import PAGES
 

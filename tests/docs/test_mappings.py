@@ -5,11 +5,11 @@ import re
 import tomllib
 from datetime import UTC, datetime
 
-from stoppress.adapters import Received
-from stoppress.adapters.functions import Functions
-from stoppress.adapters.mapping import OF_DELIVERIES, MappingFile
-from stoppress.adapters.reading import read_delivery
-from stoppress.adapters.settings import NAMES
+from stoppress.cms.engine import read_delivery
+from stoppress.cms.functions import Functions
+from stoppress.cms.mapping import OF_DELIVERIES, MappingFile
+from stoppress.cms.registry import Received
+from stoppress.cms.settings import NAMES
 from tests.docs.pages import blocks, text_of
 
 DOCUMENT = text_of("docs/reference/mappings.md")

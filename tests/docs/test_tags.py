@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from stoppress.contract import read_delivery
-from stoppress.files import Mark, render_general, render_index, render_news
-from stoppress.formats import atom_feed, atom_name, named_in_robots, robots_txt, text_sitemap
-from stoppress.rules import Traits, against
-from stoppress.site import Outputs, Rule, Site, Source, Voice
+from stoppress.cms.contract import read_delivery
+from stoppress.model.rules import Traits, excluding_rule
+from stoppress.model.site import Outputs, Rule, Site, Source, Voice
+from stoppress.sitemaps.formats import atom_feed, atom_name, named_in_robots, robots_txt, text_sitemap
+from stoppress.sitemaps.render import Mark, render_general, render_index, render_news
 from tests.docs.pages import table_rows, text_of
 from tests.ledger import HOST, MORNING, Ledger, page
 
@@ -166,7 +166,7 @@ def test_a_rule_decides_as_its_row_says(row: list[str]) -> None:
     )
     for target, answer in (("general", general), ("news", news)):
         assert target in ("general", "news")
-        kept_out = against(rules, "general" if target == "general" else "news", f"https://{HOST}{path}", traits)
+        kept_out = excluding_rule(rules, "general" if target == "general" else "news", f"https://{HOST}{path}", traits)
         assert ("no" if kept_out else "yes") == answer
 
 

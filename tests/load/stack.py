@@ -23,14 +23,14 @@ from moto.s3.models import s3_backends
 from moto.sqs.models import sqs_backends
 from pydantic import TypeAdapter
 
-from stoppress_cli import player
 from stoppress_cli.commands import find_template
+from stoppress_cli.local.serving import Server
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION
+from stoppress_cli.local.wire import LOCK, Fault, Wire
 from stoppress_cli.local_commands import waiting_messages
-from stoppress_cli.scenario import parse
-from stoppress_cli.serving import Server
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, REGION
-from stoppress_cli.wire import LOCK, Fault, Wire
+from stoppress_cli.scenario import player
+from stoppress_cli.scenario.file import parse
 
 # Of each call of a function how often what happens: nothing else of it, or (applied) all of it but the answer.
 BAD = {

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli import queues, sources
-from stoppress_cli.sources import EndlessLoopError
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import TemplateError
+from stoppress_cli.local import queues, sources
+from stoppress_cli.local.sources import EndlessLoopError
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import TemplateError
 from tests.local_stack.toy import NOON, QUEUES, Toy, arn, lets_in
 
 SECOND = timedelta(seconds=1)

@@ -5,7 +5,7 @@ import pytest
 import time_machine
 import urllib3
 
-from stoppress_cli.feeds_server import TIMES_AS_FAST, FeedAnswer, FeedServer
+from stoppress_cli.scenario.feeds_server import TIMES_AS_FAST, FeedAnswer, FeedServer
 
 URL = "https://www.example.com/rss.xml?full=1"
 FEED = FeedAnswer(200, {"etag": '"v1"', "last-modified": "Fri, 20 Nov 2026 08:00:00 GMT"}, b"<rss/>")
@@ -19,9 +19,9 @@ def server() -> Iterator[FeedServer]:
 
 def get(path: str, **headers: str) -> tuple[int, bytes]:
     """As the poller asks: through the door of the product, the host in a header."""
-    from stoppress import web
+    from stoppress.http import client
 
-    with web.pool_to("https", "www.example.com", 443) as pool:
+    with client.pool_to("https", "www.example.com", 443) as pool:
         sent = {"host": "www.example.com", **{name.replace("_", "-"): value for name, value in headers.items()}}
         answer = pool.request("GET", path, headers=sent, retries=False)
         return answer.status, answer.data
@@ -57,12 +57,12 @@ def test_a_feed_that_has_not_changed_is_answered_with_304(
 def test_an_answer_has_the_date_of_the_virtual_clock_unless_the_scenario_gives_one(
     server: FeedServer, own: str | None
 ) -> None:
-    from stoppress import web
+    from stoppress.http import client
 
     server.set(URL, FeedAnswer(headers={"date": own} if own else {}))
 
     with time_machine.travel(datetime(2031, 11, 20, 8, 0, tzinfo=UTC), tick=False):
-        date = web.fetch(URL).headers["date"]
+        date = client.fetch(URL).headers["date"]
 
     assert date == (own or "Thu, 20 Nov 2031 08:00:00 GMT")
 
@@ -82,10 +82,10 @@ def test_a_url_that_no_step_has_spoken_of_is_a_feed_without_entries(server: Feed
 
 
 def test_loopback_itself_stays_reachable(server: FeedServer) -> None:
-    from stoppress import web
+    from stoppress.http import client
 
     server.set(f"http://127.0.0.1:{server.port}/own.xml", FEED)
-    pool = web.pool_to("http", "127.0.0.1", server.port)
+    pool = client.pool_to("http", "127.0.0.1", server.port)
     assert isinstance(pool, urllib3.HTTPConnectionPool)
     with pool:
         own = {"host": f"127.0.0.1:{server.port}"}
@@ -93,25 +93,25 @@ def test_loopback_itself_stays_reachable(server: FeedServer) -> None:
 
 
 def fetched(url: str) -> bytes:
-    from stoppress import web
+    from stoppress.http import client
 
-    return web.fetch(url).body
+    return client.fetch(url).body
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "0x7f.1", "[::1]", "inside.example.com"])
 def test_the_pollers_door_checks_addresses_here_as_it_does_elsewhere(server: FeedServer, host: str) -> None:
-    from stoppress import web
+    from stoppress.http import client
 
     server.set("http://inside.example.com/", FeedAnswer(body=b"<rss/>", addresses=("93.184.215.14", "10.0.0.1")))
     server.set(f"http://{host}/", FeedAnswer(body=b"<rss/>"))
 
-    with pytest.raises(web.Refused):
+    with pytest.raises(client.Refused):
         fetched(f"http://{host}/")
     assert server.requests == 0
 
 
 def test_an_answer_can_be_compressed_or_a_bomb_or_of_another_length_than_it_says(server: FeedServer) -> None:
-    from stoppress import web
+    from stoppress.http import client
 
     server.set("http://www.example.com/gzip", FeedAnswer(body=b"<rss/>", gzip=True))
     server.set("http://www.example.com/bomb", FeedAnswer(bomb_bytes=20_000_000))
@@ -123,7 +123,7 @@ def test_an_answer_can_be_compressed_or_a_bomb_or_of_another_length_than_it_says
         b"<rss",
         b"<rss/>",
     ]
-    with pytest.raises(web.TooLarge):
+    with pytest.raises(client.TooLarge):
         fetched("http://www.example.com/bomb")
 
 
@@ -136,12 +136,12 @@ def test_a_tag_can_change_with_each_answer(server: FeedServer) -> None:
 
 @pytest.mark.parametrize("slow", [FeedAnswer(body=b"<rss/>", delay_s=60), FeedAnswer(body=b"<rss/>", drip_s=60)])
 def test_a_slow_answer_is_played_fast_and_the_pollers_patience_is_its_own_again_afterwards(slow: FeedAnswer) -> None:
-    from stoppress import web
+    from stoppress.http import client
 
-    patience_s = web.FETCH_SECONDS_MAX
+    patience_s = client.FETCH_SECONDS_MAX
     with FeedServer().running() as server:
         server.set(URL, slow)
-        hurried_s = web.FETCH_SECONDS_MAX
-        with pytest.raises(web.TooSlow):
+        hurried_s = client.FETCH_SECONDS_MAX
+        with pytest.raises(client.TooSlow):
             fetched(URL)
-    assert (hurried_s, web.FETCH_SECONDS_MAX) == (patience_s / TIMES_AS_FAST, patience_s)
+    assert (hurried_s, client.FETCH_SECONDS_MAX) == (patience_s / TIMES_AS_FAST, patience_s)

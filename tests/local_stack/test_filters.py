@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli.patterns import Pattern
-from stoppress_cli.template import TemplateError
+from stoppress_cli.local.patterns import Pattern
+from stoppress_cli.local.template import TemplateError
 
 EVENT = {"source": "cms", "detail": {"site": "www.example.com", "size": 3, "tags": ["a", "b"]}}
 

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli import gateway
-from stoppress_cli.functions import Result
-from stoppress_cli.gateway import Request, Route
+from stoppress_cli.local import gateway
+from stoppress_cli.local.functions import Result
+from stoppress_cli.local.gateway import Request, Route
 from tests.local_stack.toy import NOON, Toy
 
 ROUTE = Route("POST", "/webhooks/{site}/{source}", "arn")

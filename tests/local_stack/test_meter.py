@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress_cli import meter
-from stoppress_cli.stack import Stack
+from stoppress_cli.local import meter
+from stoppress_cli.local.stack import Stack
 from tests.local_stack.toy import TABLE, Toy
 
 

@@ -14,8 +14,8 @@ from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.models.table import Table
 from moto.s3.models import s3_backends
 
-from stoppress_cli import moto_fixes
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress_cli.local import moto_fixes
+from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.local_stack.toy import TABLE
 
 NAME = "articles"

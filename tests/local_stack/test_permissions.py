@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli.permissions import Ask, Permissions, statements
-from stoppress_cli.resources import Resource
-from stoppress_cli.template import TemplateError
+from stoppress_cli.local.permissions import Ask, Permissions, statements
+from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.template import TemplateError
 from tests.local_stack.toy import TABLE, Toy
 
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:articles"

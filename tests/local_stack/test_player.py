@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from stoppress_cli import local_commands
-from stoppress_cli.player import Player, playing
-from stoppress_cli.scenario import ScenarioError, parse
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario.file import ScenarioError, parse
+from stoppress_cli.scenario.player import Player, playing
 
 REAL = Path(__file__).parents[2] / "template.yaml"
 HOST = "www.example.com"

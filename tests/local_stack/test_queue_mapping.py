@@ -2,8 +2,8 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from stoppress_cli import queues
-from stoppress_cli.stack import Stack
+from stoppress_cli.local import queues
+from stoppress_cli.local.stack import Stack
 from tests.local_stack.toy import NOON, QUEUES, Toy, arn
 
 SECOND = timedelta(seconds=1)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from stoppress_cli.scenario import Line, ScenarioError, parse, read
+from stoppress_cli.scenario.file import Line, ScenarioError, parse, read
 
 SITE = '{"at": "2026-11-20T08:00:00Z", "site": {"host": "www.example.com"}}'
 

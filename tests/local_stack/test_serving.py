@@ -10,11 +10,11 @@ from typing import Any
 import boto3
 import pytest
 
-from stoppress_cli.functions import Result
-from stoppress_cli.serving import PortInUse, Server
-from stoppress_cli.sources import Sources
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import REGION
+from stoppress_cli.local.functions import Result
+from stoppress_cli.local.serving import PortInUse, Server
+from stoppress_cli.local.sources import Sources
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import REGION
 from tests.local_stack.toy import NOON
 
 REAL = Path(__file__).parents[2] / "template.yaml"

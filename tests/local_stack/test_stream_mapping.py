@@ -4,9 +4,9 @@ from typing import Any
 
 from moto.dynamodb.models import dynamodb_backends
 
-from stoppress_cli import queues
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress_cli.local import queues
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.local_stack.toy import NOON, TABLE, Toy, arn
 
 MINUTE = timedelta(minutes=1)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli.resources import resolve
-from stoppress_cli.stack import Stack
-from stoppress_cli.template import TemplateError, load
+from stoppress_cli.local.resources import resolve
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import TemplateError, load
 from tests.local_stack.toy import NOON, QUEUES, Toy
 
 REAL = Path(__file__).parents[2] / "template.yaml"

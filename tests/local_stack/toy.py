@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stoppress_cli.stack import Stack
+from stoppress_cli.local.stack import Stack
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

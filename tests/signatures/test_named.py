@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.signatures import BadScheme, BadSecret, BadSignature, Request, verify
+from stoppress.signatures.verify import BadScheme, BadSecret, BadSignature, Request, verify
 from tests.signatures.senders import BODY, MORNING, SENDERS, b64, mac
 
 CONTENTFUL = next(sender for sender in SENDERS if sender.scheme == "contentful")

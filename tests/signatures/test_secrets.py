@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoppress.secrets import split
+from stoppress.aws.secrets import split
 
 PEM = "-----BEGIN PUBLIC KEY-----\nMIIB\nIjAN\n-----END PUBLIC KEY-----"
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from stoppress.signatures import BadScheme, BadSecret, BadSignature, Request, names, verify
-from stoppress_cli import signing
-from stoppress_cli.gateway import Request as Asked
+from stoppress.signatures.verify import BadScheme, BadSecret, BadSignature, Request, names, verify
+from stoppress_cli.local.gateway import Request as Asked
+from stoppress_cli.scenario import signing
 from tests.signatures.senders import BODY, MORNING, PATH, QUERY, SENDERS, Sender, posted
 
 every = pytest.mark.parametrize("sender", SENDERS, ids=lambda sender: sender.scheme)

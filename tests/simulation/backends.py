@@ -10,9 +10,9 @@ from botocore.config import Config
 from moto import mock_aws
 from moto.s3.models import s3_backends
 
-from stoppress_cli import bus, making, moto_fixes, queues
-from stoppress_cli.stream import MotoReader
-from stoppress_cli.template import ACCOUNT, REGION, Json
+from stoppress_cli.local import bus, making, moto_fixes, queues
+from stoppress_cli.local.stream import MotoReader
+from stoppress_cli.local.template import ACCOUNT, REGION, Json
 from tests.simulation.doubles.configuration import SecretsManager, Ssm
 from tests.simulation.doubles.dynamodb import Dynamo
 from tests.simulation.doubles.events import Events

@@ -20,8 +20,8 @@ from typing import Any
 from unittest import mock
 
 import stoppress
-from stoppress.article import CLOCK_SKEW_MAX
-from stoppress.state import Decision
+from stoppress.model.article import Decision
+from stoppress.model.event import CLOCK_SKEW_MAX
 
 ROOT = Path(__file__).parents[2]
 SEEDS_MAX = 1_000
@@ -49,170 +49,181 @@ class Swap:
 FAULTS: dict[str, Fault | Swap] = {
     # ── recording ──
     "an item is made whatever is there": Fault(
-        "table:_as_read", '"attribute_not_exists(pk)"', '"attribute_not_exists(pk) OR attribute_exists(pk)"', 178
+        "aws.table:_as_read", '"attribute_not_exists(pk)"', '"attribute_not_exists(pk) OR attribute_exists(pk)"', 178
     ),
     "the article is written apart from its entries": Fault(
-        "recording:_write",
+        "record.article:_write",
         "        table.transact([*puts, *deletes])",
         "        for one in [*puts, *deletes]:\n            table.transact([one])",
         3,
     ),
     "an error while writing is swallowed": Fault(
-        "recording:_record_wave",
-        'outcomes[work.message.id] = Outcome("failed", repr(error), work.event, error)\n        else',
-        'outcomes[work.message.id] = Outcome("failed", repr(error), work.event)\n        else',
+        "record.article:_record_wave",
+        'outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event, error)\n        else',
+        'outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event)\n        else',
         38,
     ),
     "a conflict is taken for success": Fault(
-        "table:transact", "            raise Conflict(str(error)) from error", "            return", 13
+        "aws.table:transact", "            raise Conflict(str(error)) from error", "            return", 13
     ),
     "keys that DynamoDB left unread are forgotten": Fault(
-        "table:get_many", "            rest += answer", "            rest or answer", 106
+        "aws.table:get_many", "            rest += answer", "            rest or answer", 106
     ),
     "places are handed out and not counted": Fault(
-        "reserving:reserve", "if _keep_series(host, series):", "if True:", 2
+        "aws.places:reserve", "if _keep_series(host, series):", "if True:", 2
     ),
     "messages that failed are not reported": Fault(
         "functions/record_article/app.py", "for record in again]}", "for record in ()]}", 49
     ),
     # ── deciding ──
-    "what is late is taken for new": Fault("deciding:_decide", "if order.is_before(article.order):", "if False:", 6),
+    "what is late is taken for new": Fault(
+        "record.decide:_decide", "if order.is_before(article.order):", "if False:", 6
+    ),
     "a removal of what was never heard of leaves no tombstone": Fault(
-        "deciding:_decide",
+        "record.decide:_decide",
         '    if event.action == "remove":',
         '    if event.action == "remove" and not article:\n        return Decision(outcome="late")\n    if event.action == "remove":',
         6,
     ),
     "a late removal takes out another's page": Fault(
-        "deciding:_removed",
+        "record.decide:_removed",
         "if claim and claim.live and claim.owner == current.name:",
         "if claim:",
         6,
     ),
     "a removal leaves the news entry": Fault(
-        "deciding:_entries", "if article.news and article.is_in_news(now):", "if article.news and keeps:", 1
+        "record.decide:_entries", "if article.news and article.is_in_news(now):", "if article.news and keeps:", 1
     ),
     "a URL that was left stays claimed": Fault(
-        "deciding:_Publication._leaving",
+        "record.decide:_Publication._leaving",
         "claims.append(left)",
         "pass",
         7,
     ),
     "the older of two articles keeps the URL": Fault(
-        "deciding:_Publication._stronger_claim",
+        "record.decide:_Publication._stronger_claim",
         "if claim.live and is_claimed_before(self.current.order, claimed, same_source=same_source):",
         "if claim.live:",
         3,
     ),
-    "a late event does not date the article": Fault("deciding:_dated_by_another", "if after is None:", "if True:", 252),
+    "a late event does not date the article": Fault(
+        "record.decide:_dated_by_another", "if after is None:", "if True:", 252
+    ),
     "a late event takes the place of the one that is held": Fault(
-        "deciding:decide", 'due_after if decision.outcome == "held" else None', "due_after", 2
+        "record.decide:decide", 'due_after if decision.outcome == "held" else None', "due_after", 2
     ),
     "the feed is believed as much as the CMS": Fault(
-        "article:rank_of", "FEED_SOURCE: FEED_RANK", "FEED_SOURCE: CMS_RANK", 4
+        "model.event:rank_of", "FEED_SOURCE: FEED_RANK", "FEED_SOURCE: CMS_RANK", 4
     ),
     # ── order ──
     "a timestamp counts as the moment it was heard where it is ahead": Swap(
-        "article:order_of", lambda order_of: lambda event: _clamped(order_of(event)), 22
+        "model.event:order_of", lambda order_of: lambda event: _clamped(order_of(event)), 22
     ),
     "clocks that are ahead are compared with clocks that are right": Swap(
-        "order:_by_instant", lambda _: lambda one, other: (one[0] > other[0]) - (one[0] < other[0]), 145
+        "model.order:_by_instant", lambda _: lambda one, other: (one[0] > other[0]) - (one[0] < other[0]), 145
     ),
     "the change date is taken for the timestamp": Swap(
-        "article:order_of",
+        "model.event:order_of",
         lambda order_of: lambda event: order_of(replace(event, timestamp=event.updated_at or event.timestamp)),
         35,
     ),
-    "versions are ignored": Swap("order:_by_version", lambda _: lambda one, other: 0, 54),
+    "versions are ignored": Swap("model.order:_by_version", lambda _: lambda one, other: 0, 54),
     "a tie is won by the publication": Fault(
-        "order:_compared", "return 1 if one.removal else -1", "return -1 if one.removal else 1", 218
+        "model.order:_compared", "return 1 if one.removal else -1", "return -1 if one.removal else 1", 218
     ),
-    "a tie is won by the removal even in a burst": Fault("order:_compared", " or in_a_burst:", ":", 82),
+    "a tie is won by the removal even in a burst": Fault("model.order:_compared", " or in_a_burst:", ":", 82),
     "a repeat is not known by its content": Swap(
-        "order:known_by", lambda known_by: lambda **said: known_by(**said)[-1:] if said["delivery"] else (), 87
+        "model.order:known_by", lambda known_by: lambda **said: known_by(**said)[-1:] if said["delivery"] else (), 87
     ),
     "a repeat is not known by its delivery id": Swap(
-        "order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 468
+        "model.order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 468
     ),
-    "a delivery that came late is not remembered": Fault("deciding:_late", "    if names:", "    if False:", 2),
+    "a delivery that came late is not remembered": Fault("record.decide:_late", "    if names:", "    if False:", 2),
     # ── claims ──
-    "a removal by URL alone is ignored": Swap("deciding:is_aimed_at", lambda _: lambda event, claim, owner: False, 11),
-    "the CMS cannot remove the page of a feed": Swap(
-        "deciding:_weaker_page_removed", lambda _: lambda event, owner, known, now: Decision(outcome="removed"), 11
+    "a removal by URL alone is ignored": Swap(
+        "record.decide:is_aimed_at", lambda _: lambda event, claim, owner: False, 11
     ),
-    "who was displaced never comes back": Swap("deciding:_left", lambda left: lambda *of: (left(*of)[0], ()), 6),
+    "the CMS cannot remove the page of a feed": Swap(
+        "record.decide:_weaker_page_removed", lambda _: lambda event, owner, known, now: Decision(outcome="removed"), 11
+    ),
+    "who was displaced never comes back": Swap("record.decide:_left", lambda left: lambda *of: (left(*of)[0], ()), 6),
     "a claim outlives its article": Swap(
-        "deciding:_left", lambda left: lambda claim, *of: (claim, left(claim, *of)[1]), 6
+        "record.decide:_left", lambda left: lambda claim, *of: (claim, left(claim, *of)[1]), 6
     ),
     "an old claim takes the URL from a newer one": Swap(
-        "order:is_claimed_before", lambda _: lambda one, other, same_source: False, 23
+        "model.order:is_claimed_before", lambda _: lambda one, other, same_source: False, 23
     ),
     "clocks of two sources are compared as they are": Swap(
-        "order:_own_time", lambda _: lambda order: order.timestamp or order.heard, 259
+        "model.order:_own_time", lambda _: lambda order: order.timestamp or order.heard, 259
     ),
     "a feed brings back a URL that the CMS has left": Fault(
-        "deciding:_Publication._stronger_claim",
+        "record.decide:_Publication._stronger_claim",
         "if claim.rank > self.rank:",
         "if claim.live and claim.rank > self.rank:",
         11,
     ),
     # ── embargo and first publication ──
     "what is held claims its URL at once": Fault(
-        "deciding:_Publication._held",
+        "record.decide:_Publication._held",
         'self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))',
         'replace(self._with_claim(after), outcome="held", reason=reason)',
         2,
     ),
     "an embargo of a few minutes is ignored": Swap(
-        "dating:is_embargo",
+        "record.publication_date:is_embargo",
         lambda is_embargo: lambda event, now: is_embargo(event, now) and event.published_at > now + CLOCK_SKEW_MAX,
         6,
     ),
     "an event without a date ends an embargo": Swap(
-        "deciding:_Publication._embargo",
+        "record.decide:_Publication._embargo",
         lambda embargo: lambda self: embargo(self) if self.event.published_at else None,
         27,
     ),
     "any later date is the first publication": Swap(
-        "dating:_takes", lambda _: lambda article, event, date, rank, site: True, 7
+        "record.publication_date:_takes", lambda _: lambda article, event, date, rank, site: True, 7
     ),
     "a mistyped date is never corrected": Swap(
-        "dating:_takes", lambda _: lambda article, event, date, rank, site: article.first_published is None, 4
+        "record.publication_date:_takes",
+        lambda _: lambda article, event, date, rank, site: article.first_published is None,
+        4,
     ),
     # ── identity ──
-    "each spelling is a page of its own": Swap("urls:identity", lambda _: lambda url: url, 2),
+    "each spelling is a page of its own": Swap("primitives.urls:identity", lambda _: lambda url: url, 2),
     "a number is one article in all feeds": Swap("feeds.events:_id_of", lambda _: lambda guid, feed: guid, 5),
     "an id that is used again is the article that was deleted": Swap(
-        "deciding:_current", lambda current: lambda event, article: article or current(event, article), 8
+        "record.decide:_current", lambda current: lambda event, article: article or current(event, article), 8
     ),
     # ── the clock ──
     "what is due is deleted before it is sent": Fault(
-        "rolling:_send_due",
+        "roll.window:_send_due",
         "        due.append(item)",
         '        due.append(item)\n        table.delete(item["pk"], item["sk"])',
         33,
     ),
     "only the first news sitemap expires": Fault(
-        "rolling:_expire_news", "for file in series_files(one)]", "for file in series_files(one)[:1]]", 5
+        "roll.window:_expire_news", "for file in series_files(one)]", "for file in series_files(one)[:1]]", 5
     ),
     "an expired entry gives its place back twice": Fault(
-        "rolling:_expire_news",
+        "roll.window:_expire_news",
         "expired.append(read_news_place(removed))",
         "expired.extend([read_news_place(removed)] * 2)",
         50,
     ),
     # ── the files ──
     "the ETag is read after the table": Fault(
-        "bucket:write",
+        "aws.bucket:write",
         '{"IfMatch": replaces.etag} if replaces else {"IfNoneMatch": "*"}',
         '{"IfMatch": read(site, file).etag} if read(site, file) else {"IfNoneMatch": "*"}',
         19,
     ),
     "a file that was overtaken is taken for written": Fault(
-        "bucket:write", "        raise _overtaken_or(error) from error", "        return", 3
+        "aws.bucket:write", "        raise _overtaken_or(error) from error", "        return", 3
     ),
     "a file that failed is handed over to nobody": Fault(
-        "rewriting:hand_over", "queues.send_rewrites([result.work], delay_seconds=RETRY_DELAY_SECONDS)", "pass", 95
+        "rewrite.sitemaps:hand_over",
+        "queues.send_rewrites([result.work], delay_seconds=RETRY_DELAY_SECONDS)",
+        "pass",
+        95,
     ),
     "a file that failed is done": Fault(
         "functions/rewrite_sitemaps/app.py",
@@ -221,49 +232,49 @@ FAULTS: dict[str, Fault | Swap] = {
         1,
     ),
     "an emptied file is never deleted": Fault(
-        "committing:commit", "            have_retired(site, file, plan.changed)", "            pass", 26
+        "rewrite.publish:commit", "            schedule_retirement(site, file, plan.changed)", "            pass", 26
     ),
     "what changed is folded in without being read": Fault(
-        "rendering:fold", "found = table.get_many((pk, sk) for sk, _ in sorted(entries))", "found = {}", 1
+        "rewrite.render:fold", "found = table.get_many((pk, sk) for sk, _ in sorted(entries))", "found = {}", 1
     ),
     "an edition's articles stand in the site's news sitemap": Fault(
-        "naming:news_series", "if edition and edition.news else", "if False else", 27
+        "model.file_names:news_series", "if edition and edition.news else", "if False else", 27
     ),
     "what an edition lists never expires": Fault(
-        "rolling:_expire_news",
+        "roll.window:_expire_news",
         "for one in series for file",
         "for one in series if one.name == NEWS_SERIES for file",
         5,
     ),
     "a robots.txt that is not kept any more stays": Fault(
-        "rolling:_apply_configuration", "robots=True", "robots=False", 58
+        "roll.window:_apply_configuration", "robots=True", "robots=False", 58
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Fault(
-        "queues:_send", 'if answer.get("Failed"):', "if False:", 679
+        "aws.queues:_send", 'if answer.get("Failed"):', "if False:", 679
     ),
     "a webhook is acknowledged although the queue failed": Fault(
-        "receiving:receive",
+        "receive.webhook:receive",
         "    queues.send_articles([event])",
         "    try:\n        queues.send_articles([event])\n    except Exception:\n        pass",
         82,
     ),
     "only the first new entry of a feed is sent": Fault(
-        "ingesting:_read", "queues.send_articles(sent)", "queues.send_articles(sent[:1])", 4
+        "poll.ingest:_read", "queues.send_articles(sent)", "queues.send_articles(sent[:1])", 4
     ),
     "what cannot be read is dropped": Fault(
-        "recording:_quarantine", "        table.put_if(quarantine_item", "        (quarantine_item", 3
+        "record.article:_quarantine", "        table.put_if(quarantine_item", "        (quarantine_item", 3
     ),
-    "an item is written whatever was read": Fault("table:_as_read", '"rev = :read"', '"attribute_exists(pk)"', 5),
+    "an item is written whatever was read": Fault("aws.table:_as_read", '"rev = :read"', '"attribute_exists(pk)"', 5),
     "packed files go before the index that names them": Fault(
-        "outputs:take_away", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 123
+        "rewrite.forms:take_away", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 123
     ),
-    "forms that no mark tells of stay": Fault("outputs:replace_forms", " | possible_forms(work.file)", "", 1),
+    "forms that no mark tells of stay": Fault("rewrite.forms:replace_forms", " | possible_forms(work.file)", "", 1),
     "of several changed entries one is folded in": Fault(
-        "rendering:fold", "for sk, loc in sorted(entries)}", "for sk, loc in sorted(entries)[:1]}", 31
+        "rewrite.render:fold", "for sk, loc in sorted(entries)}", "for sk, loc in sorted(entries)[:1]}", 31
     ),
     "a file is folded into whatever its size": Fault(
-        "folding:_fitting", "return file if is_within_limits(file, entries_max) else None", "return file", 101
+        "sitemaps.fold:_fitting", "return file if is_within_limits(file, entries_max) else None", "return file", 101
     ),
 }
 

@@ -10,10 +10,13 @@ from email.utils import format_datetime
 from typing import Any
 from xml.sax.saxutils import escape
 
-from stoppress import files, folding, places, rendering, web
-from stoppress.checking import sets
-from stoppress_cli import signing
-from stoppress_cli.gateway import Request
+from stoppress.check import sets
+from stoppress.http import client
+from stoppress.model import places
+from stoppress.rewrite import render as rendering
+from stoppress.sitemaps import fold, render
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario import signing
 from tests.simulation import backends, reading, story as stories
 from tests.simulation.knowing import Hearing
 from tests.simulation.oracle import FEED, Act, Meant, Wanted, edition, histories, meant, wanted
@@ -26,7 +29,7 @@ SECRET = "whsec_c3RvcHByZXNz"
 # A few entries fill a file.
 NEWS_MAX = 3
 # What is made small: the limit, and a table of the checker that takes longer to make than these files to check.
-SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (files, folding, places)] + [(sets, "_BUCKETS", 2)]
+SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (render, fold, places)] + [(sets, "_BUCKETS", 2)]
 # On odd seeds even these files are large enough for changes to be folded in; on the others they are read as a whole.
 FOLDING = [(rendering, "READ_UNIT_BYTES", 64)]
 # What the README promises of the clock: the schedule's minute, and the minute that the scheduler may be late.
@@ -174,7 +177,7 @@ class Run:
         if act := self._on_the_bus.get(key):
             self.hearing.note(act, self.world.now, self.world.now, event["id"], anew=anew)
 
-    def _feed(self, url: str, headers: dict[str, str]) -> web.Response:
+    def _feed(self, url: str, headers: dict[str, str]) -> client.Response:
         """What a feed answers at this instant; in the storm some answers come from a cache that is late."""
         feed = self.story.feeds[url]
         number = sum(at <= self.world.now for at, _ in feed.states) - 1
@@ -186,7 +189,7 @@ class Run:
                 self.hearing.acknowledge(act)
         etag = f'"{number}"'
         if had == etag:
-            return web.Response(304, {"etag": etag}, b"", url)
+            return client.Response(304, {"etag": etag}, b"", url)
         at, entries = feed.states[number]
         is_new = number >= self._served.get(url, 0)
         self._served[url] = max(number, self._served.get(url, 0))
@@ -196,7 +199,7 @@ class Run:
         changed = format_datetime(at, usegmt=True)
         found = {"etag": etag, "content-type": "application/rss+xml"}
         found |= {"last-modified": changed} if feed.tells_its_age else {}
-        return web.Response(200, found, _rss(entries, changed if feed.tells_its_age else ""), url)
+        return client.Response(200, found, _rss(entries, changed if feed.tells_its_age else ""), url)
 
     # ── the quiet ──
 

@@ -23,9 +23,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from stoppress_cli import moto_fixes, queues
-from stoppress_cli.stream import MotoReader
-from stoppress_cli.template import ACCOUNT, REGION
+from stoppress_cli.local import moto_fixes, queues
+from stoppress_cli.local.stream import MotoReader
+from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.simulation.doubles.configuration import SecretsManager, Ssm
 from tests.simulation.doubles.dynamodb import Dynamo
 from tests.simulation.doubles.errors import NotKnown

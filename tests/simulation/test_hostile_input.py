@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from stoppress.article import from_message, to_message
+from stoppress.aws.items import file_of
+from stoppress.aws.queues import read_rewrite
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
-from stoppress.feeds.reading import read
+from stoppress.feeds.parse import read
 from stoppress.feeds.schedule import FeedState, after_failure, pace_of
-from stoppress.queues import read_rewrite
-from stoppress.records import file_of
-from stoppress.signatures import BadSecret, BadSignature, Request, verify
-from stoppress.site import BadConfiguration, Feed, Site, read_site
-from stoppress_cli import scenario
-from stoppress_cli.scenario import ScenarioError
+from stoppress.model.event import from_message, to_message
+from stoppress.model.site import BadConfiguration, Feed, Site, read_site
+from stoppress.signatures.verify import BadSecret, BadSignature, Request, verify
+from stoppress_cli.scenario import file
+from stoppress_cli.scenario.file import ScenarioError
 from tests import doors
 from tests.doors import Doors, failed_ones, queue_batch
 from tests.ledger import HOST, MORNING, SITE, publish
@@ -138,7 +138,7 @@ def scenario_lines(draw: st.DrawFn) -> list[str]:
 def test_a_scenario_is_read_or_is_a_scenario_error_that_names_its_line(lines: list[str]) -> None:
     path = HERE / "scenarios" / "any.jsonl"
     try:
-        steps = scenario.parse(lines, path)
+        steps = file.parse(lines, path)
     except ScenarioError as refused:
         assert str(refused).startswith(f"{path}:")  # noqa: PT017 - any other error ends the test
     else:

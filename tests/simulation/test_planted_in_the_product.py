@@ -23,24 +23,28 @@ def test_a_fault_that_is_planted_is_caught(name: str) -> None:
 
 
 def test_a_fault_whose_words_are_gone_is_named() -> None:
-    fault = Fault("table:transact", "words that are not there", "", 1)
+    fault = Fault("aws.table:transact", "words that are not there", "", 1)
     with pytest.raises(AssertionError, match="plant the fault again"), planted(fault):
         pass
 
 
 def test_a_fault_of_a_function_that_is_gone_is_named() -> None:
-    with pytest.raises(AssertionError, match="is gone"), planted(Fault("table:transmogrify", "", "", 1)):
+    with pytest.raises(AssertionError, match="is gone"), planted(Fault("aws.table:transmogrify", "", "", 1)):
         pass
 
 
 def test_a_function_that_another_stands_in_for_is_so_wherever_it_was_imported_and_only_for_a_while() -> None:
-    from stoppress import order, recording
+    from stoppress.model import order
+    from stoppress.record import article
 
     def functions() -> list[object]:
-        return [vars(order)["known_by"], vars(recording)["decide"]]
+        return [vars(order)["known_by"], vars(article)["decide"]]
 
     before = functions()
-    with planted(Swap("deciding:decide", lambda _: str, 1)), planted(Swap("order:known_by", lambda _: str, 1)):
+    with (
+        planted(Swap("record.decide:decide", lambda _: str, 1)),
+        planted(Swap("model.order:known_by", lambda _: str, 1)),
+    ):
         assert functions() == [str, str]
 
     assert functions() == before

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from stoppress import bucket, files, naming, places, table
-from stoppress.article import ArticleEvent
-from stoppress.naming import INDEX_FILE
-from stoppress.queues import read_rewrite
-from stoppress.records import file_pk
-from stoppress_cli import patterns
+from stoppress.aws import bucket, table
+from stoppress.aws.items import file_pk
+from stoppress.aws.queues import read_rewrite
+from stoppress.model import file_names, places
+from stoppress.model.event import ArticleEvent
+from stoppress.model.file_names import INDEX_FILE
+from stoppress.sitemaps import render
+from stoppress_cli.local import patterns
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, queue_batch
 from tests.ledger import HOST, MORNING, page, publish, remove
@@ -65,7 +67,7 @@ def in_index(behind: Doors) -> list[str]:
 
 def listed(behind: Doors) -> list[str]:
     """Every page in every shard that the index names, as often as it stands there."""
-    return sorted(loc for name in in_index(behind) if naming.is_shard(name) for loc in locs(behind.file(name).body))
+    return sorted(loc for name in in_index(behind) if file_names.is_shard(name) for loc in locs(behind.file(name).body))
 
 
 def stories(count: int, **said: Any) -> list[ArticleEvent]:
@@ -183,13 +185,13 @@ def test_an_index_that_failed_is_not_taken_for_written(behind: Doors) -> None:
 def test_a_file_is_not_over_its_limit_because_its_letters_take_three_bytes(
     behind: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (files, places):
+    for module in (render, places):
         monkeypatch.setattr(module, "BYTES_MAX", 6_000)
         monkeypatch.setattr(module, "FRAME_BYTES_MAX", 500)
     told(behind, stories(30, title="東京の港が洪水で閉鎖された" * 4))
     written(behind)
 
-    news = [name for name in in_index(behind) if naming.is_news(name)]
+    news = [name for name in in_index(behind) if file_names.is_news(name)]
     assert len(news) > 1
     assert all(len(behind.file(name).body) <= 6_000 for name in news)
     assert sorted(loc for name in news for loc in locs(behind.file(name).body)) == pages(30)
@@ -201,7 +203,7 @@ def test_a_file_does_not_outgrow_its_limit_from_batch_to_batch(behind: Doors) ->
         told(behind, [publish(f"{number}", f"{number}") for number in range(8 * batch, 8 * batch + 8)])
         written(behind)
 
-    counts = [len(locs(behind.file(name).body)) for name in in_index(behind) if naming.is_shard(name)]
+    counts = [len(locs(behind.file(name).body)) for name in in_index(behind) if file_names.is_shard(name)]
     assert max(counts) <= 10
     assert listed(behind) == pages(32)
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from stoppress_cli import resources, template
-from stoppress_cli.functions import Function
-from stoppress_cli.resources import Resource
-from stoppress_cli.sources import Sources
-from stoppress_cli.stream import Reader, StreamMapping
-from stoppress_cli.template import REGION
+from stoppress_cli.local import resources, template
+from stoppress_cli.local.functions import Function
+from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.sources import Sources
+from stoppress_cli.local.stream import Reader, StreamMapping
+from stoppress_cli.local.template import REGION
 from tests.simulation.doubles.sqs import Queue
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"

@@ -19,11 +19,13 @@ from typing import Any, Protocol
 
 import time_machine
 
-from stoppress import polling, secrets, sites, subscribing, web
-from stoppress_cli import bus, sources as cli_sources, stream as cli_stream
-from stoppress_cli.functions import Context, Function, Result, environment
-from stoppress_cli.gateway import Answer, Request
-from stoppress_cli.template import Json
+from stoppress.aws import secrets, sites
+from stoppress.http import client
+from stoppress.poll import feeds, subscribe
+from stoppress_cli.local import bus, sources as cli_sources, stream as cli_stream
+from stoppress_cli.local.functions import Context, Function, Result, environment
+from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.template import Json
 from tests.simulation.baton import Task
 from tests.simulation.weather import WRITES, Killed, Weather, suffer
 from tests.simulation.wiring import Apps, Wiring, copied
@@ -140,7 +142,7 @@ class World:
         self.stormy = True
         self.now = start
         self.wiring = wiring
-        self.fetch: Callable[[str, dict[str, str]], web.Response] = _nowhere
+        self.fetch: Callable[[str, dict[str, str]], client.Response] = _nowhere
         self.look: Callable[[str, str], None] = lambda operation, key: (
             None
         )  # hears of each object that was put or deleted
@@ -184,10 +186,10 @@ class World:
             patches = [
                 *((module, "client", self.doors.__getitem__) for module in _with_doors()),
                 *((module, "queues", self) for module in (cli_sources, cli_stream, bus)),
-                (polling, "ThreadPoolExecutor", _AtOnce),
-                (subscribing, "ThreadPoolExecutor", _AtOnce),
-                (polling, "wait", self._some_of),
-                (web, "fetch", self._fetched),
+                (feeds, "ThreadPoolExecutor", _AtOnce),
+                (subscribe, "ThreadPoolExecutor", _AtOnce),
+                (feeds, "wait", self._some_of),
+                (client, "fetch", self._fetched),
                 (time, "sleep", lambda _seconds: self.pause("sleep")),
                 (time, "monotonic", lambda: 0.0),  # a run's time is over when it is killed
                 *constants,
@@ -448,10 +450,10 @@ class World:
                 self._seen = self._seen or seen
         return answer
 
-    def _fetched(self, url: str, headers: dict[str, str]) -> web.Response:
+    def _fetched(self, url: str, headers: dict[str, str]) -> client.Response:
         self.pause("fetch")
         if self.stormy and self.chance.random() < self.weather.of_calls:
-            raise web.TooSlow(f"{url} did not answer in time")
+            raise client.TooSlow(f"{url} did not answer in time")
         return self.fetch(url, headers)
 
     def _some_of(
@@ -511,8 +513,8 @@ class _AtOnce:
 def _with_doors() -> list[ModuleType]:
     """The modules of the product that make clients; `aws` is where they come from."""
     known = [module for name, module in sys.modules.items() if name.startswith("stoppress.") and module is not None]
-    return [module for module in known if hasattr(module, "client") and module.__name__ != "stoppress.aws"]
+    return [module for module in known if hasattr(module, "client") and module.__name__ != "stoppress.aws.clients"]
 
 
-def _nowhere(url: str, headers: dict[str, str]) -> web.Response:
-    raise web.Unreachable(f"{url} is nowhere")
+def _nowhere(url: str, headers: dict[str, str]) -> client.Response:
+    raise client.Unreachable(f"{url} is nowhere")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from stoppress.article import ArticleEvent
-from stoppress.contract import read_delivery
-from stoppress.signatures import Request, verify
-from stoppress.site import Site
+from stoppress.cms.contract import read_delivery
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import Site
+from stoppress.signatures.verify import Request, verify
 
 PLUGIN = Path(__file__).parents[2] / "docs/wordpress/stoppress.php"
 WORDPRESS = Path(__file__).with_name("wordpress.php")

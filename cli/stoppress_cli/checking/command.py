@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from stoppress.checking import checker
-from stoppress.checking.findings import Finding, Findings
-from stoppress.checking.rulebook import Severity
+from stoppress.check import checker
+from stoppress.check.findings import Finding, Findings
+from stoppress.check.rulebook import Severity
 from stoppress_cli.checking.fetching import fetching
 from stoppress_cli.checking.folders import Unreadable, collect
 from stoppress_cli.printing import text_console

@@ -15,12 +15,12 @@ from urllib.parse import urljoin, urlsplit
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from stoppress.checking.checker import named_in
-from stoppress.checking.findings import Findings, shown
-from stoppress.checking.one_pass import Facts
-from stoppress.checking.reading import CHUNK_BYTES, Source
-from stoppress.checking.values import Place, place_of
-from stoppress.files import BYTES_MAX
+from stoppress.check.checker import named_in
+from stoppress.check.findings import Findings, shown
+from stoppress.check.input import CHUNK_BYTES, Source
+from stoppress.check.one_pass import Facts
+from stoppress.check.values import Place, place_of
+from stoppress.sitemaps.render import BYTES_MAX
 from stoppress_cli.checking.folders import Unreadable, base_place, of_file
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from stoppress.checking.documents import looks_like_sitemap
-from stoppress.checking.reading import Source, peek
-from stoppress.checking.values import Place, place_of
+from stoppress.check.documents import looks_like_sitemap
+from stoppress.check.input import Source, peek
+from stoppress.check.values import Place, place_of
 
 FILES_MAX = 50_000  # an index takes no more
 

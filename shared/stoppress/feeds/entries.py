@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from stoppress.feeds import documents
-from stoppress.site import FEED_SOURCE
+from stoppress.model.site import FEED_SOURCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from stoppress.alternates import read_alternates
-from stoppress.article import ID_BYTES_MAX, ArticleEvent
-from stoppress.contract import DROPPED_SHOWN, KEYWORDS_MAX, MEDIA_BYTES_MAX
+from stoppress.cms.contract import DROPPED_SHOWN, KEYWORDS_MAX, MEDIA_BYTES_MAX
 from stoppress.feeds.entries import Entry, Reading
-from stoppress.languages import language_code
-from stoppress.media.reading import read_images, read_videos
-from stoppress.media.tags import fit
-from stoppress.site import FEED_SOURCE, Site
-from stoppress.text import clean
-from stoppress.urls import canonical, key_of, on_site
+from stoppress.model.alternates import read_alternates
+from stoppress.model.event import ID_BYTES_MAX, ArticleEvent
+from stoppress.model.media import read_images, read_videos
+from stoppress.model.site import FEED_SOURCE, Site
+from stoppress.primitives.languages import language_code
+from stoppress.primitives.text import clean
+from stoppress.primitives.urls import canonical, key_of, on_site
+from stoppress.sitemaps.tags import fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from stoppress.article import CLOCK_SKEW_MAX
-from stoppress.feeds import dates
-from stoppress.instants import iso
+from stoppress.model.event import CLOCK_SKEW_MAX
+from stoppress.primitives import dates
+from stoppress.primitives.instants import iso
 
 # Several servers answer for one URL, and their clocks differ by seconds.
 CLOCKS_APART_MAX = timedelta(seconds=60)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from stoppress.media.values import DESCRIPTION_MAX
-from stoppress.text import clean
+from stoppress.model.media_values import DESCRIPTION_MAX
+from stoppress.primitives.text import clean
 
 # A web address as feeds write it, as an absolute one; None for what is none.
 Absolute: TypeAlias = Callable[[Any], str | None]

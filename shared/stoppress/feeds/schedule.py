@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from stoppress.feeds import dates
 from stoppress.feeds.freshness import STALE_MAX, Freshness
 from stoppress.feeds.hints import Hints
 from stoppress.feeds.subscription import Subscription
-from stoppress.site import Feed, Site
+from stoppress.model.site import Feed, Site
+from stoppress.primitives import dates
 
 BACKOFF_MAX = timedelta(hours=1)
 # However long a server asks to be left alone, and whatever a feed says of itself, it is asked again after a day.

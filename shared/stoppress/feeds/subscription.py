@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from stoppress.article import ArticleEvent, digest_of
-from stoppress.instants import exact
+from stoppress.model.event import ArticleEvent, digest_of
+from stoppress.primitives.instants import exact
 
 # What we ask for: the specification's own example, and what hubs usually grant.
 LEASE_WANTED = timedelta(days=10)
@@ -38,7 +38,7 @@ _NAME_CHARACTERS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class EntryDigest:
     """What an entry said: the entry and its content in short, and its version, empty where it has none."""
 
     entry: str
@@ -46,25 +46,25 @@ class Mark:
     version: str = ""
 
     @classmethod
-    def of(cls, event: ArticleEvent) -> "Mark":
-        """The mark of an entry's event."""
+    def of(cls, event: ArticleEvent) -> "EntryDigest":
+        """The digest of an entry's event."""
         entry = hashlib.sha256(event.name.encode()).hexdigest()[:_NAME_CHARACTERS]
         changed_at = event.updated_at or event.published_at
         return cls(entry, digest_of(event), exact(changed_at) if changed_at else "")
 
     @classmethod
-    def read(cls, text: str) -> "Mark":
+    def read(cls, text: str) -> "EntryDigest":
         """The mark that was written so."""
         return cls(*text.split(" "))
 
     def __str__(self) -> str:
         return f"{self.entry} {self.digest} {self.version}".rstrip()
 
-    def is_older(self, other: "Mark") -> bool:
+    def is_older(self, other: "EntryDigest") -> bool:
         """Whether the other says that it is newer."""
         return bool(self.version and other.version) and self.version < other.version
 
-    def is_of_the_same_version(self, other: "Mark") -> bool:
+    def is_of_the_same_version(self, other: "EntryDigest") -> bool:
         """Whether both speak of one entry and have the same date or the same content."""
         return self.entry == other.entry and (self.version == other.version or self.digest == other.digest)
 
@@ -75,7 +75,7 @@ class Subscription:
 
     `asked_at` is set from a request until the hub has verified it; `asks` counts the requests since the last time that it has.
     `last_push` is the last one that brought something. `pushed` are marks of what pushes have brought and no poll has seen yet, one
-    for each entry, `owed` those of what a poll found first (see `Mark`).
+    for each entry, `owed` those of what a poll found first (see `EntryDigest`).
     """
 
     hub: str
@@ -98,16 +98,16 @@ class Subscription:
         return hashlib.sha256(f"{self.hub}\n{self.topic}".encode()).hexdigest()[:16]
 
     @cached_property
-    def marks(self) -> dict[str, "Mark"]:
+    def marks(self) -> dict[str, "EntryDigest"]:
         """The marks of what pushes have brought, by the entry."""
-        return {mark.entry: mark for mark in map(Mark.read, self.pushed)}
+        return {mark.entry: mark for mark in map(EntryDigest.read, self.pushed)}
 
     def has_news(self, event: ArticleEvent, polled: Container[str]) -> bool:
         """Whether an entry of a push or poll says something that was not heard last; `polled` are digests of what the last poll saw.
 
         A push has the last word of an entry, though not over a newer version: a feed may lag behind its hub.
         """
-        mark = Mark.of(event)
+        mark = EntryDigest.of(event)
         last = self.marks.get(mark.entry)
         if last is None:
             return mark.digest not in polled
@@ -115,7 +115,7 @@ class Subscription:
 
     def has_overtaken(self, event: ArticleEvent) -> bool:
         """Whether a push has said something newer of an entry of a poll."""
-        mark = Mark.of(event)
+        mark = EntryDigest.of(event)
         last = self.marks.get(mark.entry)
         return last is not None and mark.digest != last.digest and mark.is_older(last)
 
@@ -196,7 +196,7 @@ def denied(state: Subscription, reason: str, now: datetime) -> Subscription:
 
 def told(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) -> Subscription:
     """The state after a push; `brought` is what was new in it, or owed."""
-    marks = [Mark.of(event) for event in brought]
+    marks = [EntryDigest.of(event) for event in brought]
     if not marks:
         return state
     kept = [mark for mark in state.marks.values() if mark.entry not in {one.entry for one in marks}]
@@ -220,7 +220,7 @@ def polled(
     the trust is over. A hub without trust that misses something is asked anew, once a day at most: it may have lost the subscription.
     Not `blamed`: what is new is no fault of the hub.
     """
-    marks = [Mark.of(event) for event in new]
+    marks = [EntryDigest.of(event) for event in new]
     sent = {mark.entry for mark in marks}
     left = [mark for mark in state.marks.values() if mark.digest not in seen and mark.entry not in sent]
     if seen and state.last_push and now - state.last_push >= PUSHED_KEPT:
@@ -243,11 +243,13 @@ def polled(
 
 def is_owed(state: Subscription, event: ArticleEvent) -> bool:
     """Whether a poll has found this first."""
-    return len(_unpaid(state, [Mark.of(event)])) < len(state.owed)
+    return len(_unpaid(state, [EntryDigest.of(event)])) < len(state.owed)
 
 
-def _unpaid(state: Subscription, brought: Sequence[Mark]) -> tuple[str, ...]:
-    return tuple(text for text in state.owed if not any(Mark.read(text).is_of_the_same_version(one) for one in brought))
+def _unpaid(state: Subscription, brought: Sequence[EntryDigest]) -> tuple[str, ...]:
+    return tuple(
+        text for text in state.owed if not any(EntryDigest.read(text).is_of_the_same_version(one) for one in brought)
+    )
 
 
 def _fraction(text: str) -> float:

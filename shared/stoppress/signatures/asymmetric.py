@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from stoppress.signatures import BadScheme, BadSecret, BadSignature, Request, Verifier
 from stoppress.signatures.presets import PRESETS
+from stoppress.signatures.verify import BadScheme, BadSecret, BadSignature, Request, Verifier
 
 CONTENTSTACK = "x-contentstack-request-signature"
 _CONTENTSTACK_KEY = "turn signed webhooks on, and give this source Contentstack's public key as its secret"

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from urllib.parse import quote, unquote
 
-from stoppress.signatures import BadSignature, Request, Verifier, any_equal, header_bytes, of_now
 from stoppress.signatures.presets import PRESETS
+from stoppress.signatures.verify import BadSignature, Request, Verifier, any_equal, header_bytes, of_now
 
 CONTENTFUL = "x-contentful-signature"
 CONTENTFUL_HEADERS = "x-contentful-signed-headers"

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
 
-from stoppress.signatures import BadScheme, BadSecret, BadSignature, Request, any_equal, header_bytes, of_now
+from stoppress.signatures.verify import BadScheme, BadSecret, BadSignature, Request, any_equal, header_bytes, of_now
 
 DIGESTS = ("sha1", "sha256", "sha384", "sha512")
 ENCODINGS = ("hex", "base64", "base64url")

@@ -8,7 +8,7 @@ import json
 from datetime import datetime, timedelta
 from urllib.parse import unquote, unquote_plus
 
-from stoppress.signatures import BadSecret, BadSignature, Request, Verifier, any_equal, header_bytes
+from stoppress.signatures.verify import BadSecret, BadSignature, Request, Verifier, any_equal, header_bytes
 
 AUTHORIZATION = "authorization"
 # RFC 6750 and the HTTP webhooks of CloudEvents: for who cannot set a header.

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from stoppress_cli.template import Json
+from stoppress_cli.local.template import Json
 from tests.simulation.doubles.errors import error
 
 # SSM API reference, GetParametersByPath.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from stoppress_cli.meter import item_bytes
-from stoppress_cli.template import REGION
+from stoppress_cli.local.meter import item_bytes
+from stoppress_cli.local.template import REGION
 from tests.simulation.doubles.errors import NotKnown, error
 from tests.simulation.doubles.expressions import Item, condition
 

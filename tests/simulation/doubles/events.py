@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from stoppress_cli.template import ACCOUNT, REGION, Json
+from stoppress_cli.local.template import ACCOUNT, REGION, Json
 
 
 class Events:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from stoppress_cli.template import Json
+from stoppress_cli.local.template import Json
 from tests.simulation.doubles.errors import NotKnown, error
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from stoppress_cli.template import REGION, Json
+from stoppress_cli.local.template import REGION, Json
 from tests.simulation.doubles.errors import error
 
 

@@ -1,0 +1,128 @@
+"""Which permissions an API call asks for, by the service authorization reference of AWS."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from stoppress_cli.local.permissions import Ask, Permissions
+from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
+
+_PARTS = {"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Put": "PutItem", "Update": "UpdateItem"}
+_LEADING_KEYS = "dynamodb:leadingkeys"
+
+Absent = Callable[[str, str], bool]  # (bucket, key): whether there is no such object
+
+
+class Guard:
+    """Refuses the calls of functions that their roles do not allow, as AWS would; `refused` keeps what was refused."""
+
+    def __init__(self, permissions: Permissions, resources: Iterable[Resource], absent: Absent) -> None:
+        self._permissions, self._absent = permissions, absent
+        self._partition_keys = {
+            one.ref: next(key["AttributeName"] for key in one.properties["KeySchema"] if key["KeyType"] == "HASH")
+            for one in resources
+            if one.type == "AWS::DynamoDB::Table"
+        }
+        self.refused: list[str] = []
+
+    def check(self, function: str, service: str, operation: str, params: Json) -> None:
+        """Raises ClientError where the function's role does not allow the call."""
+        role = self._permissions.role_of(function)
+        assert role is not None, f"{function} has no role, and its stack has started"
+        for ask in self._asks(service, operation, params):
+            if self._permissions.may(role, ask):
+                continue
+            self.refused.append(f"{role.logical} does not allow {ask}")
+            raise _denied(service, operation, f"User: {role.arn} is not authorized to perform: {ask}")
+
+    def _asks(self, service: str, operation: str, params: Json) -> list[Ask]:
+        match service:
+            case "dynamodb":
+                return self._of_table(operation, params)
+            case "s3":
+                return self._of_bucket(operation, params)
+            case "sqs":
+                queue = _arn("sqs", str(params["QueueUrl"]).rsplit("/", 1)[1])
+                return [Ask(f"sqs:{operation.removesuffix('Batch')}", queue)]
+            case "ssm" if operation in ("GetParameter", "GetParametersByPath"):
+                name = params.get("Name") or params["Path"]
+                return [Ask(f"ssm:{operation}", _arn("ssm", f"parameter{name}"))]
+            case "secretsmanager" if operation == "GetSecretValue":
+                # Six characters of AWS's own stand after the name.
+                return [
+                    Ask(f"secretsmanager:{operation}", _arn("secretsmanager", f"secret:{params['SecretId']}-AbCdEf"))
+                ]
+            case "events" if operation == "PutEvents":
+                buses = {str(entry.get("EventBusName", "default")).rsplit("/", 1)[-1] for entry in params["Entries"]}
+                return [Ask("events:PutEvents", _arn("events", f"event-bus/{bus}")) for bus in sorted(buses)]
+        return [Ask(f"{service}:{operation}", "*")]  # not taught: only who may do it everywhere may do it here
+
+    def _of_bucket(self, operation: str, params: Json) -> list[Ask]:
+        bucket = f"arn:aws:s3:::{params.get('Bucket', '')}"
+        match operation:
+            case "GetObject" | "HeadObject":
+                asks = [Ask("s3:GetObject", f"{bucket}/{params['Key']}")]
+                # Who may not list the bucket is not told that an object is absent.
+                return asks + ([Ask("s3:ListBucket", bucket)] if self._absent(params["Bucket"], params["Key"]) else [])
+            case "PutObject" | "DeleteObject":
+                return [Ask(f"s3:{operation}", f"{bucket}/{params['Key']}")]
+            case "ListObjectsV2":
+                return [Ask("s3:ListBucket", bucket)]
+        return [Ask(f"s3:{operation}", "*")]
+
+    def _of_table(self, operation: str, params: Json) -> list[Ask]:
+        match operation:
+            case "GetItem" | "DeleteItem" | "UpdateItem":
+                return [self._ask(operation, params["TableName"], [params["Key"]])]
+            case "PutItem":
+                return [self._ask(operation, params["TableName"], [params["Item"]])]
+            case "BatchGetItem":
+                return [self._ask(operation, table, asked["Keys"]) for table, asked in params["RequestItems"].items()]
+            case "TransactWriteItems":  # asks for the permission of each of its parts
+                parts = [
+                    (part["TableName"], kind, part) for one in params["TransactItems"] for kind, part in one.items()
+                ]
+                return [self._part(*part) for part in parts]
+            case "BatchWriteItem":
+                return [
+                    self._ask(
+                        operation, table, [part.get("Key") or part["Item"] for one in asked for part in one.values()]
+                    )
+                    for table, asked in params["RequestItems"].items()
+                ]
+            case "Query":
+                return [self._ask(operation, params["TableName"], self._queried(params))]
+        return [Ask(f"dynamodb:{operation}", "*")]
+
+    def _part(self, table: str, kind: str, part: Json) -> Ask:
+        return self._ask(_PARTS[kind], table, [part.get("Key") or part["Item"]])
+
+    def _ask(self, action: str, table: str, items: Iterable[Mapping[str, Any]]) -> Ask:
+        name = self._partition_keys.get(table, "")
+        keys = {str(next(iter(item[name].values()))) for item in items if name in item}
+        return Ask(f"dynamodb:{action}", _arn("dynamodb", f"table/{table}"), {_LEADING_KEYS: tuple(sorted(keys))})
+
+    def _queried(self, params: Json) -> list[Json]:
+        name = self._partition_keys.get(params["TableName"], "")
+        spelt = {name, *(alias for alias, meant in params.get("ExpressionAttributeNames", {}).items() if meant == name)}
+        sides = [pair.split("=") for pair in re.findall(r"[#:\w]+\s*=\s*[#:\w]+", params["KeyConditionExpression"])]
+        pairs = [(left.strip(), right.strip()) for left, right in sides]
+        values = [value for left, right in pairs for key, value in ((left, right), (right, left)) if key in spelt]
+        if not values:  # IAM holds ForAllValues of no keys at all for true: what is not understood must not pass
+            raise TemplateError(
+                f"the local stack finds no partition in {params['KeyConditionExpression']!r}; teach it in asking.py"
+            )
+        return [{name: params["ExpressionAttributeValues"][value]} for value in values]
+
+
+def _arn(service: str, rest: str) -> str:
+    return f"arn:aws:{service}:{REGION}:{ACCOUNT}:{rest}"
+
+
+def _denied(service: str, operation: str, message: str) -> ClientError:
+    code, status = ("AccessDenied", 403) if service in ("s3", "sqs") else ("AccessDeniedException", 400)
+    detail: Any = {"Code": code, "Message": message}
+    return ClientError({"Error": detail, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[typeddict-item]

@@ -1,0 +1,214 @@
+"""Lambda functions in this process: each loaded from its own app.py, called with its own environment."""
+
+import importlib.util
+import io
+import itertools
+import json
+import os
+import sys
+import traceback
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO
+
+from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.template import ACCOUNT, REGION, TemplateError
+
+_MEBIBYTE = 1_048_576
+_loaded = itertools.count()
+
+# Properties of a function that need nothing here.
+_PROPERTIES = {
+    "Architectures", "Code", "Description", "Environment", "FunctionName", "Handler", "LoggingConfig", "MemorySize",
+    "ReservedConcurrentExecutions", "Role", "Runtime", "Tags", "Timeout", "TracingConfig",
+}  # fmt: skip
+
+
+class Output(io.TextIOBase):
+    """Takes what functions print: sums the metrics (CloudWatch's embedded metric format), copies lines to a log.
+
+    There is one for the process, because loggers keep the stream they met first; `aimed` says where it goes now.
+    """
+
+    def __init__(self) -> None:
+        self.metrics: Counter[str] = Counter()
+        self._log: TextIO | None = None
+        self._line = ""
+
+    @contextmanager
+    def aimed(self, log: TextIO | None) -> Iterator["Counter[str]"]:
+        """Sends lines to `log` and sums metrics into the yielded counter while the block runs."""
+        before = self.metrics, self._log
+        self.metrics, self._log = Counter(), log
+        try:
+            yield self.metrics
+        finally:
+            self.metrics, self._log = before
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            if self._log is not None:
+                self._log.write(line + "\n")
+            if '"_aws"' in line:
+                self._count(line)
+        return len(text)
+
+    def _count(self, line: str) -> None:
+        try:
+            blob = json.loads(line)
+            groups = blob["_aws"]["CloudWatchMetrics"]
+        except (ValueError, KeyError, TypeError):
+            return
+        for metric in (metric for group in groups for metric in group["Metrics"]):
+            value = blob.get(metric["Name"], 0)
+            self.metrics[metric["Name"]] += sum(value) if isinstance(value, list) else value
+
+
+OUTPUT = Output()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What Lambda passes beside the event. Time never runs out: a slow machine must not change what a run does."""
+
+    function_name: str
+    memory_limit_in_mb: int
+    timeout_s: int
+    aws_request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    function_version: str = "$LATEST"
+
+    @property
+    def invoked_function_arn(self) -> str:
+        return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{self.function_name}"
+
+    @property
+    def log_group_name(self) -> str:
+        return f"/aws/lambda/{self.function_name}"
+
+    @property
+    def log_stream_name(self) -> str:
+        return "local"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """The whole time-out, always."""
+        return self.timeout_s * 1000
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an invocation gave: a payload, or the error it ended with (as Lambda reports it)."""
+
+    payload: Any = None
+    error: dict[str, Any] | None = None
+    request_id: str = ""
+
+
+class Function:
+    """One function of the template. The module is loaded at the first call, as a cold start would."""
+
+    def __init__(self, resource: Resource, folder: Path) -> None:
+        check_properties(resource, _PROPERTIES)
+        properties = resource.properties
+        self.name = resource.ref
+        self.logical = resource.logical
+        self.arn = resource.arn
+        self.folder = folder
+        self.timeout_s = int(properties.get("Timeout", 3))
+        self.memory_mib = int(properties.get("MemorySize", 128))
+        self.variables = {name: str(value) for name, value in _variables(properties).items()}
+        self.invocations = 0
+        self.errors = 0
+        module, _, self._attribute = str(properties["Handler"]).rpartition(".")
+        self._path = folder / (module.replace(".", "/") + ".py")
+        self._module: ModuleType | None = None
+
+    def variables_set(self) -> dict[str, str]:
+        """The variables of the template and those that Lambda itself sets."""
+        return self.variables | {
+            "AWS_LAMBDA_FUNCTION_NAME": self.name,
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(self.memory_mib),
+            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+
+    def invoke(self, event: Any) -> Result:
+        """Calls the handler with a copy of `event` made of JSON only. An error of the handler is in the result."""
+        context = Context(self.name, self.memory_mib, self.timeout_s)
+        self.invocations += 1
+        with environment(self.variables_set()), redirect_stdout(OUTPUT):
+            try:
+                handler = getattr(self._load(), self._attribute)
+                payload = json.loads(json.dumps(handler(json.loads(json.dumps(event)), context)))
+                return Result(payload=payload, request_id=context.aws_request_id)
+            except TemplateError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a function raises is Lambda's to report
+                self.errors += 1
+                report = {
+                    "errorMessage": str(error),
+                    "errorType": type(error).__name__,
+                    "stackTrace": traceback.format_exception(error),
+                }
+                OUTPUT.write(json.dumps({"function": self.name, "requestId": context.aws_request_id, **report}) + "\n")
+                return Result(error=report, request_id=context.aws_request_id)
+
+    def _load(self) -> ModuleType:
+        if self._module is None:
+            if not self._path.is_file():
+                raise TemplateError(f"{self.logical}: there is no {self._path}, which the template names as its code")
+            # All modules are called app: each gets a name of its own.
+            name = f"stoppress_function_{self.folder.name}_{next(_loaded)}"
+            spec = importlib.util.spec_from_file_location(name, self._path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+            self._module = module
+        return self._module
+
+
+def _variables(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    variables: Mapping[str, Any] = properties.get("Environment", {}).get("Variables", {})
+    return variables
+
+
+@contextmanager
+def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Sets variables (None: removes them) while the block runs; afterwards all are as they were."""
+    before = {name: os.environ.get(name) for name in variables}
+    _set(variables)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def no_aws_settings() -> dict[str, str | None]:
+    """Variables that undo every AWS setting of this machine's user: no account is met, no profile, no endpoint of theirs."""
+    theirs = dict.fromkeys(name for name in os.environ if name.startswith("AWS_"))
+    return theirs | {
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_REGION": REGION,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -1,0 +1,152 @@
+"""The HTTP API: requests become events of payload format 2.0, answers of functions become HTTP answers."""
+
+import base64
+import json
+import re
+import urllib.parse
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from stoppress_cli.local.functions import Result
+from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.template import ACCOUNT, Json, TemplateError
+
+PAYLOAD_BYTES_MAX = 10 * 1024 * 1024  # quota of HTTP APIs
+
+_TEXT = re.compile(r"(text/|application/(json|javascript|xml)|[^;]*\+(json|xml))", re.IGNORECASE)
+_INTEGRATION = re.compile(r"functions/(arn:[^/]+)/invocations$")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request; header names are lower case."""
+
+    method: str
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One HTTP answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Route:
+    """A method (or ANY) and path of the API, and the ARN of the function behind it."""
+
+    method: str
+    path: str
+    function_arn: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.method} {self.path}"
+
+    def match(self, request: Request) -> dict[str, str] | None:
+        """The decoded path parameters, or None where the request is another's."""
+        if self.method not in ("ANY", request.method):
+            return None
+        parts = re.split(r"\{([^}]+)\}", self.path)
+        names = parts[1::2]
+        pattern = re.escape(parts[0])
+        for name, rest in zip(names, parts[2::2], strict=True):
+            pattern += ("(.+)" if name.endswith("+") else "([^/]+)") + re.escape(rest)
+        found = re.fullmatch(pattern, request.path)
+        if found is None:
+            return None
+        return {
+            name.rstrip("+"): urllib.parse.unquote(value) for name, value in zip(names, found.groups(), strict=True)
+        }
+
+
+def routes(api: Resource) -> list[Route]:
+    """The routes of an API whose definition the SAM transform wrote."""
+    check_properties(api, {"Body", "Description", "Name", "ProtocolType", "Tags"})
+    found = []
+    for path, methods in api.properties.get("Body", {}).get("paths", {}).items():
+        for method, operation in methods.items():
+            integration = operation.get("x-amazon-apigateway-integration", {})
+            arn = _INTEGRATION.search(str(integration.get("uri", "")))
+            if arn is None or integration.get("payloadFormatVersion") != "2.0":
+                raise TemplateError(f"{api.logical}: {method} {path} must be a function with payload format 2.0")
+            name = "ANY" if method == "x-amazon-apigateway-any-method" else method.upper()
+            found.append(Route(name, path, arn[1]))
+    return found
+
+
+def event(request: Request, route: Route, parameters: Mapping[str, str], now: datetime) -> Json:
+    """The event for a request, as an HTTP API makes it."""
+    headers = {"host": "localhost", "content-length": str(len(request.body)), **request.headers}
+    made: Json = {
+        "version": "2.0",
+        "routeKey": route.key,
+        "rawPath": request.path,
+        "rawQueryString": request.query,
+        "headers": headers,
+        "requestContext": {
+            "accountId": ACCOUNT,
+            "apiId": "local",
+            "domainName": headers["host"],
+            "domainPrefix": headers["host"].split(".")[0],
+            "http": {
+                "method": request.method,
+                "path": request.path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": "127.0.0.1",
+                "userAgent": headers.get("user-agent", ""),
+            },
+            "requestId": str(uuid.uuid4()),
+            "routeKey": route.key,
+            "stage": "$default",
+            "time": now.strftime("%d/%b/%Y:%H:%M:%S +0000"),
+            "timeEpoch": int(now.timestamp() * 1000),
+        },
+        "pathParameters": dict(parameters),
+        "isBase64Encoded": False,
+    }
+    if request.query:
+        pairs = urllib.parse.parse_qsl(request.query, keep_blank_values=True)
+        made["queryStringParameters"] = {
+            name: ",".join(value for other, value in pairs if other == name) for name, _ in pairs
+        }
+    if request.body:
+        made["body"], made["isBase64Encoded"] = _body(request)
+    return made
+
+
+def _body(request: Request) -> tuple[str, bool]:
+    if _TEXT.match(request.headers.get("content-type", "")):
+        try:
+            return request.body.decode(), False
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(request.body).decode(), True
+
+
+def answer(result: Result) -> Answer:
+    """The HTTP answer for what a function returned: its statusCode, or 200 with the value as JSON, or 500."""
+    payload: Any = result.payload
+    if result.error is not None:
+        return plain(500, "Internal Server Error")
+    if not isinstance(payload, dict) or "statusCode" not in payload:
+        return Answer(200, {"content-type": "application/json"}, json.dumps(payload).encode())
+    body = str(payload.get("body") or "")
+    headers = {str(name).lower(): str(value) for name, value in (payload.get("headers") or {}).items()}
+    headers.setdefault("content-type", "text/plain;charset=UTF-8")
+    raw = base64.b64decode(body) if payload.get("isBase64Encoded") else body.encode()
+    return Answer(int(payload["statusCode"]), headers, raw)
+
+
+def plain(status: int, message: str) -> Answer:
+    """An answer of the gateway's own."""
+    return Answer(status, {"content-type": "application/json"}, json.dumps({"message": message}).encode())

@@ -1,0 +1,95 @@
+"""SQS as its consumers see it, straight on moto's queues: what the Lambda service does for a mapping costs no calls."""
+
+from typing import Any
+
+from moto.core.utils import unix_time_millis
+from moto.sqs.models import Message, Queue, sqs_backends
+
+from stoppress_cli.local.template import ACCOUNT, REGION, Json
+from stoppress_cli.local.wire import LOCK
+
+
+def queue(arn: str) -> Queue:
+    """The queue of an ARN."""
+    return sqs_backends[ACCOUNT][REGION].get_queue(arn.rsplit(":", 1)[1])
+
+
+def send(arn: str, body: str) -> None:
+    """Puts a message on the queue of an ARN."""
+    with LOCK:
+        sqs_backends[ACCOUNT][REGION].send_message(arn.rsplit(":", 1)[1], body)
+
+
+def visible(source: Queue) -> int:
+    """Number of messages a consumer could take at this instant."""
+    now = unix_time_millis()
+    with LOCK:
+        return sum(1 for message in source._messages if _due(message, now))
+
+
+def receive(source: Queue, count: int) -> list[Message]:
+    """Takes up to `count` messages; they are invisible from now on for the queue's time-out.
+
+    A message that was received as often as the redrive policy allows goes to the dead-letter queue instead.
+    """
+    with LOCK:
+        return _receive(source, count, unix_time_millis())
+
+
+def _receive(source: Queue, count: int, now: float) -> list[Message]:
+    taken: list[Message] = []
+    dead: list[Message] = []
+    limit = (source.redrive_policy or {}).get("maxReceiveCount")
+    for message in source._messages:
+        if len(taken) == count:
+            break
+        if not _due(message, now):
+            continue
+        if limit is not None and message.approximate_receive_count >= limit:
+            dead.append(message)
+            continue
+        message.mark_received(source.visibility_timeout)  # type: ignore[attr-defined]
+        taken.append(message)
+    if dead and source.dead_letter_queue is not None:
+        gone = {id(message) for message in dead}
+        source._messages = [message for message in source._messages if id(message) not in gone]
+        for message in dead:
+            message.visible_at = 0.0
+            source.dead_letter_queue._messages.append(message)
+    return taken
+
+
+def delete(source: Queue, messages: list[Message]) -> None:
+    """Deletes messages that were handled."""
+    gone = {id(message) for message in messages}
+    with LOCK:
+        source._messages = [message for message in source._messages if id(message) not in gone]
+
+
+def record(message: Message, arn: str) -> Json:
+    """The record that Lambda hands to the function."""
+    return {
+        "messageId": message.id,
+        "receiptHandle": message.receipt_handle,
+        "body": message.body,
+        "attributes": {
+            "ApproximateReceiveCount": str(message.approximate_receive_count),
+            "SentTimestamp": str(message.sent_timestamp),
+            "SenderId": message.sender_id,
+            "ApproximateFirstReceiveTimestamp": str(message.approximate_first_receive_timestamp),
+        },
+        "messageAttributes": {name: _attribute(value) for name, value in message.message_attributes.items()},
+        "md5OfBody": message.body_md5,
+        "eventSource": "aws:sqs",
+        "eventSourceARN": arn,
+        "awsRegion": REGION,
+    }
+
+
+def _attribute(value: dict[str, Any]) -> Json:
+    return {"stringValue": value.get("StringValue"), "dataType": value.get("DataType", "String")}
+
+
+def _due(message: Message, now_millis: float) -> bool:
+    # moto asks for strictly later, which on a clock that stands still would be never.
+    return message.visible_at <= now_millis and message.delayed_until <= now_millis

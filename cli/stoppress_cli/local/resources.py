@@ -1,0 +1,142 @@
+"""Which kinds of resources the local stack runs, how they are named, and which it leaves out, each with its reason."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME, Json, Resolver, Template, TemplateError
+
+# Known and deliberately not run here. A type that is neither here nor in _NAMES is refused, so that the
+# template cannot grow a part that the local stack silently leaves out.
+NOT_RUN = {
+    "AWS::ApiGatewayV2::Stage": "one stage, served as it is",
+    "AWS::CloudWatch::Alarm": "nobody is woken by a laptop",
+    "AWS::Lambda::LayerVersion": "its folder is on the path instead",
+    "AWS::Logs::LogGroup": "the functions' output goes to --log",
+    "AWS::SNS::Subscription": "only alarms use it",
+    "AWS::SNS::Topic": "only alarms use it",
+}
+
+Names = tuple[str, dict[str, str]]  # what Ref gives; what Fn::GetAtt gives, by attribute
+
+
+def _arn(service: str, rest: str) -> str:
+    return f"arn:aws:{service}:{REGION}:{ACCOUNT}:{rest}"
+
+
+def _named(name: str) -> Names:
+    return name, {}
+
+
+def _queue(name: str) -> Names:
+    return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}", {"Arn": _arn("sqs", name), "QueueName": name}
+
+
+def _table(name: str) -> Names:
+    arn = _arn("dynamodb", f"table/{name}")
+    return name, {"Arn": arn, "StreamArn": f"{arn}/stream/local"}
+
+
+def _bucket(name: str) -> Names:
+    name = f"{name.lower()}-{ACCOUNT}"
+    domain = f"{name}.s3.amazonaws.com"
+    regional = f"{name}.s3.{REGION}.amazonaws.com"
+    return name, {"Arn": f"arn:aws:s3:::{name}", "DomainName": domain, "RegionalDomainName": regional}
+
+
+_NAMES: dict[str, Callable[[str], Names]] = {
+    "AWS::ApiGatewayV2::Api": lambda name: (name.lower(), {"ApiEndpoint": "http://127.0.0.1"}),
+    "AWS::DynamoDB::Table": _table,
+    "AWS::Events::EventBus": lambda name: (name, {"Arn": _arn("events", f"event-bus/{name}"), "Name": name}),
+    "AWS::Events::Rule": lambda name: (name, {"Arn": _arn("events", f"rule/{name}")}),
+    "AWS::IAM::Role": lambda name: (name, {"Arn": f"arn:aws:iam::{ACCOUNT}:role/{name}"}),
+    "AWS::Lambda::EventInvokeConfig": _named,
+    "AWS::Lambda::EventSourceMapping": _named,
+    "AWS::Lambda::Function": lambda name: (name, {"Arn": _arn("lambda", f"function:{name}")}),
+    "AWS::Lambda::Permission": _named,
+    "AWS::S3::Bucket": _bucket,
+    "AWS::S3::BucketPolicy": _named,
+    "AWS::Scheduler::Schedule": lambda name: (name, {"Arn": _arn("scheduler", f"schedule/default/{name}")}),
+    "AWS::SecretsManager::Secret": lambda name: (_arn("secretsmanager", f"secret:{name}"), {}),
+    "AWS::SQS::Queue": _queue,
+    "AWS::SQS::QueuePolicy": _named,
+    "AWS::SSM::Parameter": _named,
+}
+
+# Names of what does not run here, for the properties that point there.
+_OTHER: dict[str, Callable[[str], Names]] = {
+    "AWS::Logs::LogGroup": lambda name: (name, {"Arn": _arn("logs", f"log-group:{name}:*")}),
+    "AWS::SNS::Topic": lambda name: (_arn("sns", name), {"TopicName": name}),
+}
+
+# The property that names a resource of the type.
+_NAME_PROPERTY = {
+    "AWS::DynamoDB::Table": "TableName",
+    "AWS::Events::EventBus": "Name",
+    "AWS::Events::Rule": "Name",
+    "AWS::Lambda::Function": "FunctionName",
+    "AWS::S3::Bucket": "BucketName",
+    "AWS::Scheduler::Schedule": "Name",
+    "AWS::SecretsManager::Secret": "Name",
+    "AWS::SQS::Queue": "QueueName",
+    "AWS::SSM::Parameter": "Name",
+}
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource that runs here: its logical name, type, physical name, ARN (may be empty) and resolved properties."""
+
+    logical: str
+    type: str
+    ref: str
+    arn: str
+    properties: Json
+
+
+def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
+    """Every resource of the template that runs here, in the template's order, all properties resolved.
+
+    Raises TemplateError for a type that is neither run nor known as not run.
+    """
+    nameless = Resolver(template, {}, stack_name)
+    names: dict[str, Names] = {}
+    present = {
+        logical: resource
+        for logical, resource in template.resources.items()
+        if "Condition" not in resource or nameless.holds(resource["Condition"])
+    }
+    for logical, resource in present.items():
+        kind = resource["Type"]
+        if kind in NOT_RUN:
+            names[logical] = _OTHER.get(kind, _named)(f"{stack_name}-{logical}")
+        elif kind in _NAMES:
+            given = resource.get("Properties", {}).get(_NAME_PROPERTY.get(kind, ""))
+            names[logical] = _NAMES[kind](nameless.resolve(given) if given else f"{stack_name}-{logical}")
+        else:
+            raise TemplateError(
+                f"{logical}: the local stack does not know {kind}. Teach it in stoppress_cli/local/resources.py,"
+                " or list it there under NOT_RUN with the reason"
+            )
+    resolver = Resolver(template, names, stack_name)
+    return [
+        Resource(logical, kind, names[logical][0], names[logical][1].get("Arn", ""), properties(resource, resolver))
+        for logical, resource in present.items()
+        if (kind := resource["Type"]) not in NOT_RUN
+    ]
+
+
+def properties(resource: Mapping[str, Any], resolver: Resolver) -> Json:
+    """The resolved properties of a resource, layers left out (their folders are on the path instead)."""
+    kept = {key: value for key, value in resource.get("Properties", {}).items() if key != "Layers"}
+    resolved: Json = resolver.resolve(kept)
+    return resolved
+
+
+def check_properties(resource: Resource, known: set[str]) -> None:
+    """Raises TemplateError for a property that the local stack would silently ignore."""
+    if unknown := sorted(set(resource.properties) - known):
+        raise TemplateError(
+            f"{resource.logical} ({resource.type}): the local stack does not know the property {unknown[0]};"
+            " teach it, or list it as known where the resource is made"
+        )

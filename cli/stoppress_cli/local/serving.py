@@ -1,0 +1,214 @@
+"""Serves a stack on one port: the sites' files, the HTTP API, and moto as the AWS endpoint."""
+
+import errno
+import html
+import os
+import re
+import signal
+import socket
+import threading
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from botocore.exceptions import ClientError
+from werkzeug.http import is_resource_modified
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.wire import LOCK, uncounted
+
+TICK_S = 1.0
+# Says how a port is given by whoever did not type the command: the Makefile sets it.
+PORT_OPTION = "STOPPRESS_PORT_OPTION"
+
+_REASONS = {200: "OK", 304: "Not Modified", 404: "Not Found"}
+# What a file is served with, as by S3.
+_KEPT = re.compile(r"content-type|content-encoding|cache-control|etag|last-modified|x-amz-(meta-.*|version-id)")
+
+
+class PortInUse(OSError):
+    """Someone else listens on the port."""
+
+
+class Server:
+    """Binds the port at once (raises PortInUse), serves when `serve` is called, until Ctrl-C or SIGTERM."""
+
+    def __init__(self, stack: Stack, host: str, port: int) -> None:
+        self._stack = stack
+        # Held while the stack delivers. Requests do not wait for it: their functions take turns with the others. moto has a
+        # lock of its own, so that files are served while a function waits for a slow feed.
+        self._drive = threading.Lock()
+        self._wake = threading.Event()
+        self._ending = threading.Event()
+        self._aws: Callable[..., Iterable[bytes]] | None = None
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            listener.close()
+            another = f"{os.environ.get(PORT_OPTION, '--port ')}{8_001 if port == 8_000 else 8_000}"
+            if error.errno == errno.EADDRINUSE:
+                raise PortInUse(
+                    f"port {port} of {host} is in use; end what listens there, or give another: {another}"
+                ) from None
+            raise PortInUse(
+                f"cannot listen on port {port} of {host}: {error.strerror}; give another: {another}, or another --host"
+            ) from None
+        listener.listen(128)
+        self._listener = listener
+        bound = listener.getsockname()[1]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{bound}/"
+        self._server = make_server(
+            host, bound, self._application, threaded=True, request_handler=_Quiet, fd=listener.fileno()
+        )
+
+    def serve(self) -> None:
+        """Serves; the clock is the machine's from here on."""
+        self._stack.clock.release()
+        ticker = threading.Thread(target=self._tick, daemon=True)
+        ticker.start()
+        # SIGINT as well: a shell that starts a command in the background has it ignored.
+        taken = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+        before = {number: signal.signal(number, _interrupt) for number in taken}
+        try:
+            self._server.serve_forever()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self._ending.set()
+            self._wake.set()
+            ticker.join()
+            self.close()
+
+    def stop(self) -> None:
+        """Makes `serve` return, from another thread."""
+        self._server.shutdown()
+
+    def close(self) -> None:
+        """Gives the port back."""
+        self._server.server_close()
+        self._listener.close()
+
+    def _tick(self) -> None:
+        """Delivers each second, and at once after a request."""
+        while not self._ending.is_set():
+            self._wake.wait(TICK_S)
+            self._wake.clear()
+            if self._ending.is_set():
+                return
+            with self._drive:
+                try:
+                    self._stack.come_due()
+                except Exception:  # noqa: BLE001 - whoever watches should see it, and the next second may do better
+                    traceback.print_exc()
+
+    def _application(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if _signed_for_aws(environ):
+            return self._aws_endpoint(environ, start_response)
+        request = _request(environ)
+        if any(route.match(request) is not None for route in self._stack.sources.routes):
+            answer = self._stack.request(request)
+            self._wake.set()
+        elif request.method in ("GET", "HEAD"):
+            answer = self._file(request)
+        else:
+            answer = Answer(404, {"content-type": "application/json"}, b'{"message":"Not Found"}')
+        headers = [*answer.headers.items(), ("content-length", str(len(answer.body)))]
+        if answer.status == 304:
+            headers = list(answer.headers.items())
+        start_response(f"{answer.status} {_REASONS.get(answer.status, '')}", headers)
+        return [] if request.method == "HEAD" or answer.status == 304 else [answer.body]
+
+    def _aws_endpoint(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        with LOCK:
+            if self._aws is None:
+                from moto.server import DomainDispatcherApplication, create_backend_app
+
+                self._aws = DomainDispatcherApplication(create_backend_app)
+            answer = list(self._aws(environ, start_response))
+        self._wake.set()
+        return answer
+
+    # ── files ───────────────────────────────────────────────────────────────────────────────────
+
+    def _file(self, request: Request) -> Answer:
+        with uncounted():
+            client, bucket = self._stack.client("s3"), self._stack.only("AWS::S3::Bucket").ref
+            pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+            keys = [row["Key"] for page in pages for row in page.get("Contents", [])]
+            hosts = sorted({key.partition("/")[0] for key in keys})
+            name = request.path.lstrip("/")
+            if not name:
+                return _home(keys)
+            asked = request.headers.get("host", "").partition(":")[0]
+            own = asked if asked in hosts else hosts[0] if hosts else ""
+            key = name if name in keys else f"{own}/{name}"
+            try:
+                found = client.get_object(Bucket=bucket, Key=key)
+            except ClientError:
+                return Answer(404, {"content-type": "text/plain"}, f"no file {name} of {own or 'any site'}\n".encode())
+            given = found["ResponseMetadata"]["HTTPHeaders"]
+            headers = {name: given[name] for name in given if _KEPT.fullmatch(name)}
+            if not is_resource_modified(_conditions(request), given["etag"], last_modified=given["last-modified"]):
+                return Answer(304, headers, b"")
+            return Answer(200, headers, found["Body"].read())
+
+
+class _Quiet(WSGIRequestHandler):
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Says errors only; what the functions print goes to --log."""
+        if type == "error":
+            super().log(type, message, *args)
+
+
+def _conditions(request: Request) -> WSGIEnvironment:
+    """The conditions of a request, as werkzeug reads them."""
+    given = {name: request.headers.get(name) for name in ("if-none-match", "if-modified-since")}
+    return {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in given.items() if value} | {
+        "REQUEST_METHOD": request.method
+    }
+
+
+def _home(keys: list[str]) -> Answer:
+    rows = []
+    for host in sorted({key.partition("/")[0] for key in keys}):
+        names = (html.escape(key) for key in keys if key.startswith(f"{host}/"))
+        links = "".join(f'<li><a href="/{name}">{name.partition("/")[2]}</a></li>' for name in names)
+        rows.append(f"<h2>{html.escape(host)}</h2><ul>{links}</ul>")
+    text = "".join(rows) or "<p>No site has files yet.</p>"
+    page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Stoppress</title><h1>Stoppress</h1>{text}</html>\n'
+    return Answer(200, {"content-type": "text/html; charset=utf-8"}, page.encode())
+
+
+def _signed_for_aws(environ: WSGIEnvironment) -> bool:
+    authorization = str(environ.get("HTTP_AUTHORIZATION", ""))
+    return authorization.startswith("AWS4-") or "X-Amz-Signature=" in str(environ.get("QUERY_STRING", ""))
+
+
+def _request(environ: WSGIEnvironment) -> Request:
+    headers = {
+        name[5:].replace("_", "-").lower(): str(value) for name, value in environ.items() if name.startswith("HTTP_")
+    }
+    if environ.get("CONTENT_TYPE"):
+        headers["content-type"] = environ["CONTENT_TYPE"]
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    # As it was asked for: PATH_INFO is decoded already.
+    path = str(environ.get("RAW_URI") or environ.get("REQUEST_URI") or environ.get("PATH_INFO", "/")).partition("?")[0]
+    return Request(
+        str(environ["REQUEST_METHOD"]),
+        path,
+        str(environ.get("QUERY_STRING", "")),
+        headers,
+        environ["wsgi.input"].read(length) if length else b"",
+    )
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt

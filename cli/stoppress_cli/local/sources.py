@@ -1,0 +1,206 @@
+"""Everything that calls a function: routes, rules, schedules, queue and stream mappings, driven until at rest."""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from stoppress_cli.local import bus, gateway, patterns, queues
+from stoppress_cli.local.functions import Function, Result
+from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.stream import Reader, StreamMapping
+from stoppress_cli.local.template import Json, TemplateError
+
+ROUNDS_MAX = 1_000  # rounds of deliveries after which a stack that never rests is an error
+DEEP_MESSAGES = 100  # moto's queues get slow when deep: drained while a burst is posted
+
+_PROPERTIES = {
+    "BatchSize", "EventSourceArn", "FilterCriteria", "FunctionName", "FunctionResponseTypes",
+    "MaximumBatchingWindowInSeconds", "ScalingConfig",
+}  # fmt: skip
+
+
+class EndlessLoopError(RuntimeError):
+    """The functions keep making work for each other."""
+
+
+class QueueMapping:
+    """One event source mapping from a queue to a function."""
+
+    def __init__(self, resource: Resource, function: Function) -> None:
+        check_properties(resource, _PROPERTIES)
+        properties = resource.properties
+        self.function = function
+        self.name = resource.logical
+        self.reported = 0  # records that were not done and come again
+        self.arn = str(properties["EventSourceArn"])
+        self._batch_size = int(properties.get("BatchSize", 10))
+        self._filters = patterns.filters(properties.get("FilterCriteria"), resource.logical)
+        self._reports_failures = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", [])
+
+    def deliver(self, invoke: Callable[[Function, Json], Result]) -> bool:
+        """Hands over what is visible now, and not what that brings; False where there was nothing."""
+        source = queues.queue(self.arn)
+        left = queues.visible(source)
+        worked = False
+        while left > 0 and (messages := queues.receive(source, min(self._batch_size, left))):
+            worked = True
+            left -= len(messages)
+            records = {message.id: queues.record(message, self.arn) for message in messages}
+            wanted = {
+                message_id for message_id, record in records.items() if patterns.passes(_parsed(record), self._filters)
+            }
+            failed: set[str] = set()
+            if wanted:
+                chosen = [record for message_id, record in records.items() if message_id in wanted]
+                result = invoke(self.function, {"Records": chosen})
+                failed = self._failed(result, wanted)
+                self.reported += len(failed)
+            # What the filter refuses is deleted unread, as Lambda does; what failed waits for its visibility.
+            queues.delete(source, [message for message in messages if message.id not in failed])
+        return worked
+
+    def _failed(self, result: Result, wanted: set[str]) -> set[str]:
+        if result.error is not None:
+            return wanted
+        failures = (result.payload or {}).get("batchItemFailures") or [] if self._reports_failures else []
+        named = {str(failure.get("itemIdentifier")) for failure in failures}
+        # An identifier that is not in the batch makes the whole batch a failure, as Lambda has it.
+        return named if named <= wanted else wanted
+
+
+def _parsed(record: Json) -> Json:
+    try:
+        return {**record, "body": json.loads(record["body"])}
+    except ValueError:
+        return record
+
+
+class Sources:
+    """The wiring of a stack. Nothing runs by itself: `rest` delivers, `fire_due` lets schedules come due."""
+
+    def __init__(self, functions: Iterable[Function]) -> None:
+        self.functions = {function.arn: function for function in functions}
+        self._by_name = {function.name: function for function in self.functions.values()}
+        self.routes: list[gateway.Route] = []
+        self.rules: list[bus.Rule] = []
+        self.schedules: list[bus.Schedule] = []
+        self.queue_mappings: list[QueueMapping] = []
+        self.stream_mappings: list[StreamMapping] = []
+        self.invocations = bus.Invocations()
+        self.running: Callable[[str | None], None] = lambda name: None  # told which function runs, None when done
+        self._events: deque[tuple[str, Json]] = deque()
+        # Functions share the process's environment and output. Between two of them a request finds its turn.
+        self.one_at_a_time = threading.RLock()
+
+    def add(self, resource: Resource, reader: Callable[[str], Reader]) -> None:
+        """Wires a resource that calls functions; others are left alone. `reader` gives the stream of an ARN."""
+        match resource.type:
+            case "AWS::ApiGatewayV2::Api":
+                self.routes += gateway.routes(resource)
+            case "AWS::Events::Rule":
+                made = bus.rule(resource)
+                if isinstance(made, bus.Rule):
+                    self.rules.append(made)
+                else:
+                    self.schedules.append(made)
+            case "AWS::Scheduler::Schedule":
+                self.schedules.append(bus.schedule(resource))
+            case "AWS::Lambda::EventInvokeConfig":
+                self.invocations.configure(resource)
+            case "AWS::Lambda::EventSourceMapping":
+                arn = str(resource.properties["EventSourceArn"])
+                function = self._by_name[str(resource.properties["FunctionName"]).rsplit(":", 1)[-1]]
+                if ":sqs:" in arn:
+                    self.queue_mappings.append(QueueMapping(resource, function))
+                elif "/stream/" in arn:
+                    self.stream_mappings.append(StreamMapping(resource, function, reader(arn)))
+                else:
+                    raise TemplateError(f"{resource.logical}: the local stack knows queues and DynamoDB streams only")
+
+    def mappings(self) -> list[QueueMapping | StreamMapping]:
+        """Every event source mapping."""
+        return [*self.queue_mappings, *self.stream_mappings]
+
+    def invoke(self, function: Function, event: Json) -> Result:
+        """Calls a function now; the meter and the faults see its calls."""
+        with self.one_at_a_time:
+            self.running(function.logical)
+            try:
+                return function.invoke(event)
+            finally:
+                self.running(None)
+
+    def request(self, request: gateway.Request) -> gateway.Answer:
+        """One HTTP request through the API; a path or method without a route is the gateway's own 404."""
+        for route in sorted(self.routes, key=lambda route: route.method == "ANY"):  # what names the method goes first
+            parameters = route.match(request)
+            if parameters is None:
+                continue
+            if len(request.body) > gateway.PAYLOAD_BYTES_MAX:
+                return gateway.plain(413, "Request Entity Too Large")
+            made = gateway.event(request, route, parameters, datetime.now(UTC))
+            return gateway.answer(self.invoke(self.functions[route.function_arn], made))
+        return gateway.plain(404, "Not Found")
+
+    def event_arrived(self, bus_name: str, event: Json) -> None:
+        """An event was put on a bus; it is delivered when the stack next comes to rest."""
+        self._events.append((bus_name, event))
+
+    def rest(self) -> None:
+        """Delivers until nothing is left at this instant. What is due later (retries, delays) waits for the clock.
+
+        Raises EndlessLoopError after ROUNDS_MAX rounds.
+        """
+        for _ in range(ROUNDS_MAX):
+            if not self._round():
+                return
+        raise EndlessLoopError(
+            f"the stack did not come to rest in {ROUNDS_MAX} rounds; some function makes its own work. "
+            f"Invocations: {', '.join(f'{function.logical} {function.invocations}' for function in self._by_name.values())}"
+        )
+
+    def drain_deep_queues(self) -> None:
+        """Delivers from queues in which many messages wait, so that a long burst stays fast."""
+        for mapping in self.queue_mappings:
+            if len(queues.queue(mapping.arn)._messages) >= DEEP_MESSAGES:
+                mapping.deliver(self.invoke)
+
+    def fire_due(self, *, every_schedule: bool = False) -> None:
+        """Invokes the functions of every schedule that has come due, once each however often it was missed.
+
+        With `every_schedule` those of each minute fire though no whole minute has begun.
+        """
+        now = datetime.now(UTC)
+        for schedule in self.schedules:
+            if schedule.due(now) or (every_schedule and schedule.frequent):
+                self._target(schedule.target, schedule.fire(now), now)
+
+    def _round(self) -> bool:
+        now = datetime.now(UTC)
+        worked = bool(self._events)
+        while self._events:
+            self._route(*self._events.popleft(), now)
+        worked |= self.invocations.deliver(self.invoke, now)
+        for queue_mapping in self.queue_mappings:
+            worked |= queue_mapping.deliver(self.invoke)
+        if worked:  # the stream last, when all else is quiet: a burst then makes few, large batches
+            return True
+        for stream_mapping in self.stream_mappings:
+            worked |= stream_mapping.deliver(self.invoke, now)
+        return worked
+
+    def _route(self, bus_name: str, event: Json, now: datetime) -> None:
+        for rule in self.rules:
+            if rule.bus == bus_name and rule.pattern.matches(event):
+                for arn, constant in rule.targets:
+                    self._target(arn, json.loads(constant) if constant is not None else event, now)
+
+    def _target(self, arn: str, event: Json, now: datetime) -> None:
+        if ":sqs:" in arn:
+            queues.send(arn, json.dumps(event))
+        elif arn in self.functions:
+            self.invocations.add(self.functions[arn], event, now)
+        else:
+            raise TemplateError(f"a rule or schedule has the target {arn}, which the local stack cannot call")

@@ -1,0 +1,201 @@
+"""Reads template.yaml as CloudFormation would: SAM transform, parameters, conditions, intrinsic functions.
+
+Everything here is a pure function of the template's text and the parameters; nothing is made.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ACCOUNT = "123456789012"  # the account that moto answers for
+REGION = "eu-west-1"
+STACK_NAME = "stoppress"
+
+# The transform wants code in S3; what the template says is kept beside it (see `load`).
+_PLACEHOLDER = "s3://local/code"
+_CODE_PROPERTY = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerVersion": "ContentUri"}
+
+Json = dict[str, Any]
+
+_NO_VALUE = object()  # what Ref gives for AWS::NoValue: the part it stands in is left out
+
+
+class TemplateError(ValueError):
+    """The template cannot be run here; the text names the resource, what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A transformed template, intrinsic functions still in place.
+
+    `code` maps the logical name of each function to its folder; `layers` are the folders of the layers.
+    """
+
+    resources: dict[str, Json]
+    conditions: dict[str, Any]
+    parameters: dict[str, str | list[str]]
+    code: dict[str, Path]
+    layers: tuple[Path, ...]
+
+
+@functools.cache
+def _read(path: Path, changed_ns: int) -> str:
+    """The template as JSON text; `changed_ns` makes an edited file a different one. Raises TemplateError."""
+    from samtranslator.yaml_helper import yaml_parse
+    from yaml import YAMLError
+
+    try:
+        document = yaml_parse(path.read_text(encoding="utf-8"))
+    except (YAMLError, UnicodeDecodeError) as error:
+        said = " ".join(str(error).replace('in "<unicode string>", ', "").split())
+        raise TemplateError(f"{path} is not YAML: {said}") from error
+    if not isinstance(document, dict):
+        raise TemplateError(f"{path} is no template: give a file with Resources")
+    return json.dumps(document, default=str)
+
+
+@functools.cache
+def _transform(text: str) -> str:
+    from stoppress_cli.local.functions import environment, no_aws_settings
+
+    with environment(no_aws_settings()):  # the translator asks boto3 for the region
+        from samtranslator.parser.parser import Parser
+        from samtranslator.public.exceptions import InvalidDocumentException
+        from samtranslator.translator.translator import Translator
+
+        try:
+            return json.dumps(Translator({}, Parser()).translate(json.loads(text), {}))
+        except InvalidDocumentException as error:
+            causes = "; ".join(str(cause.message) for cause in error.causes)
+            raise TemplateError(f"the SAM transform refuses the template: {causes}") from error
+
+
+def load(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
+    """Reads and transforms the template at `path`.
+
+    `parameters` override the defaults. Raises TemplateError where the template is not valid SAM, a parameter
+    has no value, or one is given that the template does not know.
+    """
+    document: Json = json.loads(_read(path.resolve(), path.stat().st_mtime_ns))
+    declared: Json = document.get("Parameters", {})
+    given = dict(parameters or {})
+    if unknown := sorted(set(given) - set(declared)):
+        raise TemplateError(f"{path.name} has no parameter {unknown[0]}; it has {', '.join(sorted(declared))}")
+    values: dict[str, str | list[str]] = {}
+    for name, declaration in declared.items():
+        value = given.get(name, declaration.get("Default"))
+        if value is None:
+            raise TemplateError(f"{path.name}: the parameter {name} has no default; give it a value")
+        values[name] = str(value).split(",") if declaration.get("Type") == "CommaDelimitedList" else str(value)
+    folders: dict[str, Path] = {}
+    layers: list[Path] = []
+    for name, resource in document.get("Resources", {}).items():
+        code_property = _CODE_PROPERTY.get(resource.get("Type"))
+        if code_property is None:
+            continue
+        folder = path.resolve().parent / str(resource["Properties"].get(code_property, "."))
+        if resource["Type"] == "AWS::Serverless::Function":
+            folders[name] = folder
+        else:
+            layers.append(folder)
+        resource["Properties"][code_property] = _PLACEHOLDER
+    transformed: Json = json.loads(_transform(json.dumps(document)))
+    return Template(transformed.get("Resources", {}), transformed.get("Conditions", {}), values, folders, tuple(layers))
+
+
+class Resolver:
+    """Resolves intrinsic functions against parameters and the resources' names.
+
+    `names` maps a logical name to what Ref gives and what Fn::GetAtt gives, by attribute.
+    """
+
+    def __init__(self, template: Template, names: Mapping[str, tuple[str, Mapping[str, str]]], stack_name: str) -> None:
+        self._template = template
+        self._names = names
+        self._pseudo: dict[str, str] = {
+            "AWS::AccountId": ACCOUNT,
+            "AWS::Region": REGION,
+            "AWS::Partition": "aws",
+            "AWS::StackName": stack_name,
+            "AWS::StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{stack_name}/local",
+            "AWS::URLSuffix": "amazonaws.com",
+        }
+        self._functions: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
+            "Ref": lambda value, local: self._ref(value),
+            "Fn::GetAtt": lambda value, local: self._attribute(value),
+            "Fn::Sub": self._sub,
+            "Fn::Join": lambda value, local: value[0].join(str(part) for part in self.resolve(value[1], local)),
+            "Fn::If": lambda value, local: self.resolve(value[1 if self.holds(value[0]) else 2], local),
+        }
+
+    def resolve(self, value: Any, local: Mapping[str, Any] | None = None) -> Any:
+        """`value` with every intrinsic function replaced; properties that are AWS::NoValue are left out."""
+        local = local or {}
+        if isinstance(value, list):
+            return [resolved for part in value if (resolved := self.resolve(part, local)) is not _NO_VALUE]
+        if not isinstance(value, dict):
+            return value
+        if len(value) == 1:
+            name, argument = next(iter(value.items()))
+            if function := self._functions.get(name):
+                return function(argument, local)
+            if name.startswith("Fn::"):
+                raise TemplateError(f"the local stack does not know the intrinsic function {name}; add it to Resolver")
+        parts = {key: self.resolve(part, local) for key, part in value.items()}
+        return {key: part for key, part in parts.items() if part is not _NO_VALUE}
+
+    def holds(self, condition: Any) -> bool:
+        """Whether a condition holds, given by name or as an expression."""
+        if isinstance(condition, str):
+            if condition not in self._template.conditions:
+                raise TemplateError(f"the template has no condition {condition}")
+            return self.holds(self._template.conditions[condition])
+        name, argument = next(iter(condition.items()))
+        match name:
+            case "Fn::Equals":
+                return bool(self.resolve(argument[0]) == self.resolve(argument[1]))
+            case "Fn::Not":
+                return not self.holds(argument[0])
+            case "Fn::And":
+                return all(self.holds(part) for part in argument)
+            case "Fn::Or":
+                return any(self.holds(part) for part in argument)
+            case "Condition":
+                return self.holds(argument)
+        raise TemplateError(f"the local stack does not know the condition function {name}; add it to Resolver")
+
+    def _ref(self, name: str) -> Any:
+        if name == "AWS::NoValue":
+            return _NO_VALUE
+        if name in self._pseudo:
+            return self._pseudo[name]
+        if name in self._template.parameters:
+            return self._template.parameters[name]
+        if name in self._names:
+            return self._names[name][0]
+        raise TemplateError(f"Ref to {name}, which is neither a parameter nor a resource that runs here")
+
+    def _attribute(self, value: Any) -> str:
+        name, attribute = value if isinstance(value, list) else value.split(".", 1)
+        attributes = self._names.get(name, ("", {}))[1]
+        if attribute not in attributes:
+            raise TemplateError(f"Fn::GetAtt of {name}.{attribute}, which the local stack cannot give")
+        return attributes[attribute]
+
+    def _sub(self, value: Any, local: Mapping[str, Any]) -> str:
+        text, more = (value, {}) if isinstance(value, str) else (value[0], value[1])
+        local = {**local, **{key: self.resolve(part, local) for key, part in more.items()}}
+
+        def replaced(match: re.Match[str]) -> str:
+            name = match[1]
+            if name.startswith("!"):
+                return "${" + name[1:] + "}"
+            if name in local:
+                return str(local[name])
+            return self._attribute(name) if "." in name else str(self._ref(name))
+
+        return re.sub(r"\$\{([^}]+)\}", replaced, text)

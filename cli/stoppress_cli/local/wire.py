@@ -1,0 +1,193 @@
+"""The one place every AWS call of the process passes: permissions, one lock, faults on order, and the meter.
+
+moto answers botocore's "before-send" event. It is not thread-safe, so that answer is given under a lock, which
+`up` also holds while it serves. Only calls made while a function runs are judged, counted and can be made to fail;
+the stack's own are free.
+"""
+
+import json
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import boto3
+import botocore.loaders
+import botocore.session
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
+from moto.core.botocore_stubber import BotocoreStubber
+from moto.dynamodb.models import dynamodb_backends
+from moto.dynamodb.models.dynamo_type import DynamoType
+from moto.s3.models import s3_backends
+
+from stoppress_cli.local import meter
+from stoppress_cli.local.asking import Guard
+from stoppress_cli.local.template import ACCOUNT, REGION
+
+LOCK = threading.RLock()
+_thread = threading.local()
+# One for all stacks of the process: reading the services' models again takes longer than a small scenario.
+_loader = botocore.loaders.create_loader()
+
+_STATUS = {"SlowDown": 503, "ServiceUnavailable": 503, "PreconditionFailed": 412, "ConditionalRequestConflict": 409,
+           "AccessDenied": 403, "NoSuchKey": 404}  # fmt: skip
+
+_answer = BotocoreStubber.__call__
+# The door of every client of every session: Powertools has sessions of its own.
+_call: Callable[[BaseClient, str, dict[str, Any]], Any] = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+
+@dataclass
+class Fault:
+    """The next `times` calls of service.operation whose URL or body holds `key` fail with `error`.
+
+    With `applied` the call takes effect and only its answer is lost. The error is raised as botocore raises it
+    after its own retries, so no retry is slept through.
+    """
+
+    service: str
+    operation: str
+    key: str = ""
+    times: int = 1
+    error: str = "InternalError"
+    applied: bool = False
+
+    def matches(self, service: str, operation: str, request: Any) -> bool:
+        if self.times <= 0 or (service, operation) != (self.service, self.operation):
+            return False
+        body = request.body or b""
+        text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
+        return self.key in urllib.parse.unquote(request.url) or self.key in text
+
+    def raised(self, operation: str) -> ClientError:
+        status = _STATUS.get(self.error, 400 if self.service == "dynamodb" else 500)
+        detail: Any = {"Code": self.error, "Message": "a fault that the scenario ordered"}
+        return ClientError({"Error": detail, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[typeddict-item]
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Calls of this thread are the stack's own while the block runs, whatever function runs elsewhere."""
+    _thread.own = True
+    try:
+        yield
+    finally:
+        _thread.own = False
+
+
+class Wire:
+    """What the running stack hooks onto every call.
+
+    `running` is the function that runs in this thread, or None: a client elsewhere in the process is nobody's function.
+    """
+
+    def __init__(self, guard: Guard, dynamodb_url: str | None = None) -> None:
+        self.guard = guard
+        self.meter = meter.Meter()
+        self.faults: list[Fault] = []
+        self._local = threading.local()
+        self._dynamodb_elsewhere = dynamodb_url is not None
+
+    @property
+    def running(self) -> str | None:
+        """The function whose calls this thread makes."""
+        return getattr(self._local, "running", None)
+
+    @running.setter
+    def running(self, function: str | None) -> None:
+        self._local.running = function
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Holds the hooks while the block runs; moto must be mocking already (it resets boto3's session)."""
+
+        def answer(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
+            with LOCK:
+                if self._function() is None or not stubber.enabled:
+                    return _answer(stubber, event_name, request, **kwargs)
+                return self._counted(event_name, request, lambda: _answer(stubber, event_name, request, **kwargs))
+
+        def judged(client: BaseClient, operation: str, params: dict[str, Any]) -> Any:
+            if (function := self._function()) is not None:
+                self.guard.check(function, client.meta.service_model.service_name, operation, params)
+            return _call(client, operation, params)
+
+        session = botocore.session.Session()
+        session.register_component("data_loader", _loader)
+        boto3.setup_default_session(botocore_session=session)
+        if self._dynamodb_elsewhere:
+            events = boto3.DEFAULT_SESSION.events  # type: ignore[union-attr]
+            events.register("provide-client-params.dynamodb", _ask_for_units)  # type: ignore[arg-type]
+            events.register("after-call.dynamodb", self._read_units)
+        with (
+            mock.patch.object(BaseClient, "_make_api_call", judged),
+            mock.patch.object(BotocoreStubber, "__call__", answer),
+        ):
+            yield
+
+    def _function(self) -> str | None:
+        """The function that a call of this thread is made by; None where it is the stack's own."""
+        return None if getattr(_thread, "own", False) else self.running
+
+    def _counted(self, event_name: str, request: Any, send: Callable[[], Any]) -> Any:
+        _, service, operation = event_name.split(".")
+        function = str(self.running)
+        self.meter.calls[function, f"{service}.{operation}"] += 1
+        fault = next((fault for fault in self.faults if fault.matches(service, operation, request)), None)
+        if fault is not None:
+            fault.times -= 1
+            if fault.applied:
+                send()
+            raise fault.raised(operation)
+        if service == "dynamodb" and not self._dynamodb_elsewhere:
+            body = json.loads(request.body)
+            response, read, written = meter.capacity(operation, body, send, read_item, last_query)
+            self.meter.add(function, read, written)
+            return response
+        response = send()
+        if service == "s3" and response is not None and operation == "PutObject":
+            self.meter.s3_bytes_put += _length(request.headers)
+        elif service == "s3" and response is not None and operation == "GetObject":
+            self.meter.s3_bytes_got += _length(response.headers)
+        return response
+
+    def _read_units(self, http_response: Any, parsed: dict[str, Any], model: Any, **kwargs: Any) -> None:
+        if self.running is not None:
+            self.meter.add(self.running, *meter.reported(model.name, parsed))
+
+
+def _ask_for_units(params: dict[str, Any], model: Any, **kwargs: Any) -> dict[str, Any]:
+    if model.input_shape is not None and "ReturnConsumedCapacity" in model.input_shape.members:
+        params.setdefault("ReturnConsumedCapacity", "TOTAL")
+    return params
+
+
+def _length(headers: Any) -> int:
+    # S3 uploads may be framed (aws-chunked); the decoded length is the object's.
+    return int(headers.get("X-Amz-Decoded-Content-Length") or headers.get("Content-Length") or 0)
+
+
+def read_item(table_name: str, key: dict[str, Any]) -> dict[str, Any] | None:
+    """The item as it stands in moto's table, in DynamoDB's JSON; `key` may hold more than the key."""
+    table = dynamodb_backends[ACCOUNT][REGION].tables.get(table_name)
+    if table is None or table.hash_key_attr not in key:
+        return None
+    sort = key.get(table.range_key_attr) if table.range_key_attr else None
+    found: Any = table.items.get(DynamoType(key[table.hash_key_attr]))
+    if found is not None and table.range_key_attr:
+        found = found.get(DynamoType(sort)) if sort else None
+    return found.to_json()["Attributes"] if found is not None else None
+
+
+def absent(bucket: str, key: str) -> bool:
+    """Whether moto's bucket has no such object."""
+    return key not in s3_backends[ACCOUNT]["aws"].buckets[bucket].keys
+
+
+def last_query(table_name: str) -> int:
+    """Bytes that the last Query of moto's table evaluated."""
+    return int(getattr(dynamodb_backends[ACCOUNT][REGION].get_table(table_name), "evaluated_bytes", 0))

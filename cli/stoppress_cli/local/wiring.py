@@ -1,0 +1,127 @@
+"""What would fail or be lost without a word in AWS, found before anything runs: who calls whom, and may he?"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from stoppress_cli.local.permissions import Ask, Permissions
+from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.template import ACCOUNT, REGION
+
+# What the Lambda service does in a function's name (Lambda developer guide, "execution role permissions").
+TAKES_MESSAGES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
+FOLLOWS_STREAM = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator")
+WRITES_LOG = ("logs:CreateLogStream", "logs:PutLogEvents")
+
+
+def faults(resources: Iterable[Resource], permissions: Permissions) -> list[str]:
+    """Every fault of the wiring, each naming the resource, what is wrong and what to change; empty where there is none."""
+    found = _Wiring(resources, permissions)
+    return [
+        *found.functions(),
+        *found.mappings(),
+        *found.destinations(),
+        *found.schedules(),
+        *found.rules(),
+        *found.routes(),
+    ]
+
+
+class _Wiring:
+    def __init__(self, resources: Iterable[Resource], permissions: Permissions) -> None:
+        self._resources = list(resources)
+        self._permissions = permissions
+        self._functions = {one.ref: one for one in self._of("AWS::Lambda::Function")}
+        self._arns = {one.arn: one for one in self._resources if one.arn}
+
+    def _of(self, kind: str) -> list[Resource]:
+        return [one for one in self._resources if one.type == kind]
+
+    def _lacks(self, where: str, function: Resource, asks: Iterable[Ask], else_: str) -> Iterator[str]:
+        role = self._permissions.role_of(function.logical)
+        for ask in asks:
+            if role is not None and not self._permissions.may(role, ask):
+                yield f"{where}: {role.logical} does not allow {ask}; {else_}"
+
+    def functions(self) -> Iterator[str]:
+        for function in self._functions.values():
+            role = self._permissions.role_of(function.logical)
+            if role is None or "lambda.amazonaws.com" not in role.trusts:
+                yield f"{function.logical}: its Role is no role of the template that lambda.amazonaws.com may take on"
+                continue
+            group = function.properties.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{function.ref}")
+            stream = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{group}:log-stream:any"
+            asks = [Ask(action, stream) for action in WRITES_LOG]
+            yield from self._lacks(function.logical, function, asks, "its log and its metrics would be lost")
+
+    def mappings(self) -> Iterator[str]:
+        for mapping in self._of("AWS::Lambda::EventSourceMapping"):
+            function = self._functions[_name(mapping.properties["FunctionName"])]
+            source = str(mapping.properties["EventSourceArn"])
+            refuses = "AWS refuses to make the mapping"
+            if ":sqs:" in source:
+                asks = [Ask(action, source) for action in TAKES_MESSAGES]
+                queue, timeout_s = self._arns[source], int(function.properties.get("Timeout", 3))
+                hidden_s = int(queue.properties.get("VisibilityTimeout", 30))
+                if hidden_s < timeout_s:
+                    yield (
+                        f"{mapping.logical}: {queue.logical} hides a message for {hidden_s} s, {function.logical} may take"
+                        f" {timeout_s} s; {refuses}. Give it a VisibilityTimeout of {6 * timeout_s}"
+                    )
+            else:
+                asks = [Ask(action, source) for action in FOLLOWS_STREAM] + [Ask("dynamodb:ListStreams", "*")]
+            yield from self._lacks(mapping.logical, function, asks, refuses)
+
+    def destinations(self) -> Iterator[str]:
+        """What is given up goes to a queue in the function's own name."""
+        for kind in ("AWS::Lambda::EventSourceMapping", "AWS::Lambda::EventInvokeConfig"):
+            for one in self._of(kind):
+                if destination := one.properties.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination"):
+                    function = self._functions[_name(one.properties["FunctionName"])]
+                    asks = [Ask("sqs:SendMessage", str(destination))]
+                    yield from self._lacks(one.logical, function, asks, "what is given up would be lost")
+
+    def schedules(self) -> Iterator[str]:
+        for one in self._of("AWS::Scheduler::Schedule"):
+            target = one.properties["Target"]
+            role = self._permissions.role(target.get("RoleArn"))
+            if role is None or "scheduler.amazonaws.com" not in role.trusts:
+                yield f"{one.logical}: its RoleArn is no role of the template that scheduler.amazonaws.com may take on"
+                continue
+            asks = [Ask("lambda:InvokeFunction", str(target["Arn"]))]
+            asks += [Ask("sqs:SendMessage", dead) for dead in _dead_letters(target)]
+            for ask in asks:
+                if not self._permissions.may(role, ask):
+                    yield f"{one.logical}: {role.logical} does not allow {ask}; it would fire for nothing, or fail unheard"
+
+    def rules(self) -> Iterator[str]:
+        for rule in self._of("AWS::Events::Rule"):
+            for target in rule.properties["Targets"]:
+                arn = str(target["Arn"])
+                action = "lambda:InvokeFunction" if ":function:" in arn else "sqs:SendMessage"
+                yield from self._unheard(rule, Ask(action, arn), "its events would not arrive")
+                for dead in _dead_letters(target):
+                    yield from self._unheard(rule, Ask("sqs:SendMessage", dead), "what it cannot deliver would be lost")
+
+    def _unheard(self, rule: Resource, ask: Ask, else_: str) -> Iterator[str]:
+        if not self._permissions.service_may("events.amazonaws.com", rule.arn, ask):
+            yield f"{rule.logical}: no policy of the resource lets this rule {ask}; {else_}"
+
+    def routes(self) -> Iterator[str]:
+        for api in self._of("AWS::ApiGatewayV2::Api"):
+            for path, methods in api.properties.get("Body", {}).get("paths", {}).items():
+                for method, operation in methods.items():
+                    uri = str(operation.get("x-amazon-apigateway-integration", {}).get("uri", ""))
+                    function = uri.partition("/functions/")[2].removesuffix("/invocations")
+                    source = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{api.ref}/$default/{method.upper()}{path}"
+                    ask = Ask("lambda:InvokeFunction", function)
+                    if not self._permissions.service_may("apigateway.amazonaws.com", source, ask):
+                        yield f"{api.logical}: no permission lets {method.upper()} {path} {ask}; it would answer 500"
+
+
+def _name(function: Any) -> str:
+    return str(function).rsplit(":", 1)[-1]
+
+
+def _dead_letters(target: Mapping[str, Any]) -> list[str]:
+    arn = target.get("DeadLetterConfig", {}).get("Arn")
+    return [str(arn)] if arn else []

@@ -1,0 +1,190 @@
+"""Compares an expectation with what is: every difference as a sentence."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from boto3.dynamodb.types import TypeDeserializer
+
+from stoppress.poll.items import feed_key, subscription_key
+from stoppress_cli.local.gateway import Answer
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import files
+from stoppress_cli.scenario.file import Expectation
+
+_SHOWN_MAX = 20  # of a long list of URLs, so that a difference stays readable
+_deserialize = TypeDeserializer().deserialize
+
+
+def differences(wanted: Expectation, site: str | None, stack: Stack, answer: Answer | None) -> list[str]:
+    """What of the expectation does not hold; empty where all does. `site` is the one meant, `answer` of the last post."""
+    found: list[str] = []
+    if wanted.status is not None:
+        found += _value("status", wanted.status, answer.status if answer else None)
+    if wanted.reply is not None:
+        found += _subset("reply", wanted.reply, _json(answer))
+    if site is None:
+        needed = wanted.model_dump(exclude_none=True).keys() - {"status", "reply", "asked", "subscribed"}
+        return [*found, "there is not one site but several or none: say which with `site`"] if needed else found
+    if any(getattr(wanted, name) is not None for name in _OF_FILES):
+        try:
+            listed = files.listed(list(files.read(stack, site)))
+        except ValueError as error:
+            return [*found, str(error)]
+        for name, compare in _OF_FILES.items():
+            if (value := getattr(wanted, name)) is not None:
+                found += compare(name, value, getattr(listed, name))
+    if wanted.quarantined is not None:
+        found += _quarantined(wanted.quarantined, quarantine(stack, site))
+    for key, attributes in (wanted.articles or {}).items():
+        found += _item(f"articles: {key}", attributes, article(stack, site, key))
+    for url, attributes in (wanted.feeds or {}).items():
+        found += _item(f"feeds: {url}", attributes, feed(stack, site, url))
+    for url, attributes in (wanted.subscriptions or {}).items():
+        found += _item(f"subscriptions: {url}", attributes, subscription(stack, site, url))
+    return found
+
+
+def _item(name: str, wanted: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> list[str]:
+    if wanted is None:
+        return [f"{name} is there, expected none"] if found else []
+    return _subset(name, wanted, found)
+
+
+def asked(wanted: Expectation, asked_for: Callable[[str], int]) -> list[str]:
+    """What of the expected numbers of requests does not hold; `asked_for` tells how many came for a URL."""
+    return [
+        line for url, times in (wanted.asked or {}).items() for line in _value(f"asked: {url}", times, asked_for(url))
+    ]
+
+
+def subscribed(wanted: Expectation, topics_of: Callable[[str], list[str]]) -> list[str]:
+    """What of the expected subscriptions does not hold; `topics_of` tells those that a hub has verified."""
+    hubs = (wanted.subscribed or {}).items()
+    return [line for hub, topics in hubs for line in _list(f"subscribed: {hub}", topics, topics_of(hub))]
+
+
+def feed(stack: Stack, site: str, url: str) -> dict[str, Any] | None:
+    """What the table has of a feed, but for its subscription and the entries that were sent."""
+    return _stored(stack, *feed_key(site, url))
+
+
+def subscription(stack: Stack, site: str, url: str) -> dict[str, Any] | None:
+    """What the table has of a feed's subscription."""
+    return _stored(stack, *subscription_key(site, url))
+
+
+def _stored(stack: Stack, pk: str, sk: str) -> dict[str, Any] | None:
+    got = stack.client("dynamodb").get_item(
+        TableName=stack.only("AWS::DynamoDB::Table").ref,
+        Key={"pk": {"S": pk}, "sk": {"S": sk}},
+        ConsistentRead=True,
+    )
+    return _plain_item(got["Item"]) if "Item" in got else None
+
+
+def article(stack: Stack, site: str, key: str) -> dict[str, Any] | None:
+    """The article `<source>/<id>` of a site as the table has it."""
+    source, _, article_id = key.partition("/")
+    got = stack.client("dynamodb").get_item(
+        TableName=stack.only("AWS::DynamoDB::Table").ref,
+        Key={"pk": {"S": f"article#{site}#{source}#{article_id}"}, "sk": {"S": "-"}},
+        ConsistentRead=True,
+    )
+    return _plain_item(got["Item"]) if "Item" in got else None
+
+
+def quarantine(stack: Stack, site: str) -> list[str]:
+    """The reasons of a site's quarantined events, oldest first."""
+    pages = stack.client("dynamodb").get_paginator("query").paginate(
+        TableName=stack.only("AWS::DynamoDB::Table").ref,
+        KeyConditionExpression="pk = :pk",
+        ExpressionAttributeValues={":pk": {"S": f"quarantine#{site}"}},
+        ConsistentRead=True,
+    )  # fmt: skip
+    return [str(_plain_item(item).get("reason", "")) for page in pages for item in page["Items"]]
+
+
+def _list(name: str, wanted: Sequence[str], found: Sequence[str]) -> list[str]:
+    """Lists are compared as sets, but what is listed twice in the files is a difference of its own."""
+    missing, unexpected = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
+    twice = sorted(value for value, count in Counter(found).items() if count > 1)
+    shown = (("missing", missing), ("unexpected", unexpected), ("listed more than once", twice))
+    return [f"{name}: {what}: {_shown(values)}" for what, values in shown if values]
+
+
+def _value(name: str, wanted: Any, found: Any) -> list[str]:
+    return [] if wanted == found else [f"{name}: expected {_text(wanted)}, found {_text(found)}"]
+
+
+def _map(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    return [line for key in wanted for line in _value(f"{name}: {key}", wanted[key], found.get(key))]
+
+
+def _whole_map(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    keys = [*wanted, *(key for key in found if key not in wanted)]
+    return [line for key in keys for line in _value(f"{name}: {key}", wanted.get(key), found.get(key))]
+
+
+_OF_FILES: dict[str, Callable[[str, Any, Any], list[str]]] = {
+    "news": _list, "urls": _list, "files": _list, "index": _list,
+    "titles": _map, "lastmod": _map, "news_files": _whole_map,
+}  # fmt: skip
+
+
+def _subset(name: str, wanted: Mapping[str, Any], found: Any) -> list[str]:
+    if not isinstance(found, Mapping):
+        return [f"{name}: expected {_text(dict(wanted))}, found {_text(found)}"]
+    lines = []
+    for key, value in wanted.items():
+        if isinstance(value, Mapping) and isinstance(found.get(key), Mapping):
+            lines += _subset(f"{name}: {key}", value, found[key])
+        else:
+            lines += _value(f"{name}: {key}", value, found.get(key))
+    return lines
+
+
+def _quarantined(wanted: Sequence[str], reasons: Sequence[str]) -> list[str]:
+    """Each substring needs a reason of its own."""
+    left = list(reasons)
+    missing = []
+    for part in sorted(wanted, key=len, reverse=True):  # the most telling first
+        fitting = min((reason for reason in left if part in reason), key=len, default=None)
+        if fitting is None:
+            missing.append(part)
+        else:
+            left.remove(fitting)
+    lines = [f"quarantined: no reason with {_text(part)}" for part in missing]
+    return lines + [f"quarantined: unexpected: {_text(reason)}" for reason in left]
+
+
+def _json(answer: Answer | None) -> Any:
+    try:
+        return json.loads(answer.body) if answer is not None else None
+    except ValueError:
+        return answer.body.decode("utf-8", "replace") if answer is not None else None
+
+
+def _shown(values: Sequence[str]) -> str:
+    more = f" and {len(values) - _SHOWN_MAX} more" if len(values) > _SHOWN_MAX else ""
+    return ", ".join(values[:_SHOWN_MAX]) + more
+
+
+def _text(value: Any) -> str:
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _plain_item(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(_deserialize(value)) for name, value in item.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | set):
+        return [_plain(part) for part in value]
+    return value

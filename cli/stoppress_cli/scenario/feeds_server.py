@@ -1,0 +1,273 @@
+"""Feeds on loopback: answers for the feed URLs of a scenario, awkward ones too, and the door that leads the poller there.
+
+What the poller does is not replaced but for the last step: its door looks a name up (here: in the scenario), checks scheme,
+port and every address, and only the connection then goes to this server.
+"""
+
+import gzip
+import ipaddress
+import socket
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
+from typing import Any
+from unittest import mock
+from urllib.parse import parse_qsl, urlsplit
+
+from stoppress_cli.scenario.hubs import Hubs
+
+# What a feed answers before any step has spoken of it. Not 304: to a request without validators that would be an error.
+EMPTY = b'<?xml version="1.0" encoding="utf-8"?><rss version="2.0"><channel><title>Nothing yet</title></channel></rss>'
+
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_PLAIN_PORTS = {80, 443}
+# What a name is looked up as of which the scenario says nothing: some public address, which nobody connects to.
+_SOMEWHERE = "93.184.215.14"
+# Slow answers are played so much faster, and the poller's patience with them: nobody has to sit through them.
+TIMES_AS_FAST = 10
+_ZEROS = b"\0" * 1_000_000
+
+
+@dataclass(frozen=True)
+class FeedAnswer:
+    """What a feed's URL answers; header names are lower case.
+
+    `delay_s` passes before the answer, `drip_s` between its bytes. `length` is claimed in place of the body's length,
+    `bomb_bytes` is what the body, gzip of zeros, inflates to. `gzip` compresses it, and `changing_etag` gives each answer
+    another. `addresses` are those of the URL's host.
+    """
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    delay_s: float = 0.0
+    drip_s: float = 0.0
+    length: int | None = None
+    gzip: bool = False
+    bomb_bytes: int = 0
+    changing_etag: bool = False
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def slow(self) -> bool:
+        """Whether it takes its time."""
+        return bool(self.delay_s or self.drip_s)
+
+    def sent(self) -> bytes:
+        """The body as it goes over the wire."""
+        if self.bomb_bytes:
+            return _bomb(self.bomb_bytes)
+        return gzip.compress(self.body, mtime=0) if self.gzip else self.body
+
+    def to(self, request: Mapping[str, str], number: int = 1) -> "FeedAnswer":
+        """The answer to a request with these headers (lower case), the URL's how manieth: 304 where validators hold."""
+        if self.changing_etag:
+            return replace(self, headers={**self.headers, "etag": f'"{number}"'})
+        if self.status != 200:
+            return self
+        if (asked := request.get("if-none-match")) is not None:
+            tags = {tag.strip().removeprefix("W/") for tag in asked.split(",")}
+            same = self.headers.get("etag", "").removeprefix("W/") in tags
+        else:
+            since = request.get("if-modified-since")
+            same = since is not None and since == self.headers.get("last-modified")
+        if not same:
+            return self
+        kept = {name: value for name, value in self.headers.items() if name not in ("content-length", "content-type")}
+        return FeedAnswer(304, kept)
+
+
+def _bomb(size_bytes: int) -> bytes:
+    deflate = zlib.compressobj(wbits=31)
+    whole, rest = divmod(size_bytes, len(_ZEROS))
+    return b"".join(
+        [*(deflate.compress(_ZEROS) for _ in range(whole)), deflate.compress(_ZEROS[:rest]), deflate.flush()]
+    )
+
+
+_NOTHING_YET = FeedAnswer(200, {"content-type": "application/rss+xml"}, EMPTY)
+
+
+class FeedServer:
+    """A server thread on 127.0.0.1; `set` says what a URL answers. The URL's scheme does not matter."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, str], FeedAnswer] = {}
+        self._addresses: dict[str, tuple[str, ...]] = {}
+        self._server = _Threads(("127.0.0.1", 0), _handler(self))
+        self._server.post = self.post
+        self._open = ExitStack()
+        self._hurried = False
+        self._counting = threading.Lock()
+        self.hubs = Hubs()
+        self.asked: Counter[tuple[str, str]] = Counter()
+        self.sent_bytes = 0  # of bodies
+        self.ending = threading.Event()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
+    def requests(self) -> int:
+        """How many requests came."""
+        return self.asked.total()
+
+    def asked_for(self, url: str) -> int:
+        """How many requests came for a URL."""
+        return self.asked[_key(urlsplit(url).netloc, url)]
+
+    def set(self, url: str, answer: FeedAnswer) -> None:
+        """From now on `url` answers so."""
+        host, path = _key(urlsplit(url).netloc, url)
+        self._answers[host, path] = answer
+        if answer.addresses:
+            self._addresses[host] = answer.addresses
+        if answer.slow and not self._hurried:
+            self._hurried = True
+            web = import_module("stoppress.http.client")
+            for name in ("CONNECT_SECONDS_MAX", "FETCH_SECONDS_MAX"):
+                self._open.enter_context(mock.patch.object(web, name, getattr(web, name) / TIMES_AS_FAST))
+
+    def answer(self, host: str, path: str, headers: Mapping[str, str]) -> FeedAnswer:
+        """What (host, path?query) answers. A URL that no step has spoken of is a feed without entries."""
+        key = _key(host, path)
+        with self._counting:
+            self.asked[key] += 1
+            number = self.asked[key]
+        return self._answers.get(key, _NOTHING_YET).to(headers, number)
+
+    def post(self, host: str, path: str, body: bytes) -> tuple[int, str]:
+        """What a hub answers to a form: status and text."""
+        with self._counting:
+            self.asked[_key(host, path)] += 1
+        return self.hubs.take(f"https://{host}{path}", dict(parse_qsl(body.decode())))
+
+    def sent(self, size_bytes: int) -> None:
+        """So much of a body went out."""
+        with self._counting:
+            self.sent_bytes += size_bytes
+
+    def look_up(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+        """The addresses of a host, in the form that `socket.getaddrinfo` gives them."""
+        found = _number(host) or self._addresses.get(host, (_SOMEWHERE,))
+        return [(0, 0, 0, "", (address, port)) for address in found]
+
+    @contextmanager
+    def running(self) -> Iterator["FeedServer"]:
+        """Serves while the block runs, and is where the poller's connections go."""
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            with self._open, _pools_led_to(self.port, self.look_up):
+                yield self
+        finally:
+            self.ending.set()
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
+
+
+def _number(host: str) -> tuple[str, ...]:
+    """The address that a host is in one of the forms that systems take for one: 10.0.0.1, 167772161, 0x7f.1, ::1."""
+    with suppress(OSError):
+        return (socket.inet_ntoa(socket.inet_aton(host)),)
+    with suppress(ValueError):
+        return (str(ipaddress.ip_address(host)),)
+    return ()
+
+
+class _Threads(ThreadingHTTPServer):
+    daemon_threads = True
+    # All fetches of a run at once, and more: one that finds no room tries again after a second of its own.
+    request_queue_size = 128
+    post: Callable[[str, str, bytes], tuple[int, str]]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing: that the poller hangs up on an awkward answer is as it should be."""
+
+
+def _key(host: str, url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    name, _, port = host.lower().partition(":")
+    host = name if port in ("", "80", "443") else f"{name}:{port}"
+    return host, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+@contextmanager
+def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> Iterator[None]:
+    """Hands the poller's door its own resolver; what it lets through is connected to this server."""
+    try:
+        web = import_module("stoppress.http.client")
+    except ModuleNotFoundError:  # a template whose layer polls nothing
+        yield
+        return
+    import urllib3
+
+    checked = web.pool_to
+
+    def pool_to(scheme: str, host: str, other_port: int) -> Any:
+        if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server of this machine's owner
+            return urllib3.HTTPConnectionPool("127.0.0.1", other_port)
+        checked(scheme, host, other_port, look_up)
+        return urllib3.HTTPConnectionPool("127.0.0.1", port)
+
+    with mock.patch.object(web, "pool_to", pool_to):
+        yield
+
+
+class _TakingForms(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, _Threads)
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        status, text = self.server.post(self.headers.get("host", ""), self.path, body)
+        self.send_response(status)
+        self.send_header("content-length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+
+def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(_TakingForms):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            found = server.answer(headers.get("host", ""), self.path, headers)
+            if server.ending.wait(found.delay_s / TIMES_AS_FAST):
+                return
+            body = b"" if found.status in (204, 304) else found.sent()
+            self.send_response_only(found.status)
+            # The process's clock is the scenario's. A cache's answer has the origin's date instead.
+            for name, value in {"date": self.date_time_string(), **found.headers}.items():
+                if name != "content-length":
+                    self.send_header(name, value)
+            if found.gzip or found.bomb_bytes:
+                self.send_header("content-encoding", "gzip")
+            if found.status not in (204, 304):
+                self.send_header("content-length", str(len(body) if found.length is None else found.length))
+            self.close_connection = found.length is not None
+            self.end_headers()
+            with suppress(ConnectionError):
+                self._send(body, found.drip_s / TIMES_AS_FAST)
+
+        def _send(self, body: bytes, pause_s: float) -> None:
+            if not pause_s:
+                self.wfile.write(body)
+                server.sent(len(body))
+                return
+            for byte in body:
+                self.wfile.write(bytes([byte]))
+                server.sent(1)
+                if server.ending.wait(pause_s):
+                    return
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Says nothing: the player prints the steps."""
+
+    return Handler

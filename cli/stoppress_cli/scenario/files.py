@@ -1,0 +1,108 @@
+"""The files of the sites as a reader of them sees them; parsed with the standard library, not with our own code."""
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from stoppress_cli.local.stack import Stack
+
+INDEX = "sitemap.xml"
+MORE_INDEXES_PREFIX = "sitemap-index-"
+NEWS_PREFIX = "sitemap-news"
+_SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+_NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
+
+
+@dataclass(frozen=True)
+class File:
+    """One object of the bucket."""
+
+    key: str
+    body: bytes
+    content_type: str | None
+    content_encoding: str | None
+    cache_control: str | None
+
+    @property
+    def host(self) -> str:
+        return self.key.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.partition("/")[2]
+
+    @property
+    def text(self) -> bytes:
+        """The body, uncompressed."""
+        return gzip.decompress(self.body) if self.content_encoding == "gzip" else self.body
+
+
+@dataclass
+class Listed:
+    """What a site's files say, put together."""
+
+    files: list[str] = field(default_factory=list)
+    index: list[str] = field(default_factory=list)
+    news: list[str] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
+    titles: dict[str, str] = field(default_factory=dict)
+    lastmod: dict[str, str | None] = field(default_factory=dict)
+    news_files: dict[str, int] = field(default_factory=dict)
+    found_in: dict[str, str] = field(default_factory=dict)  # the general shard of each URL
+
+
+def read(stack: Stack, host: str | None = None) -> Iterator[File]:
+    """The objects of the bucket, or those of one site, by key."""
+    client, bucket = stack.client("s3"), stack.only("AWS::S3::Bucket").ref
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{host}/" if host else "")
+    for row in (row for page in pages for row in page.get("Contents", [])):
+        got = client.get_object(Bucket=bucket, Key=row["Key"])
+        body: bytes = got["Body"].read()
+        given: dict[str, Any] = got["ResponseMetadata"]["HTTPHeaders"]
+        yield File(
+            row["Key"], body, given.get("content-type"), given.get("content-encoding"), given.get("cache-control")
+        )
+
+
+def listed(files: list[File]) -> Listed:
+    """What the files of one site list: news where there is news:news, URLs in the general shards of the index.
+
+    A file that the index has by its gzip is read from the XML beside it; other forms (.txt, .atom, robots.txt) count as files.
+    The home page that stands in an emptied file is no article: in a news file it has no news:news, and an
+    emptied shard is not in the index. Raises ValueError for a file that is not XML.
+    """
+    found = Listed(files=sorted(file.name for file in files))
+    roots = {file.name: _root(file) for file in files if file.name.endswith(".xml")}
+    if (index := roots.get(INDEX)) is not None:
+        indexes = [index, *(root for name, root in roots.items() if name.startswith(MORE_INDEXES_PREFIX))]
+        locations = [str(loc.text).strip() for one in indexes for loc in one.iter(f"{_SITEMAP}loc")]
+        found.index = [location.rsplit("/", 1)[-1] for location in locations]
+    for name, root in roots.items():
+        if name.startswith(NEWS_PREFIX):
+            found.news_files[name] = 0
+        for url in root.iter(f"{_SITEMAP}url"):
+            _add(found, name, url)
+    return found
+
+
+def _root(file: File) -> ET.Element:
+    try:
+        return ET.fromstring(file.text)  # noqa: S314 - our own files
+    except ET.ParseError as error:
+        raise ValueError(f"{file.key} is not XML: {error}") from error
+
+
+def _add(found: Listed, name: str, url: ET.Element) -> None:
+    loc = (url.findtext(f"{_SITEMAP}loc") or "").strip()
+    news = url.find(f"{_NEWS}news")
+    if name.startswith(NEWS_PREFIX):
+        if news is not None:
+            found.news.append(loc)
+            found.news_files[name] += 1
+            found.titles[loc] = news.findtext(f"{_NEWS}title") or ""
+    elif name in found.index or f"{name}.gz" in found.index:
+        found.urls.append(loc)
+        found.lastmod[loc] = url.findtext(f"{_SITEMAP}lastmod")
+        found.found_in[loc] = name

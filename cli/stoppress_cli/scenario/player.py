@@ -1,0 +1,324 @@
+"""Plays a scenario on a stack: the clock, the bursts, the steps, and what was found at the end."""
+
+import json
+import shutil
+import urllib.parse
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from boto3.dynamodb.types import TypeSerializer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from stoppress.aws.secrets import split
+from stoppress.model.site import BadConfiguration, read_site
+from stoppress.receive.webhook import scheme_of
+from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.wire import Fault
+from stoppress_cli.scenario import expect, files, signing
+from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
+from stoppress_cli.scenario.file import (
+    Damage,
+    EventStep,
+    FeedStep,
+    HubStep,
+    Line,
+    PostStep,
+    PushStep,
+    ScenarioError,
+    SecretStep,
+    SiteStep,
+)
+from stoppress_cli.scenario.hubs import Manner, Question
+from stoppress_cli.wording import counted
+
+MINUTE = timedelta(minutes=1)
+_serialize = TypeSerializer().serialize
+
+
+@dataclass
+class Report:
+    """What a run was: failures by line, and the counts for its end."""
+
+    steps: int = 0
+    failures: list[str] = field(default_factory=list)
+    articles: Counter[str] = field(default_factory=Counter)
+    files: Counter[str] = field(default_factory=Counter)  # by host
+
+
+class Player:
+    """Plays lines one after the other; `say(line, text)` hears one short text a step."""
+
+    def __init__(
+        self, stack: Stack, feeds: FeedServer, path: Path, out: Path, say: Callable[[Line, str], None]
+    ) -> None:
+        self.stack = stack
+        self.report = Report()
+        self.sites: dict[str, dict[str, Any]] = {}
+        self.answer: Answer | None = None
+        self._feeds, self._path, self._out, self._say = feeds, path, out, say
+        self._steps: dict[str, Callable[[Line], str]] = {
+            "site": self._site, "secret": self._secret, "post": self._post, "event": self._event, "feed": self._feed,
+            "hub": self._hub, "push": self._push, "save": self._save, "expect": self._expect, "fault": self._fault, "damage": self._damage,
+        }  # fmt: skip
+
+    def play(self, lines: list[Line]) -> Report:
+        """Plays all lines and comes to rest. Raises ScenarioError for a step that cannot be done."""
+        for line in lines:
+            self.step(line)
+        self.stack.rest()
+        return self.report
+
+    def step(self, line: Line) -> None:
+        """Plays one line: rest and move on where its instant is later, then what it says."""
+        now = self.stack.clock.now()
+        if line.at > now or line.kind in ("expect", "save"):
+            self.stack.rest()
+        if line.at > now:
+            self._move(now, line.at, every_minute=line.step.tick)
+        try:
+            said = self._steps[line.kind](line)
+        except (ClientError, BotoCoreError) as error:  # AWS refuses what the step puts; what functions meet is theirs
+            raise self._error(line, str(error)) from error
+        self.report.steps += 1
+        self._say(line, said)
+
+    def _move(self, now: datetime, later: datetime, every_minute: bool) -> None:
+        if every_minute:
+            minute = now.replace(second=0, microsecond=0) + MINUTE
+            while minute < later:
+                self.stack.advance(minute)
+                self._let_hubs_ask()
+                minute += MINUTE
+        self.stack.advance(later, every_schedule=True)
+        self._let_hubs_ask()
+
+    def _let_hubs_ask(self) -> None:
+        """The hubs that were asked ask back, now that the poller is done."""
+        for question in self._feeds.hubs.questions():
+            self._ask(question)
+
+    def _ask(self, question: Question) -> Answer:
+        answer = self.stack.request(question.request)
+        self._feeds.hubs.heard(question, answer.status, answer.body)
+        return answer
+
+    # ── the kinds of steps ──────────────────────────────────────────────────────────────────────
+
+    def _site(self, line: Line) -> str:
+        step: SiteStep = line.step
+        host = step.site["host"]
+        name = f"{self.stack.variable('SITES_PATH')}/{host}"
+        if step.gone:
+            self.stack.client("ssm").delete_parameter(Name=name)
+            return f"{host}, parameter deleted"
+        self.sites[host] = step.site
+        value = json.dumps(step.site, ensure_ascii=False)
+        # Intelligent tiering is what the template uses: above 4 KB a parameter is an advanced one.
+        answer = self.stack.client("ssm").put_parameter(
+            Name=name, Value=value, Type="String", Overwrite=True, Tier="Intelligent-Tiering",
+        )  # fmt: skip
+        said = f"{host}, version {answer['Version']}"
+        try:
+            read_site(value, answer["Version"])
+        except BadConfiguration as error:
+            return f"{said}, cannot be used: {error}"
+        return said
+
+    def _secret(self, line: Line) -> str:
+        step: SecretStep = line.step
+        client, name = self.stack.client("secretsmanager"), f"{self.stack.variable('SECRETS_PATH')}/{step.secret.name}"
+        try:
+            client.put_secret_value(SecretId=name, SecretString=step.secret.value)
+        except client.exceptions.ResourceNotFoundException:
+            client.create_secret(Name=name, SecretString=step.secret.value)
+        self.stack.forget_parameters()
+        return step.secret.name
+
+    def _post(self, line: Line) -> str:
+        step: PostStep = line.step
+        path, _, query = step.post.partition("?")
+        given = step.query if isinstance(step.query, str) else urllib.parse.urlencode(step.query)
+        headers = {name.lower(): value for name, value in step.headers.items()}
+        if step.body is not None and not isinstance(step.body, str):
+            headers.setdefault("content-type", "application/json")
+        query = "&".join(part for part in (query, given) if part)
+        request = Request(step.method.upper(), path, query, headers, _bytes(step.body))
+        if step.sign:
+            request = self._signed(line, request)
+        self.answer = self.stack.request(request)
+        self.stack.sources.drain_deep_queues()
+        text = self.answer.body.decode("utf-8", "replace")
+        return f"{step.method.upper()} {path} → {self.answer.status}" + (
+            f" {text}" if self.answer.status >= 300 else ""
+        )
+
+    def _signed(self, line: Line, request: Request) -> Request:
+        parts = [urllib.parse.unquote(part) for part in request.path.strip("/").split("/")]
+        host, source = (parts[1], parts[2]) if len(parts) >= 3 else ("", "")
+        settings = self.sites.get(host, {}).get("sources", {}).get(source, {})
+        # A site or source that does not exist is what some scenarios are about: any key will do for it.
+        chosen, secret = settings.get("settings") or {}, "whsec_c3RvcHByZXNz"
+        if name := settings.get("secret"):
+            client = self.stack.client("secretsmanager")
+            try:
+                secret = client.get_secret_value(SecretId=f"{self.stack.variable('SECRETS_PATH')}/{name}")[
+                    "SecretString"
+                ]
+            except client.exceptions.ResourceNotFoundException:
+                raise self._error(line, f"the secret {name} does not exist; put a `secret` step before") from None
+        try:
+            scheme = scheme_of(settings.get("adapter", "standard"), chosen)
+            asked = replace(request, path=chosen.get("signed_path", request.path))
+            made = signing.signed(asked, scheme, split(secret)[0], f"msg_{line.number}", self.stack.clock.now())
+            return replace(made, path=request.path)
+        except ValueError as error:
+            raise self._error(line, str(error)) from error
+
+    def _event(self, line: Line) -> str:
+        step: EventStep = line.step
+        entry: dict[str, Any] = {
+            "Source": step.event["source"],
+            "DetailType": step.event["detail-type"],
+            "Detail": json.dumps(step.event["detail"]),
+            "EventBusName": self.stack.only("AWS::Events::EventBus").ref,
+        }
+        if "time" in step.event:
+            entry["Time"] = datetime.fromisoformat(step.event["time"])
+        if "resources" in step.event:
+            entry["Resources"] = step.event["resources"]
+        answer = self.stack.client("events").put_events(Entries=[entry])
+        if answer["FailedEntryCount"]:
+            raise self._error(line, str(answer["Entries"][0].get("ErrorMessage")))
+        return f"{entry['DetailType']} from {entry['Source']}"
+
+    def _feed(self, line: Line) -> str:
+        step: FeedStep = line.step
+        body = (self._path.parent / step.file).read_bytes() if step.file is not None else _bytes(step.body)
+        headers = {name.lower(): value for name, value in step.headers.items()}
+        how = step.model_dump(include={"delay_s", "drip_s", "length", "gzip", "bomb_bytes", "changing_etag"})
+        addresses = tuple(map(str, step.addresses))
+        self._feeds.set(step.feed, FeedAnswer(step.status, headers, body, **how, addresses=addresses))
+        return f"{step.feed} answers {step.status}, {len(body):,} bytes"
+
+    def _hub(self, line: Line) -> str:
+        step: HubStep = line.step
+        if step.asks is None:
+            manner = Manner(**step.model_dump(include={"status", "body", "verifies", "lease_s", "denies"}))
+            self._feeds.hubs.set(step.hub, manner)
+            return f"{step.hub} answers {step.status}"
+        question = self._feeds.hubs.question(step.hub, str(step.topic), step.asks)
+        if question is None:
+            raise self._error(line, f"nobody has asked {step.hub} for {step.topic}")
+        self.answer = self._ask(question)
+        return f"{step.hub} asks for {step.asks.get('hub.mode')} → {self.answer.status}"
+
+    def _push(self, line: Line) -> str:
+        step: PushStep = line.step
+        body = (self._path.parent / step.file).read_bytes() if step.file is not None else _bytes(step.body)
+        headers = {name.lower(): value for name, value in step.headers.items()}
+        request = self._feeds.hubs.push(step.push, step.topic, body, headers, step.sign)
+        if request is None:
+            raise self._error(line, f"nobody has asked {step.push} for {step.topic}")
+        self.answer = self.stack.request(request)
+        return f"{step.push} pushes {len(body):,} bytes → {self.answer.status}"
+
+    def _save(self, line: Line) -> str:
+        name = line.step.save
+        shutil.rmtree(self._out / name, ignore_errors=True)  # else files of an earlier save would seem to be there
+        meta = {}
+        for file in files.read(self.stack):
+            target = self._out / name / file.key
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.body)
+            meta[file.key] = {
+                "ContentType": file.content_type,
+                "ContentEncoding": file.content_encoding,
+                "CacheControl": file.cache_control,
+            }
+        (self._out / name).mkdir(parents=True, exist_ok=True)
+        (self._out / f"{name}.meta.json").write_text(json.dumps(meta, indent=2, sort_keys=True) + "\n")
+        return f"{counted(len(meta), 'file')} in {self._out / name}"
+
+    def _expect(self, line: Line) -> str:
+        wanted = line.step.expect
+        site = wanted.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
+        found = expect.differences(wanted, site, self.stack, self.answer)
+        found += expect.asked(wanted, self._feeds.asked_for)
+        found += expect.subscribed(wanted, self._feeds.hubs.subscribed)
+        self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in found]
+        return "as expected" if not found else counted(len(found), "difference")
+
+    def _fault(self, line: Line) -> str:
+        fault = Fault(**line.step.fault.model_dump())
+        self.stack.wire.faults.append(fault)
+        return f"the next {fault.times} {fault.service}.{fault.operation} fail with {fault.error}"
+
+    def _damage(self, line: Line) -> str:
+        damage: Damage = line.step.damage
+        if damage.file is not None:
+            where = {"Bucket": self.stack.only("AWS::S3::Bucket").ref, "Key": damage.file}
+            if damage.body is None:
+                self.stack.client("s3").delete_object(**where)
+            else:
+                self.stack.client("s3").put_object(**where, Body=damage.body.encode())
+            return f"{damage.file} {'deleted' if damage.body is None else 'put by hand'}"
+        assert damage.item
+        client, name = self.stack.client("dynamodb"), self.stack.only("AWS::DynamoDB::Table").ref
+        key = dict(zip(("pk", "sk"), map(_serialize, damage.item), strict=True))
+        if damage.set is None:
+            client.delete_item(TableName=name, Key=key)
+        else:
+            item = client.get_item(TableName=name, Key=key).get("Item", key)
+            item |= {attribute: _serialize(value) for attribute, value in damage.set.items()}
+            client.put_item(TableName=name, Item=item)
+        return f"{' '.join(damage.item)} {'deleted' if damage.set is None else 'changed by hand'}"
+
+    def _error(self, line: Line, text: str) -> ScenarioError:
+        return ScenarioError(f"{self._path}:{line.number}: {line.kind}: {text}")
+
+
+def count(stack: Stack, report: Report) -> None:
+    """Counts articles by state and files by site into the report."""
+    table = stack.only("AWS::DynamoDB::Table").ref
+    for item in _articles(stack, table):
+        report.articles[item.get("state", {}).get("S", "?")] += 1
+    for file in files.read(stack):
+        report.files[file.host] += 1
+
+
+def _articles(stack: Stack, table: str) -> Iterator[dict[str, Any]]:
+    """Every article's item in DynamoDB's JSON; moto's table is read in place, a Scan of it being slow."""
+    if not stack.dynamodb_elsewhere:
+        from moto.dynamodb.models import dynamodb_backends
+
+        from stoppress_cli.local.template import ACCOUNT, REGION
+
+        for key, partition in dynamodb_backends[ACCOUNT][REGION].get_table(table).items.items():
+            if key.value.startswith("article#"):
+                for item in partition.values():
+                    yield item.to_json()["Attributes"]
+        return
+    pages = stack.client("dynamodb").get_paginator("scan").paginate(TableName=table, ConsistentRead=True)
+    for page in pages:
+        yield from (item for item in page["Items"] if item["pk"]["S"].startswith("article#"))
+
+
+def _bytes(body: Any) -> bytes:
+    if body is None:
+        return b""
+    if isinstance(body, str):
+        return body.encode("utf-8", "surrogatepass")  # a lone surrogate makes the invalid UTF-8 it stands for
+    return json.dumps(body).encode()
+
+
+@contextmanager
+def playing(stack: Stack, path: Path, out: Path, say: Callable[[Line, str], None]) -> Iterator[Player]:
+    """A player with its feed server running."""
+    with FeedServer().running() as feeds:
+        yield Player(stack, feeds, path, out, say)

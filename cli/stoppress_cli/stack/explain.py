@@ -1,0 +1,255 @@
+"""Why a page is in the sitemaps or out of them: what is known of it, gathered, and told in plain lines."""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from urllib.parse import urljoin
+
+from stoppress.aws import bucket, sites, table
+from stoppress.aws.items import article_key, claim_key, entry_key, read_article, read_claim, read_general, read_news
+from stoppress.model.article import Article, Claim, EntryKey
+from stoppress.model.file_names import PAGES_FILE
+from stoppress.model.places import Place
+from stoppress.model.rules import excluding_rule
+from stoppress.model.site import BadConfiguration, Site
+from stoppress.primitives.text import escaped
+from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
+from stoppress.record.message import UNKNOWN_SITE
+from stoppress.sitemaps.formats import named_in_robots, robots_lines
+from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, under_scheme
+
+# What a reader can take in; the rest is in the log.
+STORY_LINES_MAX = 50
+QUARANTINED_MAX = 10
+# How a reason begins that is a rule of the site: it was one when the event was heard, and rules are asked anew each time.
+_RULE = "rule "
+# What tells an event's page where only the beginning of its JSON was kept.
+_SAID = re.compile(r'"(url|id)"\s*:\s*("(?:[^"\\]|\\.)*"|\d{1,20}\b)')
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a page: its claim, the articles that had to do with it, its entries, the files it stands in."""
+
+    url: str
+    site: Site
+    claim: Claim | None
+    articles: tuple[Article, ...]
+    entries: Mapping[str, GeneralEntry]  # of each article that has one, wherever its page is now
+    general: GeneralEntry | None
+    news: NewsEntry | None
+    standing: tuple[tuple[str, datetime], ...]  # files that list it, and when each changed last
+    story: tuple[dict[str, Any], ...]
+    quarantined: tuple[dict[str, Any], ...]
+
+
+def gather(url: str, host: str | None) -> Facts:
+    """What the table and the files have of a page; `host` is the site to look in, where it is not the URL's.
+
+    Raises ValueError for what is no URL, UnknownSite, BadConfiguration, and what the doors raise.
+    """
+    url = canonical(url)
+    try:
+        site = sites.load(host or host_of(url))
+    except BadConfiguration:
+        site = sites.load_usable(host or host_of(url))
+    url = on_site(url, site.host)
+    item = table.get(*claim_key(site.host, url))
+    claim = read_claim(item, url) if item else None
+    story = tuple(table.query(f"story#{site.host}#{key_of(url)}"))
+    names = dict.fromkeys([claim.owner] if claim else [])
+    names |= dict.fromkeys("#".join(line["sk"].split("#")[1:-1]) for line in story)
+    found = table.get_many(article_key(site.host, name) for name in names)
+    articles = tuple(read_article(item) for item in found.values())
+    shown = next((one for one in articles if one.url == url and one.has_entries), None)
+    entries = {one.name: entry for one in articles if (entry := _general(site, one))}
+    news = _entry(site, url, shown.news, shown.first_published) if shown else None
+    files = [place.file for place in (shown.shard, shown.news) if place] if shown else []
+    files += [PAGES_FILE] if identity(url) in site.pages_by_url else []
+    return Facts(
+        url,
+        site,
+        claim,
+        articles,
+        entries,
+        entries.get(shown.name) if shown else None,
+        read_news(news) if news else None,
+        tuple(_standing(site, url, files)),
+        story,
+        tuple(_quarantined(site, url, names)),
+    )
+
+
+def _entry(site: Site, url: str, place: Place | None, published: datetime | None) -> dict[str, Any] | None:
+    return table.get(*entry_key(site.host, EntryKey(place.file, url, published))) if place else None
+
+
+def _general(site: Site, article: Article) -> GeneralEntry | None:
+    """What stands of an article in its shard, and what the site's rules are asked about."""
+    item = _entry(site, article.url, article.shard, None) if article.has_entries and article.url else None
+    return read_general(item) if item else None
+
+
+def _standing(site: Site, url: str, files: list[str]) -> Iterator[tuple[str, datetime]]:
+    """The files that list the page as they stand now: what readers get, not what is meant."""
+    loc = f"<loc>{escaped(under_scheme(url, site))}</loc>".encode()
+    for file in dict.fromkeys(files):
+        stored = bucket.read(site.host, file)
+        if stored and loc in stored.body:
+            yield file, stored.changed
+
+
+def _quarantined(site: Site, url: str, names: Collection[str]) -> list[dict[str, Any]]:
+    """What came of the page and could not be applied, also where it names a site that nobody knows; oldest first."""
+    ids = {name.partition("#")[2] for name in names}
+    kept = [item for where in (site.host, UNKNOWN_SITE) for item in table.query(f"quarantine#{where}")]
+    found = (item for item in kept if is_said_of(item["event"], url, site, ids))
+    return sorted(found, key=lambda item: str(item["sk"]))
+
+
+def is_said_of(event: str, url: str, site: Site, ids: Collection[str]) -> bool:
+    """Whether an event as quarantine keeps it is of the page: by its URL, a previous one, or the id of one of its articles.
+
+    An id counts where the event names no page of another host: that one has ids of its own.
+    """
+    for said in _objects(event):
+        previous = said.get("previous_urls")
+        urls = [_spelt(text, site) for text in (said.get("url"), *(previous if isinstance(previous, list) else ()))]
+        at_home = urls[0] is None or host_of(urls[0]) == site.host
+        if url in urls or (at_home and str(said.get("id")).strip() in ids):
+            return True
+    return False
+
+
+def _objects(event: str) -> list[dict[str, Any]]:
+    """Where an event may tell what it is of: `detail` of the bus, `data` of a webhook, or itself."""
+    try:
+        document = json.loads(event)
+    except (ValueError, RecursionError):
+        return [{name: _text(value) for name, value in reversed(_SAID.findall(event))}]  # the first of a name counts
+    parts = (document.get("detail"), document.get("data"), document) if isinstance(document, dict) else ()
+    return [part for part in parts if isinstance(part, dict)]
+
+
+def _text(quoted: str) -> str:
+    try:
+        return str(json.loads(quoted))
+    except ValueError:
+        return quoted
+
+
+def _spelt(text: object, site: Site) -> str | None:
+    """The one spelling of a URL that an event names, a path being one of the site; None for what is none."""
+    try:
+        return on_site(canonical(urljoin(site.home, text.strip())), site.host) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def explain(facts: Facts, now: datetime) -> list[str]:
+    """The page's whole story, a line each: where it stands, what decided that, what was heard of it and when."""
+    lines = [facts.url]
+    told = dict.fromkeys(_where(facts, now))
+    lines += [f"  {line}" for line in told]
+    for article in facts.articles:
+        lines += [f"  {line}" for line in _of_article(facts, article, now)]
+    if facts.story:
+        lines.append("  what was heard of it in 90 days:")
+        hidden = len(facts.story) - STORY_LINES_MAX
+        lines += [f"    … {hidden} earlier lines"] if hidden > 0 else []
+        lines += [f"    {_heard(line)}" for line in facts.story[-STORY_LINES_MAX:]]
+    if facts.quarantined:
+        lines.append("  in quarantine, not applied:")
+        lines += [
+            f"    {item['sk'].partition('#')[0]}  {item['reason']}" for item in facts.quarantined[-QUARANTINED_MAX:]
+        ]
+    if not (facts.story or facts.articles or facts.claim or facts.standing):
+        lines.append(
+            "  nothing was ever heard of it that could be recorded: see whether its source sends it. What a webhook was"
+            " refused for is in the log of receive_webhook, what a feed left out in that of poll_feeds, or receive_push"
+        )
+    return lines
+
+
+def _where(facts: Facts, now: datetime) -> Iterator[str]:
+    files = [file for file, _ in facts.standing]
+    for file, changed in facts.standing:
+        until = f", until {_at(facts.news.expires_at)}" if facts.news and file.startswith("sitemap-news") else ""
+        yield f"listed in {file}, last changed {_at(changed)}{until}"
+    if identity(facts.url) in facts.site.pages_by_url:
+        yield f"a page of the site's configuration: it stands in {PAGES_FILE} and in no other shard"
+    if not files:
+        yield "listed in no file"
+    if facts.general:
+        yield from _ruled(facts, "general", facts.general)
+    if facts.news:
+        yield from _ruled(facts, "news", facts.news)
+    owner = next((one for one in facts.articles if facts.claim and one.name == facts.claim.owner), None)
+    keeps_out = owner is not None and owner.state in ("held", "excluded")  # which its own lines tell
+    if facts.claim and not facts.claim.live and not keeps_out:
+        yield f"removed or moved away by {facts.claim.owner}, as of {facts.claim.order.timestamp or facts.claim.order.heard}"
+
+
+def _ruled(facts: Facts, target: Literal["general", "news"], entry: GeneralEntry | NewsEntry) -> Iterator[str]:
+    if rule := excluding_rule(facts.site.rules, target, entry.loc, entry.traits):
+        yield f"kept out of the {target} sitemap by {rule}"
+
+
+def _of_article(facts: Facts, article: Article, now: datetime) -> Iterator[str]:
+    reason, not_news = _kept_out(facts, article, "general"), _not_news(facts, article, now)
+    state = ("hidden" if reason and not_news else "listed") if article.has_entries else article.state
+    yield f"article {article.name}: {state}, first heard of {_at(article.heard_at)}"
+    if article.url and article.url != facts.url:
+        yield f"  its page is {article.url}"
+    if reason:
+        yield f"  {reason}"
+    if article.first_published:
+        yield f"  first published {_at(article.first_published)}"
+    if article.lastmod:
+        yield f"  last changed {_at(article.lastmod)}"
+    if article.release_at:
+        yield f"  held until {_at(article.release_at)}"
+    if article.has_entries and not_news:
+        yield f"  not in the news sitemap: {not_news}"
+    for left_out in article.dropped:
+        yield f"  left out of its entry: {left_out}"
+
+
+def _kept_out(facts: Facts, article: Article, target: Literal["general", "news"]) -> str:
+    """Why an article is not in a sitemap: what was decided of it, or the rule that holds today."""
+    decided = article.reason if target == "general" else article.news_reason
+    if decided and not decided.startswith(_RULE):
+        return decided
+    entry = facts.entries.get(article.name)
+    return excluding_rule(facts.site.rules, target, entry.loc, entry.traits) if entry else ""
+
+
+def _not_news(facts: Facts, article: Article, now: datetime) -> str:
+    if (reason := _kept_out(facts, article, "news")) or not article.first_published:
+        return reason
+    expired_at = article.first_published + NEWS_WINDOW
+    return f"48 hours were over at {_at(expired_at)}" if expired_at <= now else ""
+
+
+def _heard(line: dict[str, Any]) -> str:
+    _, *name, outcome = line["sk"].split("#")
+    reason = line.get("reason", "")
+    of_then = "by the rules of that time, " if reason.startswith(_RULE) else ""
+    why = f": {of_then}{reason}" if reason else ""
+    said_at = line.get("said_at")
+    when = f" of {said_at[:19]}Z" if said_at else ""
+    names = f" at {line['names']}" if "names" in line else ""
+    return f"{line['heard_at'][:19]}Z  {line['action']} by {'#'.join(name)}{names}{when}  {outcome}{why}"
+
+
+def _at(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def robots(host: str) -> list[str]:
+    """The `Sitemap:` lines of a site's robots.txt. Raises as `gather`."""
+    site = sites.load_usable(host)
+    return robots_lines(site, named_in_robots(site))

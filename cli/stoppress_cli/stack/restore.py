@@ -1,0 +1,75 @@
+"""A table that point-in-time recovery has made, copied into the stack's own: recovery makes a new table, the stack keeps its own."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from stoppress.aws.clients import client
+from stoppress.aws.table import BATCH_ITEMS_MAX
+from stoppress_cli.wording import counted
+
+_ATTEMPTS_MAX = 10
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Items of the other table, and those of the stack's that it does not have."""
+
+    there: int
+    extra: int
+
+
+def differences(name: str) -> Counted:
+    """What a restoration would do. Raises ValueError for a table that is not there, and what DynamoDB answers."""
+    there = sum(1 for _ in _scan(name, keys_only=True))
+    return Counted(there, sum(1 for _ in _extra(name)))
+
+
+def restore(name: str) -> Counted:
+    """Copy every item as it is, then take out what the other table does not have: in that order no entry is missing meanwhile."""
+    there = _write(_scan(name), lambda item: {"PutRequest": {"Item": item}})
+    return Counted(there, _write(_extra(name), lambda key: {"DeleteRequest": {"Key": key}}))
+
+
+def _scan(name: str, *, keys_only: bool = False) -> Iterator[dict[str, Any]]:
+    arguments = {"ProjectionExpression": "pk, sk"} if keys_only else {}
+    pages = client("dynamodb").get_paginator("scan").paginate(TableName=name, ConsistentRead=True, **arguments)
+    try:
+        for page in pages:
+            yield from page["Items"]
+    except client("dynamodb").exceptions.ResourceNotFoundException:
+        raise ValueError(
+            f"there is no table {name!r} here: name the one that point-in-time recovery has made, as"
+            " `aws dynamodb list-tables` shows it"
+        ) from None
+
+
+def _extra(name: str) -> Iterator[dict[str, Any]]:
+    """Keys of the stack's table that the other one does not have."""
+    keys = _scan(os.environ["TABLE_NAME"], keys_only=True)
+    while some := list(islice(keys, 100)):
+        wanted: dict[str, Any] = {name: {"Keys": some, "ProjectionExpression": "pk, sk"}}
+        found: list[Any] = []
+        while wanted:
+            answer = client("dynamodb").batch_get_item(RequestItems=wanted)
+            found += answer["Responses"].get(name, [])
+            wanted = answer.get("UnprocessedKeys") or {}
+        yield from (key for key in some if key not in found)
+
+
+def _write(items: Iterator[dict[str, Any]], request: Callable[[dict[str, Any]], dict[str, Any]]) -> int:
+    written = 0
+    while some := [request(item) for item in islice(items, BATCH_ITEMS_MAX)]:
+        written += len(some)
+        for attempt in range(_ATTEMPTS_MAX):
+            answer = client("dynamodb").batch_write_item(RequestItems={os.environ["TABLE_NAME"]: some})
+            some = (answer.get("UnprocessedItems") or {}).get(os.environ["TABLE_NAME"], [])
+            if not some:
+                break
+            time.sleep(0.05 * 2**attempt)
+        else:
+            raise TimeoutError(f"DynamoDB left {counted(len(some), 'item')} unwritten; run it again")
+    return written

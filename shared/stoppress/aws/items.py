@@ -1,0 +1,443 @@
+"""How things are kept in the table: the keys and attributes of each kind of item, written and read back.
+
+Keys are those of one table (docs/reference/table.md): `article#<site>#<source>#<id>`, `url#<site>#<hash>`, `file#<site>/<file>`,
+`places#<site>`, `due#<site>`, `quarantine#<site>`, `story#<site>#<hash>`; `feeds.items` has `feed#<site>#<hash>`, and `sites` the
+registry. What is absent is left out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from stoppress.model.alternates import Alternate
+from stoppress.model.file_names import INDEX_FILE, file_name
+from stoppress.model.media import video_json, video_of
+from stoppress.model.places import Place, Series, Used
+from stoppress.model.rules import Traits
+from stoppress.primitives.instants import epoch_seconds, exact, iso, parse
+from stoppress.primitives.urls import identity, key_of, key_of_spelling
+from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry
+
+if TYPE_CHECKING:  # who writes files knows nothing of articles, and in a cold start does not pay for them
+    from stoppress.model.article import Article, Claim, EntryKey
+    from stoppress.model.event import ArticleEvent
+    from stoppress.model.order import Order
+
+Item: TypeAlias = dict[str, Any]
+
+# Quarantined events are kept for a month, as long as somebody may still ask for them.
+QUARANTINE_KEPT = timedelta(days=30)
+# The net under roll_window: an expired entry that nothing took out goes by itself.
+EXPIRED_KEPT = timedelta(days=1)
+# How long somebody may ask what became of a page's events.
+STORY_KEPT = timedelta(days=90)
+# The longest text that quarantine keeps of what came: an item takes 400 KB at the most, and a reader a screen.
+QUARANTINED_CHARACTERS_MAX = 50_000
+
+
+def article_key(site: str, name: str) -> tuple[str, str]:
+    """Key of an article; its name is `<source>#<id>`."""
+    return f"article#{site}#{name}", "-"
+
+
+def claim_key(site: str, url: str) -> tuple[str, str]:
+    """Key of the claim on a URL."""
+    return f"url#{site}#{key_of(url)}", "-"
+
+
+def old_claim_key(site: str, url: str) -> tuple[str, str] | None:
+    """Key under which an earlier version kept the claim on a URL; None where it is the same."""
+    return None if identity(url) == url else (f"url#{site}#{key_of_spelling(url)}", "-")
+
+
+def waiting_key(site: str, url: str, name: str) -> tuple[str, str]:
+    """Key of the event of an article that waits for a URL."""
+    return claim_key(site, url)[0], f"waiting#{name}"
+
+
+def file_pk(site: str, file: str) -> str:
+    """Partition of a file's entries; that of the index holds the marks of all files."""
+    return f"file#{site}/{file}"
+
+
+def file_of(pk: str) -> tuple[str, str]:
+    """Site and file of a partition `file#<site>/<file>`. Raises ValueError for another one."""
+    kind, _, rest = pk.partition("#")
+    site, _, file = rest.partition("/")
+    if kind != "file" or not site or not file:
+        raise ValueError(f"{pk!r} is no file's partition")
+    return site, file
+
+
+def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Sort key and URL of the entry that a record of the table's stream tells of; of a mark, its file. None: it says no URL.
+
+    Of the images nothing else is looked at: they are as old as the record. The URL cannot be: the sort key is made of it.
+    None as well where it is not.
+    """
+    sk = record["Keys"]["sk"]["S"]
+    if file_of(record["Keys"]["pk"]["S"])[1] == INDEX_FILE:
+        return sk, sk
+    image = record.get("NewImage") or record.get("OldImage") or {}
+    loc = image.get("loc", {}).get("S", "")
+    return (sk, loc) if sk.endswith(key_of(loc)) else None
+
+
+def entry_key(site: str, entry: "EntryKey") -> tuple[str, str]:
+    """Key of an entry in its file's partition."""
+    key = key_of_spelling if entry.is_old_form else key_of
+    return _entry_key(site, entry.file, key(entry.url), entry.published)
+
+
+def _entry_key(site: str, file: str, sk: str, published: datetime | None = None) -> tuple[str, str]:
+    return file_pk(site, file), f"{iso(published)}#{sk}" if published else sk
+
+
+def due_sk(release: datetime, name: str) -> str:
+    """Sort key of what is due at an instant: sorted by it."""
+    return f"{exact(release)}#{name}"
+
+
+def article_item(article: "Article") -> Item:
+    """The item of an article."""
+    pk, sk = article_key(article.site, article.name)
+    return _present(
+        {
+            "pk": pk,
+            "sk": sk,
+            "state": article.state,
+            "version": article.order.version,
+            "sequence": article.order.sequence,
+            "timestamp": article.order.timestamp,
+            "removal": article.order.removal or None,
+            "heard": article.order.heard,
+            "digest": article.digest,
+            "heard_at": exact(article.heard_at),
+            "known_since": article.known_since and exact(article.known_since),
+            "deliveries": " ".join(article.deliveries) or None,
+            "reborn": article.reborn,
+            "is_undated": article.is_undated or None,
+            "title": article.title or None,
+            "publication": article.publication,
+            "url": article.url,
+            "first_published": article.first_published and exact(article.first_published),
+            "dated_by": article.dated_by or None,
+            # True: the event that dated it is its newest. A usual article's item stays below 1 KB, one write unit.
+            "dated_order": article.dated_order == article.order
+            or (article.dated_order and _order_item(article.dated_order)),
+            "held_order": article.held_order and _order_item(article.held_order),
+            "changed_at": article.changed_at and exact(article.changed_at),
+            "shard": article.shard and _place_item(article.shard),
+            "news": article.news and _place_item(article.news),
+            "release_at": article.release_at and exact(article.release_at),
+            "reason": article.reason or None,
+            "news_reason": article.news_reason or None,
+            "dropped": list(article.dropped) or None,
+        }
+    )
+
+
+def read_article(item: Mapping[str, Any]) -> "Article":
+    """Read an article's item."""
+    from stoppress.model.article import Article
+
+    site, _, name = item["pk"].removeprefix("article#").partition("#")
+    return Article(
+        site=site,
+        name=name,
+        state=item["state"],
+        order=_read_order(item),
+        digest=item["digest"],
+        heard_at=parse(item["heard_at"]),
+        url=item.get("url"),
+        first_published=_instant(item, "first_published"),
+        dated_by=int(item.get("dated_by", 0)),
+        known_since=_instant(item, "known_since"),
+        deliveries=tuple(item.get("deliveries", "").split()),
+        reborn=item.get("reborn"),
+        title=item.get("title", ""),
+        publication=item.get("publication"),
+        is_undated=item.get("is_undated", False),
+        is_old_form="heard" not in item,
+        dated_order=_read_order(item)
+        if item.get("dated_order") is True
+        else _read_dated_order(item.get("dated_order")),
+        held_order=_read_dated_order(item.get("held_order")),
+        changed_at=_instant(item, "changed_at"),
+        shard=_read_place(item.get("shard")),
+        news=_read_place(item.get("news")),
+        release_at=_instant(item, "release_at"),
+        reason=item.get("reason", ""),
+        news_reason=item.get("news_reason", ""),
+        dropped=tuple(item.get("dropped", ())),
+        rev=int(item["rev"]),
+    )
+
+
+def claim_item(claim: "Claim") -> Item:
+    """The item of a claim."""
+    pk, sk = claim_key(claim.site, claim.url)
+    return _present(
+        {
+            "pk": pk,
+            "sk": sk,
+            "url": claim.url,
+            "owner": claim.owner,
+            "live": claim.live,
+            "at": claim.order.timestamp,
+            "heard": claim.order.heard,
+            "waiting": list(claim.waiting) or None,
+        }
+    )
+
+
+def read_claim(item: Mapping[str, Any], url: str, *, is_old_form: bool = False) -> "Claim":
+    """Read the item of the claim on a URL; one that was forgotten does not name it."""
+    from stoppress.model.article import Claim
+    from stoppress.model.order import Order
+
+    site = item["pk"].split("#")[1]
+    order = Order(None, None, item.get("at"), item.get("heard") or item["at"])
+    waiting = tuple(item.get("waiting", ()))
+    rev = None if is_old_form else int(item["rev"])
+    return Claim(site, url, item["owner"], item["live"], order, waiting, is_old_form, rev)
+
+
+def waiting_item(event: "ArticleEvent") -> Item:
+    """The event of an article that waits for the URL it names."""
+    from stoppress.model.event import to_message
+
+    assert event.url
+    pk, sk = waiting_key(event.site, event.url, event.name)
+    return {"pk": pk, "sk": sk, "message": to_message(event, in_ascii=False)}
+
+
+def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
+    """The item of a page in a shard."""
+    pk, sk = _entry_key(site, file, key_of(entry.loc))
+    return _present(
+        {
+            "pk": pk,
+            "sk": sk,
+            "loc": entry.loc,
+            "lastmod": entry.lastmod and iso(entry.lastmod),
+            **_traits_item(entry.traits),
+            "images": list(entry.images) or None,
+            "videos": [video_json(video) for video in entry.videos] or None,
+            "alternates": _alternates_item(entry.alternates),
+            "language": entry.language,
+            "changefreq": entry.changefreq,
+            "priority": entry.priority,
+        }
+    )
+
+
+def read_general(item: Mapping[str, Any]) -> GeneralEntry:
+    """Read a page's item."""
+    return GeneralEntry(
+        item["loc"],
+        _instant(item, "lastmod"),
+        _read_traits(item),
+        tuple(item.get("images", ())),
+        tuple(video_of(video) for video in item.get("videos", ())),
+        _read_alternates(item.get("alternates")),
+        item.get("language"),
+        item.get("changefreq"),
+        item.get("priority"),
+    )
+
+
+def _alternates_item(alternates: Iterable[Alternate]) -> list[list[str]] | None:
+    return [[alternate.hreflang, alternate.href] for alternate in alternates] or None
+
+
+def _read_alternates(item: Iterable[Sequence[str]] | None) -> tuple[Alternate, ...]:
+    return tuple(Alternate(*alternate) for alternate in item or ())
+
+
+def _traits_item(traits: Traits) -> Item:
+    return {
+        "section": traits.section,
+        "keywords": list(traits.keywords) or None,
+        "type": traits.type,
+        "flags": list(traits.flags) or None,
+    }
+
+
+def _read_traits(item: Mapping[str, Any]) -> Traits:
+    return Traits(item.get("section"), tuple(item.get("keywords", ())), item.get("type"), tuple(item.get("flags", ())))
+
+
+def news_item(site: str, place: Place, entry: NewsEntry) -> Item:
+    """The item of an article in a news sitemap."""
+    pk, sk = _entry_key(site, place.file, key_of(entry.loc), entry.published)
+    return _present(
+        {
+            "pk": pk,
+            "sk": sk,
+            "loc": entry.loc,
+            "title": entry.title,
+            "published": iso(entry.published),
+            "lastmod": entry.lastmod and iso(entry.lastmod),
+            "publication": entry.publication,
+            "language": entry.language,
+            **_traits_item(entry.traits),
+            "place": _place_item(place),
+            "ttl": epoch_seconds(entry.expires_at + EXPIRED_KEPT),
+        }
+    )
+
+
+def read_news(item: Mapping[str, Any]) -> NewsEntry:
+    """Read a news entry's item."""
+    return NewsEntry(
+        item["loc"],
+        item["title"],
+        parse(item["published"]),
+        _instant(item, "lastmod"),
+        item.get("publication"),
+        item.get("language"),
+        _read_traits(item),
+    )
+
+
+def read_news_place(item: Mapping[str, Any]) -> Place:
+    """The place that a news entry's item takes."""
+    place = _read_place(item["place"])
+    assert place
+    return place
+
+
+def mark_item(site: str, mark: Mark) -> Item:
+    """The commit mark of a file, in the index's partition."""
+    return {
+        "pk": file_pk(site, INDEX_FILE),
+        "sk": mark.file,
+        "changed": exact(mark.changed),
+        "urls": mark.urls,
+        "size_bytes": mark.size_bytes,
+        "digest": mark.digest,
+        **({"also": list(mark.also)} if mark.also else {}),
+    }
+
+
+def read_mark(item: Mapping[str, Any]) -> Mark:
+    """Read a file's commit mark."""
+    return Mark(
+        item["sk"],
+        parse(item["changed"]),
+        int(item["urls"]),
+        int(item["size_bytes"]),
+        item["digest"],
+        tuple(item.get("also", ())),
+        int(item["rev"]) if "rev" in item else None,
+    )
+
+
+def series_item(site: str, series: Series) -> Item:
+    """What has been handed out of a series: two numbers a file."""
+    files = [[used.entries, used.size_bytes] for used in series.files]
+    return {"pk": f"places#{site}", "sk": series.name, "files": files}
+
+
+def read_series(name: str, item: Mapping[str, Any] | None) -> Series:
+    """Read a series; one that is not there has handed out nothing."""
+    if item is None:
+        return Series(name)
+    return Series(name, tuple(Used(int(entries), int(size)) for entries, size in item["files"]), int(item["rev"]))
+
+
+def series_files(series: Series) -> list[str]:
+    """Names of all files of a series."""
+    return [file_name(series.name, number) for number in range(1, len(series.files) + 1)]
+
+
+def due_item(site: str, release: datetime, name: str, message: str, *, queue: str) -> Item:
+    """What is to be sent to a queue (`articles` or `rewrites`) when its hour comes."""
+    return {"pk": f"due#{site}", "sk": due_sk(release, name), "queue": queue, "message": message}
+
+
+def quarantine_item(
+    site: str, identity: str, reason: str, event: str, now: datetime, *, kind: str = "event", **more: str
+) -> Item:
+    """What could not be applied, and why.
+
+    An `event` is a message of the articles queue as it came; of another `kind`, `more` says what is needed to read it again.
+    Of a text that is too long the beginning is kept, and `characters` says how long it was.
+    """
+    long = len(event) > QUARANTINED_CHARACTERS_MAX
+    return {
+        **more,
+        **({} if kind == "event" else {"kind": kind}),
+        **({"characters": len(event)} if long else {}),
+        "pk": f"quarantine#{site}",
+        "sk": f"{exact(now)}#{identity}",
+        "reason": reason,
+        "event": event[:QUARANTINED_CHARACTERS_MAX].encode(errors="replace").decode(),
+        "ttl": epoch_seconds(now + QUARANTINE_KEPT),
+    }
+
+
+def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: datetime) -> Item:
+    """A line of a page's story: what was said of it, and what became of that. A message that comes again tells nothing new."""
+    return _present(
+        {
+            "pk": f"story#{event.site}#{key_of(url)}",
+            "sk": f"{exact(event.heard_at or now)}#{event.name}#{outcome}",
+            "url": url,
+            "action": event.action,
+            "said_at": event.timestamp and exact(event.timestamp),
+            "names": event.url if event.url and event.url != url else None,
+            "heard_at": exact(event.heard_at or now),
+            "outcome": outcome,
+            "reason": reason or None,
+            "ttl": epoch_seconds(now + STORY_KEPT),
+        }
+    )
+
+
+def _order_item(order: "Order") -> list[Any]:
+    return [order.version, order.sequence, order.timestamp, order.heard]
+
+
+def _read_order(item: Mapping[str, Any]) -> "Order":
+    """An article's order. Earlier versions kept `updated_at` as a version, and clamped timestamps to the time of hearing."""
+    from stoppress.model.order import Order
+
+    version, timestamp, removal = item.get("version"), item.get("timestamp"), item.get("removal", "")
+    if "heard" not in item and isinstance(version, str):
+        version = None
+    return Order(
+        version if version is None else _plain(version),
+        int(item["sequence"]) if "sequence" in item else None,
+        timestamp,
+        item.get("heard") or str(timestamp),
+        "unpublished" if removal is True else removal,
+    )
+
+
+def _read_dated_order(item: list[Any] | None) -> "Order | None":
+    if item is None:
+        return None
+    names = ("version", "sequence", "timestamp", "heard")
+    return _read_order({name: value for name, value in zip(names, item, strict=False) if value is not None})
+
+
+def _place_item(place: Place) -> list[Any]:
+    return [place.series, place.number, place.size_bytes]
+
+
+def _read_place(item: list[Any] | None) -> Place | None:
+    return Place(item[0], int(item[1]), int(item[2])) if item else None
+
+
+def _instant(item: Mapping[str, Any], name: str) -> datetime | None:
+    return parse(item[name]) if name in item else None
+
+
+def _plain(version: Any) -> int | str:
+    return version if isinstance(version, str) else int(version)
+
+
+def _present(item: Item) -> Item:
+    return {name: value for name, value in item.items() if value is not None}

@@ -1,0 +1,237 @@
+"""The door to the table, in DynamoDB. Items are plain dictionaries; `rev` counts how often one was written.
+
+Whoever writes an item says which `rev` it read (None: it was absent); if somebody was faster the write is a Conflict,
+and the whole decision is taken again.
+"""
+
+import os
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import ClientError
+
+from stoppress.aws.clients import client
+from stoppress.aws.items import Item
+
+# DynamoDB: at most 100 keys in a BatchGetItem. (A transaction takes 100 items too; ours has less than half of that.)
+BATCH_KEYS_MAX = 100
+# DynamoDB: at most 25 items in a BatchWriteItem.
+BATCH_ITEMS_MAX = 25
+
+# Botocore does not repeat what DynamoDB leaves unprocessed.
+_UNPROCESSED_ATTEMPTS_MAX = 6
+# Somebody else was at the same items; the same transaction may go through a moment later.
+_BUSY = {"ConditionalCheckFailed", "TransactionConflict"}
+
+_EXISTS = {"ConditionExpression": "attribute_exists(pk)"}
+
+_serialize = TypeSerializer().serialize
+_deserialize = TypeDeserializer().deserialize
+
+
+class Conflict(Exception):
+    """Somebody wrote first: read again and decide again."""
+
+
+class Busy(Conflict):
+    """A transaction is at the item: nothing is said of it, and the same write may go through a moment later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write an item; with `guarded`, only while it is as it was read (`expected_rev`), with `must_exist` in place of another."""
+
+    item: Item
+    expected_rev: int | None = None
+    guarded: bool = True
+    must_exist: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Take an item out; with `must_exist`, the transaction fails where it is gone already."""
+
+    pk: str
+    sk: str
+    must_exist: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The rest of a transaction goes through only while this item is as it was read (None: absent)."""
+
+    pk: str
+    sk: str
+    expected_rev: int | None
+
+
+def get(pk: str, sk: str = "-") -> Item | None:
+    """An item as it is now (strongly consistent), or None."""
+    found = _table().get_item(TableName=_name(), Key=_key(pk, sk), ConsistentRead=True).get("Item")
+    return _read(found) if found else None
+
+
+def get_many(keys: Iterable[tuple[str, str]], *, consistent: bool = True) -> dict[tuple[str, str], Item]:
+    """The items at these keys as they are now; absent ones are left out. Not consistent: of a moment ago, at half the price."""
+    wanted = [_key(*key) for key in dict.fromkeys(keys)]
+    found: dict[tuple[str, str], Item] = {}
+    for attempt in range(_UNPROCESSED_ATTEMPTS_MAX):
+        rest: list[Any] = []
+        for start in range(0, len(wanted), BATCH_KEYS_MAX):
+            request = {_name(): {"Keys": wanted[start : start + BATCH_KEYS_MAX], "ConsistentRead": consistent}}
+            answer = _table().batch_get_item(RequestItems=request)
+            items = map(_read, answer["Responses"].get(_name(), []))
+            found |= {(item["pk"], item["sk"]): item for item in items}
+            rest += answer.get("UnprocessedKeys", {}).get(_name(), {}).get("Keys", [])
+        if not rest:
+            return found
+        wanted = rest
+        time.sleep(0.05 * 2**attempt)
+    raise TimeoutError(f"DynamoDB left {len(wanted)} keys unread, {_UNPROCESSED_ATTEMPTS_MAX} attempts long")
+
+
+def query(pk: str, *, below: str | None = None, prefix: str | None = None, consistent: bool = True) -> Iterator[Item]:
+    """All items of a partition as they are now, in the order of their sort keys.
+
+    `below`: only those before it; `prefix`: only those that begin with it. Not consistent: as `get_many`.
+    """
+    condition, values = "pk = :pk", {":pk": _serialize(pk)}
+    if below is not None:
+        condition, values = f"{condition} AND sk < :below", values | {":below": _serialize(below)}
+    if prefix is not None:
+        condition, values = f"{condition} AND begins_with(sk, :prefix)", values | {":prefix": _serialize(prefix)}
+    # Not botocore's paginator: to make its first one it lists the folders of all services, which a cold start would pay for.
+    page: dict[str, Any] = {"LastEvaluatedKey": None}
+    while "LastEvaluatedKey" in page:
+        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]} if page["LastEvaluatedKey"] else {}
+        page = _table().query(
+            TableName=_name(),
+            KeyConditionExpression=condition,
+            ExpressionAttributeValues=values,
+            ConsistentRead=consistent,
+            **start,
+        )
+        yield from map(_read, page["Items"])
+
+
+def put(item: Item, expected_rev: int | None) -> None:
+    """Write an item that was read at `expected_rev` (None: was absent). Raises Conflict."""
+    put_if(*_guarded(Put(item, expected_rev)))
+
+
+def put_many(items: Sequence[Item]) -> None:
+    """Write items whatever was there, in no order. Raises TimeoutError where DynamoDB leaves some unwritten."""
+    rest = [{"PutRequest": {"Item": _write(item)}} for item in items]
+    for attempt in range(_UNPROCESSED_ATTEMPTS_MAX):
+        if not rest:
+            return
+        left: list[Any] = []
+        for start in range(0, len(rest), BATCH_ITEMS_MAX):
+            answer = _table().batch_write_item(RequestItems={_name(): rest[start : start + BATCH_ITEMS_MAX]})
+            left += answer.get("UnprocessedItems", {}).get(_name(), [])
+        rest = left
+        if rest:
+            time.sleep(0.05 * 2**attempt)
+    raise TimeoutError(f"DynamoDB left {len(rest)} items unwritten, {_UNPROCESSED_ATTEMPTS_MAX} attempts long")
+
+
+def put_if(item: Item, condition: str | None = None, values: dict[str, Any] | None = None) -> None:
+    """Write an item under a condition of DynamoDB's. Raises Conflict where it does not hold."""
+    arguments: dict[str, Any] = {"TableName": _name(), "Item": _write(item)}
+    if condition:
+        arguments["ConditionExpression"] = condition
+    if values:
+        arguments["ExpressionAttributeValues"] = _write(values)
+    try:
+        _table().put_item(**arguments)
+    except ClientError as error:
+        raise _conflict_or(error) from error
+
+
+def delete(pk: str, sk: str, condition: str | None = None, values: dict[str, Any] | None = None) -> Item | None:
+    """Take an item out and return it, or None where it was gone already. Raises Conflict where the condition fails."""
+    arguments: dict[str, Any] = {"TableName": _name(), "Key": _key(pk, sk), "ReturnValues": "ALL_OLD"}
+    if condition:
+        arguments["ConditionExpression"] = condition
+    if values:
+        arguments["ExpressionAttributeValues"] = _write(values)
+    try:
+        old = _table().delete_item(**arguments).get("Attributes")
+    except ClientError as error:
+        raise _conflict_or(error) from error
+    return _read(old) if old else None
+
+
+def transact(operations: Iterable[Put | Delete | Check]) -> None:
+    """All of it or nothing. Raises Conflict where one item is not as it was read."""
+    try:
+        _table().transact_write_items(TransactItems=[_transact_item(operation) for operation in operations])
+    except ClientError as error:
+        reasons = {reason.get("Code") for reason in error.response.get("CancellationReasons", [])}
+        if reasons & _BUSY:
+            raise Conflict(str(error)) from error
+        raise _conflict_or(error) from error
+
+
+def back_off(conflicts: int) -> None:
+    """After a conflict let the other writer finish, for a time drawn anew so that both do not meet again."""
+    if conflicts:
+        time.sleep(random.uniform(0, 0.01 * 2**conflicts))  # noqa: S311
+
+
+def _transact_item(operation: Put | Delete | Check) -> dict[str, Any]:
+    if isinstance(operation, Check):
+        condition_of, read = _as_read(operation.expected_rev)
+        arguments = {
+            "TableName": _name(),
+            "Key": _key(operation.pk, operation.sk),
+            "ConditionExpression": condition_of,
+        }
+        return {"ConditionCheck": arguments | ({"ExpressionAttributeValues": _write(read)} if read else {})}
+    if isinstance(operation, Delete):
+        arguments = {"TableName": _name(), "Key": _key(operation.pk, operation.sk)}
+        return {"Delete": arguments | (_EXISTS if operation.must_exist else {})}
+    if not operation.guarded:
+        arguments = {"TableName": _name(), "Item": _write(operation.item)}
+        return {"Put": arguments | (_EXISTS if operation.must_exist else {})}
+    item, condition_text, values = _guarded(operation)
+    arguments = {"TableName": _name(), "Item": _write(item), "ConditionExpression": condition_text}
+    return {"Put": arguments | ({"ExpressionAttributeValues": _write(values)} if values else {})}
+
+
+def _guarded(operation: Put) -> tuple[Item, str, dict[str, Any] | None]:
+    return operation.item | {"rev": (operation.expected_rev or 0) + 1}, *_as_read(operation.expected_rev)
+
+
+def _as_read(rev: int | None) -> tuple[str, dict[str, Any] | None]:
+    return ("attribute_not_exists(pk)", None) if rev is None else ("rev = :read", {":read": rev})
+
+
+def _conflict_or(error: ClientError) -> Exception:
+    known = {"ConditionalCheckFailedException": Conflict, "TransactionConflictException": Busy}
+    conflict = known.get(error.response["Error"]["Code"])
+    return conflict(str(error)) if conflict else error
+
+
+def _table() -> Any:
+    return client("dynamodb")
+
+
+def _name() -> str:
+    return os.environ["TABLE_NAME"]
+
+
+def _key(pk: str, sk: str) -> dict[str, Any]:
+    return {"pk": _serialize(pk), "sk": _serialize(sk)}
+
+
+def _write(item: Item) -> dict[str, Any]:
+    return {name: _serialize(value) for name, value in item.items()}
+
+
+def _read(item: dict[str, Any]) -> Item:
+    return {name: _deserialize(value) for name, value in item.items()}

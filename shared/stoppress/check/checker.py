@@ -1,0 +1,64 @@
+"""Checks files one after the other, then together."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from stoppress.check.documents import check_file
+from stoppress.check.findings import Findings
+from stoppress.check.input import Source
+from stoppress.check.one_pass import Facts, Pass, facts_of
+from stoppress.check.serving import check_headers
+from stoppress.check.sets import Together, check_indexes
+from stoppress.check.values import place_of
+
+Follow = Callable[[Facts], Iterable[Source]]
+
+
+@dataclass
+class Checked:
+    """What a run looked at."""
+
+    files: dict[int, Facts] = field(default_factory=dict)
+
+    @property
+    def urls(self) -> int:
+        return sum(facts.urls for facts in self.files.values() if facts.is_sitemap)
+
+
+def check(
+    sources: Iterable[Source], findings: Findings, now: datetime, *, is_all: bool = True, follow: Follow | None = None
+) -> Checked:
+    """Every rule on every source, and on all of them together.
+
+    `is_all` says that what is not among the sources is published nowhere; `follow` names further sources once a file has been
+    read, for files that are fetched as they are named. Raises OSError where a source cannot be opened.
+    """
+    checked, together = Checked(), Together()
+    waiting = sorted(sources, key=lambda source: not source.name.endswith("robots.txt"))
+    guests: dict[str, set[str]] = {}  # of a sitemap's URL: hosts whose robots.txt names it
+    while waiting:
+        source = waiting.pop(0)
+        number = len(checked.files)
+        facts, base = facts_of(source.name, number, source.url)
+        checked.files[number] = facts
+        at = Pass(facts, findings, together, now, base, frozenset(guests.get(source.url or "", ())))
+        check_file(source, at)
+        check_headers(source, at)
+        if base is not None:
+            for _, url in facts.named:
+                guests.setdefault(url, set()).add(base.host)
+        if follow is not None:
+            waiting += follow(facts)
+    held, whole = check_indexes(checked.files, findings.add, all_here=is_all)
+    together.duplicates(checked.files, held, findings.add, whole=whole)
+    indexed = any(facts.kind == "sitemapindex" for facts in checked.files.values())
+    alone = is_all and not indexed and all(facts.is_whole for facts in checked.files.values())
+    together.one_sided(checked.files, whole=whole or alone, say=findings.add)
+    return checked
+
+
+def named_in(facts: Facts) -> list[tuple[str, int]]:
+    """The sitemaps that an index or a robots.txt names, with their lines."""
+    named = [(loc, line) for loc, (line, _) in facts.children.items()] + [(url, line) for line, url in facts.named]
+    return [(url, line) for url, line in named if place_of(url) is not None]

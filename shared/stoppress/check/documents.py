@@ -1,0 +1,250 @@
+"""Rules on one file, whatever it is: urlset, index, feed, list of URLs, robots.txt. What it is shows in what it says."""
+
+import re
+from collections.abc import Iterator
+
+from stoppress.check import entries, feeds
+from stoppress.check.findings import shown
+from stoppress.check.input import Source, Text, read_text
+from stoppress.check.namespaces import SITEMAP, Namespaces
+from stoppress.check.one_pass import Pass
+from stoppress.check.robots import check_robots, is_robots
+from stoppress.check.values import check_url
+from stoppress.primitives.xml import Broken, Document, Node
+from stoppress.sitemaps.render import NEWS_ENTRIES_MAX, URLS_MAX
+
+COMMENT_CHARACTERS_MAX = 500  # looked at
+LINE_CHARACTERS_MAX = 65_536  # of a text sitemap: no URL comes near
+_ROOT = re.compile(r"<(?:[\w.-]+:)?(urlset|sitemapindex|rss|feed|RDF)[\s>/]")
+_PAGE = re.compile(r"\s*(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
+_URL_LINE = re.compile(r"\s*https?://", re.IGNORECASE)
+# A comment that tells when the file was made, which changes its bytes each time (R6.4).
+_MADE_AT = re.compile(
+    r"\d{4}-\d\d-\d\d|\d\d?:\d\d|\b(?:generated|written|created|updated|built|cached|made)\s+(?:at|on)\b.{0,80}\d",
+    re.IGNORECASE | re.DOTALL,
+)
+_FEED_ROOTS = {"rss": 3, "RDF": 2, "feed": 2}  # depth of their entries
+
+
+def looks_like_sitemap(head: str) -> bool:
+    """Whether the first characters of a file are those of a sitemap, a feed, a list of URLs or a robots.txt."""
+    if _ROOT.search(head):
+        return True
+    return _is_list(head[:2_048]) or is_robots(head)
+
+
+def _is_list(head: str) -> bool:
+    return any(_URL_LINE.match(line) for line in head.splitlines())
+
+
+def check_file(source: Source, at: Pass) -> None:
+    """Reads one file once, from beginning to end."""
+    with source.path.open("rb") as stream:
+        text = read_text(stream.read, at.tell)
+        if _PAGE.match(text.head):
+            at.facts.is_whole = False
+            at.tell("root-element", 1, "an HTML page: a sitemap's root element is urlset, an index's sitemapindex")
+        elif text.is_xml:
+            _check_xml(text, at)
+        elif is_robots(text.head) or source.path.name == "robots.txt":
+            at.facts.kind = "robots"
+            check_robots(text, at)
+        elif text.head.strip() and (_is_list(text.head) or source.name.endswith(".txt")):
+            at.facts.kind = "text"
+            _check_lines(text, at)
+        elif text.head.strip():
+            at.facts.is_whole = False
+            at.tell("root-element", 1, f"it begins with {shown(text.head.strip()[:60])}: this is no sitemap")
+        else:
+            at.facts.is_whole = False
+            for _ in text.rest:  # whatever is in it, its faults are told
+                pass
+            if not text.size.cut:  # else that is told already
+                at.tell("not-well-formed", None, "it is empty: a sitemap lists one URL at least")
+    _check_name(source, text, at)
+    _check_counts(at)
+
+
+def _check_name(source: Source, text: Text, at: Pass) -> None:
+    if at.facts.kind == "robots" or (source.headers or {}).get("content-encoding"):
+        return
+    if text.size.compressed and not source.name.lower().endswith((".gz", ".gzip")):
+        at.tell(
+            "compressed-name", None, "these are compressed bytes under the name of a plain file: add .gz, or unpack"
+        )
+    elif source.name.lower().endswith((".gz", ".gzip")) and not text.size.compressed and text.size.bytes:
+        at.tell(
+            "compressed-name", None, "these are plain bytes under the name of a compressed file: compress, or rename"
+        )
+
+
+def _check_counts(at: Pass) -> None:
+    facts = at.facts
+    if facts.articles > NEWS_ENTRIES_MAX:
+        at.tell(
+            "too-many-news", None, f"{facts.articles:,} articles; {NEWS_ENTRIES_MAX:,} are the most: split the file"
+        )
+    plain = facts.urls - facts.articles
+    if facts.articles and plain and facts.kind == "urlset":
+        if facts.articles >= plain:
+            message = f"{plain:,} of {facts.urls:,} URLs have no news tags: keep articles apart from other pages"
+            at.tell("news-mixed", at.first_plain_line, message)
+        else:
+            message = (
+                f"{facts.articles:,} of {facts.urls:,} URLs have news tags: keep these in a news sitemap of their own"
+            )
+            at.tell("news-in-general", at.first_article_line, message)
+
+
+# ── XML ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Sitemap:
+    """What the parser tells of a document, judged once its root element is known."""
+
+    def __init__(self, at: Pass) -> None:
+        self._at = at
+        self.is_feed = False
+        self.is_known = True  # until the root element says otherwise
+
+    def depth_of_entries(self, root: Node) -> int:
+        self.is_feed = root.name in _FEED_ROOTS
+        self.is_known = root.name in {"urlset", "sitemapindex"}
+        return _FEED_ROOTS.get(root.name, 2)
+
+    def hear(self, what: str, line: int, text: str) -> None:
+        if what == "comment" and _MADE_AT.search(text[:COMMENT_CHARACTERS_MAX]):
+            message = f"the comment {shown(text.strip())} tells when the file was made: leave it out"
+            self._at.tell("generation-time", line, message)
+        elif what == "text" and self.is_known:
+            self._at.tell("stray-text", line, f"{shown(text.strip())} stands outside the entries: take it out")
+
+
+def _check_xml(text: Text, at: Pass) -> None:
+    listener = _Sitemap(at)
+    doctypes: list[int] = []
+
+    def hear(what: str, line: int, said: str) -> None:
+        if what == "doctype":
+            doctypes.append(line)
+        else:
+            listener.hear(what, line, said)
+
+    document = Document(hear, Namespaces(at.tell).meant, text.line, listener.depth_of_entries)
+    broken: Broken | None = None
+    stream = document.entries(text.pieces())
+    while True:
+        try:
+            entry = next(stream, None)
+        except Broken as error:
+            broken = error
+            break
+        if entry is None or document.root is None:
+            break
+        if not _check_entry(document.root, entry, at):
+            break
+    root = document.root
+    _check_prolog(text, root, doctypes, at, is_feed=listener.is_feed)
+    if root is not None:
+        _check_root(root, at, is_whole=broken is None and not text.size.cut)
+    at.facts.is_whole = broken is None and not text.size.cut
+    if broken and not (text.size.cut and broken.rule == "not-well-formed"):
+        at.tell(broken.rule, broken.line, broken.message)
+
+
+def _check_prolog(text: Text, root: Node | None, doctypes: list[int], at: Pass, *, is_feed: bool) -> None:
+    if doctypes and not is_feed:
+        at.tell("document-type", doctypes[0], "it has a document type, which readers of sitemaps refuse: take it out")
+    if (
+        not text.head.startswith("<?xml")
+        and not is_feed
+        and root is not None
+        and root.name in {"urlset", "sitemapindex"}
+    ):
+        at.tell(
+            "no-declaration", text.line, 'it has no XML declaration: begin with <?xml version="1.0" encoding="UTF-8"?>'
+        )
+
+
+def _check_root(root: Node, at: Pass, *, is_whole: bool) -> None:
+    kind = root.name
+    if kind in _FEED_ROOTS:
+        at.facts.kind = "feed"
+        feeds.check_root(root, at)
+    elif kind in {"urlset", "sitemapindex"}:
+        at.facts.kind = kind
+        entries.check_attributes(root, at)
+        if not at.facts.urls and is_whole:
+            message = "list the home page where there is nothing else" if kind == "urlset" else "list the sitemaps"
+            at.tell("empty", root.line, f"{root.tag} is empty: {message}")
+    else:
+        message = f"the root element is {shown(root.tag)}: a sitemap's is urlset, an index's sitemapindex"
+        at.tell("root-element", root.line, message)
+
+
+def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
+    """One entry. False where the rest need not be read."""
+    if root.name in {"urlset", "sitemapindex"}:
+        _check_child_of_root(root, entry, at)
+        return True
+    if root.name in _FEED_ROOTS:
+        feeds.check_entry(root, entry, at)
+        return True
+    if root.namespace == SITEMAP or entry.name == "url":
+        _check_child_of_root(root, entry, at)  # a urlset under another name
+        return True
+    return root.name.lower() != "html"
+
+
+def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
+    wanted = "sitemap" if root.name == "sitemapindex" else "url"
+    if entry.name in {"url", "sitemap"} and entry.name != wanted:
+        at.tell("unknown-child", entry.line, f"{entry.tag} in {root.tag}: it holds {wanted} only")
+    elif entry.name != wanted:
+        at.tell("unknown-child", entry.line, f"{entry.tag} in {root.tag}: put it into a {wanted}, or leave it out")
+    elif wanted == "url":
+        entries.check_url_entry(entry, at)
+        if at.facts.urls == URLS_MAX + 1:
+            at.tell(
+                "too-many-urls", entry.line, f"this is URL number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: split it"
+            )
+    else:
+        entries.check_sitemap_entry(entry, at)
+        if at.facts.urls == URLS_MAX + 1:
+            message = f"this is sitemap number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: make a second index"
+            at.tell("too-many-sitemaps", entry.line, message)
+
+
+# ── lists of URLs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_lines(text: Text, at: Pass) -> None:
+    for number, line in _lines(text):
+        url = line.rstrip("\r")
+        if not url.strip():
+            continue
+        if not _URL_LINE.match(url) or len(url.split()) > 1:
+            at.tell("text-line", number, f"{shown(url)} is no URL: one URL a line, and nothing else")
+            if len(url.split()) > 1 or "://" not in url:
+                continue
+        place = check_url(url, at.on(number))
+        if place is not None:
+            at.check_scope(url, place, number)
+        at.count_url(url.strip(), place, number, is_news=False)
+        if at.facts.urls == URLS_MAX + 1:
+            at.tell(
+                "too-many-urls", number, f"this is URL number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: split it"
+            )
+
+
+def _lines(text: Text) -> Iterator[tuple[int, str]]:
+    """Number and text of each line; of a line beyond all reason, its beginning."""
+    left, number = "", text.line
+    for piece in text.pieces():
+        *whole, left = (left + piece).split("\n")
+        for line in whole:
+            yield number, line[:LINE_CHARACTERS_MAX]
+            number += 1
+        left = left[:LINE_CHARACTERS_MAX]
+    if left:
+        yield number, left

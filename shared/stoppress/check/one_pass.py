@@ -1,0 +1,125 @@
+"""One pass over one file: what it has said so far, and where its findings go."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from stoppress.check.findings import Findings, shown
+from stoppress.check.sets import Together
+from stoppress.check.values import Moment, Place, is_storage, place_of
+from stoppress.sitemaps.render import URLS_MAX
+
+ONCE_MAX = 1_000  # kinds of advice in one file
+
+
+@dataclass
+class Facts:
+    """What the rules on files together need to know of one."""
+
+    name: str
+    number: int
+    url: str | None
+    kind: str = "unknown"  # urlset, sitemapindex, feed, text, robots, unknown
+    urls: int = 0
+    articles: int = 0
+    only_home: bool = False
+    is_whole: bool = True  # read to its end
+    newest: Moment | None = None
+    children: dict[str, tuple[int, Moment | None]] = field(default_factory=dict)  # of an index: loc -> line, lastmod
+    named: list[tuple[int, str]] = field(default_factory=list)  # by robots.txt: line, URL
+    forbids: Callable[[str], bool] | None = None  # whether robots.txt forbids a path
+
+    @property
+    def is_news(self) -> bool:
+        return self.articles > 0
+
+    @property
+    def is_sitemap(self) -> bool:
+        return self.kind in {"urlset", "feed", "text"}
+
+
+@dataclass
+class Pass:
+    """The state of one pass; findings of the file go through `tell`."""
+
+    facts: Facts
+    findings: Findings
+    together: Together
+    now: datetime
+    base: Place | None  # where the file stands; None until its first URL says so
+    guests: frozenset[str] = frozenset()  # other hosts whose robots.txt names this file (R1.9)
+    first_plain_line: int | None = None
+    first_article_line: int | None = None
+    _once: set[str] = field(default_factory=set)
+
+    def tell(self, name: str, line: int | None, message: str) -> None:
+        """A finding in this file."""
+        self.findings.add(self.facts.name, name, line, message)
+
+    def tell_once(self, name: str, line: int | None, message: str) -> None:
+        """A finding of which one says as much as thousands: only the first of its message counts."""
+        if message not in self._once and len(self._once) < ONCE_MAX:
+            self._once.add(message)
+            self.tell(name, line, message)
+
+    def on(self, line: int) -> Callable[[str, str], None]:
+        """`tell` for what stands on one line."""
+        return lambda name, message: self.findings.add(self.facts.name, name, line, message)
+
+    def newest(self, moment: Moment | None) -> None:
+        """Another date in the file."""
+        if moment and (self.facts.newest is None or moment.earliest > self.facts.newest.earliest):
+            self.facts.newest = moment
+
+    def count_url(self, loc: str, place: Place | None, line: int, *, is_news: bool) -> None:
+        """A page that the file lists."""
+        self.facts.urls += 1
+        self.facts.only_home = self.facts.urls == 1 and not is_news and place is not None and place.is_home
+        if is_news:
+            self.facts.articles += 1
+            self.first_article_line = self.first_article_line or line
+        else:
+            self.first_plain_line = self.first_plain_line or line
+        if loc:
+            self.together.add_url(loc, self.facts.number, line, self.facts.urls, is_news=is_news)
+
+    def count_child(self, loc: str, line: int, lastmod: Moment | None) -> None:
+        """A sitemap that the index lists."""
+        self.facts.urls += 1
+        if loc in self.facts.children:
+            first = self.facts.children[loc][0]
+            self.tell("duplicate", line, f"{shown(loc)} stands in the index twice, first on line {first}: list it once")
+        elif loc and len(self.facts.children) <= URLS_MAX:
+            self.facts.children[loc] = (line, lastmod)
+
+    def check_scope(self, url: str, place: Place, line: int) -> None:
+        """A page's URL belongs to the file's host, protocol and directory (R1.7 to R1.9)."""
+        self._check_storage(place, line)
+        base = self.base = self.base or Place(place.scheme, place.host, "/")
+        if place.host != base.host:
+            if place.host in self.guests:
+                return
+            self.tell("other-host", line, f"{shown(url)} is not on {base.host}, where this sitemap stands")
+        elif place.scheme != base.scheme:
+            self.tell("other-protocol", line, f"{shown(url)} is not {base.scheme}, as this sitemap is")
+        elif not place.path.startswith(base.directory):
+            self.tell("out-of-scope", line, f"{shown(url)} is outside {base.directory}, where this sitemap stands")
+
+    def check_index_scope(self, url: str, place: Place, line: int) -> None:
+        """A sitemap's URL belongs to the index's host, protocol and directory (R6.1)."""
+        self._check_storage(place, line)
+        base = self.base = self.base or Place(place.scheme, place.host, "/")
+        if (place.host, place.scheme) != (base.host, base.scheme):
+            where = f"{base.scheme}://{base.host}"
+            self.tell("index-scope", line, f"{shown(url)} is not on {where}, where this index stands")
+        elif not place.path.startswith(base.directory):
+            self.tell("index-scope", line, f"{shown(url)} is outside {base.directory}, where this index stands")
+
+    def _check_storage(self, place: Place, line: int) -> None:
+        if is_storage(place.host):
+            self.tell_once("storage-host", line, f"{place.host} is where files are stored: list the site's own URLs")
+
+
+def facts_of(name: str, number: int, url: str | None) -> tuple[Facts, Place | None]:
+    """Facts of a file nothing is known of yet, and where it stands."""
+    return Facts(name, number, url), place_of(url) if url else None

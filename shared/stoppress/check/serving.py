@@ -1,0 +1,65 @@
+"""Rules on the headers that a file is served with (R9.1 to R9.3)."""
+
+import re
+
+from stoppress.check.findings import shown
+from stoppress.check.input import Source
+from stoppress.check.one_pass import Pass
+
+FRESH_AGE_SECONDS_MAX = 300  # R9.3: what expires must not live on in a cache
+
+_TYPES = {
+    "urlset": {"application/xml", "text/xml"},
+    "sitemapindex": {"application/xml", "text/xml"},
+    "feed": {"application/xml", "text/xml", "application/rss+xml", "application/atom+xml", "application/rdf+xml"},
+    "text": {"text/plain"},
+    "robots": {"text/plain"},
+}
+_COMPRESSED_TYPES = {"application/gzip", "application/x-gzip"}
+_AGE = re.compile(r"\b(s-maxage|max-age)\s*=\s*\"?(\d{1,12})", re.IGNORECASE)
+_CHARSET = re.compile(r"charset\s*=\s*\"?([\w-]+)", re.IGNORECASE)
+_KEPT_BY_NOBODY = re.compile(r"\bno-(?:store|cache)\b", re.IGNORECASE)
+
+
+def check_headers(source: Source, at: Pass) -> None:
+    """Content-Type, Content-Encoding and Cache-Control, where they are known."""
+    if source.headers is None:
+        return
+    is_compressed = source.name.lower().endswith((".gz", ".gzip"))
+    given = source.headers.get("content-type", "")
+    kind, _, parameters = given.partition(";")
+    wanted = _COMPRESSED_TYPES if is_compressed else _TYPES.get(at.facts.kind)
+    if wanted and kind.strip().lower() not in wanted:
+        served = f"as {shown(given)}" if given else "without Content-Type"
+        at.tell("content-type", None, f"it is served {served}: say {min(wanted)}")
+    elif wanted and not is_compressed and (charset := _CHARSET.search(parameters)):
+        if charset[1].lower() != "utf-8":
+            at.tell("content-type", None, f"it is served as {shown(given)}: a sitemap is UTF-8")
+    elif kind.strip().lower() == "text/xml" and wanted:
+        at.tell(
+            "content-type",
+            None,
+            "it is served as text/xml without charset, which some take for ASCII: say charset=utf-8",
+        )
+    if encoding := source.headers.get("content-encoding", "").strip():
+        whoever = "and is unpacked on the way" if is_compressed else "whoever asks"
+        at.tell("content-encoding", None, f"it has Content-Encoding {shown(encoding)}, {whoever}: store it without")
+    is_empty_news = at.facts.only_home and "news" in source.name
+    if at.facts.is_news or is_empty_news or at.facts.kind == "sitemapindex":
+        _check_cache(source.headers.get("cache-control", ""), at)
+
+
+def _check_cache(control: str, at: Pass) -> None:
+    if not control:
+        at.tell(
+            "cache-control", None, "it has no Cache-Control, and caches may keep it for a day: say public, max-age=60"
+        )
+        return
+    if _KEPT_BY_NOBODY.search(control):
+        return
+    ages = {name.lower(): int(age) for name, age in _AGE.findall(control)}
+    if not ages or max(ages.values()) > FRESH_AGE_SECONDS_MAX:
+        message = (
+            f"Cache-Control {shown(control)} lets it live longer than {FRESH_AGE_SECONDS_MAX} s: say public, max-age=60"
+        )
+        at.tell("cache-control", None, message)

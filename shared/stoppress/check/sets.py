@@ -1,0 +1,287 @@
+"""Rules on files together: what an index says of its sitemaps, and what stands twice.
+
+Of each URL 20 bytes are kept, whatever its length: 50,000 URLs are 1 MB. An alternate takes 25.
+"""
+
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from stoppress.check.findings import shown
+
+if TYPE_CHECKING:
+    from stoppress.check.one_pass import Facts
+    from stoppress.check.values import Moment
+
+_BUCKETS = 256
+_WORD = (1 << 64) - 1
+_BOTH = 1 | 2
+# Of alternates: a million pages in five languages. Beyond, whether they are mutual is not looked at.
+PAIRS_MAX = 5_000_000
+ONE_SIDED_MAX = 1_000  # of which is told
+_ENTRY = "sitemap.xml"  # looked for at the root of a host
+
+Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, message
+
+Occurrence = tuple[int, int, int]  # file, line, number among the URLs of the file
+
+
+class _Register:
+    """Occurrences by hash, in buckets that are looked through one at a time."""
+
+    def __init__(self) -> None:
+        self._hashes = [array("Q") for _ in range(_BUCKETS)]
+        self._files = [array("I") for _ in range(_BUCKETS)]
+        self._lines = [array("I") for _ in range(_BUCKETS)]
+
+    def add(self, key: int, file: int, line: int) -> None:
+        bucket = key % _BUCKETS
+        self._hashes[bucket].append(key)
+        self._files[bucket].append(file)
+        self._lines[bucket].append(line)
+
+    def bucket(self, number: int) -> Iterator[tuple[int, int, int]]:
+        """Hash, file and line of each occurrence in a bucket, in the order of their coming."""
+        return zip(self._hashes[number], self._files[number], self._lines[number], strict=True)
+
+
+class _Urls(_Register):
+    """Pages, or articles, each with its number among the URLs of its file: that may be all one line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = [array("I") for _ in range(_BUCKETS)]
+
+    def add_url(self, key: int, file: int, line: int, number: int) -> None:
+        self.add(key, file, line)
+        self._numbers[key % _BUCKETS].append(number)
+
+    def listed(self, bucket: int) -> Iterator[tuple[int, Occurrence]]:
+        """Hash and place of each URL in a bucket, in the order of their coming."""
+        places = zip(self._files[bucket], self._lines[bucket], self._numbers[bucket], strict=True)
+        return zip(self._hashes[bucket], places, strict=True)
+
+
+class Together:
+    """What was seen in all files: URLs of pages, of articles, and alternates."""
+
+    def __init__(self) -> None:
+        self._pages = _Urls()
+        self._articles = _Urls()
+        self._pairs = _Register()  # of alternates, the same in both directions
+        self._sources = [array("Q") for _ in range(_BUCKETS)]  # which page of the pair points to the other
+        self._near = [array("B") for _ in range(_BUCKETS)]  # whether both are on one host
+        self._pair_count = 0
+
+    def add_url(self, loc: str, file: int, line: int, number: int, *, is_news: bool) -> None:
+        """A page, or an article, that a file lists."""
+        (self._articles if is_news else self._pages).add_url(_hash(loc), file, line, number)
+
+    def add_alternate(self, loc: str, href: str, file: int, line: int, *, is_near: bool) -> None:
+        """An alternate of a page, other than itself."""
+        self._pair_count += 1
+        if self._pair_count <= PAIRS_MAX:
+            source, target = _hash(loc), _hash(href)
+            self._pairs.add(source ^ target, file, line)
+            self._sources[(source ^ target) % _BUCKETS].append(source)
+            self._near[(source ^ target) % _BUCKETS].append(is_near)
+
+    def duplicates(self, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say, *, whole: bool) -> None:
+        """URLs that stand twice (R2.4, R6.6), and articles that stand in the news only (R2.6).
+
+        A general sitemap's page may stand again in another one where no index holds both. What is missing is told where the
+        set is `whole`.
+        """
+        whole = whole and any(files[number].is_sitemap and not files[number].is_news for number in indexed)
+        for bucket in range(_BUCKETS):
+            pages = self._page_duplicates(bucket, files, indexed, say)
+            articles: dict[int, Occurrence] = {}
+            for key, here in self._articles.listed(bucket):
+                first = articles.setdefault(key, here)
+                file, line, _ = here
+                if _is_one_sitemap(first[0], file, files):
+                    continue
+                if first is not here:
+                    say(files[file].name, "news-duplicate", line, _twice("article", first, here, files))
+                elif whole and key not in pages:
+                    message = "this article is in no general sitemap: list it there too, it stays when it is no news"
+                    say(files[file].name, "news-only", line, message)
+
+    def _page_duplicates(
+        self, bucket: int, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say
+    ) -> dict[int, Occurrence]:
+        pages: dict[int, Occurrence] = {}
+        for key, here in self._pages.listed(bucket):
+            file, line, _ = here
+            if files[file].only_home:
+                continue  # an emptied file has to list something
+            first = pages.setdefault(key, here)
+            if first is here or _is_one_sitemap(first[0], file, files):
+                continue
+            if first[0] == file or (first[0] in indexed and file in indexed):
+                say(files[file].name, "duplicate", line, _twice("URL", first, here, files))
+        return pages
+
+    def one_sided(self, files: Mapping[int, "Facts"], *, whole: bool, say: Say) -> None:
+        """Alternates whose page does not point back (R5.1).
+
+        A page that no file lists is judged where the set is `whole` and it is on the same host.
+        """
+        if self._pair_count > PAIRS_MAX:
+            return
+        lonely = list(islice(self._lonely(), ONE_SIDED_MAX))
+        targets = {target for _, _, target, _ in lonely}
+        listed = {
+            key
+            for register in (self._pages, self._articles)
+            for number in range(_BUCKETS if lonely else 0)
+            for key, _, _ in register.bucket(number)
+            if key in targets
+        }
+        for file, line, target, is_near in lonely:
+            if target in listed:
+                why = "does not point back: list all versions with each of them"
+            elif whole and is_near:
+                why = "is in no sitemap here, and so cannot point back: list it, with all versions"
+            else:
+                continue
+            say(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
+
+    def _lonely(self) -> Iterator[tuple[int, int, int, int]]:
+        """File and line of a page, the hash of its alternate and whether that is near, where it does not point back."""
+        for number in range(_BUCKETS):
+            directions: dict[int, int] = {}
+            for (key, _, _), source in zip(self._pairs.bucket(number), self._sources[number], strict=True):
+                directions[key] = directions.get(key, 0) | (1 if source > key ^ source else 2)
+            pairs = zip(self._pairs.bucket(number), self._sources[number], self._near[number], strict=True)
+            for (key, file, line), source, is_near in pairs:
+                if directions[key] != _BOTH:
+                    yield file, line, key ^ source, is_near
+
+
+def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> tuple[set[int], bool]:
+    """What indexes say of the files that are here (R6.3 to R6.5). The files that an index holds, and whether all are here.
+
+    Where `all_here`, a file that is not here is nowhere.
+    """
+    whole = True
+    by_url = {facts.url: facts for facts in files.values() if facts.url}
+    by_path = {facts.name.rpartition("/")[2]: facts for facts in files.values() if not facts.url}
+    held: set[int] = set()
+    indexes = [facts for facts in files.values() if facts.kind == "sitemapindex"]
+    for index in indexes:
+        found = {loc: by_url.get(loc) or by_path.get(loc.rpartition("/")[2]) for loc in index.children}
+        any_here = any(child is not None and child is not index for child in found.values())
+        for loc, (line, lastmod) in index.children.items():
+            child = found[loc]
+            if child is None:
+                whole = False
+                if any_here and all_here and _is_beside(loc, index):
+                    say(index.name, "child-missing", line, f"{shown(loc)} is not here: upload it, or take it out")
+                continue
+            held.add(child.number)
+            whole = whole and child.is_whole
+            _check_child(index, child, loc, line, lastmod, say)
+    if held:
+        _check_unlisted(files, held, indexes, say)
+    if all_here:
+        _check_named(files, by_url.keys() | by_path.keys(), say)
+        _check_entries(files, held, say)
+    return held, whole and bool(held)
+
+
+def _check_child(index: "Facts", child: "Facts", loc: str, line: int, lastmod: "Moment | None", say: Say) -> None:
+    if child is index:
+        say(index.name, "nested-index", line, f"{shown(loc)} is this index itself: take it out")
+    elif child.kind == "sitemapindex":
+        say(index.name, "nested-index", line, f"{shown(loc)} is an index too: list its sitemaps here")
+    elif lastmod and child.newest and lastmod.latest < child.newest.earliest:
+        said, held = lastmod.at.isoformat(), child.newest.at.isoformat()
+        say(index.name, "index-outdated", line, f"lastmod {said} of {child.name} is older than {held} in it")
+
+
+def _check_named(files: Mapping[int, "Facts"], here: Collection[str | None], say: Say) -> None:
+    """The sitemaps that a robots.txt names on its own host."""
+    for facts in files.values():
+        for line, url in facts.named:
+            if url not in here and url.rpartition("/")[2] not in here and _is_beside(url, facts):
+                say(facts.name, "child-missing", line, f"{shown(url)} is not here: upload it, or take it out")
+
+
+def _check_entries(files: Mapping[int, "Facts"], held: Collection[int], say: Say) -> None:
+    """Whether engines find the sitemaps at the root of a host (R8.2)."""
+    named = {url for facts in files.values() for _, url in facts.named}
+    listed = {_stem(files[number].name) for number in held}
+    urls = {facts.url for facts in files.values()}
+    told: set[str] = set()
+    for facts in files.values():
+        if facts.url is None or facts.kind not in {"urlset", "sitemapindex"}:
+            continue
+        root, entry = _root(facts.url), _root(facts.url) + _ENTRY
+        is_found = entry in urls or entry in named or facts.url in named or _stem(facts.name) in listed
+        if is_found or root in told or facts.url.rpartition("/")[0] + "/" != root:
+            continue
+        told.add(root)
+        folder, slash, name = facts.name.rpartition("/")
+        message = (
+            f"there is no {_ENTRY}, and no robots.txt here names {name}: add one or the other, for engines to find it"
+        )
+        say(f"{folder}{slash}{_ENTRY}", "no-entry", None, message)
+
+
+def _root(url: str) -> str:
+    """The home page of a URL's host."""
+    return "/".join(url.split("/")[:3]) + "/"
+
+
+def _check_unlisted(files: Mapping[int, "Facts"], held: Collection[int], indexes: list["Facts"], say: Say) -> None:
+    named = {url for facts in files.values() for _, url in facts.named}
+    listed = {_stem(files[number].name) for number in held}
+    for number, facts in files.items():
+        if (
+            number in held
+            or _stem(facts.name) in listed
+            or not facts.is_sitemap
+            or facts.only_home
+            or facts.url in named
+            or facts.kind == "feed"
+        ):
+            continue
+        if any(_is_below(facts, index) for index in indexes):
+            say(facts.name, "not-in-index", None, "no index lists this sitemap: add it, or delete the file")
+
+
+def _stem(name: str) -> str:
+    """A sitemap's name without its form: XML, gzip and text of one sitemap stand side by side."""
+    return name.removesuffix(".gz").removesuffix(".xml").removesuffix(".txt")
+
+
+def _is_one_sitemap(first: int, file: int, files: Mapping[int, "Facts"]) -> bool:
+    """Whether two files are two forms of one sitemap."""
+    return first != file and _stem(files[first].name) == _stem(files[file].name)
+
+
+def _is_beside(loc: str, index: "Facts") -> bool:
+    """Whether a sitemap should stand on the index's own host, and so among these files."""
+    return not index.url or loc.split("/")[:3] == index.url.split("/")[:3]
+
+
+def _is_below(facts: "Facts", index: "Facts") -> bool:
+    """Whether a file stands where the index could list it."""
+    if facts.url and index.url:
+        return facts.url.startswith(index.url.rpartition("/")[0] + "/")
+    return facts.name.startswith(index.name.rpartition("/")[0])
+
+
+def _hash(text: str) -> int:
+    # Python's own hash of texts is keyed anew for each process, so that nobody can make URLs that collide.
+    return hash(text) & _WORD
+
+
+def _twice(what: str, first: Occurrence, here: Occurrence, files: Mapping[int, "Facts"]) -> str:
+    file, line, number = first
+    if here[:2] == (file, line):
+        return f"URL {here[2]} of this file is its URL {number} again: list it once"
+    where = f"line {line}" if here[0] == file else f"{files[file].name}, line {line},"
+    return f"this {what} stands in {where} already: list it once"

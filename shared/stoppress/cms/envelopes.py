@@ -1,0 +1,115 @@
+"""Envelopes: the document, or the events, that a delivery's bytes hold."""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from stoppress.cms.registry import BadDelivery, Received
+from stoppress.primitives.text import not_json, utf8
+
+# A form of a CMS has a few dozen fields.
+FORM_FIELDS_MAX = 1_000
+# What stands around the JSON of some pages, so that nobody takes it for text: // <![CDATA[ … // ]]>, <!-- … -->.
+COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
+
+
+def document_of(received: Received, envelope: str) -> Any:
+    """The document: what JSON says, a form's fields as an object, CloudEvents as a list of them. Raises BadDelivery."""
+    content_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if envelope == "form" or (envelope == "auto" and content_type == "application/x-www-form-urlencoded"):
+        return _form(received.body)
+    try:
+        return _cloud_events(received, content_type) if envelope == "cloudevents" else _json(received.body)
+    except BadDelivery:
+        if envelope == "auto" and not content_type and b"=" in received.body:
+            return _form(received.body)
+        if reason := not_json(content_type):
+            raise BadDelivery(reason) from None
+        raise
+
+
+def unpacked(document: Any) -> Any:
+    """The document itself, where a text of JSON holds it: some senders encode twice. Raises BadDelivery for what can be no delivery."""
+    if isinstance(document, str):
+        document = _json(document.encode(errors="surrogatepass"))
+    if isinstance(document, str | int | float):
+        raise BadDelivery("the body is JSON, and a text or a number: post an object")
+    return document
+
+
+def _text(body: bytes) -> str:
+    try:
+        return utf8(body)
+    except ValueError as error:
+        raise BadDelivery(str(error)) from None
+
+
+def _json(body: bytes) -> Any:
+    text = _uncommented(_text(body))
+    try:
+        # Line ends inside a text, which JSON does not allow, stand in the JSON-LD of many pages.
+        return json.loads(text, strict=False)
+    except RecursionError:
+        raise BadDelivery("the body is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise BadDelivery(f"the body is not JSON: {error}") from None
+    except ValueError:  # Python reads none of more than 4,300
+        raise BadDelivery("the body has a number of thousands of digits in it") from None
+
+
+def _uncommented(text: str) -> str:
+    for opening, closing in COMMENTS:
+        before, _, rest = text.partition(opening)
+        inside, closed, after = rest.rpartition(closing)
+        if closed and before.strip() in ("", "//", "/*") and after.strip() in ("", "*/"):
+            return inside.strip().removeprefix("*/").removesuffix("//").removesuffix("/*")
+    return text
+
+
+def _form(body: bytes) -> dict[str, str]:
+    text = _text(body)
+    if text.lstrip().startswith("{"):  # a sender that says form and posts JSON
+        document = _json(body)
+        return document if isinstance(document, dict) else {}
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX))
+    except ValueError as error:
+        raise BadDelivery(f"the body is no form: {error}") from None
+
+
+def _cloud_events(received: Received, content_type: str) -> list[Any]:
+    """CloudEvents 1.0, each with its attributes and `data`: structured, a batch, or binary (`ce-` headers)."""
+    attributes = {
+        name.removeprefix("ce-"): _percent_decoded(value)
+        for name, value in received.headers.items()
+        if name.startswith("ce-")
+    }
+    structured = content_type.startswith("application/cloudevents")
+    if attributes.get("type") and not structured:
+        data = _json(received.body) if received.body.strip() else None
+        return [attributes | {"data": _data({"data": data})}]
+    document = unpacked(_json(received.body))
+    events = document if isinstance(document, list) else [document]
+    return [event | {"data": _data(event)} if isinstance(event, dict) else event for event in events]
+
+
+def _percent_decoded(value: str) -> str:
+    return unquote(value, errors="replace")
+
+
+def _data(event: Mapping[str, Any]) -> Any:
+    data = event.get("data")
+    if data is None and isinstance(encoded := event.get("data_base64"), str):
+        try:
+            return _json(base64.b64decode(encoded, validate=True))
+        except (binascii.Error, ValueError):
+            return None
+    if isinstance(data, str):  # JSON in JSON, which some senders make of it
+        try:
+            return _json(data.encode(errors="surrogatepass"))
+        except BadDelivery:
+            return data
+    return data

@@ -1,0 +1,262 @@
+"""What a CMS means by a value, before our own contract reads it: dates of every kind, languages by name, relative URLs.
+
+A reader takes the value and where it stands, and gives what the contract takes. It raises ValueError with the reason.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urljoin
+from zoneinfo import ZoneInfo
+
+from stoppress.model.media_values import shown
+from stoppress.primitives.instants import exact, parse, utc
+from stoppress.primitives.languages import language_code
+from stoppress.primitives.urls import canonical
+
+# 2286 in seconds; a number above it is one of milliseconds, or of microseconds.
+_SECONDS_MAX = 10**10
+_DAY = re.compile(r"\d{4}-\d\d-\d\d|\d{8}", re.ASCII)
+_EPOCH = re.compile(r"\d{9,16}(\.\d{1,9})?", re.ASCII)
+_ZONELESS = re.compile(r"[\d\s:./,T-]+", re.ASCII)
+# No other zone is so far ahead, and it has no abbreviation.
+_FAR_ZONE = "Pacific/Kiritimati"
+_NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+|null|none", re.IGNORECASE)
+_YES, _NO = {"1", "true", "yes", "on", "noindex"}, {"0", "false", "no", "off", "index", "2", ""}
+# What else robots are told of a page. "none" is not read: it may as well be the word for nothing.
+_SHOWN = {"all", "follow", "index", "noarchive", "nofollow", "noimageindex", "nosnippet", "notranslate"}
+_ROBOTS_PARTED = re.compile(r"[,;\s]+")
+_ROBOTS_CHARACTERS_MAX = 500
+# Languages as people name them, in English and in themselves, where a CMS has a name and no code.
+_LANGUAGES = {
+    name: code
+    for code, names in {
+        "ar": "arabic العربية", "bg": "bulgarian български", "bn": "bengali", "ca": "catalan català", "cs": "czech čeština",
+        "cy": "welsh cymraeg", "da": "danish dansk", "de": "german deutsch", "el": "greek ελληνικά", "en": "english",
+        "es": "spanish español castellano", "et": "estonian eesti", "eu": "basque euskara", "fa": "persian farsi",
+        "fi": "finnish suomi", "fr": "french français", "ga": "irish gaeilge", "gl": "galician galego", "gu": "gujarati",
+        "he": "hebrew עברית", "hi": "hindi हिन्दी", "hr": "croatian hrvatski", "hu": "hungarian magyar", "hy": "armenian",
+        "id": "indonesian", "is": "icelandic íslenska", "it": "italian italiano", "ja": "japanese 日本語", "ka": "georgian",
+        "kk": "kazakh", "km": "khmer", "kn": "kannada", "ko": "korean 한국어", "lt": "lithuanian lietuvių",
+        "lv": "latvian latviešu", "mk": "macedonian", "ml": "malayalam", "mn": "mongolian", "mr": "marathi", "ms": "malay",
+        "mt": "maltese", "my": "burmese", "nb": "bokmål", "ne": "nepali", "nl": "dutch nederlands", "nn": "nynorsk",
+        "no": "norwegian norsk", "pa": "punjabi", "pl": "polish polski", "ps": "pashto", "pt": "portuguese português",
+        "ro": "romanian română", "ru": "russian русский", "si": "sinhala", "sk": "slovak slovenčina",
+        "sl": "slovenian slovene slovenščina", "so": "somali", "sq": "albanian shqip", "sr": "serbian srpski", "sv": "swedish svenska",
+        "sw": "swahili kiswahili", "ta": "tamil", "te": "telugu", "th": "thai", "tl": "tagalog", "tr": "turkish türkçe",
+        "uk": "ukrainian українська", "ur": "urdu", "uz": "uzbek", "vi": "vietnamese", "zh-cn": "chinese 中文", "zu": "zulu",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+
+
+# ISO 639-2: undetermined, no linguistic content, several, uncoded.
+_NO_LANGUAGES = {"und", "zxx", "mul", "mis"}
+# What the object of a tag or a section calls itself, the best first.
+_NAMES = ("name", "title", "label", "text", "value")
+
+
+class NoZone(ValueError):
+    """A date and time that is good but for its zone, which the setting `timezone` would give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a value is read by: the URL that relative ones belong to, and the zone of dates without one."""
+
+    base: str | None = None
+    zone: ZoneInfo | None = None
+
+
+def is_absent(field: str, value: object) -> bool:
+    """Whether a CMS says nothing with it: null, an empty text, list or object; and false, which PHP has for "none"."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (value is False and field != "news") or value in ([], {})
+
+
+def date_of(value: object, where: Where) -> datetime:
+    """An instant from a text, or from a number of seconds, milliseconds or microseconds since 1970. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{shown(value)} is no date")
+    text = value.strip() if isinstance(value, str) else ""
+    if _EPOCH.fullmatch(text):
+        return _of_epoch(float(text) if "." in text else int(text))
+    if not isinstance(value, str):
+        return _of_epoch(value)
+    if _DAY.fullmatch(text):  # a day is near enough: where nobody knows whose midnight, Greenwich's
+        text = f"{text}T00:00:00" + ("" if where.zone else "Z")
+    try:
+        naive = datetime.fromisoformat(text.replace(" ", "T", 1))
+    except ValueError:
+        return _otherwise_written(text, where)
+    if naive.tzinfo is None:
+        if where.zone is None:
+            raise NoZone(_without_zone(text))
+        return utc(naive.replace(tzinfo=where.zone))
+    return parse(text)
+
+
+def _without_zone(text: str) -> str:
+    return f"{shown(text)} has no zone: give the source the setting timezone"
+
+
+def _otherwise_written(text: str, where: Where) -> datetime:
+    """An instant that ISO 8601 does not spell so, as feeds have many: `Fri, 20 Nov 2026 08:00:00 GMT`, `2026-11-20 08:00:00 UTC`.
+
+    Where it names a zone, that has to be one that is not another's as well. Raises ValueError, NoZone.
+    """
+    try:
+        return parse(text)
+    except ValueError:
+        from stoppress.primitives import dates  # what few deliveries need
+
+        near = dates.instant(text, where.zone or dates.UTC_ZONE)
+        if near is None:
+            raise
+        # What its zone decides, and not ours, is the same in both.
+        if near == dates.instant(text, ZoneInfo(_FAR_ZONE)):
+            return near
+        if not _ZONELESS.fullmatch(text):
+            raise
+        if where.zone is None:
+            raise NoZone(_without_zone(text)) from None
+        return near
+
+
+def _of_epoch(number: float) -> datetime:
+    if not math.isfinite(number) or number <= 0:
+        raise ValueError(f"{shown(number)} is no date")
+    try:
+        seconds = next(number / unit for unit in (1, 10**3, 10**6) if number / unit <= _SECONDS_MAX)
+        return utc(datetime.fromtimestamp(seconds, UTC))
+    except (StopIteration, OverflowError, OSError, ValueError):
+        raise ValueError(f"{shown(number)} is no date") from None
+
+
+def _date(value: object, where: Where) -> str:
+    return exact(date_of(value, where))
+
+
+def _id(value: object, where: Where) -> object:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def _version(value: object, where: Where) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        return value.strip()
+    return _date(value, where)
+
+
+def _sequence(value: object, where: Where) -> object:
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit() and len(value.strip()) < 20:
+        return int(value)
+    return value
+
+
+def _url(value: object, where: Where) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{shown(value)} is no URL: give one, as a text")
+    named = value.strip()
+    if where.base and "\n" not in named and "\r" not in named and "\t" not in named:
+        try:
+            named = urljoin(where.base, named)
+        except ValueError as error:
+            raise ValueError(f"{shown(value)} is not a URL: {error}") from None
+    return canonical(named)
+
+
+def _urls(value: object, where: Where) -> list[str]:
+    good = []
+    for item in (value if isinstance(value, list) else [value])[:100]:
+        try:
+            good.append(_url(item, where))
+        except ValueError:
+            continue  # a hint, without which the removal by id still works
+    return list(dict.fromkeys(good))
+
+
+def _language(value: object, where: Where) -> str:
+    if isinstance(value, str) and len(value) <= 100:
+        code = _LANGUAGES.get(value.strip().lower().split(" ")[0].rstrip(",;")) or language_code(value)
+        if code and code not in _NO_LANGUAGES:
+            return code
+    raise ValueError(f"{shown(value)} is no language code, and no language's name: give one such as en or fr")
+
+
+def _texts(value: object, where: Where) -> object:
+    if not isinstance(value, list):
+        return value
+    return [text for text in map(_called, value) if isinstance(text, str)]
+
+
+def _section(value: object, where: Where) -> object:
+    return _called(value[0] if isinstance(value, list) and value else value)
+
+
+def _called(value: object) -> object:
+    """The name of an object that has one; anything else as it is."""
+    if not isinstance(value, dict):
+        return value
+    return next((value[name] for name in _NAMES if isinstance(value.get(name), str) and value[name].strip()), value)
+
+
+def _truth(value: object, where: Where) -> bool:
+    first = value[0] if isinstance(value, list) and value else value
+    text = str(first).strip().lower() if isinstance(first, str | int) else None
+    if text in _YES or text in _NO:
+        return text in _YES
+    raise ValueError(f"{shown(value)} is neither true nor false")
+
+
+def _hidden(value: object, where: Where) -> bool:
+    """`noindex` as a truth, or as robots are told: `noindex, nofollow`, one text or several."""
+    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+    words = {word for text in texts for word in _ROBOTS_PARTED.split(text[:_ROBOTS_CHARACTERS_MAX].lower()) if word}
+    if "noindex" in words:
+        return True
+    if words & _SHOWN or any(word.startswith("max-") for word in words):
+        return False
+    return _truth(value, where)
+
+
+def _plain(value: object, where: Where) -> object:
+    return value
+
+
+READERS: dict[str, Callable[[Any, Where], Any]] = {
+    "id": _id,
+    "url": _url,
+    "published_at": _date,
+    "updated_at": _date,
+    "timestamp": _date,
+    "hold_until": _date,
+    "version": _version,
+    "sequence": _sequence,
+    "language": _language,
+    "section": _section,
+    "keywords": _texts,
+    "canonical_url": _url,
+    "previous_urls": _urls,
+    "noindex": _hidden,
+    "news": _truth,
+    "page": _truth,
+}
+
+
+def read(field: str, value: object, where: Where) -> object:
+    """A field's value as the contract takes it. Raises ValueError."""
+    return READERS.get(field, _plain)(value, where)
+
+
+def is_no_date(field: str, value: object) -> bool:
+    """Whether a date field says that there is none, as WordPress does of a draft."""
+    dated = field in {"published_at", "updated_at", "timestamp", "hold_until", "version"}
+    return dated and isinstance(value, str) and bool(_NO_DATE.fullmatch(value.strip()))

@@ -1,1 +1,0 @@
-"""Images and videos: single `values`, lists `reading`, and the `tags` that stand in a file."""

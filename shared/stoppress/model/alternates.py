@@ -1,0 +1,98 @@
+"""Language versions of a page: read from what a CMS sends, as hreflang wants them (R5.1, R5.2)."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from stoppress.model.media import ITEMS_READ_MAX, items_of
+from stoppress.model.media_values import shown
+from stoppress.primitives.languages import COUNTRIES, LANGUAGES, MEANT, RENAMED
+from stoppress.primitives.urls import linked
+
+# The version for readers whose language has none.
+DEFAULT = "x-default"
+# news:language and hreflang are two code systems (R5.3).
+_OF_NEWS = {"zh-cn": "zh-Hans", "zh-tw": "zh-Hant"}
+
+# No rule bounds them; there are fewer languages that Google knows.
+ALTERNATES_MAX = 200
+
+_CODE = re.compile(r"([a-z]{2})(?:-([a-z]{4}))?(?:-([a-z]{2}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Alternate:
+    """A version of the page: `fr`, `en-GB`, `zh-Hant-TW` or `x-default`, and its URL."""
+
+    hreflang: str
+    href: str
+
+
+def hreflang_of(language: str) -> str | None:
+    """A language of news:language as hreflang has it; None where it has none, such as `haw`."""
+    code = _OF_NEWS.get(language, language)
+    return code if code[:2] in LANGUAGES and (len(code) == 2 or "-" in code) else None
+
+
+def read_alternates(value: object, base: str) -> tuple[tuple[Alternate, ...], list[str]]:
+    """The versions of the page `base`, by language, and what was left out. The first of a language counts.
+
+    Takes a list of {"hreflang": …, "url": …} or one object {"fr": URL, …}. The page itself is one of its versions (R5.1);
+    it is not added where it is missing.
+    """
+    reasons: list[str] = []
+    hrefs: dict[str, str] = {}
+    for place, item in _items(value, reasons):
+        try:
+            alternate = _alternate(item, base)
+        except ValueError as error:
+            reasons.append(f"{place}: {error}")
+            continue
+        if hrefs.setdefault(alternate.hreflang, alternate.href) != alternate.href:
+            reasons.append(f"{place}: {alternate.hreflang} was given before, for another URL: give each language once")
+    if len(hrefs) > ALTERNATES_MAX:
+        reasons.append(
+            f"alternates: a page takes {ALTERNATES_MAX}; the last {len(hrefs) - ALTERNATES_MAX:,} were left out"
+        )
+    kept = sorted(list(hrefs.items())[:ALTERNATES_MAX])
+    return tuple(Alternate(hreflang, href) for hreflang, href in kept), reasons
+
+
+def hreflang(text: str) -> str:
+    """`EN_us` -> `en-US`, `zh-hant-tw` -> `zh-Hant-TW`. Raises ValueError for what no search engine knows."""
+    plain = text.strip().lower().replace("_", "-")
+    if plain == DEFAULT:
+        return plain
+    parts = _CODE.fullmatch(plain)
+    if not parts:
+        raise ValueError(f"{shown(text)} is no hreflang: give a language of ISO 639-1 such as en, en-GB or zh-Hant")
+    language, script, region = RENAMED.get(parts[1], parts[1]), (parts[2] or "").title(), (parts[3] or "").upper()
+    for part, known in ((language, LANGUAGES), (region, COUNTRIES)):
+        if part and part not in known:
+            kind = "language of ISO 639-1" if known is LANGUAGES else "country of ISO 3166-1"
+            raise ValueError(
+                f"{shown(text)}: {part} is no {kind}; {MEANT.get(part, 'give the code that the list has')}"
+            )
+    if f"{language}-{region}" in MEANT:
+        raise ValueError(f"{shown(text)}: {MEANT[f'{language}-{region}']}")
+    return "-".join(part for part in (language, script, region) if part)
+
+
+def _items(value: object, reasons: list[str]) -> Iterable[tuple[str, Any]]:
+    if isinstance(value, dict) and "hreflang" not in value:
+        pairs = list(value.items())[:ITEMS_READ_MAX]
+        return [(f"alternates[{shown(code)}]", {"hreflang": code, "href": href}) for code, href in pairs]
+    return items_of("alternates", value, reasons)
+
+
+def _alternate(item: object, base: str) -> Alternate:
+    if not isinstance(item, dict):
+        raise ValueError(f'{shown(item)} is no alternate: give {{"hreflang": "fr", "url": …}}')
+    code = item.get("hreflang")
+    href = next((item[name] for name in ("url", "href") if item.get(name) is not None), None)
+    if not isinstance(code, str):
+        raise ValueError(f"{shown(code)} is no hreflang: give a text such as en, en-GB or x-default")
+    if not isinstance(href, str):
+        raise ValueError(f"{shown(href)} is no URL: give one, as a text")
+    return Alternate(hreflang(code), linked(href, base))

@@ -1,0 +1,110 @@
+"""Places in files: which file of a series an entry goes into, counted in entries and in bytes.
+
+A series is one period's shards (`2026-11`) or the news sitemaps (`news`). Of each of its files it is known how much was handed out.
+A shard's place is for life, so what was once full stays closed; a news place is given back when its article leaves the window.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from stoppress.model.file_names import PAGES_SERIES, file_name, is_news_series
+from stoppress.model.site import PAGES_MAX
+from stoppress.sitemaps.render import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Room for one entry, of so many bytes, in the n-th file of a series."""
+
+    series: str
+    number: int
+    size_bytes: int
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return file_name(self.series, self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Room wanted in a series; `held` is the place that an entry has outgrown."""
+
+    series: str
+    size_bytes: int
+    held: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What has been handed out of one file."""
+
+    entries: int = 0
+    size_bytes: int = 0
+
+    def with_room_for(self, size_bytes: int, entries: int = 1) -> "Used":
+        """The same file with one more entry, or with an entry grown."""
+        return Used(self.entries + entries, self.size_bytes + size_bytes)
+
+    def fits(self, entries_max: int) -> bool:
+        """Whether the file stays within its limits."""
+        return self.entries <= entries_max and self.size_bytes <= BYTES_MAX - FRAME_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """All files of a series, in the order of their numbers, and the revision of the record that says so."""
+
+    name: str
+    files: tuple[Used, ...] = ()
+    rev: int | None = None
+
+    def reserve(self, wants: Iterable[Want], entries_max: int) -> tuple["Series", list[Place]]:
+        """The series with all that is wanted handed out, and a place for each want, in their order.
+
+        A news entry takes the lowest file with room; a page takes the last file, and opens the next when that is full.
+        """
+        series, places = self, []
+        for want in wants:
+            series, place = series._one(want, entries_max)
+            places.append(place)
+        return series, places
+
+    def give_back(self, places: Iterable[Place]) -> "Series":
+        """The series with these places free again."""
+        files = list(self.files)
+        for place in places:
+            if place.number <= len(files):
+                used = files[place.number - 1]
+                files[place.number - 1] = Used(max(0, used.entries - 1), max(0, used.size_bytes - place.size_bytes))
+        return replace(self, files=tuple(files))
+
+    def _one(self, want: Want, entries_max: int) -> tuple["Series", Place]:
+        if want.held:
+            grown = self._grown(want.held, want.size_bytes)
+            if grown:
+                return grown, replace(want.held, size_bytes=want.size_bytes)
+        reusable = range(len(self.files)) if is_news_series(self.name) else range(len(self.files))[-1:]
+        for index in (*reusable, len(self.files)):
+            used = self.files[index] if index < len(self.files) else Used()
+            more = used.with_room_for(want.size_bytes)
+            if more.fits(entries_max) or index == len(self.files):
+                files = (*self.files[:index], more, *self.files[index + 1 :])
+                return replace(self, files=files), Place(self.name, index + 1, want.size_bytes)
+        raise AssertionError("a new file always has room")
+
+    def _grown(self, held: Place, size_bytes: int) -> "Series | None":
+        if held.number > len(self.files):
+            return None
+        used = self.files[held.number - 1]
+        more = used.with_room_for(size_bytes - held.size_bytes, entries=0)
+        if not more.fits(used.entries):
+            return None
+        return replace(self, files=(*self.files[: held.number - 1], more, *self.files[held.number :]))
+
+
+def entries_max_of(series: str, shard_size: int) -> int:
+    """How many entries one file of a series may hold. The pages of the configuration come on top of those of events."""
+    if series == PAGES_SERIES:
+        return min(shard_size, URLS_MAX - PAGES_MAX)
+    return NEWS_ENTRIES_MAX if is_news_series(series) else shard_size

@@ -1,0 +1,160 @@
+"""URLs of pages: one spelling for each page, and nothing that has no place in a sitemap."""
+
+import hashlib
+import re
+import string
+from urllib.parse import quote, urljoin, urlsplit, urlunsplit
+
+# sitemaps.org: "less than 2,048 characters", counted on the final form (R1.4).
+LOC_CHARACTERS_MAX = 2_047
+
+# Parameters that tell where a reader came from or who it is, not which page it is (R1.6).
+_TRACKING = re.compile(
+    r"(?:utm_\w+|xtor|partner|emc|wt_mc|fbclid|gclid|dclid|msclkid|mc_cid|mc_eid|igshid|ocid|cmpid|ns_\w+"
+    r"|at_(?:medium|campaign|custom\w*|format|link\w*|ptr\w*|bbc\w*)|jsessionid|phpsessid|aspsessionid\w*)",
+    re.IGNORECASE,
+)
+# A servlet's, which stands behind the path, or behind any part of it.
+_SESSION = re.compile(r";jsessionid=[^/;]*", re.IGNORECASE)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+# RFC 3986: what a path and a query may hold unescaped; "%" stays, so that nothing is encoded twice (R1.5).
+_PATH_SAFE = "/%:@!$&'()*+,;=~-._"
+_QUERY_SAFE = _PATH_SAFE + "?"
+_HOST = re.compile(r"[a-z0-9_][a-z0-9_-]*(?:\.[a-z0-9_][a-z0-9_-]*)*\.?")
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+# RFC 3986, 2.3: characters that mean the same escaped and plain.
+_UNRESERVED = frozenset(string.ascii_letters + string.digits + "-._~")
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) -> str:
+    """The one spelling of a page's URL, under `scheme` where that is given.
+
+    Absolute http(s), host in small letters and punycode, no default port, no fragment, no tracking parameters, no session,
+    percent-encoded UTF-8 where a character is not allowed, existing escapes kept as they are. With `keep_query` every
+    parameter stays: that of a file may be signed. Raises ValueError, with what to change.
+    """
+    shown = repr(url[:120])
+    if _CONTROL.search(url.strip()):
+        raise ValueError(f"{shown} has a line break or another control character in it")
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"{shown} is not a URL: {error}") from None
+    if parts.scheme not in _DEFAULT_PORTS:
+        raise ValueError(f"{shown} is not an absolute http or https URL")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"{shown} has a user name or password in it")
+    if not parts.hostname:
+        raise ValueError(f"{shown} has no host")
+    authority = _host(parts.hostname, shown)
+    if port is not None and port != _DEFAULT_PORTS[parts.scheme]:
+        authority = f"{authority}:{port}"
+    try:
+        path = _encode((parts.path if keep_query else _SESSION.sub("", parts.path)) or "/", _PATH_SAFE)
+        query = "&".join(
+            _encode(pair, _QUERY_SAFE)
+            for pair in parts.query.split("&")
+            if keep_query or (pair and not _TRACKING.fullmatch(pair.split("=", 1)[0]))
+        )
+    except UnicodeEncodeError:
+        raise ValueError(f"{shown} has half a character in it (a lone surrogate)") from None
+    result = urlunsplit((scheme or parts.scheme, authority, path, query, ""))
+    if len(result) > LOC_CHARACTERS_MAX:
+        raise ValueError(f"{shown}… is {len(result)} characters long; a sitemap takes at most {LOC_CHARACTERS_MAX}")
+    return result
+
+
+def linked(url: str, base: str, *, keep_query: bool = False) -> str:
+    """The one spelling of a URL that the page `base` names, relative or not; on the page's host it has the page's scheme.
+
+    Raises ValueError, with what to change.
+    """
+    named = url.strip()
+    if not named:
+        raise ValueError("is empty: give a URL")
+    if not _CONTROL.search(named):  # urljoin would drop a line break without a word, and `canonical` says it
+        try:
+            named = urljoin(base, named)
+        except ValueError as error:
+            raise ValueError(f"{url[:120]!r} is not a URL: {error}") from None
+    spelling = canonical(named, keep_query=keep_query)
+    if host_of(spelling) != host_of(base):
+        return spelling
+    return canonical(spelling, urlsplit(base).scheme, keep_query=keep_query)
+
+
+def on_site(url: str, host: str) -> str:
+    """A canonical URL, under https where it is on this host: inside, a page has one name whatever the site's scheme."""
+    if url.startswith("https:") or host_of(url) != host:
+        return url
+    return canonical(url, "https")
+
+
+def host_of(url: str) -> str:
+    """Host, and port where it is not the default, of a canonical URL."""
+    return urlsplit(url).netloc
+
+
+def identity(url: str) -> str:
+    """The page that a canonical URL names: the same text for every spelling of it (RFC 3986, 6.2.2)."""
+    if "%" not in url and "/." not in url:
+        return url
+    parts = urlsplit(plain_escapes(url))
+    return urlunsplit(parts._replace(path=_without_dots(parts.path)))
+
+
+def path_identity(path: str) -> str:
+    """A path as `identity` spells it, from a path with or without escapes."""
+    return _without_dots(plain_escapes(_encode(path, _PATH_SAFE)))
+
+
+def plain_escapes(text: str) -> str:
+    """A text with its escapes in capitals, and unescaped where a character needs none (RFC 3986, 6.2.2.1 and 6.2.2.2)."""
+    return _ESCAPE.sub(_plainest, text)
+
+
+def key_of(url: str) -> str:
+    """A page's key in the table: 128 bits of SHA-256 of its identity, in hexadecimal."""
+    return key_of_spelling(identity(url))
+
+
+def key_of_spelling(url: str) -> str:
+    """The key of one spelling of a URL. Versions before 0.1.0 kept pages under it."""
+    return hashlib.sha256(url.encode()).hexdigest()[:32]
+
+
+def _plainest(escape: re.Match[str]) -> str:
+    character = chr(int(escape[1], 16))
+    return character if character in _UNRESERVED else escape[0].upper()
+
+
+def _without_dots(path: str) -> str:
+    """A path without `.` and `..` (RFC 3986, 5.2.4)."""
+    kept: list[str] = []
+    segments = path.split("/")
+    for segment in segments:
+        if segment == ".." and len(kept) > 1:
+            kept.pop()
+        elif segment not in (".", ".."):
+            kept.append(segment)
+    return "/".join(kept) + ("/" if segments[-1] in (".", "..") else "")
+
+
+def _host(host: str, shown: str) -> str:
+    if host.isascii():
+        if not _HOST.fullmatch(host):
+            raise ValueError(f"{shown} has no valid host name")
+        return host.rstrip(".")
+    import idna  # large tables, which hosts in ASCII do without
+
+    try:
+        return idna.encode(host, uts46=True).decode()
+    except idna.IDNAError:
+        raise ValueError(f"{shown} has no valid host name") from None
+
+
+def _encode(part: str, safe: str) -> str:
+    return quote(_LONE_PERCENT.sub("%25", part), safe=safe)

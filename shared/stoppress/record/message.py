@@ -1,0 +1,131 @@
+"""What a message of the articles queue says: events, each with its site; or why there are none.
+
+Three kinds come: our own message, an event of the bus in our contract, and one that carries a CMS's delivery.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from stoppress.aws import sites
+from stoppress.cms.contract import BadArticle, UnknownType, delivery_id, read_bus_event
+from stoppress.model.event import ArticleEvent, Incomplete, from_message
+from stoppress.model.site import BadConfiguration, Site
+
+# What these put on the bus is our own contract.
+OF_OUR_CONTRACT = ("standard", "eventbridge")
+# Where an event names no site of ours, this is where it is to be found.
+UNKNOWN_SITE = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of the articles queue: its id, its body, and when it was sent."""
+
+    id: str
+    body: str
+    sent_at: datetime
+
+
+class Unusable(ValueError):
+    """A message that no later attempt could apply."""
+
+    def __init__(self, site: str, reason: str) -> None:
+        super().__init__(reason)
+        self.site = site
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is in a message: its events with their sites, what of it is incomplete, and why there may be none."""
+
+    site: Site
+    events: tuple[tuple[ArticleEvent, Site], ...]
+    incomplete: Unusable | None = None
+    ignored: str = ""
+
+
+def read(message: Message, now: datetime) -> Found:
+    """What is in a message. Raises Unusable, BadConfiguration, and what the doors raise."""
+    try:
+        document = json.loads(message.body)
+    except (ValueError, RecursionError) as error:
+        raise Unusable(UNKNOWN_SITE, f"the message is not JSON: {error}") from None
+    envelope = document if isinstance(document, dict) else {}
+    detail = envelope.get("detail")
+    from_bus = "detail-type" in envelope
+    host = (detail.get("site") if isinstance(detail, dict) else None) if from_bus else envelope.get("site")
+    if isinstance(host, str):
+        host = host.lower()
+    else:
+        where = "detail.site" if from_bus else "site"
+        raise Unusable(UNKNOWN_SITE, f"{where}: is missing; give the host of the site")
+    try:
+        # A held article was accepted while its site had a parameter: it appears at its hour all the same.
+        load = sites.load_kept if not from_bus and envelope.get("release") else sites.load_usable
+        site = load(host)
+        if from_bus and envelope.get("source") not in site.sources:
+            site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
+    except sites.UnknownSite as error:
+        raise Unusable(UNKNOWN_SITE, str(error)) from None
+    if "incomplete" in envelope:
+        raise Unusable(host, f"incomplete: {envelope.get('reason') or 'no reason was given'}")
+    try:
+        source = site.sources.get(str(envelope.get("source"))) if from_bus else None
+        if source and source.adapter not in OF_OUR_CONTRACT:
+            return _adapted(envelope, site, message.sent_at)
+        return Found(
+            site,
+            ((read_bus_event(envelope, site, message.sent_at)[0] if from_bus else from_message(message.body), site),),
+        )
+    except (BadArticle, UnknownType, ValueError) as error:
+        raise Unusable(host, str(error)) from None
+
+
+def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
+    """A CMS's delivery in a bus event: `detail` is {"site": …, "headers": {…}, "body": what the CMS sends}. Raises ValueError."""
+    from stoppress.cms import registry
+    from stoppress.receive.queueing import Taker
+
+    name, adapter = envelope["source"], site.sources[envelope["source"]].adapter
+    detail = envelope["detail"]
+    body = detail.get("body", {**detail, "site": None})
+    headers = detail.get("headers") if isinstance(detail.get("headers"), dict) else {}
+    received = registry.Received(
+        body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),
+        {str(key).lower(): str(value) for key, value in headers.items()},
+    )
+    delivery = delivery_id({str(key).lower(): str(value) for key, value in headers.items()}, envelope)
+    taken = Taker(site, name, now, _other_site, delivery).take(
+        registry.read(adapter, received, site.sources[name].settings, site, now)
+    )
+    faults = [one.answer["reason"] for one in taken if isinstance(one.message, Incomplete)]
+    events = [one.message for one in taken if isinstance(one.message, ArticleEvent)]
+    unusable = Unusable(site.host, f"incomplete: {'; '.join(faults)[:1_000]}") if faults else None
+    if unusable and not events:
+        raise unusable
+    known = {site.host: site} | {
+        event.site: sites.load_usable(event.site) for event in events if event.site != site.host
+    }
+    reasons = dict.fromkeys(str(one.answer.get("reason", "")) for one in taken)
+    return Found(site, tuple((event, known[event.site]) for event in events), unusable, "; ".join(reasons))
+
+
+def _other_site(host: str) -> Site:
+    """Another site of the stack. Raises LookupError where there is none that can be used."""
+    try:
+        return sites.load_usable(host)
+    except BadConfiguration as error:
+        raise LookupError(str(error)) from None
+
+
+def named_in(body: str) -> dict[str, str | None]:
+    """Article and URL that a message names, for the log: it could not be applied, but somebody may look for it."""
+    with suppress(ValueError, RecursionError, AttributeError):
+        said = json.loads(body)
+        detail = said.get("detail", said)
+        return {"article": f"{said.get('source')}#{detail.get('id')}"[:200], "url": str(detail.get("url"))[:200]}
+    return {}

@@ -1,0 +1,147 @@
+"""When an article was published: embargoes, the first publication, and dates that are corrected.
+
+The rule, in one paragraph. A date in the future is an embargo and holds the article, whatever it was before. The first date
+that is said stands. A later event may move the date back, or to at most five minutes after this stack first heard of the
+article. Any later date is re-dating and is ignored, unless the site allows it. So
+re-dating cannot keep a story in the news for longer than 48 hours from its first word. A date that was an embargo counts from
+its hour: until then the page is in no file. Dates of events that come late count as if the events had come in order.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from stoppress.model.article import Article
+from stoppress.model.event import CLOCK_SKEW_MAX, CMS_RANK, ArticleEvent, order_of, rank_of
+from stoppress.model.order import Order
+from stoppress.model.site import Site
+from stoppress.primitives.instants import exact, whole
+
+
+def is_embargo(event: ArticleEvent, now: datetime) -> bool:
+    """Whether the event's date holds it back.
+
+    A date just ahead of our clock counts as now if the sender's clock is ahead of ours (it has passed the date), or if a
+    feed says it: what a feed shows is public.
+    """
+    date = event.published_at
+    if date is None or date <= now or (event.release is not None and event.release >= date):
+        return False
+    if date > now + CLOCK_SKEW_MAX:
+        return True
+    return rank_of(event.source) == CMS_RANK and (event.timestamp is None or event.timestamp < date)
+
+
+def changed_at(event: ArticleEvent) -> datetime | None:
+    """When the article last changed, as its source says, and no later than when that was heard."""
+    assert event.heard_at
+    return whole(min(event.updated_at, event.heard_at)) if event.updated_at else None
+
+
+def first_heard(article: Article, event: ArticleEvent) -> Article:
+    """Move the moment we first heard of the article back to this event, if it came earlier."""
+    assert event.heard_at
+    heard_at = min(article.heard_at, event.heard_at)
+    known_since = min(article.known_since or heard_at, event.timestamp or heard_at)
+    return replace(article, heard_at=heard_at, known_since=known_since if known_since < heard_at else None)
+
+
+def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
+    """Apply the date of the newest event, which must not be an embargo."""
+    date, rank = _date(event), rank_of(event.source)
+    if date is None or not _takes(article, event, date, rank, site):
+        return article
+    return replace(article, first_published=date, dated_by=rank, dated_order=article.order)
+
+
+def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
+    """The article with the first publication that it would have if a late event had come in its order; None: the same one."""
+    order, date, rank = order_of(event), _date(event), rank_of(event.source)
+    own_time = min(order.timestamp or order.heard, order.heard)
+    if (
+        date is None
+        or is_embargo(event, now)
+        or rank < article.dated_by
+        or (article.reborn and own_time <= article.reborn)
+    ):
+        return None
+    before = article.first_published
+    if before is not None and rank == article.dated_by:
+        if article.dated_order is None or date == before:
+            return None
+        since = first_heard(article, event)
+        if order.is_before(article.dated_order):
+            was_embargo = exact(before) > article.dated_order.heard
+            stays = was_embargo or before < date or before <= _corrected_max(since, before, article.dated_order)
+        else:
+            stays = not (date < before or date <= _corrected_max(since, date, order) or _was_embargo(event))
+        if stays:
+            return None
+    return replace(first_heard(article, event), first_published=date, dated_by=rank, dated_order=order)
+
+
+def released(article: Article) -> Article:
+    """A held article whose hour has come, though its release has not been recorded yet."""
+    assert article.release_at
+    return replace(
+        article,
+        first_published=whole(article.release_at),
+        dated_by=article.rank,
+        dated_order=article.held_order,
+        release_at=None,
+    )
+
+
+def with_date_order(article: Article, event: ArticleEvent) -> Article:
+    """The article, not held, that knows which event was the newest to say a date. A late embargo before that event is over."""
+    said_date = order_of(event) if event.action == "publish" and event.published_at else None
+    latest = newest(article.dated_order, article.held_order, said_date)
+    return replace(article, held_order=None if latest == article.dated_order else latest)
+
+
+def newest(*orders: Order | None) -> Order | None:
+    """The order of the newest event; None where there is none."""
+    latest = None
+    for order in orders:
+        if latest is None or (order is not None and latest.is_before(order)):
+            latest = order
+    return latest
+
+
+def inherited(article: Article, page: Article | None) -> Article:
+    """The article with the dates of the page that it takes over."""
+    if page is None or article.first_published is not None:
+        return article
+    return replace(
+        article,
+        first_published=page.first_published,
+        dated_by=min(page.dated_by, article.rank),
+    )
+
+
+def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, site: Site) -> bool:
+    first = article.first_published
+    if first is None or article.dated_by < rank or site.republish == "new-date":
+        return True
+    return _was_embargo(event) or date < first or date <= _corrected_max(article, date, order_of(event))
+
+
+def _date(event: ArticleEvent) -> datetime | None:
+    """The date that the event says: an embargo's own, else none later than when it was heard."""
+    assert event.heard_at
+    if event.published_at is None:
+        return None
+    is_exact = event.release is not None or _was_embargo(event)
+    return whole(event.published_at if is_exact else min(event.published_at, event.heard_at))
+
+
+def _was_embargo(event: ArticleEvent) -> bool:
+    """Whether the event's date held it back when it was heard."""
+    assert event.heard_at
+    return is_embargo(replace(event, release=None), event.heard_at)
+
+
+def _corrected_max(article: Article, date: datetime, order: Order) -> datetime:
+    """The latest date that is a correction. A sender whose own clock has not reached the date is behind: then ours counts."""
+    is_behind = order.timestamp is None or exact(date) > order.timestamp
+    since = article.heard_at if is_behind else article.known_since or article.heard_at
+    return since + CLOCK_SKEW_MAX

@@ -1,0 +1,109 @@
+"""The tags of a page's images, videos and language versions: without line breaks, in the order of their schemas.
+
+They stand in a `<url>` after its lastmod. The prefixes image, video and xhtml are for the root element to declare.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from stoppress.model.alternates import Alternate
+from stoppress.model.media import Video
+from stoppress.primitives.text import escaped
+
+IMAGE_NAMESPACE = "http://www.google.com/schemas/sitemap-image/1.1"
+VIDEO_NAMESPACE = "http://www.google.com/schemas/sitemap-video/1.1"
+XHTML_NAMESPACE = "http://www.w3.org/1999/xhtml"
+
+_T = TypeVar("_T")
+
+
+def image_tags(images: Iterable[str]) -> str:
+    """An `image:image` each, with nothing but its URL: the other tags are deprecated (R3.2)."""
+    return "".join(f"<image:image><image:loc>{escaped(url)}</image:loc></image:image>" for url in images)
+
+
+def video_tags(videos: Iterable[Video]) -> str:
+    """A `video:video` each."""
+    return "".join(f"<video:video>{_video(video)}</video:video>" for video in videos)
+
+
+def alternate_tags(alternates: Iterable[Alternate]) -> str:
+    """An `xhtml:link` each (R5.1)."""
+    return "".join(
+        f'<xhtml:link rel="alternate" hreflang="{escaped(alternate.hreflang)}" href="{escaped(alternate.href)}"/>'
+        for alternate in alternates
+    )
+
+
+def fit(
+    images: tuple[str, ...], videos: tuple[Video, ...], alternates: tuple[Alternate, ...], size_bytes_max: int
+) -> tuple[tuple[str, ...], tuple[Video, ...], tuple[Alternate, ...], list[str]]:
+    """What of a page's tags fits into so many bytes of UTF-8, and what was left out.
+
+    Language versions come first: without one of them readers are sent to the wrong page, and nobody else says it. Then
+    videos in their order, each a result of its own in a search. Images have the rest, the newest (the last) of them.
+    """
+    kept_alternates, room = _fitting(alternates, alternate_tags, size_bytes_max)
+    kept_videos, room = _fitting(videos, video_tags, room)
+    newest, _ = _fitting(images[::-1], image_tags, room)
+    counts = {
+        "images: the oldest": (len(newest), len(images)),
+        "videos: the last": (len(kept_videos), len(videos)),
+        "alternates: the last": (len(kept_alternates), len(alternates)),
+    }
+    reasons = [
+        f"{which} {given - kept:,} of {given:,} were left out: a page's tags take {size_bytes_max:,} bytes at most"
+        for which, (kept, given) in counts.items()
+        if kept < given
+    ]
+    return newest[::-1], kept_videos, kept_alternates, reasons
+
+
+def _fitting(items: tuple[_T, ...], tags: Callable[[tuple[_T, ...]], str], room: int) -> tuple[tuple[_T, ...], int]:
+    """The first items whose tags fit, and the bytes that are left after them."""
+    for number, item in enumerate(items):
+        size_bytes = len(tags((item,)).encode())
+        if size_bytes > room:
+            return items[:number], room
+        room -= size_bytes
+    return items, room
+
+
+def _video(video: Video) -> str:
+    return "".join(
+        (
+            _tag("thumbnail_loc", video.thumbnail_loc),
+            _tag("title", video.title),
+            _tag("description", video.description),
+            _tag("content_loc", video.content_loc),
+            _tag("player_loc", video.player_loc),
+            _tag("duration", video.duration_s),
+            _tag("expiration_date", video.expiration_date),
+            _tag("rating", video.rating),
+            _tag("view_count", video.view_count),
+            _tag("publication_date", video.publication_date),
+            *(_tag("tag", tag) for tag in video.tags),
+            _tag("family_friendly", video.family_friendly),
+            _relation("restriction", video.restriction),
+            _tag("requires_subscription", video.requires_subscription),
+            _tag("uploader", video.uploader, {"info": video.uploader_info} if video.uploader_info else {}),
+            _relation("platform", video.platform),
+            _tag("live", video.live),
+        )
+    )
+
+
+def _relation(name: str, relation: str | None) -> str:
+    if not relation:
+        return ""
+    relationship, _, codes = relation.partition(" ")
+    return _tag(name, codes or None, {"relationship": relationship})
+
+
+def _tag(name: str, value: str | int | None, attributes: dict[str, str] | None = None) -> str:
+    """A tag of a video; nothing where there is no value."""
+    if value is None:
+        return ""
+    text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    said = "".join(f' {attribute}="{escaped(text)}"' for attribute, text in attributes.items()) if attributes else ""
+    return f"<video:{name}{said}>{escaped(text)}</video:{name}>"

@@ -83,6 +83,28 @@ def test_a_late_publish_does_not_revive_a_deleted_article() -> None:
     assert ledger.pages == {}
 
 
+def test_a_repeat_is_known_by_its_version_after_the_hour_of_an_embargo() -> None:
+    ledger, plain = Ledger(), {"timestamp": None, "verb": "updated", "published_at": None}
+    ledger.hear(publish(timestamp=None, version=1, published_at=MORNING + HOUR), MORNING)
+    edit = publish(version=2, title="Flood, corrected", **plain)
+    ledger.hear(edit, MORNING + MINUTE)
+    ledger.release(MORNING + HOUR)
+
+    assert ledger.hear(edit, MORNING + 2 * HOUR).outcome == "duplicate"
+
+
+def test_a_repeat_is_known_by_its_version_after_its_article_came_back() -> None:
+    ledger, plain = Ledger(), {"timestamp": None, "verb": "updated", "published_at": None}
+    ledger.hear(publish(timestamp=None, version=1), MORNING)
+    edit = publish(version=2, title="Flood, corrected", **plain)
+    ledger.hear(edit, MORNING)
+    ledger.hear(publish("1043", title="Another story", timestamp=None, version=1), MORNING + MINUTE)
+    ledger.hear(remove("1043", timestamp=None, version=2), MORNING + 2 * MINUTE)
+    assert ledger.articles["cms#1042"].state == "listed"
+
+    assert ledger.hear(edit, MORNING + HOUR).outcome == "duplicate"
+
+
 def test_a_delete_that_comes_before_its_publish_wins() -> None:
     ledger = Ledger()
     ledger.hear(remove("never seen", timestamp=MORNING + MINUTE))

@@ -92,6 +92,9 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     article, order, digest, names = known.article, order_of(event), digest_of(event), names_of(event)
     same = False
     if article:
+        # An event that is recorded again may have a date that its delivery had not; a repeat says what the delivery said.
+        if event.release and order == article.order:
+            digest = article.digest
         is_last = order == article.order and digest == article.digest
         is_repeat = bool(set(names) & set(article.deliveries)) or _is_same_version(order, digest, article)
         if not event.release and not is_last and is_repeat:

@@ -105,6 +105,20 @@ def test_a_repeat_is_known_by_its_version_after_its_article_came_back() -> None:
     assert ledger.hear(edit, MORNING + HOUR).outcome == "duplicate"
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (1, 2, 0), (2, 1, 0)])
+def test_a_timestamp_that_comes_late_shows_since_when_an_article_is_known(order: tuple[int, ...]) -> None:
+    ledger = Ledger()
+    events = [
+        publish(version=1),
+        publish(version=2, timestamp=MORNING + 10 * MINUTE, title="Flood, corrected"),
+        publish(version=3, timestamp=MORNING + 14 * MINUTE, published_at=MORNING + 13 * MINUTE),
+    ]
+    for number in order:
+        ledger.hear(events[number], MORNING + HOUR)
+
+    assert ledger.articles["cms#1042"].first_published == MORNING
+
+
 def test_a_delete_that_comes_before_its_publish_wins() -> None:
     ledger = Ledger()
     ledger.hear(remove("never seen", timestamp=MORNING + MINUTE))

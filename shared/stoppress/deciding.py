@@ -189,7 +189,7 @@ def _late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decis
         return Decision(outcome="late", reason=FORGOTTEN)
     names = dated_names(names_of(event))
     if names:  # its repeats may look newer, where the sender's clock is ahead
-        article = replace(article, deliveries=remembered(article.deliveries, names, removal=""))
+        article = first_heard(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
     embargo = _embargo_moved(event, article, known) or _embargo_heard_late(event, article, known, now)
     if embargo:
         return embargo

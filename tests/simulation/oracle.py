@@ -252,6 +252,10 @@ def _date(this: Meant, act: Act, life: Sequence[Act], known: Knowledge) -> None:
     this.embargo = None
     exact = (min(date, heard.earliest), date) if date > act.at else (date, date)
     first_heard = min(other.earliest for other in of_life), min(other.latest for other in of_life)
+    if act.stamp and date <= act.stamp:
+        # Who first heard of it late still knows by the timestamps since when it is there.
+        stamps = [other.stamp for other in life if other.stamp]
+        first_heard = min(first_heard[0], *stamps), min(first_heard[1], *stamps)
     # By a clock that was behind, and is right by now, the date lies after the first word.
     was_behind = any(other.stamp and other.stamp < other.at - TOLERANCE for other in life if other.at < act.at)
     if not this.dates or (date <= first_heard[0] and not was_behind):

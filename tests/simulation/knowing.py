@@ -19,15 +19,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from tests.simulation.oracle import FEED, Act, Heard
+from tests.simulation.oracle import FEED, RECORDED, Act, Heard
 
 # An article remembers so many deliveries, and so long after the first one heard a second counts as sent at once.
 REMEMBERED = 8
 # Two sources' clocks are not compared more closely than this.
 BETWEEN_CLOCKS = timedelta(seconds=10)
 AT_ONCE = timedelta(seconds=5)
-# After so long what was heard has been recorded, however often it failed.
-RECORDED = timedelta(hours=3)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The rules of recording, one sentence each, and what must hold for any story in any order."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -84,17 +85,21 @@ def test_a_late_publish_does_not_revive_a_deleted_article() -> None:
 
 
 def test_a_repeat_is_known_by_its_version_after_the_hour_of_an_embargo() -> None:
-    ledger, plain = Ledger(), {"timestamp": None, "verb": "updated", "published_at": None}
+    ledger = Ledger()
+    plain: dict[str, Any] = {"timestamp": None, "verb": "updated", "published_at": None}
     ledger.hear(publish(timestamp=None, version=1, published_at=MORNING + HOUR), MORNING)
-    edit = publish(version=2, title="Flood, corrected", **plain)
+    edit = publish(version=2, title="Flood, corrected", delivery="msg_1", **plain)
     ledger.hear(edit, MORNING + MINUTE)
+    deliveries = ledger.articles["cms#1042"].deliveries
     ledger.release(MORNING + HOUR)
 
-    assert ledger.hear(edit, MORNING + 2 * HOUR).outcome == "duplicate"
+    assert ledger.articles["cms#1042"].deliveries == deliveries
+    assert ledger.hear(replace(edit, delivery="msg_2"), MORNING + 2 * HOUR).outcome == "duplicate"
 
 
 def test_a_repeat_is_known_by_its_version_after_its_article_came_back() -> None:
-    ledger, plain = Ledger(), {"timestamp": None, "verb": "updated", "published_at": None}
+    ledger = Ledger()
+    plain: dict[str, Any] = {"timestamp": None, "verb": "updated", "published_at": None}
     ledger.hear(publish(timestamp=None, version=1), MORNING)
     edit = publish(version=2, title="Flood, corrected", **plain)
     ledger.hear(edit, MORNING)

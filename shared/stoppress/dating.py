@@ -2,7 +2,8 @@
 
 The rule, in one paragraph. A date in the future is an embargo and holds the article, whatever it was before. The first date
 that is said stands. A later event may move the date back, or to at most five minutes after this stack first heard of the
-article (`known_since`: by the sender's own clock, where that is earlier and has reached the date). Any later date is re-dating and is ignored, unless the site allows it. So
+article. The article's earliest timestamp counts as that moment if it is earlier, and if the event's own timestamp has reached
+the new date. Any later date is re-dating and is ignored, unless the site allows it. So
 re-dating cannot keep a story in the news for longer than 48 hours from its first word. A date that was an embargo counts from
 its hour: until then the page is in no file. Dates of events that come late count as if the events had come in order.
 """

@@ -94,7 +94,7 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     if article:
         # An event that is recorded again may have a date that its delivery had not; a repeat says what the delivery said.
         if event.release and order == article.order:
-            digest = article.digest
+            digest, names = article.digest, ()
         is_last = order == article.order and digest == article.digest
         is_repeat = bool(set(names) & set(article.deliveries)) or _is_same_version(order, digest, article)
         if not event.release and not is_last and is_repeat:

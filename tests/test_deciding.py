@@ -1,5 +1,6 @@
 """The rules of recording, one sentence each, and what must hold for any story in any order."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -81,6 +82,46 @@ def test_a_late_publish_does_not_revive_a_deleted_article() -> None:
 
     assert ledger.hear(publish(title="Flood, corrected", timestamp=MORNING + timedelta(seconds=30))).outcome == "late"
     assert ledger.pages == {}
+
+
+def test_a_repeat_is_known_by_its_version_after_the_hour_of_an_embargo() -> None:
+    ledger = Ledger()
+    plain: dict[str, Any] = {"timestamp": None, "verb": "updated", "published_at": None}
+    ledger.hear(publish(timestamp=None, version=1, published_at=MORNING + HOUR), MORNING)
+    edit = publish(version=2, title="Flood, corrected", delivery="msg_1", **plain)
+    ledger.hear(edit, MORNING + MINUTE)
+    deliveries = ledger.articles["cms#1042"].deliveries
+    ledger.release(MORNING + HOUR)
+
+    assert ledger.articles["cms#1042"].deliveries == deliveries
+    assert ledger.hear(replace(edit, delivery="msg_2"), MORNING + 2 * HOUR).outcome == "duplicate"
+
+
+def test_a_repeat_is_known_by_its_version_after_its_article_came_back() -> None:
+    ledger = Ledger()
+    plain: dict[str, Any] = {"timestamp": None, "verb": "updated", "published_at": None}
+    ledger.hear(publish(timestamp=None, version=1), MORNING)
+    edit = publish(version=2, title="Flood, corrected", **plain)
+    ledger.hear(edit, MORNING)
+    ledger.hear(publish("1043", title="Another story", timestamp=None, version=1), MORNING + MINUTE)
+    ledger.hear(remove("1043", timestamp=None, version=2), MORNING + 2 * MINUTE)
+    assert ledger.articles["cms#1042"].state == "listed"
+
+    assert ledger.hear(edit, MORNING + HOUR).outcome == "duplicate"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (1, 2, 0), (2, 1, 0)])
+def test_a_timestamp_that_comes_late_shows_since_when_an_article_is_known(order: tuple[int, ...]) -> None:
+    ledger = Ledger()
+    events = [
+        publish(version=1),
+        publish(version=2, timestamp=MORNING + 10 * MINUTE, title="Flood, corrected"),
+        publish(version=3, timestamp=MORNING + 14 * MINUTE, published_at=MORNING + 13 * MINUTE),
+    ]
+    for number in order:
+        ledger.hear(events[number], MORNING + HOUR)
+
+    assert ledger.articles["cms#1042"].first_published == MORNING
 
 
 def test_a_delete_that_comes_before_its_publish_wins() -> None:

@@ -49,6 +49,15 @@ def test_of_one_version_the_higher_sequence_is_newer_if_both_have_one() -> None:
     assert newer(new, without) == without
 
 
+def test_timestamps_decide_where_one_version_was_ahead_and_came_in_time_and_the_other_came_late() -> None:
+    old, new = order(25 * HOUR, version=2 * HOUR, timestamp=timedelta()), order(version=3 * HOUR, timestamp=HOUR)
+    assert newer(old, new) == new
+    plain = order(version=2 * HOUR), order(3 * HOUR, version=HOUR)
+    assert newer(*plain) == plain[1]
+    same = order(version=2 * HOUR, timestamp=timedelta()), order(3 * HOUR, version=HOUR, timestamp=timedelta())
+    assert newer(*same) == same[1]
+
+
 def test_a_number_and_an_instant_are_no_versions_of_one_kind() -> None:
     number, instant = order(version=9, timestamp=timedelta()), order(MINUTE, version=-HOUR, timestamp=MINUTE)
     assert newer(number, instant) == instant

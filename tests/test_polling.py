@@ -5,7 +5,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import wait
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -132,6 +132,24 @@ def test_only_new_and_changed_entries_are_sent_afterwards(internet: Web) -> None
     (outcome,) = poll(NOW + MINUTE)
 
     assert (outcome.sent, sent()) == (2, ["B edited", "C"])
+
+
+def test_a_feed_is_heard_when_it_is_asked_however_long_its_state_took_to_read(
+    internet: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, read = SimpleNamespace(now=0.0), table.get_many
+
+    def slowly(keys: Iterable[tuple[str, str]]) -> Any:
+        clock.now += 20
+        return read(keys)
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(table, "get_many", slowly)
+    internet.answer(rss("A"))
+    poll()
+
+    (message,) = clients.client("sqs").receive_message(QueueUrl=os.environ["ARTICLES_QUEUE_URL"])["Messages"]
+    assert json.loads(message["Body"])["heard_at"] == "2026-11-20T08:00:50.000000Z"
 
 
 def test_an_entry_that_is_gone_from_a_feed_means_nothing(internet: Web) -> None:

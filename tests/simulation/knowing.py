@@ -19,15 +19,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from tests.simulation.oracle import FEED, Act, Heard
+from tests.simulation.oracle import FEED, RECORDED, Act, Heard
 
 # An article remembers so many deliveries, and so long after the first one heard a second counts as sent at once.
 REMEMBERED = 8
 # Two sources' clocks are not compared more closely than this.
 BETWEEN_CLOCKS = timedelta(seconds=10)
 AT_ONCE = timedelta(seconds=5)
-# After so long what was heard has been recorded, however often it failed.
-RECORDED = timedelta(hours=3)
 
 
 @dataclass(frozen=True)
@@ -112,24 +110,37 @@ class Hearing:
         if isinstance(versions[0], int) and isinstance(versions[1], int) and versions[0] > versions[1]:
             # A counter that begins anew looks late where no timestamps tell.
             return bool(act.stamp and after.stamp) and heard.latest + RECORDED < heard_after.earliest
-        if not deleted and "url" not in (act.names, after.names) and versions[0] != versions[1]:
+        if not (act.stamp and after.stamp):
+            by_stamp = None
+        elif act.stamp == after.stamp and not self._tie_is_won(act, heard, heard_after):
+            by_stamp = False
+        else:
+            by_stamp = self._shows(act.stamp, heard, after.stamp, heard_after)
+        if "url" not in (act.names, after.names) and versions[0] != versions[1]:
             match versions:
-                case int(version), int(version_after):
+                case int(version), int(version_after) if not deleted:
                     return version < version_after
                 case datetime() as version, datetime() as version_after:
-                    return self._shows(version, heard, version_after, heard_after)
-        if act.stamp and after.stamp:
-            if act.stamp == after.stamp and not self._tie_is_won(act, heard, heard_after):
-                return False
-            return self._shows(act.stamp, heard, after.stamp, heard_after)
-        return heard.latest < heard_after.earliest
+                    differ = by_stamp if act.stamp != after.stamp else None
+                    by_version = self._shows(version, heard, version_after, heard_after, differ)
+                    # A deletion that is recorded last leaves the order of the others to their versions.
+                    if not (deleted and by_version):
+                        return by_version
+        return heard.latest < heard_after.earliest if by_stamp is None else by_stamp
 
-    def _shows(self, said: datetime, heard: Heard, said_after: datetime, heard_after: Heard) -> bool:
-        """Whether two instants of a sender show their order: one that lies ahead counts as when it was heard, if one does not."""
+    def _shows(
+        self, said: datetime, heard: Heard, said_after: datetime, heard_after: Heard, else_: bool | None = None
+    ) -> bool:
+        """Whether two instants of a sender show their order.
+
+        Where one alone lies ahead, `else_` decides if it is given; else the one ahead counts as when it was heard.
+        """
         for ahead in _may_be_ahead(said, heard):
             for ahead_after in _may_be_ahead(said_after, heard_after):
                 if ahead == ahead_after:
                     in_order = said <= said_after
+                elif else_ is not None:
+                    in_order = else_
                 elif ahead:
                     in_order = heard.latest < said_after
                 else:

@@ -14,6 +14,8 @@ WINDOW = timedelta(hours=48)
 FEED = "feed"
 # So far ahead a date may lie where the sender's clock is ahead itself, or where a feed says it.
 TOLERANCE = timedelta(minutes=5)
+# After so long what was heard has been recorded, however often it failed.
+RECORDED = timedelta(hours=3)
 Range = tuple[datetime, datetime]
 
 
@@ -195,7 +197,8 @@ def meant(acts: Sequence[Act], now: datetime, known: Knowledge) -> Meant:
     for number, act in enumerate(acts):
         heard = known.heard(act)
         _let_pass(this, act.at, acts[number - 1].url)
-        if this.embargo and this.embargo <= heard.latest:  # its hour had come when this was heard
+        # Its hour had come when this was heard, or when what ends it was recorded: nobody has kept the date before the release.
+        if this.embargo and this.embargo <= heard.latest + (RECORDED if act.removal else timedelta()):
             perhaps += ((this.embargo, this.embargo),)
         if act.removal:
             this.live, this.embargo = False, None
@@ -252,6 +255,10 @@ def _date(this: Meant, act: Act, life: Sequence[Act], known: Knowledge) -> None:
     this.embargo = None
     exact = (min(date, heard.earliest), date) if date > act.at else (date, date)
     first_heard = min(other.earliest for other in of_life), min(other.latest for other in of_life)
+    if act.stamp and date <= act.stamp:
+        # Who first heard of it late still knows by the timestamps since when it is there.
+        stamps = [other.stamp for other in life if other.stamp]
+        first_heard = min(first_heard[0], *stamps), min(first_heard[1], *stamps)
     # By a clock that was behind, and is right by now, the date lies after the first word.
     was_behind = any(other.stamp and other.stamp < other.at - TOLERANCE for other in life if other.at < act.at)
     if not this.dates or (date <= first_heard[0] and not was_behind):

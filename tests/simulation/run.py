@@ -177,8 +177,8 @@ class Run:
         if act := self._on_the_bus.get(key):
             self.hearing.note(act, self.world.now, self.world.now, event["id"], anew=anew)
 
-    def _feed(self, url: str, headers: dict[str, str]) -> client.Response:
-        """What a feed answers at this instant; in the storm some answers come from a cache that is late."""
+    def _feed(self, url: str, headers: dict[str, str], asked_at: datetime) -> client.Response:
+        """What a feed answers at this instant, after it was asked; in the storm some answers come from a cache that is late."""
         feed = self.story.feeds[url]
         number = sum(at <= self.world.now for at, _ in feed.states) - 1
         if self.world.stormy and feed.tells_its_age and number > 1 and self.world.chance.random() < 0.1:
@@ -195,7 +195,7 @@ class Run:
         self._served[url] = max(number, self._served.get(url, 0))
         for act in entries:
             if is_new or not self.hearing.may_be_heard(act):
-                self.hearing.note(act, self.world.now, self.world.now, "", taken=not self.world.stormy)
+                self.hearing.note(act, asked_at, self.world.now, "", taken=not self.world.stormy)
         changed = format_datetime(at, usegmt=True)
         found = {"etag": etag, "content-type": "application/rss+xml"}
         found |= {"last-modified": changed} if feed.tells_its_age else {}

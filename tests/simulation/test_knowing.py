@@ -56,6 +56,14 @@ def test_a_clock_that_was_set_right_in_between_is_known_where_all_came_at_once()
     assert not is_known((publish, 600), (unpublish, 6))
 
 
+def test_timestamps_by_a_right_clock_show_the_order_of_versions_by_one_that_is_ahead() -> None:
+    publish, unpublish = both(version=lambda act: act.at + AHEAD, stamp=lambda act: act.at)
+    assert is_known((publish, 600), (unpublish, 6))
+    set_right = replace(unpublish, version=unpublish.at)
+    assert is_known((publish, 6), (set_right, 6))
+    assert not is_known((publish, 600), (set_right, 6))
+
+
 def test_a_removal_of_the_same_second_is_known_to_be_the_last_where_it_came_later() -> None:
     publish, unpublish = both(stamp=lambda _: START)
     assert is_known((publish, 6), (unpublish, 6))

@@ -142,7 +142,7 @@ class World:
         self.stormy = True
         self.now = start
         self.wiring = wiring
-        self.fetch: Callable[[str, dict[str, str]], client.Response] = _nowhere
+        self.fetch: Callable[[str, dict[str, str], datetime], client.Response] = _nowhere
         self.look: Callable[[str, str], None] = lambda operation, key: (
             None
         )  # hears of each object that was put or deleted
@@ -191,7 +191,7 @@ class World:
                 (feeds, "wait", self._some_of),
                 (client, "fetch", self._fetched),
                 (time, "sleep", lambda _seconds: self.pause("sleep")),
-                (time, "monotonic", lambda: 0.0),  # a run's time is over when it is killed
+                (time, "monotonic", self._monotonic),
                 *constants,
             ]
             for module, name, value in patches:
@@ -240,6 +240,9 @@ class World:
         """Move the clock and nothing else."""
         self.now = max(self.now, instant)
         self._set_clock(timedelta())
+
+    def _monotonic(self) -> float:
+        return (self.now - _EPOCH).total_seconds()
 
     def _set_clock(self, skew: timedelta) -> None:
         # What move_to does, without the time zone of the process, which costs more than most calls.
@@ -451,10 +454,11 @@ class World:
         return answer
 
     def _fetched(self, url: str, headers: dict[str, str]) -> client.Response:
+        asked_at = self.now
         self.pause("fetch")
         if self.stormy and self.chance.random() < self.weather.of_calls:
             raise client.TooSlow(f"{url} did not answer in time")
-        return self.fetch(url, headers)
+        return self.fetch(url, headers, asked_at)
 
     def _some_of(
         self, futures: Iterable[Future[Any]], timeout: float, until: str
@@ -516,5 +520,5 @@ def _with_doors() -> list[ModuleType]:
     return [module for module in known if hasattr(module, "client") and module.__name__ != "stoppress.aws.clients"]
 
 
-def _nowhere(url: str, headers: dict[str, str]) -> client.Response:
+def _nowhere(url: str, headers: dict[str, str], asked_at: datetime) -> client.Response:
     raise client.Unreachable(f"{url} is nowhere")

@@ -7,7 +7,7 @@ docs/reference/webhook.md, "Order, dates and removal". The rule, in one paragrap
 Two events of an article are ordered by `version`, then `sequence`, if both have one of the same kind and they differ. Else the
 senders' timestamps decide, as given, if both events have one. If one instant was ahead of our
 clock when heard and the other was not, the first counts as the moment we heard it. So nothing is lost when a sender's clock is
-set right. Of equal
+set right. If this is the case of two versions, timestamps that differ decide instead. Of equal
 timestamps the one heard later wins if both were heard within a few seconds; else a removal wins. Without timestamps the order
 of hearing decides. After `article.deleted` versions may begin anew: then timestamps decide where both events have one.
 """
@@ -55,14 +55,18 @@ class Order:
 def _compared(one: Order, other: Order) -> int:
     """Negative where `other` is newer, positive where `one` is, 0 where nothing tells."""
     timestamped = one.timestamp is not None and other.timestamp is not None
+    by_timestamp = 0
+    if one.timestamp is not None and other.timestamp is not None:
+        by_timestamp = _by_instant((one.timestamp, one.heard), (other.timestamp, other.heard))
     if one.version is not None and type(one.version) is type(other.version):
         by_version = _by_version(one, other)
         older = one if by_version < 0 else other
         begins_anew = timestamped and not older.removal and "deleted" in (one.removal, other.removal)
-        if by_version and not begins_anew:
+        # One of the two came late, or the clock was set right: timestamps may be by a clock that tells.
+        is_doubtful = bool(by_timestamp) and _is_ahead(one) != _is_ahead(other)
+        if by_version and not begins_anew and not is_doubtful:
             return by_version
-    if one.timestamp is not None and other.timestamp is not None:
-        by_timestamp = _by_instant((one.timestamp, one.heard), (other.timestamp, other.heard))
+    if timestamped:
         in_a_burst = timedelta() < _apart(one, other) <= BURST
         if by_timestamp or bool(one.removal) == bool(other.removal) or in_a_burst:
             return by_timestamp or _sign(one.heard, other.heard)
@@ -78,6 +82,11 @@ def _by_version(one: Order, other: Order) -> int:
     if by_version or one.sequence is None or other.sequence is None:
         return by_version
     return _sign(one.sequence, other.sequence)
+
+
+def _is_ahead(order: Order) -> bool:
+    """Whether the version is an instant that was ahead of our clock when heard."""
+    return isinstance(order.version, str) and order.version > order.heard
 
 
 def _by_instant(one: tuple[str, str], other: tuple[str, str]) -> int:

@@ -32,6 +32,7 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
 
     Raises nothing on behalf of a feed. Feeds that are not reached stay due.
     """
+    began = time.monotonic()
     configured = {feed_key(site.host, feed.url): (site, feed) for site in sites for feed in site.feeds}
     items = table.get_many(configured)
     due: list[DueFeed] = []
@@ -50,14 +51,13 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
     # Those that waited longest first, so that no feed is passed over twice; last those that may only cost time again.
     earliest = datetime.min.replace(tzinfo=now.tzinfo)
     due.sort(key=lambda one: (one.state.failures > 0, one.state.next_poll_at or earliest))
-    yield from _poll(deque(due), deadline)
+    yield from _poll(deque(due), began, deadline)
 
 
-def _poll(due: deque[DueFeed], deadline: float) -> Iterator[PollOutcome]:
+def _poll(due: deque[DueFeed], began: float, deadline: float) -> Iterator[PollOutcome]:
     executor = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
     waiting: dict[Future[fetch.Fetched], DueFeed] = {}
     hubs = Hubs()
-    began = time.monotonic()
     try:
         while (due or waiting or hubs.busy) and time.monotonic() < deadline:
             # No more are fetched than can be held in memory until they are read.

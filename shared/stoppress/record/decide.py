@@ -92,6 +92,9 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     article, order, digest, names = known.article, order_of(event), digest_of(event), names_of(event)
     same = False
     if article:
+        # An event that is recorded again may have a date that its delivery had not; a repeat says what the delivery said.
+        if event.release and order == article.order:
+            digest, names = article.digest, ()
         is_last = order == article.order and digest == article.digest
         is_repeat = bool(set(names) & set(article.deliveries)) or _is_same_version(order, digest, article)
         if not event.release and not is_last and is_repeat:
@@ -186,7 +189,7 @@ def _late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decis
         return Decision(outcome="late", reason=FORGOTTEN)
     names = dated_names(names_of(event))
     if names:  # its repeats may look newer, where the sender's clock is ahead
-        article = replace(article, deliveries=remembered(article.deliveries, names, removal=""))
+        article = first_heard(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
     embargo = _embargo_moved(event, article, known) or _embargo_heard_late(event, article, known, now)
     if embargo:
         return embargo

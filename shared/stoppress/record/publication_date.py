@@ -2,7 +2,8 @@
 
 The rule, in one paragraph. A date in the future is an embargo and holds the article, whatever it was before. The first date
 that is said stands. A later event may move the date back, or to at most five minutes after this stack first heard of the
-article. Any later date is re-dating and is ignored, unless the site allows it. So
+article. The article's earliest timestamp counts as that moment if it is earlier, and if the event's own timestamp has reached
+the new date. Any later date is re-dating and is ignored, unless the site allows it. So
 re-dating cannot keep a story in the news for longer than 48 hours from its first word. A date that was an embargo counts from
 its hour: until then the page is in no file. Dates of events that come late count as if the events had come in order.
 """
@@ -40,6 +41,8 @@ def changed_at(event: ArticleEvent) -> datetime | None:
 def first_heard(article: Article, event: ArticleEvent) -> Article:
     """Move the moment we first heard of the article back to this event, if it came earlier."""
     assert event.heard_at
+    if _is_of_deleted(article, event):
+        return article
     heard_at = min(article.heard_at, event.heard_at)
     known_since = min(article.known_since or heard_at, event.timestamp or heard_at)
     return replace(article, heard_at=heard_at, known_since=known_since if known_since < heard_at else None)
@@ -56,13 +59,7 @@ def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
 def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
     """The article with the first publication that it would have if a late event had come in its order; None: the same one."""
     order, date, rank = order_of(event), _date(event), rank_of(event.source)
-    own_time = min(order.timestamp or order.heard, order.heard)
-    if (
-        date is None
-        or is_embargo(event, now)
-        or rank < article.dated_by
-        or (article.reborn and own_time <= article.reborn)
-    ):
+    if date is None or is_embargo(event, now) or rank < article.dated_by or _is_of_deleted(article, event):
         return None
     before = article.first_published
     if before is not None and rank == article.dated_by:
@@ -116,6 +113,12 @@ def inherited(article: Article, page: Article | None) -> Article:
         first_published=page.first_published,
         dated_by=min(page.dated_by, article.rank),
     )
+
+
+def _is_of_deleted(article: Article, event: ArticleEvent) -> bool:
+    """Whether the event tells of the story that had the article's id until it was deleted."""
+    order = order_of(event)
+    return article.reborn is not None and min(order.timestamp or order.heard, order.heard) <= article.reborn
 
 
 def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, site: Site) -> bool:

@@ -36,7 +36,8 @@ from stoppress.model.file_names import is_news_series
 from stoppress.model.places import Place, Want
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
-from stoppress.record.decide import decide, urls_of
+from stoppress.record.claims import urls_of
+from stoppress.record.decide import decide
 from stoppress.record.message import Message, Unusable, named_in, read
 from stoppress.record.recall import Question, recall
 

@@ -22,9 +22,11 @@ from stoppress.aws.items import (
     waiting_key,
 )
 from stoppress.model.article import Article, Claim, Entries, Known
-from stoppress.model.event import ArticleEvent, from_message, rank_of
+from stoppress.model.event import ArticleEvent, article_name, from_message, rank_of
 from stoppress.primitives.urls import identity
-from stoppress.record.decide import entry_keys_of, is_aimed_at, is_late, urls_of
+from stoppress.record.claims import is_aimed_at, urls_of
+from stoppress.record.entry_keys import entry_keys_of
+from stoppress.record.late import is_late
 
 Key: TypeAlias = tuple[str, str]
 
@@ -89,7 +91,7 @@ def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
     first = {article_key(host, event.name)} if event.id else set()
     yield first | _claim_keys(host, urls_of(event, None))
     own = yield from _aimed(event, host, seen)
-    event = replace(event, id=own.name.partition("#")[2]) if own else event
+    event = replace(event, id=own.id) if own else event
     urls = urls_of(event, own)
     yield _claim_keys(host, urls)
     claims = _claims(host, urls, seen)
@@ -135,7 +137,7 @@ def _aimed(event: ArticleEvent, host: str, seen: _Seen) -> Generator[set[Key], N
     if event.id:
         return seen.article(host, event.name)
     claim = _claims(host, urls_of(event, None), seen).get(identity(event.url or ""))
-    if claim is None or not claim.owner.partition("#")[2]:
+    if claim is None or claim.owner == article_name(claim.source, ""):
         return None
     yield {article_key(host, claim.owner)}
     owner = seen.article(host, claim.owner)

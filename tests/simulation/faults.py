@@ -59,8 +59,8 @@ FAULTS: dict[str, Fault | Swap] = {
     ),
     "an error while writing is swallowed": Fault(
         "record.article:_record_wave",
-        'outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event, error)\n        else',
-        'outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event)\n        else',
+        "outcomes.append(_failed(work, error))",
+        'outcomes.append((work.message_id, MessageOutcome("failed", repr(error), work.event)))',
         38,
     ),
     "a conflict is taken for success": Fault(

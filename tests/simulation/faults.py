@@ -129,7 +129,7 @@ FAULTS: dict[str, Fault | Swap] = {
     ),
     "versions are ignored": Swap("model.order:_by_version", lambda _: lambda one, other: 0, 54),
     "a tie is won by the publication": Fault(
-        "model.order:_compared", "return 1 if one.removal else -1", "return -1 if one.removal else 1", 218
+        "model.order:_compared", "return 1 if order.removal else -1", "return -1 if order.removal else 1", 218
     ),
     "a tie is won by the removal even in a burst": Fault("model.order:_compared", " or in_a_burst:", ":", 82),
     "a repeat is not known by its content": Swap(

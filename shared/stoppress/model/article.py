@@ -184,6 +184,11 @@ class Decision:
     released: tuple[tuple[datetime, str], ...] = ()
     held: datetime | None = None
 
+    @property
+    def wants(self) -> list[Want]:
+        """The places that the decision asks for."""
+        return [want for want in (self.want_shard, self.want_news) if want]
+
     def placed(self, shard: Place | None, news: Place | None) -> "Decision":
         """The decision with the places that it wanted."""
         assert self.article

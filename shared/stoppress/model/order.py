@@ -51,47 +51,53 @@ class Order:
         return _compared(self, other) < 0
 
 
-def _compared(one: Order, other: Order) -> int:
-    """Negative where `other` is newer, positive where `one` is, 0 where nothing tells."""
-    timestamped = one.timestamp is not None and other.timestamp is not None
-    if one.version is not None and type(one.version) is type(other.version):
-        by_version = _by_version(one, other)
-        older = one if by_version < 0 else other
-        begins_anew = timestamped and not older.removal and "deleted" in (one.removal, other.removal)
-        if by_version and not begins_anew:
-            return by_version
-    if one.timestamp is not None and other.timestamp is not None:
-        by_timestamp = _by_instant((one.timestamp, one.heard), (other.timestamp, other.heard))
-        in_a_burst = timedelta() < _apart(one, other) <= BURST
-        if by_timestamp or bool(one.removal) == bool(other.removal) or in_a_burst:
-            return by_timestamp or _sign(one.heard, other.heard)
-        return 1 if one.removal else -1
-    return _sign(one.heard, other.heard)
-
-
-def _by_version(one: Order, other: Order) -> int:
-    if isinstance(one.version, str) and isinstance(other.version, str):
-        by_version = _by_instant((one.version, one.heard), (other.version, other.heard))
-    else:
-        by_version = _sign(one.version, other.version)
-    if by_version or one.sequence is None or other.sequence is None:
+def _compared(order: Order, other: Order) -> int:
+    """Negative if `other` is newer, positive if `order` is newer, 0 if both have the same place."""
+    if by_version := _by_usable_version(order, other):
         return by_version
-    return _sign(one.sequence, other.sequence)
+    if order.timestamp is None or other.timestamp is None:
+        return _sign(order.heard, other.heard)
+    by_timestamp = _by_instant((order.timestamp, order.heard), (other.timestamp, other.heard))
+    in_a_burst = timedelta() < _apart(order, other) <= BURST
+    if by_timestamp or bool(order.removal) == bool(other.removal) or in_a_burst:
+        return by_timestamp or _sign(order.heard, other.heard)
+    return 1 if order.removal else -1
 
 
-def _by_instant(one: tuple[str, str], other: tuple[str, str]) -> int:
+def _by_usable_version(order: Order, other: Order) -> int:
+    """Compare two versions; 0 if they are equal, of two kinds, or begin anew after a deletion."""
+    if order.version is None or type(order.version) is not type(other.version):
+        return 0
+    by_version = _by_version(order, other)
+    older = order if by_version < 0 else other
+    timestamped = order.timestamp is not None and other.timestamp is not None
+    begins_anew = timestamped and not older.removal and "deleted" in (order.removal, other.removal)
+    return 0 if begins_anew else by_version
+
+
+def _by_version(order: Order, other: Order) -> int:
+    if isinstance(order.version, str) and isinstance(other.version, str):
+        by_version = _by_instant((order.version, order.heard), (other.version, other.heard))
+    else:
+        by_version = _sign(order.version, other.version)
+    if by_version or order.sequence is None or other.sequence is None:
+        return by_version
+    return _sign(order.sequence, other.sequence)
+
+
+def _by_instant(instant: tuple[str, str], other: tuple[str, str]) -> int:
     """Compare two instants of a sender, each with the moment it was heard."""
-    if (one[0] > one[1]) == (other[0] > other[1]):
-        return _sign(one[0], other[0])
-    return _sign(min(one), min(other)) or _sign(one[0], other[0])
+    if (instant[0] > instant[1]) == (other[0] > other[1]):
+        return _sign(instant[0], other[0])
+    return _sign(min(instant), min(other)) or _sign(instant[0], other[0])
 
 
-def _apart(one: Order, other: Order) -> timedelta:
-    return abs(parse(one.heard) - parse(other.heard))
+def _apart(order: Order, other: Order) -> timedelta:
+    return abs(parse(order.heard) - parse(other.heard))
 
 
-def _sign(one: Any, other: Any) -> int:
-    return int(one > other) - int(one < other)
+def _sign(value: Any, other: Any) -> int:
+    return int(value > other) - int(value < other)
 
 
 def page_order(order: Order) -> Order:

@@ -97,7 +97,7 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutco
             if work.conflicts < ATTEMPTS_MAX:
                 waiting.insert(0, work)
             else:
-                lost = Conflict(f"others wrote {work.event.name} during {ATTEMPTS_MAX} attempts; SQS delivers it again")
+                lost = Conflict(f"others wrote {work.event.name} first in {ATTEMPTS_MAX} attempts")
                 outcomes.append((work.message_id, MessageOutcome("failed", str(lost), work.event, lost)))
         table.back_off(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
@@ -257,10 +257,9 @@ def _reserve(decided: Sequence[_Decided]) -> dict[_Work, Exception]:
     """Reserve the places that decisions want, with one conditional update for each series. Returns the errors by event."""
     errors: dict[_Work, Exception] = {}
     wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
-    for work, _, decision in decided:
-        for want in (decision.want_shard, decision.want_news):
-            if want and not _spare(work, want):
-                wanting[work.site.host, want.series].append((work, want))
+    for work, want in [(work, want) for work, _, decision in decided for want in decision.wants]:
+        if not _spare(work, want):
+            wanting[work.site.host, want.series].append((work, want))
     for (host, series), wants in wanting.items():
         size = wants[0][0].site.shards.size
         try:

@@ -60,12 +60,12 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     same = False
     if article:
         is_last = order == article.order and digest == article.digest
-        is_repeat = bool(set(names) & set(article.deliveries)) or _is_same_version(order, digest, article)
+        is_repeat = set(names) & set(article.deliveries) or _is_same_version(order, digest, article)
         if not event.release and not is_last and is_repeat:
             return REPEATED
         if order.is_before(article.order):
             return late(event, known, site, now)
-        same = is_last or (event.verb is None and digest == article.digest and article.order.removal == "")
+        same = is_last or _is_same_state(event, digest, article)
         if same and _is_settled(article, now):
             return REPEATED
     current = _current(event, article, now)
@@ -79,9 +79,7 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     )
     if event.action == "remove":
         return removed(event, current, known, now)
-    decision = Publication(event, current, known, site, now).decision(
-        same_content=bool(article and article.digest == digest)
-    )
+    decision = Publication(event, current, known, site, now).decision()
     # The same content that stays out for the same reason is a repeat. If the reason is gone, the new decision counts.
     stays_out = article and (decision.outcome, decision.reason) == (article.state, article.reason)
     return REPEATED if stays_out and same and not event.release else decision
@@ -91,6 +89,11 @@ def _is_settled(article: Article, now: datetime) -> bool:
     """Whether recording the article's newest event again can change nothing."""
     is_held = article.release_at is not None and article.release_at > now
     return article.has_entries or article.state == "removed" or is_held
+
+
+def _is_same_state(event: ArticleEvent, digest: str, article: Article) -> bool:
+    """Whether a feed shows the article as the article's newest event had it."""
+    return event.verb is None and digest == article.digest and article.order.removal == ""
 
 
 def _is_same_version(order: Order, digest: str, article: Article) -> bool:

@@ -28,8 +28,8 @@ from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, gene
 class Publication(Claimant):
     """The decision about one event that publishes an article."""
 
-    def decision(self, *, same_content: bool) -> Decision:
-        """What the event changes. `same_content`: the article's newest event had the same content."""
+    def decision(self) -> Decision:
+        """What the event changes."""
         excluded = excluded_because(self.event, self.site)
         if excluded and excluded.kind == "foreign host":
             return self._without_page("excluded", str(excluded))
@@ -43,13 +43,17 @@ class Publication(Claimant):
         if excluded:
             return self._excluded(str(excluded))
         after = self._dated()
-        is_same = same_content and (after.changed_at, after.first_published) == (
-            self.current.changed_at,
-            self.current.first_published,
-        )
-        if is_same and self.current.has_entries and self.claim and self.claim.owner == self.current.name:
+        if self._is_unchanged(after):
             return Decision(outcome="duplicate", reason="a newer event with the same content", article=self.current)
         return self._listed(after)
+
+    def _is_unchanged(self, after: Article) -> bool:
+        """Whether the article is listed already, with this content and these dates."""
+        before, current = self.known.article, self.current
+        if before is None or before.digest != current.digest or not current.has_entries:
+            return False
+        is_owner = self.claim is not None and self.claim.owner == current.name
+        return is_owner and (after.changed_at, after.first_published) == (current.changed_at, current.first_published)
 
     # ── when was it published ──
 

@@ -56,13 +56,7 @@ def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
 def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
     """The article with the first publication that it would have if a late event had come in its order; None: the same one."""
     order, date, rank = order_of(event), _date(event), rank_of(event.source)
-    own_time = min(order.timestamp or order.heard, order.heard)
-    if (
-        date is None
-        or is_embargo(event, now)
-        or rank < article.dated_by
-        or (article.reborn and own_time <= article.reborn)
-    ):
+    if date is None or is_embargo(event, now) or rank < article.dated_by or _is_of_deleted(article, event):
         return None
     before = article.first_published
     if before is not None and rank == article.dated_by:
@@ -116,6 +110,12 @@ def inherited(article: Article, page: Article | None) -> Article:
         first_published=page.first_published,
         dated_by=min(page.dated_by, article.rank),
     )
+
+
+def _is_of_deleted(article: Article, event: ArticleEvent) -> bool:
+    """Whether the event belongs to the deleted article that had the article's id before."""
+    order = order_of(event)
+    return article.reborn is not None and min(order.timestamp or order.heard, order.heard) <= article.reborn
 
 
 def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, site: Site) -> bool:

@@ -1,6 +1,7 @@
-"""Recalling: what the table holds of the articles that events are about, in three reads for a whole batch.
+"""Read from the table what a batch of events needs to be decided, in three reads for the whole batch.
 
-For recording. What has to be read next of one article depends on what was read before; the events of a batch ask together.
+What to read next for an event depends on what was read before. So each event is a generator of keys, and each round reads the
+keys of all events together.
 """
 
 from collections.abc import Generator, Iterable
@@ -33,7 +34,7 @@ Key: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is known of an event's article? `overtaken`: it was asked before, and then somebody else wrote first."""
+    """An event to recall. `overtaken`: the event was recalled before, and then another writer was faster."""
 
     event: ArticleEvent
     host: str
@@ -42,7 +43,7 @@ class Question:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the table was found to hold, or not to. No key is read twice."""
+    """Items by key, None for a key without an item. No key is read twice."""
 
     items: dict[Key, Item | None] = field(default_factory=dict)
 
@@ -59,34 +60,34 @@ class _Seen:
 
 
 def recall(questions: Iterable[Question]) -> list[Known | Exception]:
-    """What the table holds for each event; in place of what could not be understood: why. Raises what the table's door raises.
+    """What the table holds for each event, or the error if an item of the event cannot be read. Raises what `table` raises.
 
-    At most three reads for most events; conflicts about a URL and removals by URL take one or two more.
+    Most events need at most three reads. Conflicts about a URL and removals by URL need one or two more.
     """
     seen = _Seen()
     known: dict[int, Known | Exception] = {}
-    asking = {number: _guarded(_asked(one, seen)) for number, one in enumerate(questions)}
-    while asking:
+    unanswered = {number: _guarded(_reads(question, seen)) for number, question in enumerate(questions)}
+    while unanswered:
         wanted: set[Key] = set()
-        for number, asked in list(asking.items()):
+        for number, reads in list(unanswered.items()):
             try:
-                wanted |= next(asked)
+                wanted |= next(reads)
             except StopIteration as end:
                 known[number] = end.value
-                del asking[number]
+                del unanswered[number]
         seen.read(wanted)
     return [known[number] for number in sorted(known)]
 
 
-def _guarded(asked: Generator[set[Key], None, Known]) -> Generator[set[Key], None, Known | Exception]:
+def _guarded(reads: Generator[set[Key], None, Known]) -> Generator[set[Key], None, Known | Exception]:
     try:
-        return (yield from asked)
-    except Exception as error:  # noqa: BLE001 - an item of one that is broken keeps no neighbour out
+        return (yield from reads)
+    except Exception as error:  # noqa: BLE001 - one article's broken item must not stop the other events
         return error
 
 
-def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
-    """Yields the keys that are to be read; when it goes on they have been seen."""
+def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
+    """What the table holds for one event. Yields the keys to read next and continues when `seen` has their items."""
     event, host = question.event, question.host
     first = {article_key(host, event.name)} if event.id else set()
     yield first | _claim_keys(host, urls_of(event, None))
@@ -95,45 +96,46 @@ def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
     urls = urls_of(event, own)
     yield _claim_keys(host, urls)
     claims = _claims(host, urls, seen)
-    owners = {claim.owner for claim in claims.values() if claim.live and claim.owner != event.name}
-    waits = {
-        name: waiting_key(host, claim.url, name)
-        for claim in claims.values()
-        if claim.live and claim.owner == event.name
-        for name in claim.waiting
-    }
+    live = [claim for claim in claims.values() if claim.live]
+    owners = {claim.owner for claim in live} - {event.name}
+    own_claims = [claim for claim in live if claim.owner == event.name]
+    waits = {name: waiting_key(host, claim.url, name) for claim in own_claims for name in claim.waiting}
     late = [own] if own and is_late(event, own) else []
-    due_keys = [(f"due#{host}", due_sk(one.release_at, one.name)) for one in late if one.release_at]
-    yield {article_key(host, name) for name in owners} | set(waits.values()) | set(due_keys) | _entries_of(late)
+    due_keys = [(f"due#{host}", due_sk(article.release_at, article.name)) for article in late if article.release_at]
+    yield {article_key(host, name) for name in owners} | set(waits.values()) | set(due_keys) | _entry_keys(late)
     others = {name: owner for name in owners if (owner := seen.article(host, name))}
-    # Read the entries of owners that this event may displace, to restore them later, and of stronger owners without a date,
-    # which this event may date.
-    rank = rank_of(event.source) if event.action == "publish" else None
-    told = [
-        one
-        for one in others.values()
-        if one.rank == rank or (rank is not None and one.rank > rank and one.first_published is None)
-    ]
-    yield _entries_of(told)
+    listed = [*late, *(owner for owner in others.values() if _may_change(event, owner))]
+    yield _entry_keys(listed)
     if question.overtaken:
-        news_keys = {one.name: key for one in (own, *others.values()) if one and (key := _news_key(one))}
-        yield set(news_keys.values())
-        # Expired meanwhile, and their places given back.
-        gone = {name for name, key in news_keys.items() if not seen.of(key)}
-        own = replace(own, news=None) if own and own.name in gone else own
-        others = {name: replace(one, news=None) if name in gone else one for name, one in others.items()}
+        articles = [article for article in (own, *others.values()) if article]
+        yield {key for article in articles if (key := _news_key(article))}
+        own = _without_expired_news(own, seen) if own else None
+        others = {name: _without_expired_news(owner, seen) for name, owner in others.items()}
     return Known(
         own,
         claims,
         others,
-        {one.name: _read_entries(one, seen) for one in [*late, *told]},
+        {article.name: _read_entries(article, seen) for article in listed},
         {name: from_message(item["message"]) for name, key in waits.items() if (item := seen.of(key))},
         next((from_message(item["message"]) for key in due_keys if (item := seen.of(key))), None),
     )
 
 
+def _may_change(event: ArticleEvent, owner: Article) -> bool:
+    """Whether a publication may displace the owner, whose event is then rebuilt, or date a stronger owner without a date."""
+    rank = rank_of(event.source)
+    is_dated = owner.rank > rank and owner.first_published is None
+    return event.action == "publish" and (owner.rank == rank or is_dated)
+
+
+def _without_expired_news(article: Article, seen: _Seen) -> Article:
+    """The article without its news place, if roll_window has removed the news entry and freed the place."""
+    key = _news_key(article)
+    return replace(article, news=None) if key and not seen.of(key) else article
+
+
 def _aimed(event: ArticleEvent, host: str, seen: _Seen) -> Generator[set[Key], None, Article | None]:
-    """The event's article; of a removal by URL alone the one that the URL's claim names, if the removal means it."""
+    """The event's article. For a removal by URL alone: the owner of the URL, if the removal means it."""
     if event.id:
         return seen.article(host, event.name)
     claim = _claims(host, urls_of(event, None), seen).get(identity(event.url or ""))
@@ -150,7 +152,7 @@ def _claim_keys(host: str, urls: list[str]) -> set[Key]:
 
 
 def _claims(host: str, urls: list[str], seen: _Seen) -> dict[str, Claim]:
-    """The claims on URLs, by their identity; those that an earlier version of the stack has left under another key as well."""
+    """The claims on URLs by the URLs' identity, also those that versions before 0.1.0 stored under another key."""
     claims = {}
     for url in urls:
         if item := seen.of(claim_key(host, url)):
@@ -160,7 +162,7 @@ def _claims(host: str, urls: list[str], seen: _Seen) -> dict[str, Claim]:
     return claims
 
 
-def _entries_of(articles: Iterable[Article]) -> set[Key]:
+def _entry_keys(articles: Iterable[Article]) -> set[Key]:
     return {entry_key(article.site, entry) for article in articles for entry in entry_keys_of(article)}
 
 

@@ -81,8 +81,14 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
         return removed(event, current, known, now)
     decision = Publication(event, current, known, site, now).decision()
     # The same content that stays out for the same reason is a repeat. If the reason is gone, the new decision counts.
-    stays_out = article and (decision.outcome, decision.reason) == (article.state, article.reason)
-    return REPEATED if stays_out and same and not event.release else decision
+    if (
+        article
+        and same
+        and not event.release
+        and (decision.outcome, decision.reason) == (article.state, article.reason)
+    ):
+        return REPEATED
+    return decision
 
 
 def _is_settled(article: Article, now: datetime) -> bool:

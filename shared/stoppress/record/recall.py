@@ -58,6 +58,10 @@ class _Seen:
     def of(self, key: Key | None) -> Item | None:
         return self.items[key] if key else None
 
+    def events(self, keys: dict[str, Key]) -> dict[str, ArticleEvent]:
+        """The stored events by article, of those that are stored."""
+        return {name: from_message(item["message"]) for name, key in keys.items() if (item := self.of(key))}
+
 
 def recall(questions: Iterable[Question]) -> list[Known | Exception]:
     """What the table holds for each event, or the error if an item of the event cannot be read. Raises what `table` raises.
@@ -96,29 +100,23 @@ def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
     urls = urls_of(event, own)
     yield _claim_keys(host, urls)
     claims = _claims(host, urls, seen)
-    live = [claim for claim in claims.values() if claim.live]
-    owners = {claim.owner for claim in live} - {event.name}
-    own_claims = [claim for claim in live if claim.owner == event.name]
-    waits = {name: waiting_key(host, claim.url, name) for claim in own_claims for name in claim.waiting}
+    owners = {claim.owner for claim in claims.values() if claim.live} - {event.name}
+    waits = _waiting_keys(host, claims, event.name)
     late = [own] if own and is_late(event, own) else []
-    due_keys = [(f"due#{host}", due_sk(article.release_at, article.name)) for article in late if article.release_at]
-    yield {article_key(host, name) for name in owners} | set(waits.values()) | set(due_keys) | _entry_keys(late)
+    due = {
+        article.name: (f"due#{host}", due_sk(article.release_at, article.name))
+        for article in late
+        if article.release_at
+    }
+    yield {article_key(host, name) for name in owners} | {*waits.values(), *due.values()} | _entry_keys(late)
     others = {name: owner for name in owners if (owner := seen.article(host, name))}
-    listed = [*late, *(owner for owner in others.values() if _may_change(event, owner))]
+    listed = late + [owner for owner in others.values() if _may_change(event, owner)]
     yield _entry_keys(listed)
     if question.overtaken:
-        articles = [article for article in (own, *others.values()) if article]
-        yield {key for article in articles if (key := _news_key(article))}
-        own = _without_expired_news(own, seen) if own else None
-        others = {name: _without_expired_news(owner, seen) for name, owner in others.items()}
-    return Known(
-        own,
-        claims,
-        others,
-        {article.name: _read_entries(article, seen) for article in listed},
-        {name: from_message(item["message"]) for name, key in waits.items() if (item := seen.of(key))},
-        next((from_message(item["message"]) for key in due_keys if (item := seen.of(key))), None),
-    )
+        others = yield from _without_freed_places(others | ({own.name: own} if own else {}), seen)
+        own = others.pop(own.name) if own else None
+    entries = {article.name: _read_entries(article, seen) for article in listed}
+    return Known(own, claims, others, entries, seen.events(waits), seen.events(due).get(event.name))
 
 
 def _may_change(event: ArticleEvent, owner: Article) -> bool:
@@ -128,10 +126,23 @@ def _may_change(event: ArticleEvent, owner: Article) -> bool:
     return event.action == "publish" and (owner.rank == rank or is_dated)
 
 
-def _without_expired_news(article: Article, seen: _Seen) -> Article:
-    """The article without its news place, if roll_window has removed the news entry and freed the place."""
-    key = _news_key(article)
-    return replace(article, news=None) if key and not seen.of(key) else article
+def _waiting_keys(host: str, claims: dict[str, Claim], name: str) -> dict[str, Key]:
+    """Keys of the events that wait for a URL of the article, by the waiting article's name."""
+    own = [claim for claim in claims.values() if claim.live and claim.owner == name]
+    return {waiting: waiting_key(host, claim.url, waiting) for claim in own for waiting in claim.waiting}
+
+
+def _without_freed_places(articles: dict[str, Article], seen: _Seen) -> Generator[set[Key], None, dict[str, Article]]:
+    """The articles by name, without each news place that roll_window freed when it removed the news entry."""
+    keys = {
+        name: entry_key(article.site, entry)
+        for name, article in articles.items()
+        for entry in entry_keys_of(article)
+        if entry.published
+    }
+    yield set(keys.values())
+    freed = {name: replace(articles[name], news=None) for name, key in keys.items() if not seen.of(key)}
+    return articles | freed
 
 
 def _aimed(event: ArticleEvent, host: str, seen: _Seen) -> Generator[set[Key], None, Article | None]:
@@ -164,11 +175,6 @@ def _claims(host: str, urls: list[str], seen: _Seen) -> dict[str, Claim]:
 
 def _entry_keys(articles: Iterable[Article]) -> set[Key]:
     return {entry_key(article.site, entry) for article in articles for entry in entry_keys_of(article)}
-
-
-def _news_key(article: Article) -> Key | None:
-    keys = [entry_key(article.site, entry) for entry in entry_keys_of(article) if entry.published]
-    return keys[0] if keys else None
 
 
 def _read_entries(article: Article, seen: _Seen) -> Entries:

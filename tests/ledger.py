@@ -9,7 +9,8 @@ from stoppress.model.event import ArticleEvent
 from stoppress.model.places import Place, Series, Want, entries_max_of
 from stoppress.model.site import Site, Source
 from stoppress.primitives.urls import identity
-from stoppress.record.decide import decide, is_aimed_at, urls_of
+from stoppress.record.claims import is_aimed_at, urls_of
+from stoppress.record.decide import decide
 from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry
 
 HOST = "www.example.com"

@@ -533,7 +533,7 @@ def test_an_event_that_is_always_too_late_comes_again_and_gives_its_news_place_b
 
     monkeypatch.setattr(table, "transact", lost)
     (outcome,) = heard(publish())
-    assert (outcome.outcome, outcome.reason) == ("failed", "cms#1042 was written by others, 10 attempts long")
+    assert (outcome.outcome, outcome.reason) == ("failed", "others wrote cms#1042 first in 10 attempts")
     assert used("news") == (Used(0, 0),)
     assert used("2026-11")[0].entries == 1  # a gap: one, not ten
 

@@ -19,7 +19,7 @@ from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
 from stoppress.model.site import Feed, Site, explain
 from stoppress.poll import fetch
 from stoppress.primitives.instants import iso
-from stoppress.record.decide import excluded_because
+from stoppress.record.exclude import excluded_because
 from stoppress.sitemaps.render import NEWS_WINDOW
 from stoppress_cli.printing import text_console
 from stoppress_cli.wording import counted
@@ -189,7 +189,7 @@ def _fate(one: Judged, site: Site, now: datetime) -> list[str]:
     besides += [f"language {event.language}"] if event.language else []
     besides += [f"keywords {', '.join(event.keywords)}"] if event.keywords else []
     lines += [", ".join(besides)] if besides else []
-    out = "" if site.host == NO_SITE else excluded_because(event, site)
+    out = None if site.host == NO_SITE else excluded_because(event, site)
     lines += [f"left out: {out}"] if out else [_place(event, site, now)]
     return lines + [f"dropped: {reason}" for reason in event.dropped]
 

@@ -320,9 +320,8 @@ def test_another_sites_broken_parameter_costs_only_that_sites_article(behind: Do
 )
 def test_of_the_parts_of_a_message_the_worst_is_told(parts: list[str], told: str) -> None:
     """Or a message would be deleted whose second article has failed."""
-    names = ["m0", f"m0{recording.PART}1"]
-    outcomes = {name: MessageOutcome(outcome) for name, outcome in zip(names, parts, strict=True)}
-    assert {name: outcome.outcome for name, outcome in recording._whole(outcomes).items()} == {"m0": told}
+    outcomes = [("m0", MessageOutcome(part)) for part in parts]
+    assert {name: outcome.outcome for name, outcome in recording._by_message(outcomes).items()} == {"m0": told}
 
 
 def test_an_event_that_only_looks_incomplete_is_no_article_either(behind: Doors) -> None:

@@ -59,8 +59,8 @@ FAULTS: dict[str, Fault | Swap] = {
     ),
     "an error while writing is swallowed": Fault(
         "record.article:_record_wave",
-        'outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event, error)\n        else',
-        'outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event)\n        else',
+        "outcomes.append(_failed(work, error))",
+        'outcomes.append((work.message_id, MessageOutcome("failed", repr(error), work.event)))',
         38,
     ),
     "a conflict is taken for success": Fault(
@@ -86,28 +86,28 @@ FAULTS: dict[str, Fault | Swap] = {
         6,
     ),
     "a late removal takes out another's page": Fault(
-        "record.decide:_removed",
+        "record.remove:removed",
         "if claim and claim.live and claim.owner == current.name:",
         "if claim:",
         6,
     ),
     "a removal leaves the news entry": Fault(
-        "record.decide:_entries", "if article.news and article.is_in_news(now):", "if article.news and keeps:", 1
+        "record.entry_keys:entries_of", "if article.news and article.is_in_news(now):", "if article.news and keeps:", 1
     ),
     "a URL that was left stays claimed": Fault(
-        "record.decide:_Publication._leaving",
-        "claims.append(left)",
+        "record.claims:Claimant._leaving",
+        "claims.append(claim_left)",
         "pass",
         7,
     ),
     "the older of two articles keeps the URL": Fault(
-        "record.decide:_Publication._stronger_claim",
+        "record.claims:Claimant._stronger_claim",
         "if claim.live and is_claimed_before(self.current.order, claimed, same_source=same_source):",
         "if claim.live:",
         3,
     ),
     "a late event does not date the article": Fault(
-        "record.decide:_dated_by_another", "if after is None:", "if True:", 252
+        "record.late:dated_by_another", "if after is None:", "if True:", 252
     ),
     "a late event takes the place of the one that is held": Fault(
         "record.decide:decide", 'due_after if decision.outcome == "held" else None', "due_after", 2
@@ -129,7 +129,7 @@ FAULTS: dict[str, Fault | Swap] = {
     ),
     "versions are ignored": Swap("model.order:_by_version", lambda _: lambda one, other: 0, 54),
     "a tie is won by the publication": Fault(
-        "model.order:_compared", "return 1 if one.removal else -1", "return -1 if one.removal else 1", 218
+        "model.order:_compared", "return 1 if order.removal else -1", "return -1 if order.removal else 1", 218
     ),
     "a tie is won by the removal even in a burst": Fault("model.order:_compared", " or in_a_burst:", ":", 82),
     "a repeat is not known by its content": Swap(
@@ -138,17 +138,17 @@ FAULTS: dict[str, Fault | Swap] = {
     "a repeat is not known by its delivery id": Swap(
         "model.order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 468
     ),
-    "a delivery that came late is not remembered": Fault("record.decide:_late", "    if names:", "    if False:", 2),
+    "a delivery that came late is not remembered": Fault("record.late:late", "    if names:", "    if False:", 2),
     # ── claims ──
     "a removal by URL alone is ignored": Swap(
-        "record.decide:is_aimed_at", lambda _: lambda event, claim, owner: False, 11
+        "record.claims:is_aimed_at", lambda _: lambda event, claim, owner: False, 11
     ),
     "the CMS cannot remove the page of a feed": Swap(
-        "record.decide:_weaker_page_removed", lambda _: lambda event, owner, known, now: Decision(outcome="removed"), 11
+        "record.remove:weaker_page_removed", lambda _: lambda event, owner, known, now: Decision(outcome="removed"), 11
     ),
-    "who was displaced never comes back": Swap("record.decide:_left", lambda left: lambda *of: (left(*of)[0], ()), 6),
+    "who was displaced never comes back": Swap("record.claims:leave", lambda leave: lambda *of: (leave(*of)[0], ()), 6),
     "a claim outlives its article": Swap(
-        "record.decide:_left", lambda left: lambda claim, *of: (claim, left(claim, *of)[1]), 6
+        "record.claims:leave", lambda leave: lambda claim, *of: (claim, leave(claim, *of)[1]), 6
     ),
     "an old claim takes the URL from a newer one": Swap(
         "model.order:is_claimed_before", lambda _: lambda one, other, same_source: False, 23
@@ -157,14 +157,14 @@ FAULTS: dict[str, Fault | Swap] = {
         "model.order:_own_time", lambda _: lambda order: order.timestamp or order.heard, 259
     ),
     "a feed brings back a URL that the CMS has left": Fault(
-        "record.decide:_Publication._stronger_claim",
+        "record.claims:Claimant._stronger_claim",
         "if claim.rank > self.rank:",
         "if claim.live and claim.rank > self.rank:",
         11,
     ),
     # ── embargo and first publication ──
     "what is held claims its URL at once": Fault(
-        "record.decide:_Publication._held",
+        "record.publication:Publication._held",
         'self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))',
         'replace(self._with_claim(after), outcome="held", reason=reason)',
         2,
@@ -175,7 +175,7 @@ FAULTS: dict[str, Fault | Swap] = {
         6,
     ),
     "an event without a date ends an embargo": Swap(
-        "record.decide:_Publication._embargo",
+        "record.publication:Publication._embargo",
         lambda embargo: lambda self: embargo(self) if self.event.published_at else None,
         27,
     ),

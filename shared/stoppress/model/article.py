@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from stoppress.model.event import ArticleEvent, rank_of
+from stoppress.model.event import ArticleEvent, rank_of, split_name
 from stoppress.model.order import Order
 from stoppress.model.places import Place, Want
 from stoppress.primitives.urls import identity
@@ -62,9 +62,19 @@ class Article:
     rev: int | None = None
 
     @property
+    def source(self) -> str:
+        """The source that publishes the article."""
+        return split_name(self.name)[0]
+
+    @property
+    def id(self) -> str:
+        """The article's id at its source."""
+        return split_name(self.name)[1]
+
+    @property
     def rank(self) -> int:
-        """How far its source is believed."""
-        return rank_of(self.name.partition("#")[0])
+        """The rank of the article's source."""
+        return rank_of(self.source)
 
     @property
     def has_entries(self) -> bool:
@@ -101,11 +111,11 @@ class Claim:
     @property
     def source(self) -> str:
         """The owner's source."""
-        return self.owner.partition("#")[0]
+        return split_name(self.owner)[0]
 
     @property
     def rank(self) -> int:
-        """How far the owner's source is believed."""
+        """The rank of the owner's source."""
         return rank_of(self.source)
 
 
@@ -173,6 +183,11 @@ class Decision:
     returns: tuple[ArticleEvent, ...] = ()
     released: tuple[tuple[datetime, str], ...] = ()
     held: datetime | None = None
+
+    @property
+    def wants(self) -> list[Want]:
+        """The places that the decision asks for."""
+        return [want for want in (self.want_shard, self.want_news) if want]
 
     def placed(self, shard: Place | None, news: Place | None) -> "Decision":
         """The decision with the places that it wanted."""

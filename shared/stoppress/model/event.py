@@ -84,8 +84,8 @@ class ArticleEvent:
 
     @property
     def name(self) -> str:
-        """Source and id, which name the article within its site."""
-        return f"{self.source}#{self.id}"
+        """The article's name within its site."""
+        return article_name(self.source, self.id)
 
     @property
     def traits(self) -> Traits:
@@ -113,6 +113,17 @@ class Incomplete:
         """As it travels on the articles queue, in ASCII."""
         said = {"site": self.site, "source": self.source, "incomplete": list(self.missing), "adapter": self.adapter}
         return json.dumps(said | {"reason": self.reason, "id": self.id, "url": self.url, "item": self.item})
+
+
+def article_name(source: str, id_: str) -> str:
+    """An article's name within its site. A URL that a source removed belongs to the source's name with an empty id."""
+    return f"{source}#{id_}"
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Source and id of an article's name. An id may hold a `#`, a source may not."""
+    source, _, id_ = name.partition("#")
+    return source, id_
 
 
 def order_of(event: ArticleEvent) -> Order:

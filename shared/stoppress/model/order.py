@@ -1,13 +1,12 @@
 """The order of events: which of two words about one article is the newer one, and which word is only a repeat.
 
 Clocks of senders are wrong in ways that senders do not know. Three things are known of every event: what the sender says
-(a version, a timestamp), when this stack first heard it, and whether it is a removal. The contract is in
-docs/reference/webhook.md, "Order, dates and removal". The rule, in one paragraph:
+(a version, a timestamp), when this stack first heard it, and whether it is a removal. The rule, in one paragraph:
 
 Two events of an article are ordered by `version`, then `sequence`, if both have one of the same kind and they differ. Else the
 senders' timestamps decide, as given, if both events have one. If one instant was ahead of our
 clock when heard and the other was not, the first counts as the moment we heard it. So nothing is lost when a sender's clock is
-set right. If this is the case of two versions, timestamps that differ decide instead. Of equal
+set right. If that is so of two versions, timestamps that differ decide instead. Of equal
 timestamps the one heard later wins if both were heard within a few seconds; else a removal wins. Without timestamps the order
 of hearing decides. After `article.deleted` versions may begin anew: then timestamps decide where both events have one.
 """
@@ -52,36 +51,40 @@ class Order:
         return _compared(self, other) < 0
 
 
-def _compared(one: Order, other: Order) -> int:
-    """Negative where `other` is newer, positive where `one` is, 0 where nothing tells."""
-    timestamped = one.timestamp is not None and other.timestamp is not None
-    by_timestamp = 0
-    if one.timestamp is not None and other.timestamp is not None:
-        by_timestamp = _by_instant((one.timestamp, one.heard), (other.timestamp, other.heard))
-    if one.version is not None and type(one.version) is type(other.version):
-        by_version = _by_version(one, other)
-        older = one if by_version < 0 else other
-        begins_anew = timestamped and not older.removal and "deleted" in (one.removal, other.removal)
-        # One of the two came late, or the clock was set right: timestamps may be by a clock that tells.
-        is_doubtful = bool(by_timestamp) and _is_ahead(one) != _is_ahead(other)
-        if by_version and not begins_anew and not is_doubtful:
-            return by_version
-    if timestamped:
-        in_a_burst = timedelta() < _apart(one, other) <= BURST
-        if by_timestamp or bool(one.removal) == bool(other.removal) or in_a_burst:
-            return by_timestamp or _sign(one.heard, other.heard)
-        return 1 if one.removal else -1
-    return _sign(one.heard, other.heard)
-
-
-def _by_version(one: Order, other: Order) -> int:
-    if isinstance(one.version, str) and isinstance(other.version, str):
-        by_version = _by_instant((one.version, one.heard), (other.version, other.heard))
-    else:
-        by_version = _sign(one.version, other.version)
-    if by_version or one.sequence is None or other.sequence is None:
+def _compared(order: Order, other: Order) -> int:
+    """Negative if `other` is newer, positive if `order` is newer, 0 if both have the same place."""
+    by_version = _by_usable_version(order, other)
+    if order.timestamp is None or other.timestamp is None:
+        return by_version or _sign(order.heard, other.heard)
+    by_timestamp = _by_instant((order.timestamp, order.heard), (other.timestamp, other.heard))
+    # Of two versions only one was ahead: its event came late, or the clock was set right. Timestamps may be another clock's.
+    if by_version and (not by_timestamp or _is_ahead(order) == _is_ahead(other)):
         return by_version
-    return _sign(one.sequence, other.sequence)
+    in_a_burst = timedelta() < _apart(order, other) <= BURST
+    if by_timestamp or bool(order.removal) == bool(other.removal) or in_a_burst:
+        return by_timestamp or _sign(order.heard, other.heard)
+    return 1 if order.removal else -1
+
+
+def _by_usable_version(order: Order, other: Order) -> int:
+    """Compare two versions; 0 if they are equal, of two kinds, or begin anew after a deletion."""
+    if order.version is None or type(order.version) is not type(other.version):
+        return 0
+    by_version = _by_version(order, other)
+    older = order if by_version < 0 else other
+    timestamped = order.timestamp is not None and other.timestamp is not None
+    begins_anew = timestamped and not older.removal and "deleted" in (order.removal, other.removal)
+    return 0 if begins_anew else by_version
+
+
+def _by_version(order: Order, other: Order) -> int:
+    if isinstance(order.version, str) and isinstance(other.version, str):
+        by_version = _by_instant((order.version, order.heard), (other.version, other.heard))
+    else:
+        by_version = _sign(order.version, other.version)
+    if by_version or order.sequence is None or other.sequence is None:
+        return by_version
+    return _sign(order.sequence, other.sequence)
 
 
 def _is_ahead(order: Order) -> bool:
@@ -89,19 +92,19 @@ def _is_ahead(order: Order) -> bool:
     return isinstance(order.version, str) and order.version > order.heard
 
 
-def _by_instant(one: tuple[str, str], other: tuple[str, str]) -> int:
+def _by_instant(instant: tuple[str, str], other: tuple[str, str]) -> int:
     """Compare two instants of a sender, each with the moment it was heard."""
-    if (one[0] > one[1]) == (other[0] > other[1]):
-        return _sign(one[0], other[0])
-    return _sign(min(one), min(other)) or _sign(one[0], other[0])
+    if (instant[0] > instant[1]) == (other[0] > other[1]):
+        return _sign(instant[0], other[0])
+    return _sign(min(instant), min(other)) or _sign(instant[0], other[0])
 
 
-def _apart(one: Order, other: Order) -> timedelta:
-    return abs(parse(one.heard) - parse(other.heard))
+def _apart(order: Order, other: Order) -> timedelta:
+    return abs(parse(order.heard) - parse(other.heard))
 
 
-def _sign(one: Any, other: Any) -> int:
-    return int(one > other) - int(one < other)
+def _sign(value: Any, other: Any) -> int:
+    return int(value > other) - int(value < other)
 
 
 def page_order(order: Order) -> Order:

@@ -54,11 +54,7 @@ def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) 
         authority = f"{authority}:{port}"
     try:
         path = _encode((parts.path if keep_query else _SESSION.sub("", parts.path)) or "/", _PATH_SAFE)
-        query = "&".join(
-            _encode(pair, _QUERY_SAFE)
-            for pair in parts.query.split("&")
-            if keep_query or (pair and not _TRACKING.fullmatch(pair.split("=", 1)[0]))
-        )
+        query = _encode(parts.query if keep_query else _without_tracking(parts.query), _QUERY_SAFE)
     except UnicodeEncodeError:
         raise ValueError(f"{shown} has half a character in it (a lone surrogate)") from None
     result = urlunsplit((scheme or parts.scheme, authority, path, query, ""))
@@ -154,6 +150,11 @@ def _host(host: str, shown: str) -> str:
         return idna.encode(host, uts46=True).decode()
     except idna.IDNAError:
         raise ValueError(f"{shown} has no valid host name") from None
+
+
+def _without_tracking(query: str) -> str:
+    pairs = query.split("&")
+    return "&".join(pair for pair in pairs if pair and not _TRACKING.fullmatch(pair.split("=", 1)[0]))
 
 
 def _encode(part: str, safe: str) -> str:

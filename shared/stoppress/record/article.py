@@ -1,7 +1,8 @@
-"""Recording: article events in, one transaction each in the table.
+"""Record article events: one transaction in the table for each event.
 
-The events of a batch are read, decided and given their places together, then written one by one. Where somebody else
-wrote first the event is decided again. What cannot be applied goes to quarantine, and its neighbours go on.
+The events of a batch are read, decided and given places together, and then written one by one. After a conflict with another
+writer an event is decided again. A message that no later attempt can apply goes to quarantine. One message's failure stops no
+other message.
 """
 
 from collections import defaultdict
@@ -36,135 +37,154 @@ from stoppress.model.file_names import is_news_series
 from stoppress.model.places import Place, Want
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
-from stoppress.record.decide import decide, urls_of
+from stoppress.record.claims import urls_of
+from stoppress.record.decide import decide
 from stoppress.record.message import Message, Unusable, named_in, read
 from stoppress.record.recall import Question, recall
 
-# Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
+# Each conflict is another writer's success, so a few attempts are enough. After them SQS delivers the message again.
 ATTEMPTS_MAX = 10
-# Between a message's id and the number of an article in it; no id of SQS has one.
-PART = "#"
 
 
 @dataclass(frozen=True, slots=True)
 class MessageOutcome:
-    """What became of a message. `error`: it could not be recorded now and must come again. `urls`: its article's, before and after."""
+    """What became of a message. With an `error` the message must come again.
+
+    `names` are article, URL and site as the log shows them; `urls` those of the article before and after the event.
+    """
 
     outcome: str
     reason: str = ""
     event: ArticleEvent | None = None
     error: Exception | None = None
-    said: Mapping[str, str | None] = field(default_factory=dict)
+    names: Mapping[str, str | None] = field(default_factory=dict)
     urls: tuple[str | None, ...] = ()
 
     @property
     def about(self) -> dict[str, str | None]:
-        """Site, article and URL, as far as they are known: what somebody asks for by name."""
+        """Site, article and URL, as far as they are known, to search the log for."""
         if self.event:
-            return {"site": self.event.site, "article": self.event.name, "url": self.event.url} | dict(self.said)
-        return dict(self.said)
+            return {"site": self.event.site, "article": self.event.name, "url": self.event.url} | dict(self.names)
+        return dict(self.names)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Work:
-    """An event on its way: its site, places that were reserved for it and not used yet, and how often others were faster."""
+    """An event in progress: its message, its site, its reserved places that are still unused, and its conflicts so far."""
 
-    message: Message
+    message_id: str
     event: ArticleEvent
     site: Site
     spare: list[Place] = field(default_factory=list)
     conflicts: int = 0
 
 
-# A work, its article as it was known, and what was decided.
+# An event, its article before the event, and the decision.
 _Decided: TypeAlias = tuple[_Work, Article | None, Decision]
+# A message's id and an outcome of the message. A message with several articles has an outcome for each.
+_Outcomes: TypeAlias = list[tuple[str, MessageOutcome]]
 
 
 def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutcome]:
-    """Record a batch; what became of each message, by its id."""
-    outcomes: dict[str, MessageOutcome] = {}
-    waiting: list[_Work] = []
-    for message in messages:
-        try:
-            found = read(message, now)
-            if found.incomplete:
-                outcomes[f"{message.id}{PART}incomplete"] = _quarantine(message, found.incomplete)
-            elif not found.events:
-                said = named_in(message.body) | {"site": found.site.host}
-                outcomes[message.id] = MessageOutcome("ignored", found.ignored, said=said)
-            for number, (event, site) in enumerate(found.events):
-                part = replace(message, id=f"{message.id}{PART}{number}") if number else message
-                heard = replace(event, heard_at=event.heard_at or message.sent_at)
-                waiting.append(_Work(part, heard, site))
-        except Unusable as error:
-            outcomes[message.id] = _quarantine(message, error)
-        except Exception as error:  # noqa: BLE001 - one message's fault must not keep its neighbours
-            outcomes[message.id] = MessageOutcome("failed", str(error), error=error)
-    works = list(waiting)
+    """Record a batch. Returns the outcome of each message by the message's id."""
+    outcomes: _Outcomes = []
+    works = [work for message in messages for work in _read(message, now, outcomes)]
+    waiting = list(works)
     while waiting:
-        wave, waiting = _apart(waiting)
+        wave, waiting = _independent(waiting)
         for work in _record_wave(wave, now, outcomes):
             work.conflicts += 1
             if work.conflicts < ATTEMPTS_MAX:
                 waiting.insert(0, work)
             else:
-                lost = Conflict(f"{work.event.name} was written by others, {ATTEMPTS_MAX} attempts long")
-                outcomes[work.message.id] = MessageOutcome("failed", str(lost), work.event, lost)
+                lost = Conflict(f"others wrote {work.event.name} first in {ATTEMPTS_MAX} attempts")
+                outcomes.append((work.message_id, MessageOutcome("failed", str(lost), work.event, lost)))
         table.back_off(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
-    _tell(outcomes.values(), now)
-    return _whole(outcomes)
+    _write_stories((outcome for _, outcome in outcomes), now)
+    return _by_message(outcomes)
 
 
-def _whole(outcomes: dict[str, MessageOutcome]) -> dict[str, MessageOutcome]:
-    """The outcomes by message: of several articles in one the worst is told, so that what failed comes again."""
-    told: dict[str, MessageOutcome] = {}
-    for name, outcome in outcomes.items():
-        message_id = name.partition(PART)[0]
-        before = told.setdefault(message_id, outcome)
+def _read(message: Message, now: datetime, outcomes: _Outcomes) -> list[_Work]:
+    """The events of a message. A message without a usable event gets its outcome here."""
+    try:
+        content = read(message, now)
+        if content.incomplete:
+            outcomes.append((message.id, _quarantine(message, content.incomplete)))
+        elif not content.events:
+            names = named_in(message.body) | {"site": content.site.host}
+            outcomes.append((message.id, MessageOutcome("ignored", content.ignored, names=names)))
+    except Unusable as error:
+        outcomes.append((message.id, _quarantine(message, error)))
+    except Exception as error:  # noqa: BLE001 - one message's failure must not stop the others
+        outcomes.append((message.id, MessageOutcome("failed", str(error), error=error)))
+    else:
+        sent_at = message.sent_at
+        return [
+            _Work(message.id, replace(event, heard_at=event.heard_at or sent_at), site)
+            for event, site in content.events
+        ]
+    return []
+
+
+def _by_message(outcomes: _Outcomes) -> dict[str, MessageOutcome]:
+    """The worst outcome of each message, so that a message comes again if one of its articles failed."""
+    worst: dict[str, MessageOutcome] = {}
+    for message_id, outcome in outcomes:
+        before = worst.setdefault(message_id, outcome)
         if before.outcome != "failed" and outcome.outcome in ("failed", "quarantined"):
-            told[message_id] = outcome
-    return told
+            worst[message_id] = outcome
+    return worst
 
 
-def _tell(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
-    """Keep what became of each event, under the URL that it named and under its article's. Repetitions are no news."""
+def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
+    """Add each event to the story of its URL and of its article's URLs. Repeats are left out.
+
+    The stories are written outside the events' transactions: they must not add conflicts.
+    """
     lines = {}
-    for one in outcomes:
-        if one.event is None or one.outcome in ("duplicate", "failed") or one.reason == FORGOTTEN:
+    for outcome in outcomes:
+        event = outcome.event
+        if event is None or outcome.outcome in ("duplicate", "failed") or outcome.reason == FORGOTTEN:
             continue
-        for url in {identity(url): url for url in (one.event.url, *one.urls) if url}.values():
-            item = story_item(one.event, url, one.outcome, one.reason, now)
+        for url in {identity(url): url for url in (event.url, *outcome.urls) if url}.values():
+            item = story_item(event, url, outcome.outcome, outcome.reason, now)
             lines[item["pk"], item["sk"]] = item
-    with suppress(ClientError, BotoCoreError, TimeoutError):  # the log has it too, and the event itself is recorded
+    with suppress(
+        ClientError, BotoCoreError, TimeoutError
+    ):  # the event itself is recorded, and the log has its outcome
         table.put_many(list(lines.values()))
 
 
 def _quarantine(message: Message, error: Unusable) -> MessageOutcome:
     try:
         table.put_if(quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
-    except Exception as failure:  # noqa: BLE001 - not even quarantine took it: it must come again
+    except Exception as failure:  # noqa: BLE001 - quarantine failed too, so the message must come again
         return MessageOutcome("failed", str(failure), error=failure)
-    return MessageOutcome("quarantined", str(error), said=named_in(message.body) | {"site": error.site})
+    return MessageOutcome("quarantined", str(error), names=named_in(message.body) | {"site": error.site})
 
 
 # ── one wave ──
 
 
-def _apart(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
-    """Works that touch no article and no URL in common, and the rest, in their order."""
+def _independent(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
+    """The events that may be decided together, and the rest in order.
+
+    A decision depends on its article and on the claims of its URLs. So events that share an article or a URL must be
+    decided one after the other.
+    """
     taken: set[str] = set()
-    now_wave: list[_Work] = []
+    wave: list[_Work] = []
     rest: list[_Work] = []
     for work in works:
         touched = {f"{work.site.host} {name}" for name in (work.event.name, *urls_of(work.event, None))}
-        (rest if touched & taken else now_wave).append(work)
+        (rest if touched & taken else wave).append(work)
         taken |= touched
-    return now_wave, rest
+    return wave, rest
 
 
-def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, MessageOutcome]) -> list[_Work]:
-    """Decide and write a wave; those that somebody else was faster with."""
+def _record_wave(works: Sequence[_Work], now: datetime, outcomes: _Outcomes) -> list[_Work]:
+    """Decide and write a wave. Returns the events for which another writer was faster."""
     conflicts = []
     free: dict[str, list[Place]] = defaultdict(list)
     for work, before, decision in _placed(_decided(works, now, outcomes), outcomes):
@@ -172,77 +192,88 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: dict[str, Mess
             _write(work, decision, now)
         except Conflict:
             conflicts.append(work)
-        except Exception as error:  # noqa: BLE001 - as in deciding, and it may have been written all the same: its places stay taken
-            work.spare = []
-            outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event, error)
+        except Exception as error:  # noqa: BLE001 - one event's failure must not stop the others
+            work.spare = []  # the write may have succeeded without an answer, so its places stay taken
+            outcomes.append(_failed(work, error))
         else:
-            work.spare = [place for place in work.spare if place not in _places(decision)]
+            used = (decision.article.shard, decision.article.news) if decision.article else ()
+            work.spare = [place for place in work.spare if place not in used]
             free[work.site.host] += [entry.place for entry in decision.out if entry.place]
-            after = decision.article or before
-            said = {"article": after.name, "url": after.url} if after else {}
-            urls = tuple(dict.fromkeys(one.url for one in (after, before) if one))
-            outcomes[work.message.id] = MessageOutcome(
-                decision.outcome, decision.reason, work.event, said=said, urls=urls
-            )
+            outcomes.append(_recorded(work, before, decision))
     _give_back(free, [])
     return conflicts
 
 
-def _decided(works: Sequence[_Work], now: datetime, outcomes: dict[str, MessageOutcome]) -> list[_Decided]:
-    """What each event of a wave changes, by what is known now. What cannot be known or decided fails by itself."""
+def _recorded(work: _Work, before: Article | None, decision: Decision) -> tuple[str, MessageOutcome]:
+    after = decision.article or before
+    names = {"article": after.name, "url": after.url} if after else {}
+    urls = tuple(dict.fromkeys(article.url for article in (after, before) if article))
+    return work.message_id, MessageOutcome(decision.outcome, decision.reason, work.event, names=names, urls=urls)
+
+
+def _failed(work: _Work, error: Exception) -> tuple[str, MessageOutcome]:
+    return work.message_id, MessageOutcome("failed", repr(error), work.event, error)
+
+
+def _decided(works: Sequence[_Work], now: datetime, outcomes: _Outcomes) -> list[_Decided]:
+    """The decision about each event of a wave. An event that cannot be recalled or decided fails alone."""
     decided: list[_Decided] = []
     try:
         all_known = recall(Question(work.event, work.site.host, work.conflicts > 0) for work in works)
-    except Exception as error:  # noqa: BLE001 - what cannot be read now comes again; the waves after this one go on
-        outcomes.update({work.message.id: MessageOutcome("failed", repr(error), work.event, error) for work in works})
+    except Exception as error:  # noqa: BLE001 - a failed read fails this wave only
+        outcomes += [_failed(work, error) for work in works]
         return []
     for work, known in zip(works, all_known, strict=True):
         if isinstance(known, Exception):
-            outcomes[work.message.id] = MessageOutcome("failed", repr(known), work.event, known)
+            outcomes.append(_failed(work, known))
             continue
-        if known.article:  # an earlier attempt may have gone through although it was not answered
+        if known.article:  # an earlier attempt may have succeeded without an answer
             work.spare = [place for place in work.spare if place not in (known.article.shard, known.article.news)]
         try:
             decided.append((work, known.article, decide(work.event, known, work.site, now)))
-        except Exception as error:  # noqa: BLE001 - a fault of ours in one decision: its neighbours go on, the queue tries again
-            outcomes[work.message.id] = MessageOutcome("failed", repr(error), work.event, error)
+        except Exception as error:  # noqa: BLE001 - a bug in one decision must not stop the others
+            outcomes.append(_failed(work, error))
     return decided
 
 
 # ── places ──
 
 
-def _placed(decided: Sequence[_Decided], outcomes: dict[str, MessageOutcome]) -> list[_Decided]:
-    """The decisions with the places they want: one conditional update a series and batch. What finds no place fails."""
-    homeless: dict[str, Exception] = {}
-    wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
-    for work, _, decision in decided:
-        for want in (decision.want_shard, decision.want_news):
-            if want and not _spare(work, want):
-                wanting[work.site.host, want.series].append((work, want))
-    for (host, series), wants in wanting.items():
-        site = wants[0][0].site
-        try:
-            places = reserve(host, series, [want for _, want in wants], site.shards.size)
-        except Exception as error:  # noqa: BLE001 - who wanted another series goes on; the queue tries these again
-            homeless |= {work.message.id: error for work, _ in wants}
-            continue
-        for (work, _), place in zip(wants, places, strict=True):
-            work.spare.append(place)
-    placed = []
+def _placed(decided: Sequence[_Decided], outcomes: _Outcomes) -> list[_Decided]:
+    """The decisions with their places. An event without a place fails."""
+    placed, homeless = [], _reserve(decided)
     for work, before, decision in decided:
-        if fault := homeless.get(work.message.id):
-            outcomes[work.message.id] = MessageOutcome("failed", repr(fault), work.event, fault)
+        if error := homeless.get(work):
+            outcomes.append(_failed(work, error))
         elif decision.article:
-            places_of = _spare(work, decision.want_shard), _spare(work, decision.want_news)
-            placed.append((work, before, decision.placed(*places_of)))
+            places = _spare(work, decision.want_shard), _spare(work, decision.want_news)
+            placed.append((work, before, decision.placed(*places)))
         else:
             placed.append((work, before, decision))
     return placed
 
 
+def _reserve(decided: Sequence[_Decided]) -> dict[_Work, Exception]:
+    """Reserve the places that decisions want, with one conditional update for each series. Returns the errors by event."""
+    errors: dict[_Work, Exception] = {}
+    wanting: dict[tuple[str, str], list[tuple[_Work, Want]]] = defaultdict(list)
+    for work, want in [(work, want) for work, _, decision in decided for want in decision.wants]:
+        if not _spare(work, want):
+            wanting[work.site.host, want.series].append((work, want))
+    for (host, series), wants in wanting.items():
+        size = wants[0][0].site.shards.size
+        try:
+            places = reserve(host, series, [want for _, want in wants], size)
+        except Exception as error:  # noqa: BLE001 - one series' failure must not stop the others
+            errors |= {work: error for work, _ in wants}
+            continue
+        for (work, _), place in zip(wants, places, strict=True):
+            work.spare.append(place)
+    return errors
+
+
 def _spare(work: _Work, want: Want | None) -> Place | None:
-    """A place that was reserved for this event already and fits."""
+    """A place that is reserved for the event already and fits."""
     if want is None:
         return None
     fitting = (place for place in work.spare if place.series == want.series and place.size_bytes >= want.size_bytes)
@@ -250,55 +281,71 @@ def _spare(work: _Work, want: Want | None) -> Place | None:
 
 
 def _give_back(free: dict[str, list[Place]], works: Sequence[_Work]) -> None:
-    """Give back the news places that entries left, and those that works did not come to use."""
+    """Give back news places by host: those of deleted entries, and those that `works` reserved and did not use."""
     for host, left in free.items():
         unused = [place for work in works if work.site.host == host for place in work.spare]
         give_back(host, [place for place in left + unused if is_news_series(place.series)])
-
-
-def _places(decision: Decision) -> tuple[Place | None, ...]:
-    return (decision.article.shard, decision.article.news) if decision.article else ()
 
 
 # ── writing ──
 
 
 def _write(work: _Work, decision: Decision, now: datetime) -> None:
-    """One transaction: from one consistent state to the next, or not at all. Raises Conflict."""
-    article, host = decision.article, work.site.host
+    """Write a decision in one transaction. Raises Conflict, and then nothing is written.
+
+    The transaction deletes the due records that the event settles, so that no crash loses a held article.
+    """
+    host = work.site.host
     released = [Delete(f"due#{host}", due_sk(release, name)) for release, name in decision.released]
-    if article is None and not decision.claims:
-        for due in released:  # what it was held for has been overtaken
+    if decision.article is None and not decision.claims:
+        for due in released:  # a newer event has settled them
             table.delete(due.pk, due.sk)
         return
+    puts = [*_state_puts(work, decision), *_event_puts(work, decision, now)]
+    deletes = [*_deletes(host, decision), *released]
+    if len(puts) == 1 and puts[0].guarded and not deletes:
+        table.put(puts[0].item, puts[0].expected_rev)  # costs half as much as a transaction with one item
+    else:
+        table.transact([*puts, *deletes])
+
+
+def _state_puts(work: _Work, decision: Decision) -> list[Put]:
+    """Articles, claims and entries."""
+    article, host = decision.article, work.site.host
     puts = [Put(article_item(changed), changed.rev) for changed in (article, *decision.displaced) if changed]
     puts += [Put(claim_item(claim), claim.rev) for claim in decision.claims]
     if decision.general and article and article.shard:
         puts.append(Put(general_item(host, article.shard.file, decision.general), guarded=False))
-    # A news entry to be taken out or replaced may have gone by another hand, and its place with it: a conflict, and then it is looked for.
     if decision.news and article and article.news:
+        # roll_window may just have removed the old entry and freed its place. So an entry that keeps its place must exist.
         kept = article.news not in work.spare and not any(entry.published and not entry.place for entry in decision.out)
         puts.append(Put(news_item(host, article.news, decision.news), guarded=False, must_exist=kept))
+    return puts
+
+
+def _event_puts(work: _Work, decision: Decision, now: datetime) -> list[Put]:
+    """Events to be recorded again: at a release, at once, or when a URL becomes free."""
+    puts = []
     if decision.held:
-        # An event without a date leaves the embargo of an earlier one as it is, and carries it on.
+        # An event without a date keeps the embargo of an earlier event, so it takes over that event's date.
         event = replace(work.event, release=decision.held, published_at=work.event.published_at or decision.held)
-        puts.append(_due(host, event, now))
-    puts += [_due(host, event, now) for event in decision.returns]
-    puts += [Put(waiting_item(event), guarded=False) for event in decision.waits]
+        puts.append(_due(work.site.host, event, now))
+    puts += [_due(work.site.host, event, now) for event in decision.returns]
+    return puts + [Put(waiting_item(event), guarded=False) for event in decision.waits]
+
+
+def _deletes(host: str, decision: Decision) -> list[Delete]:
+    # A news entry must exist: if roll_window has removed it, its place is free already and must not be given back again.
     deletes = [Delete(*entry_key(host, entry), must_exist=entry.published is not None) for entry in decision.out]
     old_claims = [old_claim_key(host, claim.url) for claim in decision.claims if claim.is_old_form]
     deletes += [Delete(*key) for key in old_claims if key]
     if decision.no_longer_waits:
         deletes.append(Delete(*waiting_key(host, *decision.no_longer_waits)))
-    deletes += released
-    if len(puts) == 1 and puts[0].guarded and not deletes:
-        table.put(puts[0].item, puts[0].expected_rev)  # half the price of a transaction of one
-    else:
-        table.transact([*puts, *deletes])
+    return deletes
 
 
 def _due(host: str, event: ArticleEvent, now: datetime) -> Put:
-    """What `roll_window` is to send to the articles queue at its release; at once where it has none."""
+    """The record from which `roll_window` sends an event to the articles queue at its release, or at once without one."""
     release = event.release or now
     event = replace(event, release=release)
     message = to_message(event, in_ascii=False)

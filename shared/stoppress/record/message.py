@@ -39,8 +39,8 @@ class Unusable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What is in a message: its events with their sites, what of it is incomplete, and why there may be none."""
+class Content:
+    """What a message holds: events with their sites, what of it is incomplete, and why it may hold no event."""
 
     site: Site
     events: tuple[tuple[ArticleEvent, Site], ...]
@@ -48,44 +48,46 @@ class Found:
     ignored: str = ""
 
 
-def read(message: Message, now: datetime) -> Found:
-    """What is in a message. Raises Unusable, BadConfiguration, and what the doors raise."""
+def read(message: Message, now: datetime) -> Content:
+    """Read a message. Raises Unusable, BadConfiguration, and what `aws.sites` raises."""
     try:
         document = json.loads(message.body)
     except (ValueError, RecursionError) as error:
         raise Unusable(UNKNOWN_SITE, f"the message is not JSON: {error}") from None
     envelope = document if isinstance(document, dict) else {}
-    detail = envelope.get("detail")
     from_bus = "detail-type" in envelope
-    host = (detail.get("site") if isinstance(detail, dict) else None) if from_bus else envelope.get("site")
-    if isinstance(host, str):
-        host = host.lower()
-    else:
-        where = "detail.site" if from_bus else "site"
-        raise Unusable(UNKNOWN_SITE, f"{where}: is missing; give the host of the site")
-    try:
-        # A held article was accepted while its site had a parameter: it appears at its hour all the same.
-        load = sites.load_kept if not from_bus and envelope.get("release") else sites.load_usable
-        site = load(host)
-        if from_bus and envelope.get("source") not in site.sources:
-            site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
-    except sites.UnknownSite as error:
-        raise Unusable(UNKNOWN_SITE, str(error)) from None
+    site = _site_of(envelope, from_bus)
     if "incomplete" in envelope:
-        raise Unusable(host, f"incomplete: {envelope.get('reason') or 'no reason was given'}")
+        raise Unusable(site.host, f"incomplete: {envelope.get('reason') or 'no reason was given'}")
     try:
-        source = site.sources.get(str(envelope.get("source"))) if from_bus else None
+        if not from_bus:
+            return Content(site, ((from_message(message.body), site),))
+        source = site.sources.get(str(envelope.get("source")))
         if source and source.adapter not in OF_OUR_CONTRACT:
             return _adapted(envelope, site, message.sent_at)
-        return Found(
-            site,
-            ((read_bus_event(envelope, site, message.sent_at)[0] if from_bus else from_message(message.body), site),),
-        )
+        return Content(site, ((read_bus_event(envelope, site, message.sent_at)[0], site),))
     except (BadArticle, UnknownType, ValueError) as error:
-        raise Unusable(host, str(error)) from None
+        raise Unusable(site.host, str(error)) from None
 
 
-def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
+def _site_of(envelope: Mapping[str, Any], from_bus: bool) -> Site:
+    """The site that a message names. Raises Unusable, BadConfiguration, and what `aws.sites` raises."""
+    detail = envelope.get("detail") if from_bus else envelope
+    host = detail.get("site") if isinstance(detail, dict) else None
+    if not isinstance(host, str):
+        raise Unusable(UNKNOWN_SITE, f"{'detail.site' if from_bus else 'site'}: is missing; give the host of the site")
+    # A held article was accepted while its site had a parameter, so it is published even without the parameter.
+    load = sites.load_kept if not from_bus and envelope.get("release") else sites.load_usable
+    try:
+        site = load(host.lower())
+        if from_bus and envelope.get("source") not in site.sources:  # the source may be new in the parameter
+            site = sites.load(site.host, age_max=sites.MISSED_AGE_MAX)
+    except sites.UnknownSite as error:
+        raise Unusable(UNKNOWN_SITE, str(error)) from None
+    return site
+
+
+def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
     """A CMS's delivery in a bus event: `detail` is {"site": …, "headers": {…}, "body": what the CMS sends}. Raises ValueError."""
     from stoppress.cms import registry
     from stoppress.receive.queueing import Taker
@@ -111,7 +113,7 @@ def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Found:
         event.site: sites.load_usable(event.site) for event in events if event.site != site.host
     }
     reasons = dict.fromkeys(str(one.answer.get("reason", "")) for one in taken)
-    return Found(site, tuple((event, known[event.site]) for event in events), unusable, "; ".join(reasons))
+    return Content(site, tuple((event, known[event.site]) for event in events), unusable, "; ".join(reasons))
 
 
 def _other_site(host: str) -> Site:

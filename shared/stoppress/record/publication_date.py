@@ -3,8 +3,7 @@
 The rule, in one paragraph. A date in the future is an embargo and holds the article, whatever it was before. The first date
 that is said stands. A later event may move the date back, or to at most five minutes after this stack first heard of the
 article. The article's earliest timestamp counts as that moment if it is earlier, and if the event's own timestamp has reached
-the new date. Any later date is re-dating and is ignored, unless the site allows it. So
-re-dating cannot keep a story in the news for longer than 48 hours from its first word. A date that was an embargo counts from
+the new date. Any later date is re-dating and is ignored, unless the site allows it. So re-dating cannot keep a story in the news for longer than 48 hours from its first word. A date that was an embargo counts from
 its hour: until then the page is in no file. Dates of events that come late count as if the events had come in order.
 """
 
@@ -116,7 +115,7 @@ def inherited(article: Article, page: Article | None) -> Article:
 
 
 def _is_of_deleted(article: Article, event: ArticleEvent) -> bool:
-    """Whether the event tells of the story that had the article's id until it was deleted."""
+    """Whether the event belongs to the deleted article that had the article's id before."""
     order = order_of(event)
     return article.reborn is not None and min(order.timestamp or order.heard, order.heard) <= article.reborn
 

@@ -1,6 +1,7 @@
-"""Recalling: what the table holds of the articles that events are about, in three reads for a whole batch.
+"""Read from the table what a batch of events needs to be decided, in three reads for the whole batch.
 
-For recording. What has to be read next of one article depends on what was read before; the events of a batch ask together.
+What to read next for an event depends on what was read before. So each event is a generator of keys, and each round reads the
+keys of all events together.
 """
 
 from collections.abc import Generator, Iterable
@@ -22,16 +23,18 @@ from stoppress.aws.items import (
     waiting_key,
 )
 from stoppress.model.article import Article, Claim, Entries, Known
-from stoppress.model.event import ArticleEvent, from_message, rank_of
+from stoppress.model.event import ArticleEvent, article_name, from_message, rank_of
 from stoppress.primitives.urls import identity
-from stoppress.record.decide import entry_keys_of, is_aimed_at, is_late, urls_of
+from stoppress.record.claims import is_aimed_at, urls_of
+from stoppress.record.entry_keys import entry_keys_of
+from stoppress.record.late import is_late
 
 Key: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is known of an event's article? `overtaken`: it was asked before, and then somebody else wrote first."""
+    """An event to recall. `overtaken`: the event was recalled before, and then another writer was faster."""
 
     event: ArticleEvent
     host: str
@@ -40,7 +43,7 @@ class Question:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the table was found to hold, or not to. No key is read twice."""
+    """Items by key, None for a key without an item. No key is read twice."""
 
     items: dict[Key, Item | None] = field(default_factory=dict)
 
@@ -55,87 +58,99 @@ class _Seen:
     def of(self, key: Key | None) -> Item | None:
         return self.items[key] if key else None
 
+    def events(self, keys: dict[str, Key]) -> dict[str, ArticleEvent]:
+        """The stored events by article, of those that are stored."""
+        return {name: from_message(item["message"]) for name, key in keys.items() if (item := self.of(key))}
+
 
 def recall(questions: Iterable[Question]) -> list[Known | Exception]:
-    """What the table holds for each event; in place of what could not be understood: why. Raises what the table's door raises.
+    """What the table holds for each event, or the error if an item of the event cannot be read. Raises what `table` raises.
 
-    At most three reads for most events; conflicts about a URL and removals by URL take one or two more.
+    Most events need at most three reads. Conflicts about a URL and removals by URL need one or two more.
     """
     seen = _Seen()
     known: dict[int, Known | Exception] = {}
-    asking = {number: _guarded(_asked(one, seen)) for number, one in enumerate(questions)}
-    while asking:
+    unanswered = {number: _guarded(_reads(question, seen)) for number, question in enumerate(questions)}
+    while unanswered:
         wanted: set[Key] = set()
-        for number, asked in list(asking.items()):
+        for number, reads in list(unanswered.items()):
             try:
-                wanted |= next(asked)
+                wanted |= next(reads)
             except StopIteration as end:
                 known[number] = end.value
-                del asking[number]
+                del unanswered[number]
         seen.read(wanted)
     return [known[number] for number in sorted(known)]
 
 
-def _guarded(asked: Generator[set[Key], None, Known]) -> Generator[set[Key], None, Known | Exception]:
+def _guarded(reads: Generator[set[Key], None, Known]) -> Generator[set[Key], None, Known | Exception]:
     try:
-        return (yield from asked)
-    except Exception as error:  # noqa: BLE001 - an item of one that is broken keeps no neighbour out
+        return (yield from reads)
+    except Exception as error:  # noqa: BLE001 - one article's broken item must not stop the other events
         return error
 
 
-def _asked(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
-    """Yields the keys that are to be read; when it goes on they have been seen."""
+def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
+    """What the table holds for one event. Yields the keys to read next and continues when `seen` has their items."""
     event, host = question.event, question.host
     first = {article_key(host, event.name)} if event.id else set()
     yield first | _claim_keys(host, urls_of(event, None))
     own = yield from _aimed(event, host, seen)
-    event = replace(event, id=own.name.partition("#")[2]) if own else event
+    event = replace(event, id=own.id) if own else event
     urls = urls_of(event, own)
     yield _claim_keys(host, urls)
     claims = _claims(host, urls, seen)
-    owners = {claim.owner for claim in claims.values() if claim.live and claim.owner != event.name}
-    waits = {
-        name: waiting_key(host, claim.url, name)
-        for claim in claims.values()
-        if claim.live and claim.owner == event.name
-        for name in claim.waiting
-    }
+    owners = {claim.owner for claim in claims.values() if claim.live} - {event.name}
+    waits = _waiting_keys(host, claims, event.name)
     late = [own] if own and is_late(event, own) else []
-    due_keys = [(f"due#{host}", due_sk(one.release_at, one.name)) for one in late if one.release_at]
-    yield {article_key(host, name) for name in owners} | set(waits.values()) | set(due_keys) | _entries_of(late)
+    due = {
+        article.name: (f"due#{host}", due_sk(article.release_at, article.name))
+        for article in late
+        if article.release_at
+    }
+    yield {article_key(host, name) for name in owners} | {*waits.values(), *due.values()} | _entry_keys(late)
     others = {name: owner for name in owners if (owner := seen.article(host, name))}
-    # Read the entries of owners that this event may displace, to restore them later, and of stronger owners without a date,
-    # which this event may date.
-    rank = rank_of(event.source) if event.action == "publish" else None
-    told = [
-        one
-        for one in others.values()
-        if one.rank == rank or (rank is not None and one.rank > rank and one.first_published is None)
-    ]
-    yield _entries_of(told)
+    listed = late + [owner for owner in others.values() if _may_change(event, owner)]
+    yield _entry_keys(listed)
     if question.overtaken:
-        news_keys = {one.name: key for one in (own, *others.values()) if one and (key := _news_key(one))}
-        yield set(news_keys.values())
-        # Expired meanwhile, and their places given back.
-        gone = {name for name, key in news_keys.items() if not seen.of(key)}
-        own = replace(own, news=None) if own and own.name in gone else own
-        others = {name: replace(one, news=None) if name in gone else one for name, one in others.items()}
-    return Known(
-        own,
-        claims,
-        others,
-        {one.name: _read_entries(one, seen) for one in [*late, *told]},
-        {name: from_message(item["message"]) for name, key in waits.items() if (item := seen.of(key))},
-        next((from_message(item["message"]) for key in due_keys if (item := seen.of(key))), None),
-    )
+        others = yield from _without_freed_places(others | ({own.name: own} if own else {}), seen)
+        own = others.pop(own.name) if own else None
+    entries = {article.name: _read_entries(article, seen) for article in listed}
+    return Known(own, claims, others, entries, seen.events(waits), seen.events(due).get(event.name))
+
+
+def _may_change(event: ArticleEvent, owner: Article) -> bool:
+    """Whether a publication may displace the owner, whose event is then rebuilt, or date a stronger owner without a date."""
+    rank = rank_of(event.source)
+    is_dated = owner.rank > rank and owner.first_published is None
+    return event.action == "publish" and (owner.rank == rank or is_dated)
+
+
+def _waiting_keys(host: str, claims: dict[str, Claim], name: str) -> dict[str, Key]:
+    """Keys of the events that wait for a URL of the article, by the waiting article's name."""
+    own = [claim for claim in claims.values() if claim.live and claim.owner == name]
+    return {waiting: waiting_key(host, claim.url, waiting) for claim in own for waiting in claim.waiting}
+
+
+def _without_freed_places(articles: dict[str, Article], seen: _Seen) -> Generator[set[Key], None, dict[str, Article]]:
+    """The articles by name, without each news place that roll_window freed when it removed the news entry."""
+    keys = {
+        name: entry_key(article.site, entry)
+        for name, article in articles.items()
+        for entry in entry_keys_of(article)
+        if entry.published
+    }
+    yield set(keys.values())
+    freed = {name: replace(articles[name], news=None) for name, key in keys.items() if not seen.of(key)}
+    return articles | freed
 
 
 def _aimed(event: ArticleEvent, host: str, seen: _Seen) -> Generator[set[Key], None, Article | None]:
-    """The event's article; of a removal by URL alone the one that the URL's claim names, if the removal means it."""
+    """The event's article. For a removal by URL alone: the owner of the URL, if the removal means it."""
     if event.id:
         return seen.article(host, event.name)
     claim = _claims(host, urls_of(event, None), seen).get(identity(event.url or ""))
-    if claim is None or not claim.owner.partition("#")[2]:
+    if claim is None or claim.owner == article_name(claim.source, ""):
         return None
     yield {article_key(host, claim.owner)}
     owner = seen.article(host, claim.owner)
@@ -148,7 +163,7 @@ def _claim_keys(host: str, urls: list[str]) -> set[Key]:
 
 
 def _claims(host: str, urls: list[str], seen: _Seen) -> dict[str, Claim]:
-    """The claims on URLs, by their identity; those that an earlier version of the stack has left under another key as well."""
+    """The claims on URLs by the URLs' identity, also those that versions before 0.1.0 stored under another key."""
     claims = {}
     for url in urls:
         if item := seen.of(claim_key(host, url)):
@@ -158,13 +173,8 @@ def _claims(host: str, urls: list[str], seen: _Seen) -> dict[str, Claim]:
     return claims
 
 
-def _entries_of(articles: Iterable[Article]) -> set[Key]:
+def _entry_keys(articles: Iterable[Article]) -> set[Key]:
     return {entry_key(article.site, entry) for article in articles for entry in entry_keys_of(article)}
-
-
-def _news_key(article: Article) -> Key | None:
-    keys = [entry_key(article.site, entry) for entry in entry_keys_of(article) if entry.published]
-    return keys[0] if keys else None
 
 
 def _read_entries(article: Article, seen: _Seen) -> Entries:

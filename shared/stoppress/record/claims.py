@@ -1,0 +1,231 @@
+"""Whose a URL is, and who waits for it.
+
+A claim says which article owns a URL. A source of higher rank takes the URL from one of lower rank. Between sources of
+equal rank the newer article takes it. An article of a CMS that loses its URL to another story waits for the URL. When the owner
+gives up the URL, the events of the waiting articles are recorded again. A held article claims no URL, so nothing shows it
+before its hour. A source of lower rank cannot bring back a URL that a source of higher rank has removed or left.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from stoppress.model.article import Article, Claim, Decision, Entries, EntryKey, Known
+from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, article_name, order_of, rank_of
+from stoppress.model.file_names import PAGES_SERIES
+from stoppress.model.order import is_claimed_before, page_order
+from stoppress.model.site import Site
+from stoppress.primitives.instants import parse
+from stoppress.primitives.urls import host_of, identity
+from stoppress.record.entry_keys import displace, entries_of
+from stoppress.record.exclude import NOT_NEWS
+
+# Articles that wait for one URL. A CMS that has more of them gives every page the same URL.
+WAITING_MAX = 10
+
+
+def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
+    """The URLs whose claims a decision needs: of the event, of its article before, and the first earlier URLs."""
+    urls = [event.url, article.url if article else None]
+    if event.action == "publish":
+        urls += event.previous_urls[:PREVIOUS_URLS_MAX]
+    return list({identity(url): url for url in reversed(urls) if url}.values())[::-1]
+
+
+def is_aimed_at(event: ArticleEvent, claim: Claim | None, owner: Article | None) -> bool:
+    """Whether a removal by URL alone means this owner: its page is live at the URL, or the owner is held for the URL."""
+    if claim is None or owner is None or claim.source != event.source:
+        return False
+    return claim.live or identity(owner.url or "") == identity(event.url or "")
+
+
+def is_home(url: str) -> bool:
+    """Whether a URL is the home page. A home page changes owners too often to be anybody's earlier URL."""
+    parts = urlsplit(url)
+    return parts.path == "/" and not parts.query
+
+
+def outranked_by(owner: str) -> str:
+    """The reason of an article whose URL belongs to a source of higher rank."""
+    return f"{owner} speaks for this page"
+
+
+def overtaken_by(owner: str) -> str:
+    """The reason of an article whose URL belongs to a newer article of a source of equal rank."""
+    return f"{owner} has this URL and is newer"
+
+
+def leave(claim: Claim, article: Article, known: Known) -> tuple[Claim, tuple[ArticleEvent, ...]]:
+    """The claim after its owner `article` gives up the URL, and the events of the articles that waited for the URL."""
+    returns = tuple(known.waiting[name] for name in claim.waiting if name in known.waiting and name != article.name)
+    return replace(claim, live=False, order=page_order(article.order), waiting=()), returns
+
+
+def event_again(article: Article, entries: Entries) -> ArticleEvent | None:
+    """Rebuild a listed article's event from its entries, to record it again when its URL is free; None without entries."""
+    general, news, order = entries.general, entries.news, article.order
+    if general is None or article.shard is None:
+        return None
+    return ArticleEvent(
+        site=article.site,
+        source=article.source,
+        id=article.id,
+        action="publish",
+        timestamp=parse(order.timestamp) if order.timestamp else None,
+        heard_at=parse(order.heard),
+        verb="published" if article.rank == CMS_RANK else None,
+        version=parse(order.version) if isinstance(order.version, str) else order.version,
+        sequence=order.sequence,
+        url=general.loc,
+        title=news.title if news else article.title,
+        published_at=article.first_published,
+        updated_at=article.changed_at,
+        language=general.language,
+        publication=news.publication if news else article.publication,
+        section=general.traits.section,
+        keywords=general.traits.keywords,
+        news=article.news_reason != NOT_NEWS,
+        page=article.shard.series == PAGES_SERIES,
+        type=general.traits.type,
+        flags=general.traits.flags,
+        images=general.images,
+        videos=general.videos,
+        alternates=general.alternates,
+        changefreq=general.changefreq,
+        priority=general.priority,
+        dropped=article.dropped,
+    )
+
+
+class Claimant:
+    """An article whose event names a URL: who owns the URL now, and what changes if the article takes or leaves it."""
+
+    def __init__(self, event: ArticleEvent, current: Article, known: Known, site: Site, now: datetime) -> None:
+        assert event.url
+        self.event, self.current, self.known, self.site, self.now = event, current, known, site, now
+        self.url = event.url
+        self.rank = rank_of(event.source)
+        self.claim = known.claims.get(identity(self.url))
+
+    def _is_removed_since(self) -> bool:
+        """Whether a newer event of the same source removed the URL itself."""
+        claim = self.claim
+        if claim is None or claim.live or claim.owner != article_name(self.event.source, ""):
+            return False
+        return is_claimed_before(order_of(self.event), claim.order, same_source=True)
+
+    def _stronger_claim(self) -> str:
+        """The reason if another article keeps the URL: its source ranks higher, or the article is newer. Else empty."""
+        claim = self.claim
+        if claim is None or claim.owner == self.current.name or claim.rank < self.rank:
+            return ""
+        if claim.rank > self.rank:
+            return outranked_by(claim.owner) + ("" if claim.live else ", and has removed it")
+        same_source = claim.source == self.event.source
+        owner = self.known.owners.get(claim.owner)
+        claimed = owner.order if owner else claim.order
+        if claim.live and is_claimed_before(self.current.order, claimed, same_source=same_source):
+            return overtaken_by(claim.owner)
+        return ""
+
+    def _previous_owner(self) -> Article | None:
+        """The other article that owned the URL until now, if any."""
+        if self.claim and self.claim.live and self.claim.owner != self.current.name:
+            return self.known.owners.get(self.claim.owner)
+        return None
+
+    def _is_same_story(self, other: Article) -> bool:
+        """Whether another article of the URL is the same story: a feed's always is, another CMS's if it has the same title."""
+        if min(other.rank, self.rank) < CMS_RANK:
+            return True
+        return other.source != self.event.source and self._has_same_title(other)
+
+    def _has_same_title(self, other: Article) -> bool:
+        """Whether another article of the URL has the event's title, and the title is not empty."""
+        news = self.known.entries.get(other.name, Entries()).news
+        title = news.title if news else other.title
+        return title == self.event.title != ""
+
+    def _with_claim(self, after: Article, news_keeper: Article | None = None) -> Decision:
+        """The article takes its URL. Its old entries and those of the previous owner are deleted.
+
+        The article takes over the news place of `news_keeper`, so that place is not given back.
+        """
+        decision = Decision(
+            outcome="excluded" if after.state == "hidden" else after.state,
+            reason=after.reason,
+            article=after,
+            out=tuple(entries_of(self.current, self.now, keeps=news_keeper is self.current)),
+        )
+        before = self._previous_owner()
+        waiting = tuple(name for name in (self.claim.waiting if self.claim else ()) if name != after.name)
+        if before:
+            same_rank = before.rank == self.rank
+            # A feed may list one story under a new id, and the old id must not come back. So only articles of a CMS wait.
+            can_wait = same_rank and self.rank == CMS_RANK and not self._has_same_title(before)
+            event = event_again(before, self.known.entries.get(before.name, Entries())) if can_wait else None
+            waiting = ((before.name, *waiting) if event else waiting)[:WAITING_MAX]
+            reason = overtaken_by(after.name) if same_rank else outranked_by(after.name)
+            decision = replace(
+                decision,
+                displaced=(displace(before, reason, keeps_shard=after.shard != before.shard),),
+                out=decision.out + tuple(entries_of(before, self.now, keeps=news_keeper is before)),
+                waits=(event,) if event else (),
+            )
+        claim = self.claim or Claim(self.event.site, self.url, after.name, live=True, order=after.order)
+        is_mine = claim.owner == after.name or before is not None
+        claim = replace(
+            claim,
+            url=self.url,
+            owner=after.name,
+            live=True,
+            order=page_order(after.order),
+            waiting=waiting if is_mine else (),
+        )
+        return self._leaving(replace(decision, claims=(claim,)))
+
+    def _leaving(self, decision: Decision) -> Decision:
+        """The decision with the article's earlier URLs given up. Articles that waited for one of them return.
+
+        The event's `previous_urls` count only if the article takes a URL.
+        """
+        out, displaced = [*decision.out], [*decision.displaced]
+        claims, returns = [*decision.claims], [*decision.returns]
+        taken = {identity(claim.url) for claim in decision.claims}
+        hints = [url for url in self.event.previous_urls[:PREVIOUS_URLS_MAX] if decision.claims and not is_home(url)]
+        for url in [self.current.url, *hints]:
+            page = identity(url) if url else ""
+            if not url or page in taken:
+                continue
+            taken.add(page)
+            claim = self.known.claims.get(page)
+            if claim and claim.live and claim.owner == self.current.name:
+                claim_left, waiting = leave(claim, self.current, self.known)
+                claims.append(claim_left)
+                returns += waiting
+            elif decision.claims:
+                self._bury(url, claim, claims, displaced, out)
+        return replace(
+            decision,
+            claims=tuple(claims),
+            displaced=tuple(displaced),
+            out=tuple(dict.fromkeys(out)),
+            returns=tuple(returns),
+        )
+
+    def _bury(
+        self, url: str, claim: Claim | None, claims: list[Claim], displaced: list[Article], out: list[EntryKey]
+    ) -> None:
+        """Keep sources of lower rank from listing a URL that the article had before."""
+        order = page_order(self.current.order)
+        if claim is None:
+            if self.rank == CMS_RANK and host_of(url) == self.site.host:
+                claims.append(Claim(self.event.site, url, self.current.name, live=False, order=order))
+            return
+        if claim.rank >= self.rank:
+            return
+        owner = self.known.owners.get(claim.owner) if claim.live else None
+        if owner:
+            out += entries_of(owner, self.now)
+            displaced.append(displace(owner, outranked_by(self.current.name), keeps_shard=True))
+        claims.append(replace(claim, owner=self.current.name, live=False, order=order, waiting=()))

@@ -1,0 +1,131 @@
+"""What an event changes if a newer event of its article was recorded before it.
+
+A late event changes only dates: its date counts as if the event had come in order. That date may hold the article, end or
+move an embargo, or correct the first publication. The content of a late event is ignored.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from stoppress.model.article import FORGOTTEN, Article, Decision, Entries, EntryKey, Known
+from stoppress.model.event import ArticleEvent, names_of, order_of
+from stoppress.model.file_names import news_series
+from stoppress.model.order import dated_names, remembered
+from stoppress.model.places import Want
+from stoppress.model.rules import excluding_rule
+from stoppress.model.site import Site
+from stoppress.primitives.instants import exact
+from stoppress.primitives.urls import identity
+from stoppress.record.claims import event_again, leave
+from stoppress.record.entry_keys import entries_of, without_entries
+from stoppress.record.exclude import EXPIRED, NO_DATE, excluded_because
+from stoppress.record.publication_date import dated_late, first_heard, is_embargo, newest, with_date_order
+from stoppress.sitemaps.render import NEWS_WINDOW, NewsEntry, line_bytes, news_line
+
+
+def is_late(event: ArticleEvent, article: Article) -> bool:
+    """Whether the article's newest event is newer than this one."""
+    return order_of(event).is_before(article.order)
+
+
+def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
+    """What a late event changes. `known.article` must not be None."""
+    article = known.article
+    assert article
+    if article.reason == FORGOTTEN:
+        return Decision(outcome="late", reason=FORGOTTEN)
+    names = dated_names(names_of(event))
+    if names:  # repeats of the event may look newer if the sender's clock is ahead
+        article = first_heard(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
+    embargo = _embargo_moved(event, article, known) or _embargo_heard_late(event, article, known, now)
+    if embargo:
+        return embargo
+    if names and article.state != "held":
+        article = with_date_order(article, event)
+    decision = dated_by_another(event, article, known, site, now)
+    reason = f"a newer event was heard before: {_place(article)}"
+    return decision or Decision(outcome="late", reason=reason, article=article if names else None)
+
+
+def _place(article: Article) -> str:
+    """The article's newest event in words, for a reason."""
+    order = article.order
+    what = f"{'the removal' if order.removal else 'the event'} of {order.timestamp or order.heard}"
+    return what if order.version is None else f"{what}, version {order.version}"
+
+
+def _embargo_moved(event: ArticleEvent, article: Article, known: Known) -> Decision | None:
+    """Record the newest event of a held article again with the late event's date, if no newer event has a date.
+
+    The newest event had no date, so it kept an embargo. The late event came before it and changed or ended that embargo.
+    """
+    if event.action == "remove" or event.published_at is None or article.held_order is None or known.due is None:
+        return None
+    if order_of(event).is_before(article.held_order):
+        return None
+    after = replace(article, release_at=None, held_order=order_of(event))
+    returns = (replace(known.due, published_at=event.published_at, release=None),)
+    return Decision(
+        outcome="late", reason="a newer event was heard before; its date counts", article=after, returns=returns
+    )
+
+
+def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now: datetime) -> Decision | None:
+    """Hold a listed article by a late embargo. Its newest event had no date, so in order that event would have kept the embargo."""
+    if event.action == "remove" or not article.is_undated or not is_embargo(event, now):
+        return None
+    order, entries = order_of(event), known.entries.get(article.name, Entries())
+    newest_event = event_again(article, entries)
+    date_order = newest(article.dated_order, article.held_order)
+    if newest_event is None or (date_order and order.is_before(date_order)):
+        return None
+    assert event.published_at
+    release_at = event.published_at
+    reason = f"to be published at {exact(release_at)}"
+    after = without_entries(article, state="held", reason=reason, release_at=release_at, held_order=order)
+    decision = Decision(outcome="late", reason=f"a newer event was heard before; {reason}", article=after)
+    claim = known.claims.get(identity(article.url or ""))
+    if claim and claim.live and claim.owner == article.name:
+        claim_left, returns = leave(claim, article, known)
+        decision = replace(decision, claims=(claim_left,), returns=returns)
+    held = replace(newest_event, published_at=release_at, release=release_at)
+    return replace(decision, out=tuple(entries_of(article, now)), returns=(*decision.returns, held))
+
+
+def dated_by_another(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
+    """Change an article's first publication, and so its entries, by an event that is not its newest. None: no change.
+
+    The event is a late one, or one of another source that has no page at the URL.
+    """
+    if event.action == "remove" or site.republish != "keep-date" or excluded_because(event, site):
+        return None
+    after = dated_late(article, event, now)
+    if after is None:
+        return None
+    decision = Decision(outcome="late", reason="a newer event was heard before; its date counts", article=after)
+    entries = known.entries.get(article.name, Entries())
+    if not article.has_entries or not article.url or not entries.general:
+        return decision
+    decision = replace(decision, general=replace(entries.general, lastmod=after.lastmod))
+    first = after.first_published
+    assert first
+    is_news = first + NEWS_WINDOW > now
+    if article.news and entries.news and article.is_in_news(now):
+        news = replace(entries.news, published=first, lastmod=after.lastmod)
+        old = EntryKey(
+            article.news.file, identity(article.url), article.first_published, None if is_news else article.news
+        )
+        if is_news:
+            return replace(decision, news=news, out=(old,) if news.published != article.first_published else ())
+        return replace(decision, article=replace(after, news=None, news_reason=EXPIRED), out=(old,))
+    after = replace(after, news=None)  # expired: roll_window removes the entry and frees its place
+    if not is_news or article.news_reason not in (NO_DATE, EXPIRED) or not article.title:
+        return replace(decision, article=after)
+    general = entries.general
+    news = NewsEntry(
+        general.loc, article.title, first, after.lastmod, article.publication, general.language, general.traits
+    )
+    ruled_out = excluding_rule(site.rules, "news", general.loc, general.traits)
+    want = Want(news_series(site, general.loc), line_bytes(news_line(news, site)))
+    after = replace(after, news_reason=ruled_out, title="", publication=None)
+    return replace(decision, article=after, news=news, want_news=want)

@@ -1,0 +1,226 @@
+"""What a publication changes: the article is listed, held, excluded or displaced.
+
+The checks run in this order. An article of another host is excluded. An embargo holds the article. A newer removal of the
+URL, then a stronger claim on it, keeps the article out. Then `exclude.py` decides. What remains is listed: an entry in a
+shard for life, and a news entry while the first publication is less than 48 hours ago.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Literal
+
+from stoppress.model.article import Article, Decision
+from stoppress.model.event import CMS_RANK
+from stoppress.model.file_names import PAGES_SERIES, news_series, shard_series
+from stoppress.model.places import Want
+from stoppress.model.rules import excluding_rule
+from stoppress.primitives.instants import exact
+from stoppress.primitives.urls import identity
+from stoppress.record.claims import WAITING_MAX, Claimant, is_home
+from stoppress.record.entry_keys import entries_of, without_entries
+from stoppress.record.exclude import EXPIRED, NO_DATE, NOT_NEWS, excluded_because
+from stoppress.record.late import dated_by_another
+from stoppress.record.publication_date import changed_at, dated, inherited, is_embargo, with_date_order
+from stoppress.record.remove import weaker_page_removed
+from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, general_line, line_bytes, news_line
+
+
+class Publication(Claimant):
+    """The decision about one event that publishes an article."""
+
+    def decision(self) -> Decision:
+        """What the event changes."""
+        excluded = excluded_because(self.event, self.site)
+        if excluded and excluded.kind == "foreign host":
+            return self._without_page("excluded", str(excluded))
+        if release_at := self._embargo():
+            return self._held(release_at)
+        if self._is_removed_since():
+            return replace(self._without_page("excluded", "a newer event removed its URL"), outcome="late")
+        stronger = self._stronger_claim()
+        if stronger:
+            return self._dating_its_owner(self._without_page("displaced", stronger))
+        if excluded:
+            return self._excluded(str(excluded))
+        after = self._dated()
+        if self._is_unchanged(after):
+            return Decision(outcome="duplicate", reason="a newer event with the same content", article=self.current)
+        return self._listed(after)
+
+    def _is_unchanged(self, after: Article) -> bool:
+        """Whether the article is listed already, with this content and these dates."""
+        before, current = self.known.article, self.current
+        if before is None or before.digest != current.digest or not current.has_entries:
+            return False
+        is_owner = self.claim is not None and self.claim.owner == current.name
+        return is_owner and (after.changed_at, after.first_published) == (current.changed_at, current.first_published)
+
+    # ── when was it published ──
+
+    def _embargo(self) -> datetime | None:
+        """The instant until which the article is held, if any. An event without a date does not change the embargo."""
+        if self.event.published_at is None:
+            release_at = self.current.release_at
+            return release_at if release_at and release_at > self.now else None
+        return self.event.published_at if is_embargo(self.event, self.now) else None
+
+    def _dated(self) -> Article:
+        """The article with its first publication and the date of its last change."""
+        current, before = self.current, self._previous_owner()
+        if before and current.shard is None:
+            current = replace(current, shard=before.shard)
+        if before and self.event.published_at is None and self._is_same_story(before):
+            current = inherited(current, before)
+        current = with_date_order(dated(current, self.event, self.site), self.event)
+        return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
+
+    # ── what is written ──
+
+    def _held(self, release_at: datetime) -> Decision:
+        """The article is held: its entries are deleted, and it claims no URL, so nothing shows it before its hour."""
+        reason = f"to be published at {exact(release_at)}"
+        after = without_entries(self.current, state="held", reason=reason, url=self.url, release_at=release_at)
+        if self.event.published_at:
+            after = replace(after, held_order=self.current.order)
+        out = tuple(entries_of(self.current, self.now))
+        return self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
+
+    def _excluded(self, reason: str) -> Decision:
+        """The article keeps its own page out. A source of lower rank cannot list the page; a source of equal rank can."""
+        decision = self._without_page("excluded", reason)
+        page = weaker_page_removed(self.event, self.current.name, self.known, self.now)
+        claims = {identity(claim.url) for claim in decision.claims}
+        return replace(
+            decision,
+            claims=decision.claims + tuple(claim for claim in page.claims if identity(claim.url) not in claims),
+            displaced=decision.displaced + page.displaced,
+            out=decision.out + page.out,
+        )
+
+    def _listed(self, after: Article) -> Decision:
+        event = self.event
+        general = GeneralEntry(
+            self.url,
+            after.lastmod,
+            event.traits,
+            event.images,
+            event.videos,
+            event.alternates,
+            event.language,
+            event.changefreq,
+            event.priority,
+        )
+        news, news_reason = self._news_entry(after)
+        hidden = excluding_rule(self.site.rules, "general", self.url, event.traits)
+        out_of_news = news_reason or excluding_rule(self.site.rules, "news", self.url, event.traits)
+        want_shard = self._want_shard(after, line_bytes(general_line(general, self.site)))
+        series = news_series(self.site, self.url)
+        keeper = self._news_keeper(news, series) if news else None
+        kept = keeper.news if keeper else None
+        may_become_news = news_reason in (NO_DATE, EXPIRED) and after.heard_at + NEWS_WINDOW > self.now
+        after = replace(
+            after,
+            state="hidden" if hidden and out_of_news else "listed",
+            reason=hidden,
+            news_reason=out_of_news,
+            dropped=event.dropped,
+            news=kept,
+            title=event.title if may_become_news else "",
+            publication=event.publication if may_become_news else None,
+        )
+        decision = self._with_claim(after, keeper)
+        assert decision.article
+        staying = {(entry.file, entry.url, entry.published) for entry in entries_of(decision.article, self.now)}
+        return replace(
+            decision,
+            general=general,
+            news=news,
+            want_shard=want_shard,
+            want_news=None if kept or not news else Want(series, line_bytes(news_line(news, self.site))),
+            out=tuple(
+                entry
+                for entry in decision.out
+                if entry.is_old_form or (entry.file, entry.url, entry.published) not in staying
+            ),
+        )
+
+    def _want_shard(self, after: Article, size_bytes: int) -> Want | None:
+        shard = after.shard
+        if shard is None:
+            return Want(self._series(after), size_bytes)
+        return Want(shard.series, size_bytes, held=shard) if size_bytes > shard.size_bytes else None
+
+    def _series(self, after: Article) -> str:
+        """The series of shards in which a page gets its place for life."""
+        if self.event.page:
+            return PAGES_SERIES
+        return shard_series(self.site, after.first_published or after.heard_at, self.event.section)
+
+    def _news_keeper(self, news: NewsEntry, series: str) -> Article | None:
+        """The article whose news place the new entry takes over, if any.
+
+        First choice is an article whose entry has the same page and date, then this article, then the previous owner. Any
+        other place is given back with its entry.
+        """
+        owners = [self.current, self._previous_owner()]
+        keepers = [
+            owner
+            for owner in owners
+            if owner and owner.news and owner.has_entries and owner.is_in_news(self.now) and owner.news.series == series
+        ]
+        same = (identity(news.loc), news.published)
+        replaced = [owner for owner in keepers if (identity(owner.url or ""), owner.first_published) == same]
+        return next(iter(replaced + keepers), None)
+
+    def _news_entry(self, after: Article) -> tuple[NewsEntry | None, str]:
+        """The article's news entry, or why it has none."""
+        event, first = self.event, after.first_published
+        if event.page:
+            return None, "a page, not an article"
+        if is_home(self.url):
+            return None, "the home page is no article"
+        if not event.news:
+            return None, NOT_NEWS
+        if first is None:
+            return None, NO_DATE
+        if first + NEWS_WINDOW <= self.now:
+            return None, EXPIRED
+        if not event.title:
+            return None, "no title"
+        entry = NewsEntry(self.url, event.title, first, after.lastmod, event.publication, event.language, event.traits)
+        return entry, ""
+
+    def _without_page(self, state: Literal["excluded", "displaced"], reason: str) -> Decision:
+        """The article has no page: its entries are deleted and its URL is given up. A displaced article may wait for the URL."""
+        after = with_date_order(dated(self.current, self.event, self.site), self.event)
+        after = without_entries(after, state=state, reason=reason, url=self.url)
+        out = tuple(entries_of(self.current, self.now))
+        decision = self._leaving(Decision(outcome=state, reason=reason, article=after, out=out))
+        claim = self.claim
+        if state == "excluded" or claim is None or not claim.rank == self.rank == CMS_RANK:
+            return decision
+        owner = self.known.owners.get(claim.owner)
+        if owner and self._has_same_title(owner):
+            return decision
+        names = [name for name in claim.waiting if name != after.name]
+        # Written even if the article waits already: an owner that leaves at this moment has read the older waiting event.
+        waiting = replace(claim, waiting=tuple([after.name, *names][:WAITING_MAX]))
+        return replace(decision, claims=(*decision.claims, waiting), waits=(replace(self.event, release=None),))
+
+    def _dating_its_owner(self, decision: Decision) -> Decision:
+        """The URL's owner, if it has no date, takes the date of this event, although this article gets no page."""
+        owner = self._previous_owner()
+        if owner is None or owner.first_published is not None or not self._is_same_story(owner):
+            return decision
+        date = dated_by_another(self.event, owner, self.known, self.site, self.now)
+        if date is None or decision.article is None:
+            return decision
+        return replace(
+            decision,
+            article=date.article,
+            displaced=(*decision.displaced, decision.article),
+            general=date.general,
+            news=date.news,
+            want_news=date.want_news,
+            out=decision.out + date.out,
+        )

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from stoppress.feeds import parse
 from stoppress.feeds.documents import Document, FeedError, read_document
 from stoppress.feeds.entries import Reading, joined
-from stoppress.http import client
+from stoppress.http import body, client, errors
 from stoppress.model.site import Site
 
 # For all sitemaps of an index together; what was not fetched by then counts as failed, and the next poll tries again.
@@ -62,14 +62,14 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
                 if reason
                 else client.fetch(child, {name: headers[name] for name in headers if name == "User-Agent"})
             )
-        except client.FetchError as error:
+        except errors.FetchError as error:
             got, reason = None, str(error)
         if got and got.status != HTTPStatus.OK:
             reason = f"the server answered {got.status}"
         elif got and _OWN_HEADER in got.headers:
             reason = "Stoppress writes this file itself"
-        elif got and sum(len(one.body) for one in (*fetched.children, got)) > client.BODY_BYTES_MAX:
-            reason = f"with it, the sitemaps of the index are larger than {client.BODY_BYTES_MAX:,} bytes"
+        elif got and sum(len(one.body) for one in (*fetched.children, got)) > body.BODY_BYTES_MAX:
+            reason = f"with it, the sitemaps of the index are larger than {body.BODY_BYTES_MAX:,} bytes"
         if got and not reason:
             fetched = replace(fetched, children=(*fetched.children, got))
         else:

@@ -21,7 +21,7 @@ from stoppress.feeds.freshness import Freshness
 from stoppress.feeds.hubs import hub_of, topic_of
 from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, turned_over
 from stoppress.feeds.subscription import Subscription
-from stoppress.http import client
+from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.poll import fetch, subscribe
 from stoppress.poll.due import DueFeed, PollOutcome
@@ -50,7 +50,7 @@ def ingest(one: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
             outcome, state, told = _read(one, got)
         else:
             outcome, state = _refused(one, got.answer)
-    except (client.FetchError, FeedError) as error:
+    except (errors.FetchError, FeedError) as error:
         outcome, state = _failed(one, one.state, str(error))
     outcome = replace(outcome, needs_somebody=state.needs_somebody(one.now, one.site.version))
     try:

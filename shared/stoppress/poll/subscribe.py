@@ -19,7 +19,7 @@ from stoppress.feeds.callbacks import callback_path, hub_secret
 from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
-from stoppress.http import client
+from stoppress.http import client, errors
 from stoppress.model.site import HUBS_SECRET, Site
 from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import read_subscription, subscription_item, subscription_key
@@ -104,7 +104,7 @@ def send(ask: Ask) -> str | None:
     """Send the request; the reason where the hub does not take it. It touches no AWS, and may run beside others."""
     try:
         answer = client.post(ask.state.hub, ask.form, {"User-Agent": client.user_agent(ask.site.home)})
-    except client.FetchError as error:
+    except errors.FetchError as error:
         return str(error)
     if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         return None

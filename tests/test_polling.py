@@ -362,7 +362,7 @@ def test_of_two_runs_that_find_a_feed_due_one_takes_it(internet: Web, monkeypatc
 
     (outcome,) = poll()
 
-    assert (outcome.result, outcome.reason) == ("waiting", "another run is at it")
+    assert (outcome.result, outcome.reason) == ("waiting", "another run is polling it")
     assert [other.result for other in others] == ["changed"]
     assert (len(internet.asked), sent()) == (1, ["A"])
 

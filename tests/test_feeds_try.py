@@ -11,7 +11,7 @@ import pytest
 import time_machine
 from typer.testing import CliRunner
 
-from stoppress.http import client
+from stoppress.http import client, errors
 from stoppress_cli.app import app
 
 FEEDS = Path(__file__).parent / "feeds"
@@ -151,7 +151,7 @@ def test_a_compressed_file_is_unpacked_up_to_the_limit_of_a_fetch(
 
     assert report(run, whole, "--url", URL)[1]["outcome"] == "parse"
     assert "damaged gzip" in report(run, bad, "--url", URL)[1]["reason"]
-    monkeypatch.setattr(client, "BODY_BYTES_MAX", len(body) - 1)
+    monkeypatch.setattr("stoppress.http.body.BODY_BYTES_MAX", len(body) - 1)
     assert "larger than" in report(run, whole, "--url", URL)[1]["reason"]
 
 
@@ -202,12 +202,12 @@ def test_what_cannot_be_done_is_said_with_what_to_give(run: Run, arguments: tupl
 
 
 @pytest.fixture
-def internet(monkeypatch: pytest.MonkeyPatch) -> dict[str, client.Response | client.FetchError]:
-    answers: dict[str, client.Response | client.FetchError] = {}
+def internet(monkeypatch: pytest.MonkeyPatch) -> dict[str, client.Response | errors.FetchError]:
+    answers: dict[str, client.Response | errors.FetchError] = {}
 
     def fetch(url: str, headers: Mapping[str, str]) -> client.Response:
         answer = answers[url]
-        if isinstance(answer, client.FetchError):
+        if isinstance(answer, errors.FetchError):
             raise answer
         return answer
 
@@ -216,7 +216,7 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> dict[str, client.Response | cli
 
 
 def test_a_url_is_fetched_as_the_poller_would(
-    run: Run, internet: dict[str, client.Response | client.FetchError]
+    run: Run, internet: dict[str, client.Response | errors.FetchError]
 ) -> None:
     body = b"<rss version='2.0'><channel><item><title>A</title><link>a</link></item></channel></rss>"
     internet[URL] = client.Response(200, {}, body, "https://www.example.com/moved/feed.xml")
@@ -227,16 +227,16 @@ def test_a_url_is_fetched_as_the_poller_would(
     )
 
 
-def test_a_fetch_that_fails_is_a_rejection(run: Run, internet: dict[str, client.Response | client.FetchError]) -> None:
+def test_a_fetch_that_fails_is_a_rejection(run: Run, internet: dict[str, client.Response | errors.FetchError]) -> None:
     internet[URL] = client.Response(404, {}, b"", URL)
     assert report(run, URL) == (1, {"outcome": "reject", "reason": "the server answered 404", "entries": []})
 
-    internet[URL] = client.Refused("that is not a public address")
+    internet[URL] = errors.Refused("that is not a public address")
     assert report(run, URL)[1]["reason"] == "that is not a public address"
 
 
 def test_an_index_is_fetched_with_its_sitemaps_and_that_of_a_file_only_names_them(
-    run: Run, internet: dict[str, client.Response | client.FetchError]
+    run: Run, internet: dict[str, client.Response | errors.FetchError]
 ) -> None:
     internet[URL] = client.Response(200, {}, (FEEDS / "sitemap-index.xml").read_bytes(), URL)
     internet["https://www.example.com/old-1.xml"] = client.Response(

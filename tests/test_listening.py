@@ -16,7 +16,7 @@ import pytest
 
 from stoppress.aws import clients, secrets, sites, table
 from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
-from stoppress.http import client
+from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, from_message, order_of
 from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, subscribe
@@ -218,7 +218,7 @@ def test_a_hub_that_refuses_is_remembered_with_its_reason_and_harms_no_poll(inte
 
 def test_a_hub_that_cannot_be_reached_is_remembered_too(internet: Internet) -> None:
     def breaks() -> None:
-        raise client.TooSlow("hub.example.net did not answer in time")
+        raise errors.TooSlow("hub.example.net did not answer in time")
 
     internet.at_once = breaks
 
@@ -250,7 +250,7 @@ def test_a_hub_that_asks_back_before_it_answers_is_confirmed(internet: Internet)
 def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Internet) -> None:
     def verify_and_break() -> None:
         internet.verify()
-        raise client.Unreachable("hub.example.net: the connection broke off")
+        raise errors.Unreachable("hub.example.net: the connection broke off")
 
     internet.at_once = verify_and_break
     poll(internet)

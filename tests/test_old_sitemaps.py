@@ -11,7 +11,7 @@ from stoppress.aws import bucket, clients
 from stoppress.feeds import documents, entries, events
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.parse import children_of, read
-from stoppress.http import client
+from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.poll import fetch as fetching
@@ -146,7 +146,7 @@ class Web:
     """Answers by URL, and what was asked, with the headers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.answers: dict[str, client.Response | client.FetchError] = {}
+        self.answers: dict[str, client.Response | errors.FetchError] = {}
         self.asked: list[tuple[str, Mapping[str, str]]] = []
         monkeypatch.setattr(client, "fetch", self.fetch)
 
@@ -156,7 +156,7 @@ class Web:
     def fetch(self, url: str, headers: Mapping[str, str]) -> client.Response:
         self.asked.append((url, headers))
         answer = self.answers[url]
-        if isinstance(answer, client.FetchError):
+        if isinstance(answer, errors.FetchError):
             raise answer
         return answer
 
@@ -202,7 +202,7 @@ def test_what_fails_of_an_index_is_told_and_the_rest_is_read(internet: Web) -> N
     internet.answer(INDEX, index(*named))
     internet.answer(named[0], urlset("a"))
     internet.answer(named[1], b"", 404)
-    internet.answers[named[2]] = client.TooSlow("it did not answer in time")
+    internet.answers[named[2]] = errors.TooSlow("it did not answer in time")
     internet.answer(named[3], b"<html><body>Not here</body></html>")
     internet.answer(named[4], index("/old/6.xml"))
 
@@ -265,7 +265,7 @@ def test_an_index_that_names_no_sitemap_is_a_failed_poll(internet: Web) -> None:
 def test_the_sitemaps_of_an_index_are_together_no_larger_than_a_feed_may_be(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "BODY_BYTES_MAX", len(urlset("a")) + 1)
+    monkeypatch.setattr("stoppress.http.body.BODY_BYTES_MAX", len(urlset("a")) + 1)
     internet.answer(INDEX, index("/old/1.xml", "/old/2.xml"))
     internet.answer(page("old/1.xml"), urlset("a"))
     internet.answer(page("old/2.xml"), urlset("b"))

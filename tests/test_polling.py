@@ -18,7 +18,7 @@ from moto import mock_aws
 from functions.poll_feeds import app
 from stoppress.aws import clients, queues, sites, table
 from stoppress.feeds import documents
-from stoppress.http import client
+from stoppress.http import client, errors
 from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, ingest
 from stoppress.poll.due import PollOutcome
@@ -241,7 +241,7 @@ def test_a_feed_that_was_down_sends_nothing_twice_when_it_is_back(internet: Web)
     internet.answer(rss("A"))
     poll()
     sent()
-    internet.fail(client.Unreachable("www.example.com: connection refused"))
+    internet.fail(errors.Unreachable("www.example.com: connection refused"))
     poll(NOW + MINUTE)
     internet.answer(rss("B", "A"))
 
@@ -380,7 +380,7 @@ def test_of_two_runs_that_find_a_feed_due_one_takes_it(internet: Web, monkeypatc
 
     (outcome,) = poll()
 
-    assert (outcome.result, outcome.reason) == ("waiting", "another run is at it")
+    assert (outcome.result, outcome.reason) == ("waiting", "another run is polling it")
     assert [other.result for other in others] == ["changed"]
     assert (len(internet.asked), sent()) == (1, ["A"])
 
@@ -396,7 +396,7 @@ def test_a_run_that_dies_keeps_a_feed_from_no_later_run(internet: Web, monkeypat
     assert poll(NOW + MINUTE)[0].sent == 1
 
 
-@pytest.mark.parametrize("error", [client.TooSlow("it did not answer in time"), RuntimeError("a fault of ours")])
+@pytest.mark.parametrize("error", [errors.TooSlow("it did not answer in time"), RuntimeError("a fault of ours")])
 def test_a_feed_that_fails_keeps_no_other_from_being_polled(internet: Web, error: Exception) -> None:
     internet.fail(error)
     internet.answer(rss("A"), url=OTHER)
@@ -417,7 +417,7 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
     def hang(url: str, headers: dict[str, str]) -> client.Response:
         if url == FEED:
             go_on.wait()
-            raise client.TooSlow("nobody waits for it any more")
+            raise errors.TooSlow("nobody waits for it any more")
         return internet.fetch(url, headers)
 
     with monkeypatch.context() as patch:
@@ -470,7 +470,7 @@ def test_a_feed_that_is_elsewhere_for_the_moment_is_asked_where_it_was(internet:
     assert [url for url, _ in internet.asked] == [FEED, FEED]
 
 
-@pytest.mark.parametrize("failure", [client.TooManyRedirects("a loop"), client.Response(404, {}, b"", OTHER), PAGE])
+@pytest.mark.parametrize("failure", [errors.TooManyRedirects("a loop"), client.Response(404, {}, b"", OTHER), PAGE])
 def test_where_the_new_place_fails_the_old_one_is_asked_again(internet: Web, failure: Any) -> None:
     redirect(internet, FEED, OTHER, "A")
     poll()
@@ -584,7 +584,7 @@ def test_a_large_body_keeps_nobody_waiting_that_came_with_it(internet: Web, monk
 
 
 def test_the_feeds_that_failed_are_asked_after_the_others(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    internet.fail(client.TooSlow("it did not answer in time"))
+    internet.fail(errors.TooSlow("it did not answer in time"))
     internet.answer(rss("A"), url=OTHER)
     both = site(FEED, {"url": OTHER, "interval_minutes": 5})
     poll(one=both)

@@ -299,14 +299,14 @@ def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it() -
 
     after = polled(state, [event("market", title="The market")], [digest_of(event("flood"))], NOW + MINUTE)
 
-    assert after.marks.keys() == {EntryDigest.of(event("ferry")).entry}
+    assert after.digests.keys() == {EntryDigest.of(event("ferry")).entry}
 
 
 def test_an_entry_has_one_mark_and_never_more_than_some_are_kept() -> None:
     twice = told(trusted(), [event(title="Flood closes the harbour")], NOW)
     many = [event(str(number)) for number in range(2 * PUSHED_MAX)]
 
-    assert [mark.digest for mark in twice.marks.values()] == [digest_of(event(title="Flood closes the harbour"))]
+    assert [digest.digest for digest in twice.digests.values()] == [digest_of(event(title="Flood closes the harbour"))]
     assert told(trusted(), many, NOW).pushed == tuple(str(EntryDigest.of(one)) for one in many[:PUSHED_MAX])
 
 

@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from stoppress.http import client
+from stoppress.http import address, client, errors
+from stoppress.http.body import BODY_BYTES_MAX, read_body
 
 HOST = "http://www.example.com"
 
@@ -79,7 +80,7 @@ class Origin:
 def origin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Origin]:
     """A server that stands for every host and scheme."""
     server = Origin()
-    monkeypatch.setattr(client, "pool_to", lambda *_: urllib3.HTTPConnectionPool("127.0.0.1", server.port))
+    monkeypatch.setattr(address, "pool_to", lambda *_: urllib3.HTTPConnectionPool("127.0.0.1", server.port))
     yield server
     server.close()
 
@@ -159,7 +160,7 @@ def test_a_form_with_a_secret_goes_over_https_alone(origin: Origin, url: str) ->
     origin.answer("/hub", status="307 Temporary Redirect", location="http://hub.example.net/plain")
 
     for asked in (url, f"{HUB}/hub"):
-        with pytest.raises(client.Refused, match="is not https"):
+        with pytest.raises(errors.Refused, match="is not https"):
             client.post(asked, FORM)
     assert [request.split(" ")[1] for request in origin.requests] == ["/hub"]
 
@@ -167,13 +168,13 @@ def test_a_form_with_a_secret_goes_over_https_alone(origin: Origin, url: str) ->
 def test_a_form_in_a_circle_of_redirects_ends(origin: Origin) -> None:
     origin.answer("/hub", status="307 Temporary Redirect", location="/hub")
 
-    with pytest.raises(client.TooManyRedirects):
+    with pytest.raises(errors.TooManyRedirects):
         client.post(f"{HUB}/hub", FORM)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254", "[::1]", "2130706433"])
 def test_a_hub_inside_is_refused_as_a_feed_is(host: str) -> None:
-    with pytest.raises(client.Refused, match="not public"):
+    with pytest.raises(errors.Refused, match="not public"):
         client.post(f"https://{host}/", FORM)
 
 
@@ -199,14 +200,14 @@ def test_five_redirects_are_followed_and_no_more(origin: Origin, redirects: int,
     if arrives:
         assert client.fetch(f"{HOST}/0").body == b"here"
     else:
-        with pytest.raises(client.TooManyRedirects):
+        with pytest.raises(errors.TooManyRedirects):
             client.fetch(f"{HOST}/0")
 
 
 def test_a_loop_of_redirects_ends(origin: Origin) -> None:
     origin.answer("/loop", status="301 Moved", location="/loop")
 
-    with pytest.raises(client.TooManyRedirects):
+    with pytest.raises(errors.TooManyRedirects):
         client.fetch(f"{HOST}/loop")
 
 
@@ -223,7 +224,7 @@ def test_a_loop_of_redirects_ends(origin: Origin) -> None:
 def test_a_redirect_to_where_we_do_not_go_is_refused(origin: Origin, location: str) -> None:
     origin.answer("/a", status="302 Found", location=location)
 
-    with pytest.raises((client.Refused, client.Unreachable)):
+    with pytest.raises((errors.Refused, errors.Unreachable)):
         client.fetch("https://www.example.com/a")
     assert len(origin.requests) == 1
 
@@ -233,7 +234,7 @@ def test_a_redirect_to_where_we_do_not_go_is_refused(origin: Origin, location: s
     ["ftp://www.example.com/", "www.example.com/feed", "http:///feed", "http://a:b@www.example.com/", "http://x:y/"],
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(client.Refused):
+    with pytest.raises(errors.Refused):
         client.fetch(url)
 
 
@@ -253,25 +254,25 @@ def test_gzip_is_decompressed_by_what_the_bytes_are(origin: Origin) -> None:
 def test_gzip_in_several_parts_is_whole_wherever_its_pieces_end(size: int) -> None:
     body = gzip.compress(b"<r") + gzip.compress(b"ss/>") + b"<!-- cached -->"
 
-    pieces = iter([body[start : start + size] for start in range(0, len(body), size)])
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
 
-    assert client.inflated(next(pieces), pieces) == b"<rss/>"
+    assert read_body(pieces) == b"<rss/>"
 
 
 def test_an_encoding_that_was_not_asked_for_is_named(origin: Origin) -> None:
     origin.answer("/feed", b"\x00\x01", content_encoding="br")
 
-    with pytest.raises(client.Unreachable, match="'br'"):
+    with pytest.raises(errors.Unreachable, match="'br'"):
         client.fetch(f"{HOST}/feed")
 
 
 def test_a_gzip_bomb_ends_at_the_limit(origin: Origin) -> None:
-    origin.answer("/bomb", gzip.compress(b"\0" * (client.BODY_BYTES_MAX + 1)), content_encoding="gzip")
-    origin.answer("/large", gzip.compress(b"\0" * client.BODY_BYTES_MAX), content_encoding="gzip")
+    origin.answer("/bomb", gzip.compress(b"\0" * (BODY_BYTES_MAX + 1)), content_encoding="gzip")
+    origin.answer("/large", gzip.compress(b"\0" * BODY_BYTES_MAX), content_encoding="gzip")
 
-    with pytest.raises(client.TooLarge):
+    with pytest.raises(errors.TooLarge):
         client.fetch(f"{HOST}/bomb")
-    assert len(client.fetch(f"{HOST}/large").body) == client.BODY_BYTES_MAX
+    assert len(client.fetch(f"{HOST}/large").body) == BODY_BYTES_MAX
 
 
 def test_a_body_without_end_stops_at_the_limit(origin: Origin) -> None:
@@ -282,7 +283,7 @@ def test_a_body_without_end_stops_at_the_limit(origin: Origin) -> None:
 
     origin.answers["/feed"] = pour
 
-    with pytest.raises(client.TooLarge):
+    with pytest.raises(errors.TooLarge):
         client.fetch(f"{HOST}/feed")
 
 
@@ -308,7 +309,7 @@ def test_an_answer_that_drips_in_byte_by_byte_ends_at_the_deadline(
     origin.answers["/feed"] = drip
     monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
 
-    with pytest.raises(client.TooSlow):
+    with pytest.raises(errors.TooSlow):
         client.fetch(f"{HOST}/feed")
 
 
@@ -328,10 +329,10 @@ def test_a_tls_handshake_that_drips_in_byte_by_byte_ends_at_the_deadline(
 
     threading.Thread(target=drip, daemon=True).start()
     pool = urllib3.HTTPSConnectionPool("127.0.0.1", served.getsockname()[1])
-    monkeypatch.setattr(client, "pool_to", lambda *_: pool)
+    monkeypatch.setattr(address, "pool_to", lambda *_: pool)
     monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
 
-    with pytest.raises(client.TooSlow):
+    with pytest.raises(errors.TooSlow):
         client.fetch("https://www.example.com/feed")
     over.set()
     served.close()
@@ -352,14 +353,14 @@ def endlessly(start: bytes, more: bytes) -> Callable[[Origin], Callable[[socket.
 @pytest.mark.parametrize(
     ("pour", "error"),
     [
-        (endlessly(b"HTTP/1.1 200 OK\r\nx-one: ", b"x" * 65_536), client.Unreachable),
-        (endlessly(b"HTTP/1.1 200 OK\r\n", b"x-more: 1\r\n" * 1_000), client.Unreachable),
-        (endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000), client.TooSlow),
+        (endlessly(b"HTTP/1.1 200 OK\r\nx-one: ", b"x" * 65_536), errors.Unreachable),
+        (endlessly(b"HTTP/1.1 200 OK\r\n", b"x-more: 1\r\n" * 1_000), errors.Unreachable),
+        (endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000), errors.TooSlow),
         (
             endlessly(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", gzip.compress(b"") * 1_000),
-            client.TooLarge,
+            errors.TooLarge,
         ),
-        (endlessly(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 4_096), client.TooLarge),
+        (endlessly(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 4_096), errors.TooLarge),
     ],
     ids=["one header", "many headers", "continue", "gzip of nothing", "chunks"],
 )
@@ -370,8 +371,8 @@ def test_an_answer_without_end_ends_at_a_limit(
     error: type[Exception],
 ) -> None:
     origin.answers["/feed"] = pour(origin)
-    monkeypatch.setattr(client, "BODY_BYTES_MAX", 300_000)
-    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.3 if error is client.TooSlow else 20.0)
+    monkeypatch.setattr("stoppress.http.body.BODY_BYTES_MAX", 300_000)
+    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.3 if error is errors.TooSlow else 20.0)
 
     with pytest.raises(error):
         client.fetch(f"{HOST}/feed")
@@ -399,14 +400,14 @@ def test_the_length_of_a_chunk_without_end_is_not_kept_in_memory(
 def test_what_is_no_answer_is_unreachable(origin: Origin, answer: bytes) -> None:
     origin.answers["/feed"] = answer
 
-    with pytest.raises(client.Unreachable):
+    with pytest.raises(errors.Unreachable):
         client.fetch(f"{HOST}/feed")
 
 
 def test_a_server_that_is_not_there_is_unreachable(origin: Origin) -> None:
     origin.close()
 
-    with pytest.raises(client.Unreachable, match=r"www\.example\.com"):
+    with pytest.raises(errors.Unreachable, match=r"www\.example\.com"):
         client.fetch(f"{HOST}/feed")
 
 
@@ -424,34 +425,34 @@ def answers(*addresses: str) -> Callable[..., list[tuple[Any, ...]]]:
     return lambda host, port, **_: [(None, None, None, "", (address, port)) for address in addresses]
 
 
-@pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_an_address_that_is_not_public_is_refused(address: str) -> None:
-    with pytest.raises(client.Refused, match="not public"):
-        client.pool_to("http", "www.example.com", 80, answers(address))
+@pytest.mark.parametrize("ip", NOT_PUBLIC)
+def test_an_address_that_is_not_public_is_refused(ip: str) -> None:
+    with pytest.raises(errors.Refused, match="not public"):
+        address.pool_to("http", "www.example.com", 80, answers(ip))
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
-def test_a_public_address_is_connected_to(address: str) -> None:
-    assert client.pool_to("http", "www.example.com", 80, answers(address)).host == address
+@pytest.mark.parametrize("ip", ["8.8.8.8", "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
+def test_a_public_address_is_connected_to(ip: str) -> None:
+    assert address.pool_to("http", "www.example.com", 80, answers(ip)).host == ip
 
 
 def test_one_address_that_is_not_public_is_enough_to_refuse_a_host() -> None:
-    with pytest.raises(client.Refused, match=r"10\.0\.0\.1"):
-        client.pool_to("http", "www.example.com", 80, answers("8.8.8.8", "10.0.0.1"))
+    with pytest.raises(errors.Refused, match=r"10\.0\.0\.1"):
+        address.pool_to("http", "www.example.com", 80, answers("8.8.8.8", "10.0.0.1"))
 
 
 @pytest.mark.parametrize(
     "host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost", "[::1]", "[::ffff:7f00:1]"]
 )
 def test_a_number_in_disguise_is_looked_at_as_an_address(host: str) -> None:
-    with pytest.raises((client.Refused, client.Unreachable)):
+    with pytest.raises((errors.Refused, errors.Unreachable)):
         client.fetch(f"http://{host}/")
 
 
 @pytest.mark.parametrize(("scheme", "port"), [("http", 8080), ("http", 443), ("https", 80), ("ftp", 21), ("http", 22)])
 def test_other_ports_are_refused(scheme: str, port: int) -> None:
-    with pytest.raises(client.Refused, match="port"):
-        client.pool_to(scheme, "www.example.com", port, answers("8.8.8.8"))
+    with pytest.raises(errors.Refused, match="port"):
+        address.pool_to(scheme, "www.example.com", port, answers("8.8.8.8"))
 
 
 def test_a_host_without_an_address_is_unreachable() -> None:
@@ -459,8 +460,8 @@ def test_a_host_without_an_address_is_unreachable() -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
     for resolve in (unknown, answers()):
-        with pytest.raises(client.Unreachable, match="has no address"):
-            client.pool_to("http", "www.example.com", 80, resolve)
+        with pytest.raises(errors.Unreachable, match="has no address"):
+            address.pool_to("http", "www.example.com", 80, resolve)
 
 
 def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_through(
@@ -478,11 +479,11 @@ def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_throug
             return really("127.0.0.1" if len(lookups) == 1 else "127.0.0.2", port, *args, **kwargs)
         return really(host, port, *args, **kwargs)
 
-    pool_to = client.pool_to
+    pool_to = address.pool_to
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    monkeypatch.setattr(client, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, rebinding))
-    monkeypatch.setattr(client, "PORTS", {"http": server.port})
-    monkeypatch.setattr(client, "is_public", lambda address: address == ipaddress.ip_address("127.0.0.1"))
+    monkeypatch.setattr(address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, rebinding))
+    monkeypatch.setattr(address, "PORTS", {"http": server.port})
+    monkeypatch.setattr(address, "is_public", lambda ip: ip == ipaddress.ip_address("127.0.0.1"))
 
     answer = client.fetch(f"http://rebinding.example.com:{server.port}/feed")
 
@@ -496,15 +497,15 @@ def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_throug
 def test_the_address_is_checked_again_at_each_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Origin()
     server.answer("/feed", status="302 Found", location=f"http://inside.example.com:{server.port}/secret")
-    pool_to = client.pool_to
+    pool_to = address.pool_to
     addresses = {"www.example.com": "127.0.0.1", "inside.example.com": "169.254.169.254"}
     monkeypatch.setattr(
-        client, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers(addresses[host]))
+        address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers(addresses[host]))
     )
-    monkeypatch.setattr(client, "PORTS", {"http": server.port})
-    monkeypatch.setattr(client, "is_public", lambda address: address.is_loopback)
+    monkeypatch.setattr(address, "PORTS", {"http": server.port})
+    monkeypatch.setattr(address, "is_public", lambda ip: ip.is_loopback)
 
-    with pytest.raises(client.Refused, match=r"169\.254\.169\.254"):
+    with pytest.raises(errors.Refused, match=r"169\.254\.169\.254"):
         client.fetch(f"http://www.example.com:{server.port}/feed")
     server.close()
 
@@ -539,16 +540,18 @@ def test_a_certificate_is_checked_against_the_name_though_the_connection_goes_to
     served.load_cert_chain(file)
     server = Origin(served)
     server.answer("/feed", b"<rss/>")
-    pool_to = client.pool_to
-    monkeypatch.setattr(client, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers("127.0.0.1")))
-    monkeypatch.setattr(client, "PORTS", {"https": server.port})
-    monkeypatch.setattr(client, "is_public", lambda address: address.is_loopback)
+    pool_to = address.pool_to
+    monkeypatch.setattr(
+        address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, answers("127.0.0.1"))
+    )
+    monkeypatch.setattr(address, "PORTS", {"https": server.port})
+    monkeypatch.setattr(address, "is_public", lambda ip: ip.is_loopback)
 
-    with pytest.raises(client.Unreachable, match="certificate"):
+    with pytest.raises(errors.Unreachable, match="certificate"):
         client.fetch(f"https://www.example.com:{server.port}/feed")
     trusting = ssl.create_default_context(cafile=str(file))
-    monkeypatch.setattr(client, "_tls", lambda: trusting)
+    monkeypatch.setattr(address, "_tls", lambda: trusting)
     assert client.fetch(f"https://www.example.com:{server.port}/feed").body == b"<rss/>"
-    with pytest.raises(client.Unreachable, match="certificate"):
+    with pytest.raises(errors.Unreachable, match="certificate"):
         client.fetch(f"https://other.example.com:{server.port}/feed")
     server.close()

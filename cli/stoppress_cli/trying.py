@@ -15,6 +15,8 @@ from stoppress.feeds.documents import FeedError
 from stoppress.feeds.events import Judged, judged, to_events
 from stoppress.feeds.parse import children_of
 from stoppress.http import client
+from stoppress.http.body import CHUNK_BYTES, read_body
+from stoppress.http.errors import FetchError
 from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
 from stoppress.model.site import Feed, Site, explain
 from stoppress.poll import fetch
@@ -108,7 +110,7 @@ def _tried(target: str, url: str | None, site: Site, feed: Feed, now: datetime) 
             if named := children_of(fetched.answer.body, {}, feed.url, site):
                 return Tried("empty", f"an index of sitemaps; a poll reads, the newest first: {' '.join(named)}")
         _, reading = fetch.read(fetched, site, feed.take)
-    except (FeedError, client.FetchError) as error:
+    except (FeedError, FetchError) as error:
         return Tried("reject", str(error))
     events, _ = to_events(reading, site, now, feed=feed.url)
     return Tried(
@@ -121,19 +123,12 @@ def _tried(target: str, url: str | None, site: Site, feed: Feed, now: datetime) 
 
 
 def _file(path: Path) -> bytes:
-    """A file's bytes, unpacked where they are gzip, as a fetch would have them. Raises FeedError and FetchError."""
+    """A file's bytes, gunzipped and limited like a fetched body. Raises FetchError."""
     try:
         with path.open("rb") as file:
-            body = file.read(client.BODY_BYTES_MAX + 1)
+            return read_body(iter(lambda: file.read(CHUNK_BYTES), b""))
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
-    if len(body) > client.BODY_BYTES_MAX:
-        raise FeedError(f"the body is larger than {client.BODY_BYTES_MAX:,} bytes")
-    if not body.startswith(client.GZIP_MAGIC):
-        return body
-    # In pieces, as it would come: of what is left behind each gzip stream zlib makes a copy.
-    pieces = (body[start : start + client.CHUNK_BYTES] for start in range(0, len(body), client.CHUNK_BYTES))
-    return client.inflated(next(pieces), pieces)
 
 
 def _report(tried: Tried) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Every minute in -> article events for new and changed feed entries out."""
+"""Each minute: poll the feeds that are due, and send article events for new and changed entries."""
 
 import time
 from collections import Counter
@@ -13,7 +13,7 @@ from stoppress.aws import sites
 from stoppress.poll import feeds
 from stoppress.poll.due import PollOutcome
 
-# For what is under way when the time is over: the last feed's events and state, log and metrics.
+# After the deadline: the last feed's events and state, the log and the metrics.
 RESERVE_SECONDS = 8.0
 
 logger = Logger()
@@ -23,7 +23,7 @@ metrics = Metrics()
 @logger.inject_lambda_context
 @metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Poll the feeds that are due. No feed and no site can keep the others from being polled."""
+    """Poll the feeds that are due. A broken feed or site does not stop the others."""
     deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1_000 - RESERVE_SECONDS
     counts = Counter(
         FeedsPolled=0,
@@ -53,12 +53,12 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         counts["HubsNotAsked"] += outcome.result == "not subscribed"
         if outcome.result not in {"unchanged", "waiting"} or (outcome.result == "unchanged" and outcome.reason):
             log = logger.info if outcome.result in {"changed", "unchanged", "subscribing"} else logger.warning
-            log(f"feed {outcome.result}", **_said(outcome))
+            log(f"feed {outcome.result}", **_details(outcome))
     for name, count in counts.items():
         metrics.add_metric(name, MetricUnit.Count, count)
 
 
-def _said(outcome: PollOutcome) -> dict[str, Any]:
-    # A broken feed repeats one reason for each of its entries; a few tell enough.
-    said = {"site": outcome.site, "feed": outcome.url, "sent": outcome.sent, "skipped": outcome.skipped[:5]}
-    return said | ({"reason": outcome.reason} if outcome.reason else {})
+def _details(outcome: PollOutcome) -> dict[str, Any]:
+    # A broken feed repeats one reason for each of its entries.
+    details = {"site": outcome.site, "feed": outcome.url, "sent": outcome.sent, "skipped": outcome.skipped[:5]}
+    return details | ({"reason": outcome.reason} if outcome.reason else {})

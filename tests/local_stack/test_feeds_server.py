@@ -19,9 +19,9 @@ def server() -> Iterator[FeedServer]:
 
 def get(path: str, **headers: str) -> tuple[int, bytes]:
     """As the poller asks: through the door of the product, the host in a header."""
-    from stoppress.http import client
+    from stoppress.http import address
 
-    with client.pool_to("https", "www.example.com", 443) as pool:
+    with address.pool_to("https", "www.example.com", 443) as pool:
         sent = {"host": "www.example.com", **{name.replace("_", "-"): value for name, value in headers.items()}}
         answer = pool.request("GET", path, headers=sent, retries=False)
         return answer.status, answer.data
@@ -82,10 +82,10 @@ def test_a_url_that_no_step_has_spoken_of_is_a_feed_without_entries(server: Feed
 
 
 def test_loopback_itself_stays_reachable(server: FeedServer) -> None:
-    from stoppress.http import client
+    from stoppress.http import address
 
     server.set(f"http://127.0.0.1:{server.port}/own.xml", FEED)
-    pool = client.pool_to("http", "127.0.0.1", server.port)
+    pool = address.pool_to("http", "127.0.0.1", server.port)
     assert isinstance(pool, urllib3.HTTPConnectionPool)
     with pool:
         own = {"host": f"127.0.0.1:{server.port}"}
@@ -100,18 +100,18 @@ def fetched(url: str) -> bytes:
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "0x7f.1", "[::1]", "inside.example.com"])
 def test_the_pollers_door_checks_addresses_here_as_it_does_elsewhere(server: FeedServer, host: str) -> None:
-    from stoppress.http import client
+    from stoppress.http import errors
 
     server.set("http://inside.example.com/", FeedAnswer(body=b"<rss/>", addresses=("93.184.215.14", "10.0.0.1")))
     server.set(f"http://{host}/", FeedAnswer(body=b"<rss/>"))
 
-    with pytest.raises(client.Refused):
+    with pytest.raises(errors.Refused):
         fetched(f"http://{host}/")
     assert server.requests == 0
 
 
 def test_an_answer_can_be_compressed_or_a_bomb_or_of_another_length_than_it_says(server: FeedServer) -> None:
-    from stoppress.http import client
+    from stoppress.http import errors
 
     server.set("http://www.example.com/gzip", FeedAnswer(body=b"<rss/>", gzip=True))
     server.set("http://www.example.com/bomb", FeedAnswer(bomb_bytes=20_000_000))
@@ -123,7 +123,7 @@ def test_an_answer_can_be_compressed_or_a_bomb_or_of_another_length_than_it_says
         b"<rss",
         b"<rss/>",
     ]
-    with pytest.raises(client.TooLarge):
+    with pytest.raises(errors.TooLarge):
         fetched("http://www.example.com/bomb")
 
 
@@ -136,12 +136,12 @@ def test_a_tag_can_change_with_each_answer(server: FeedServer) -> None:
 
 @pytest.mark.parametrize("slow", [FeedAnswer(body=b"<rss/>", delay_s=60), FeedAnswer(body=b"<rss/>", drip_s=60)])
 def test_a_slow_answer_is_played_fast_and_the_pollers_patience_is_its_own_again_afterwards(slow: FeedAnswer) -> None:
-    from stoppress.http import client
+    from stoppress.http import client, errors
 
     patience_s = client.FETCH_SECONDS_MAX
     with FeedServer().running() as server:
         server.set(URL, slow)
         hurried_s = client.FETCH_SECONDS_MAX
-        with pytest.raises(client.TooSlow):
+        with pytest.raises(errors.TooSlow):
             fetched(URL)
     assert (hurried_s, client.FETCH_SECONDS_MAX) == (patience_s / TIMES_AS_FAST, patience_s)

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import time_machine
 
 from stoppress.aws import clients, secrets, sites
-from stoppress.http import client
+from stoppress.http import client, errors
 from stoppress.poll import feeds, subscribe
 from stoppress_cli.local import bus, sources as cli_sources, stream as cli_stream
 from stoppress_cli.local.functions import Context, Function, Result, environment
@@ -457,7 +457,7 @@ class World:
         asked_at = self.now
         self.pause("fetch")
         if self.stormy and self.chance.random() < self.weather.of_calls:
-            raise client.TooSlow(f"{url} did not answer in time")
+            raise errors.TooSlow(f"{url} did not answer in time")
         return self.fetch(url, headers, asked_at)
 
     def _some_of(
@@ -521,4 +521,4 @@ def _with_doors() -> list[ModuleType]:
 
 
 def _nowhere(url: str, headers: dict[str, str], asked_at: datetime) -> client.Response:
-    raise client.Unreachable(f"{url} is nowhere")
+    raise errors.Unreachable(f"{url} is nowhere")

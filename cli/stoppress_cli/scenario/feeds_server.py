@@ -203,13 +203,13 @@ def _key(host: str, url: str) -> tuple[str, str]:
 def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> Iterator[None]:
     """Hands the poller's door its own resolver; what it lets through is connected to this server."""
     try:
-        web = import_module("stoppress.http.client")
+        door = import_module("stoppress.http.address")
     except ModuleNotFoundError:  # a template whose layer polls nothing
         yield
         return
     import urllib3
 
-    checked = web.pool_to
+    checked = door.pool_to
 
     def pool_to(scheme: str, host: str, other_port: int) -> Any:
         if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server of this machine's owner
@@ -217,7 +217,7 @@ def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> I
         checked(scheme, host, other_port, look_up)
         return urllib3.HTTPConnectionPool("127.0.0.1", port)
 
-    with mock.patch.object(web, "pool_to", pool_to):
+    with mock.patch.object(door, "pool_to", pool_to):
         yield
 
 

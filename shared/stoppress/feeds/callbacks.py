@@ -1,6 +1,6 @@
-"""Where a hub reaches us, and how we know it: a token and a secret for each subscription, derived from one secret of the stack.
+"""The callback URL and the secret of each subscription, both derived from one secret of the stack and stored nowhere.
 
-Nothing of them is kept. Of several secrets, while one is rotated, the first makes new ones and all are believed.
+While that secret is rotated there are several. The first makes new tokens; all are accepted.
 """
 
 import hashlib
@@ -13,12 +13,12 @@ _TOKEN = re.compile(r"([0-9a-f]{16})-([0-9a-f]{32})")
 
 
 def callback_path(master: str, site: str, feed: str, subscription: str) -> str:
-    """The end of a callback's URL: `<site>/<feed>/<token>`. `feed` is the key of its URL, `subscription` the id."""
+    """The end of a callback URL: `<site>/<feed>/<token>`. `feed` is the key of the feed's URL, `subscription` the id."""
     return f"{site}/{feed}/{subscription}-{_proof(master, site, feed, subscription)}"
 
 
 def subscription_of(token: str, masters: Sequence[str], site: str, feed: str) -> str | None:
-    """The id of the subscription that a token was made for; None for one that we have not made."""
+    """The id of the subscription that a token belongs to; None for a forged token."""
     parts = _TOKEN.fullmatch(token)
     if parts is None:
         return None
@@ -27,18 +27,18 @@ def subscription_of(token: str, masters: Sequence[str], site: str, feed: str) ->
 
 
 def hub_secret(master: str, site: str, feed: str, subscription: str) -> str:
-    """What the hub signs its pushes with; less than the 200 bytes that it may have (WebSub, 5.1)."""
+    """The secret with which the hub signs its pushes, under the limit of 200 bytes (WebSub, 5.1)."""
     return _derived(master, "secret", site, feed, subscription)
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secrets: Sequence[str]) -> bool:
-    """Whether the hub has signed these bytes (WebSub, 7.1): `X-Hub-Signature: sha256=<hex>`."""
+    """Whether `X-Hub-Signature: sha256=<hex>` is the hub's signature of the body (WebSub, 7.1)."""
     method, _, signature = headers.get("x-hub-signature", "").strip().partition("=")
     method, signature = method.lower(), signature.lower()
     if method not in _METHODS or not signature.isascii():
         return False
-    good = [hmac.compare_digest(hmac.new(one.encode(), body, method).hexdigest(), signature) for one in secrets]
-    return any(good)
+    matches = [hmac.compare_digest(hmac.new(key.encode(), body, method).hexdigest(), signature) for key in secrets]
+    return any(matches)
 
 
 def _proof(master: str, site: str, feed: str, subscription: str) -> str:
@@ -46,5 +46,5 @@ def _proof(master: str, site: str, feed: str, subscription: str) -> str:
 
 
 def _derived(master: str, purpose: str, site: str, feed: str, subscription: str) -> str:
-    said = f"{purpose}\n{site}\n{feed}\n{subscription}"
-    return hmac.new(master.encode(), said.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+    text = f"{purpose}\n{site}\n{feed}\n{subscription}"
+    return hmac.new(master.encode(), text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()

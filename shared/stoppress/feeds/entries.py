@@ -1,4 +1,4 @@
-"""What a feed holds: entries and deletions, as its document says them and nobody has judged yet."""
+"""What a feed holds: entries and deletions as its document has them, not yet checked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from stoppress.model.site import FEED_SOURCE
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry: `guid` as the feed has it, `url` absolute but not yet canonical, `title` plain text, dates in UTC.
+    """One entry: `guid` as the feed has it, `url` absolute but not canonical, `title` plain text, dates in UTC.
 
-    What comes besides is as a CMS would send it, and not yet judged. `source` is whose word it is: that of the feeds, or, of
-    a page without title or date of publication, that of a sitemap.
+    Media, keywords and alternates have the form that a CMS would send. `source` is `feed`, or, for a page of a sitemap without
+    title or publication date, `sitemap`.
     """
 
     guid: str | None
@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """An entry that its feed says is deleted: the guid that it had, and since when."""
+    """A tombstone: the guid of a deleted entry, and when it was deleted."""
 
     guid: str
     at: datetime | None
@@ -40,7 +40,7 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a feed holds. `incomplete` says why it may be less than there is, `left_out` what was left out for its number."""
+    """What a feed holds. `incomplete`: why entries may be missing; `left_out`: what is over the limit of entries."""
 
     entries: tuple[Entry, ...] = ()
     deleted: tuple[Deletion, ...] = ()
@@ -49,15 +49,14 @@ class Reading:
 
 
 def joined(readings: Sequence[Reading], failures: Sequence[str]) -> Reading:
-    """What the sitemaps of one index say together; `failures` are the reasons why others of them could not be read."""
+    """The sitemaps of one index as one reading; `failures` are the reasons why others could not be read."""
     incomplete = [reading.incomplete for reading in readings if reading.incomplete]
     entries = [entry for reading in readings for entry in reading.entries]
-    most = documents.ENTRIES_MAX
     left_out = tuple(reason for reading in readings for reason in reading.left_out)
-    if len(entries) > most:
-        left_out += (f"{len(entries) - most} pages after the first {most:,}",)
+    if len(entries) > documents.ENTRIES_MAX:
+        left_out += (f"{len(entries) - documents.ENTRIES_MAX} pages after the first {documents.ENTRIES_MAX:,}",)
     return Reading(
-        tuple(entries[:most]),
+        tuple(entries[: documents.ENTRIES_MAX]),
         incomplete="; ".join([*failures, *incomplete]) or None,
         left_out=left_out,
     )

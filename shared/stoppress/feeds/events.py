@@ -1,4 +1,4 @@
-"""What becomes of a feed's entries: article events, or nothing for a reason."""
+"""Turn a feed's entries into article events, or into reasons why an entry has none."""
 
 import hashlib
 from collections import Counter
@@ -20,7 +20,7 @@ from stoppress.sitemaps.tags import fit
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What becomes of an entry: an event, or nothing for a reason. `url` is canonical, None where there is no good one."""
+    """An entry with its event, or with the reason why it has none. `url` is canonical, or None."""
 
     entry: Entry
     id: str | None
@@ -30,12 +30,11 @@ class Judged:
 
 
 def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] = (), *, feed: str) -> list[Judged]:
-    """What becomes of each entry of the document at the URL `feed`, in its order; `now`: the document was fetched.
+    """Judge each entry of the document at the URL `feed`, in its order; `now` is when the document was fetched.
 
-    Identity is the guid, else the URL. A guid that several URLs share identifies none of them, nor does one of the `shared`
-    (`shared_guids`), whose other pages were in an earlier reading. Of two entries with one identity the newer is kept, of equals the
-    first, since feeds have the newest on top. A tombstone that is newer than its entry, or whose entry has no date, is believed
-    (RFC 6721, 3).
+    The identity is the guid, else the URL. A guid that several URLs share identifies none of them. `shared` are such guids of
+    earlier readings (`shared_guids`). Of two entries with one identity the newer counts; of equally new ones the first, because
+    feeds have the newest entry first. A tombstone counts if it is newer than its entry, or if the entry has no date (RFC 6721, 3).
     """
     verdicts = [_placed(entry, site, feed) for entry in reading.entries]
     shared = {*shared, *_shared(verdicts)}
@@ -61,7 +60,7 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
 
 
 def _placed(entry: Entry, site: Site, feed: str) -> Judged:
-    """The entry with its page, or with the reason why it has none."""
+    """The entry with its canonical URL, or with the reason why it has none."""
     identity = _id_of(entry.guid, feed, site) if entry.guid else None
     if entry.url is None:
         return Judged(entry, identity, None, None, "it has no http or https link")
@@ -72,7 +71,7 @@ def _placed(entry: Entry, site: Site, feed: str) -> Judged:
 
 
 def shared_guids(reading: Reading, site: Site) -> tuple[str, ...]:
-    """The guids that several pages of a feed share, in short."""
+    """Short hashes of the guids that several pages of a feed share."""
     times = Counter(entry.guid for entry in reading.entries)
     return _shared([_placed(entry, site, "") for entry in reading.entries if times[entry.guid] > 1])
 
@@ -88,9 +87,9 @@ def _shared(verdicts: list[Judged]) -> tuple[str, ...]:
 def to_events(
     reading: Reading, site: Site, now: datetime, shared: Collection[str] = (), *, feed: str
 ) -> tuple[list[ArticleEvent], list[str]]:
-    """What a feed says, as article events (entries, then tombstones), and why some entries say nothing.
+    """The article events of a reading (entries, then tombstones), and why some entries have none.
 
-    `shared` are the guids that several of its pages have been seen to share (`shared_guids`).
+    `shared` are the guids that several pages share, also in earlier readings (`shared_guids`).
     """
     verdicts = judged(reading, site, now, shared, feed=feed)
     events = [verdict.event for verdict in verdicts if verdict.event]
@@ -140,15 +139,16 @@ def _event(entry: Entry, identity: str, url: str, site: Site, now: datetime) -> 
 
 
 def _changed_at(entry: Entry) -> float:
-    """When the entry changed, as its document says, in seconds since 1970; 0 where it does not say."""
+    """When the entry changed, by its own dates, in seconds since 1970; 0 without a date."""
     changed_at = entry.updated_at or entry.published_at
     return changed_at.timestamp() if changed_at else 0.0
 
 
 def _id_of(guid: str, feed: str, site: Site) -> str:
-    """The article's id: the guid, and of a site with several feeds, the feed's key before it.
+    """The article's id: the guid, and if the site has several feeds, the feed's key before it.
 
-    A guid that is a URI names one story in whatever feed it stands (RFC 4287, 4.2.6).
+    A guid that is a URI names one story in every feed (RFC 4287, 4.2.6). Other guids belong to their feed: numeric guids of two
+    feeds would take each other's story.
     """
     is_uri = "://" in guid or guid.startswith(("tag:", "urn:"))
     return _bounded(guid if is_uri or len(site.feeds) < 2 else f"{key_of(feed)[:8]}:{guid}")

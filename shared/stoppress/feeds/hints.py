@@ -1,4 +1,4 @@
-"""What a feed asks of those who poll it: how long to wait, in which hours and on which days not to come (R10.4)."""
+"""What a feed asks of its pollers: how long to wait, and which hours and days to skip (R10.4)."""
 
 import re
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-# RSS 1.0, module syndication: daily, once, is what an empty wish means.
+# RSS 1.0, module syndication. Without a frequency it is once a period.
 _PERIODS = {"hourly": 1, "daily": 24, "weekly": 7 * 24, "monthly": 30 * 24, "yearly": 365 * 24}
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-# Nobody means more; it also keeps the arithmetic of dates in its bounds.
+# It keeps date arithmetic within bounds.
 WISH_MAX = timedelta(days=366)
 
-# What stands before the first entry and behind the last one is short.
+# Before the first entry and after the last one there is little.
 HEAD_CHARACTERS_MAX = 65_536
 
 _ITEM = re.compile(r"<(?:[\w.-]+:)?(?:item|entry)[\s/>]", re.IGNORECASE)
@@ -29,7 +29,7 @@ _MAX_AGE = re.compile(r"(?:^|[\s,])(?:max-age|s-maxage)\s*=\s*\"?(\d{1,9})", re.
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a feed asks for: `document_s` of its own elements, `answer_s` of the last answer's headers, both in seconds.
+    """The waits that a feed asks for, in seconds: `document_s` by its elements, `answer_s` by the last answer's headers.
 
     Hours are 0 to 23 and days 0 (Monday) to 6, in GMT.
     """
@@ -41,11 +41,11 @@ class Hints:
 
     @property
     def least(self) -> timedelta:
-        """The shortest wait that it asks for."""
+        """The shortest wait that the feed allows."""
         return timedelta(seconds=max(self.document_s, self.answer_s))
 
     def awake(self, due: datetime) -> datetime:
-        """The first instant from `due` on in an hour and on a day that it does not name; `due` where it names all."""
+        """The first instant from `due` on outside the skipped hours and days; `due` if all are skipped."""
         moment = due.astimezone(UTC)
         for _ in range(8 * 24):
             if moment.hour not in self.skip_hours and moment.weekday() not in self.skip_days:
@@ -55,9 +55,9 @@ class Hints:
 
 
 def of_document(text: str) -> Hints:
-    """The wishes among the elements of a feed itself, not of its entries: `ttl`, `sy:*`, `skipHours`, `skipDays`."""
+    """The hints among a feed's own elements, not its entries': `ttl`, `sy:*`, `skipHours`, `skipDays`."""
     text = without_entries(text)
-    wishes = [timedelta(minutes=int(found[1])) for found in _TTL.finditer(text)]
+    wishes = [timedelta(minutes=int(ttl[1])) for ttl in _TTL.finditer(text)]
     if period := _PERIOD.search(text):
         frequency = _FREQUENCY.search(text)
         times = max(1, int(frequency[1])) if frequency else 1
@@ -69,20 +69,20 @@ def of_document(text: str) -> Hints:
 
 
 def without_entries(text: str) -> str:
-    """What a feed says before its first entry and behind its last one, as far as it is short."""
+    """The text before a feed's first entry and after its last one, up to HEAD_CHARACTERS_MAX each."""
     first = _ITEM.search(text)
     if first is None:
         return text[:HEAD_CHARACTERS_MAX]
-    ends = [found.end() for found in _ITEM_END.finditer(text)]
+    ends = [end.end() for end in _ITEM_END.finditer(text)]
     return text[: first.start()][:HEAD_CHARACTERS_MAX] + (text[ends[-1] :][:HEAD_CHARACTERS_MAX] if ends else "")
 
 
 def with_answer(hints: Hints, headers: Mapping[str, str], now: datetime) -> Hints:
-    """With the wish of an answer's headers: `Cache-Control: max-age`, else `Expires`. A 304's count as well."""
+    """The hints with those of an answer's headers, also of a 304: `Cache-Control: max-age`, else `Expires`."""
     control = headers.get("cache-control", "")
     if ages := [int(age) for age in _MAX_AGE.findall(control)]:
         return replace(hints, answer_s=_seconds(timedelta(seconds=max(ages))))
-    # RFC 9111, 5.3: whoever says that it must be asked each time has no age, whatever else he says.
+    # `no-cache` overrides `Expires` (RFC 9111, 5.3).
     expires = None if "no-cache" in control.lower() else _date(headers.get("expires"))
     return replace(hints, answer_s=_seconds(expires - now) if expires else 0)
 

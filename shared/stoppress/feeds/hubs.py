@@ -1,4 +1,4 @@
-"""The hub that a feed names, and what the feed is called there: who tells of news, so that nobody has to ask (WebSub, 4 Discovery)."""
+"""The hub that a feed names, which pushes its news, and the topic: the feed's URL at the hub (WebSub, 4 Discovery)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,12 +10,12 @@ URL_CHARACTERS_MAX = 2_000
 _LINK_HEADER = re.compile(r"<([^<>]{1,2000})>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:\"[^\"]*\"|[^\s;,\"]*))?)*)")
 _RELATIONS = re.compile(r"(?:^|;)\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
 _LINK = re.compile(r"<(?:[\w.-]+:)?link\s([^<>]{0,4000})>", re.IGNORECASE)
-# From the start of a name alone: else a long name without a value is tried from each of its letters.
+# The look-behind keeps a long name without a value from being tried at each of its letters.
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 
 
 def hub_of(head: str, headers: Mapping[str, str], url: str) -> str | None:
-    """The hub that an answer names, in its headers or else in its feed: the first that can be trusted with a secret, else the first.
+    """The hub that an answer names in its headers or its feed: the first that uses https, else the first.
 
     `head` is the feed without its entries.
     """
@@ -24,33 +24,35 @@ def hub_of(head: str, headers: Mapping[str, str], url: str) -> str | None:
 
 
 def topic_of(head: str, headers: Mapping[str, str], url: str) -> str | None:
-    """What an answer says its own URL is, under which its hub knows it."""
+    """The URL that an answer gives as its own, by which the hub knows it."""
     return next(_linked("self", head, headers, url), None)
 
 
 def can_be_trusted(hub: str) -> bool:
-    """Whether a secret may be told to a hub: over https only (WebSub, 5.1)."""
+    """Whether a hub may have a secret: over https only (WebSub, 5.1)."""
     return urlsplit(hub).scheme == "https"
 
 
 def _linked(relation: str, head: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
-    """The URLs that an answer links to in this relation, those of its headers first."""
+    """The URLs that an answer links to with this relation, those of its headers first."""
     for target, parameters in _LINK_HEADER.findall(headers.get("link", "")):
         relations = [quoted or plain for quoted, plain in _RELATIONS.findall(parameters)]
-        if relations and relation in relations[0].lower().split() and (found := _usable(target, url)):
-            yield found
+        if relations and relation in relations[0].lower().split() and (linked := _usable(target, url)):
+            yield linked
     for link in _LINK.finditer(head):
-        said = {name.lower(): unescape(one or other) for name, one, other in _ATTRIBUTE.findall(link[1])}
-        if relation in said.get("rel", "").lower().split() and (found := _usable(said.get("href", ""), url)):
-            yield found
+        attributes = {name.lower(): unescape(quoted or other) for name, quoted, other in _ATTRIBUTE.findall(link[1])}
+        relations = attributes.get("rel", "").lower().split()
+        if relation in relations and (linked := _usable(attributes.get("href", ""), url)):
+            yield linked
 
 
 def _usable(target: str, url: str) -> str | None:
     if not target.strip():
         return None
     try:
-        found = urljoin(url, target.strip())
-        parts = urlsplit(found)
+        linked = urljoin(url, target.strip())
+        parts = urlsplit(linked)
     except ValueError:
         return None
-    return found if parts.scheme in {"http", "https"} and parts.hostname and len(found) <= URL_CHARACTERS_MAX else None
+    is_usable = parts.scheme in {"http", "https"} and parts.hostname and len(linked) <= URL_CHARACTERS_MAX
+    return linked if is_usable else None

@@ -1,6 +1,6 @@
-"""What a feed says of an entry besides its page and dates: images, videos, language, keywords, language versions.
+"""What an entry has besides its page and dates: images, videos, language, keywords, language versions.
 
-Media RSS, enclosures and Dublin Core, as feedparser has them, in the form that a CMS would send; it is not judged here.
+From Media RSS, enclosures and Dublin Core as feedparser parses them, in the form that a CMS would send, not yet checked.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,19 +10,19 @@ from urllib.parse import urlsplit
 from stoppress.model.media_values import DESCRIPTION_MAX
 from stoppress.primitives.text import clean
 
-# A web address as feeds write it, as an absolute one; None for what is none.
+# Turns a URL as feeds write it into an absolute one, or None.
 Absolute: TypeAlias = Callable[[Any], str | None]
 Item: TypeAlias = Mapping[str, Any]
 
 PAGE_TYPES = {"text/html", "application/xhtml+xml"}
-# RFC 4287, 4.2.7.2: the same, by the name, by the registry's, and left empty.
+# Three spellings of the same relation (RFC 4287, 4.2.7.2).
 _ALTERNATE = {"alternate", "http://www.iana.org/assignments/relation/alternate", ""}
-# Pictures of authors, which WordPress puts before those of the story.
+# Pictures of authors, which WordPress puts before the pictures of the story.
 _AVATARS = {"gravatar.com", "0.gravatar.com", "1.gravatar.com", "2.gravatar.com", "secure.gravatar.com"}
-# A player rather than a file.
+# These are players, not files.
 _FLASH = "application/x-shockwave-flash"
 _PLAYERS = {_FLASH, "text/html"}
-# Where neither a medium nor a type is said.
+# For items without medium and type.
 _ENDINGS = {
     **dict.fromkeys(("jpg", "jpeg", "png", "gif", "webp", "avif"), "image"),
     **dict.fromkeys(("mp4", "m4v", "mov", "webm", "mpg", "mpeg", "ogv"), "video"),
@@ -30,9 +30,9 @@ _ENDINGS = {
 
 
 def images(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
-    """The images of an entry, each once: of one that comes in several widths the widest.
+    """The images of an entry, each once; of an image in several widths the widest.
 
-    A thumbnail stands for itself where there is nothing larger, and no video that it could be of.
+    A thumbnail counts only if the entry has no larger image and no video.
     """
     items = _of_kind(entry, "image", absolute)
     if not items and not _of_kind(entry, "video", absolute):
@@ -49,60 +49,62 @@ def images(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
 
 
 def videos(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
-    """The videos of an entry: files of one length, or of no stated one, are one video in several forms.
+    """The videos of an entry. Files of one length, or without a length, are forms of one video.
 
-    Of those the one that the feed calls its default is taken, else the one of the highest bit rate, else the first.
+    The form that the feed calls the default is taken, else the one of the highest bit rate, else the first.
     """
     forms: dict[Any, list[Item]] = {}
     for item in _of_kind(entry, "video", absolute):
         forms.setdefault(item.get("duration"), []).append(item)
     pictures = _located(entry.get("media_thumbnail", ()), absolute) or _of_kind(entry, "image", absolute)
     title = clean(entry.get("title") or "")
-    said = {"title": title, "description": clean(entry.get("summary") or "", DESCRIPTION_MAX) or title}
-    found = []
+    texts = {"title": title, "description": clean(entry.get("summary") or "", DESCRIPTION_MAX) or title}
+    videos: list[dict[str, Any]] = []
     for number, group in enumerate(forms.values()):
         item = max(group, key=lambda form: (form.get("isdefault") == "true", _number(form.get("bitrate"))))
         place = "player_loc" if item.get("type") in _PLAYERS else "content_loc"
-        video = {**said, place: item["url"]}
+        video = {**texts, place: item["url"]}
         if pictures:
             video["thumbnail_loc"] = pictures[min(number, len(pictures) - 1)]["url"]
         if seconds := _number(item.get("duration")):
             video["duration"] = seconds
-        found.append(video)
+        videos.append(video)
     player = absolute(entry.get("media_player", {}).get("url"))
-    if player and len(found) == 1:
-        found[0].setdefault("player_loc", player)
-    return tuple(found)
+    if player and len(videos) == 1:
+        videos[0].setdefault("player_loc", player)
+    return tuple(videos)
 
 
 def language(entry: Item, feed: Item) -> str | None:
-    """The language of an entry: its own, that of its title, that of the feed."""
-    said = (entry.get("language"), entry.get("title_detail", {}).get("language"), feed.get("language"))
-    return next((text for text in said if text), None)
+    """The language of an entry, of its title, or of the feed."""
+    languages = (entry.get("language"), entry.get("title_detail", {}).get("language"), feed.get("language"))
+    return next((text for text in languages if text), None)
 
 
 def keywords(entry: Item) -> tuple[str, ...]:
-    """An entry's categories, as people read them."""
+    """An entry's categories, by their labels."""
     names = (clean(tag.get("label") or tag.get("term") or "", 200) for tag in entry.get("tags", ()))
     return tuple(dict.fromkeys(name for name in names if name))
 
 
 def alternates(entry: Item, page: str | None, absolute: Absolute) -> tuple[dict[str, Any], ...]:
-    """The language versions of an entry's page, where it names one that is not the page itself."""
+    """The language versions of an entry's page; none if the only one is the page itself."""
     links = [link for link in pages_of(entry) if link.get("hreflang")]
-    found = tuple({"hreflang": link["hreflang"], "url": url} for link in links if (url := absolute(link.get("href"))))
-    return found if any(version["url"] != page for version in found) else ()
+    versions = tuple(
+        {"hreflang": link["hreflang"], "url": url} for link in links if (url := absolute(link.get("href")))
+    )
+    return versions if any(version["url"] != page for version in versions) else ()
 
 
 def pages_of(entry: Item) -> list[Item]:
-    """An entry's links to web pages: the alternates that are HTML, or of no type that is one."""
+    """An entry's links to web pages: the alternates of type HTML, or without a valid type."""
     return [
         link for link in entry.get("links", ()) if _is_alternate(link.get("rel")) and _is_page(link.get("type", ""))
     ]
 
 
 def _is_alternate(relation: str | None) -> bool:
-    """Whether one of the names is that; HTML allows several."""
+    """Whether one of the names in a `rel` is `alternate`."""
     return relation is not None and any(name in _ALTERNATE for name in relation.lower().split() or [""])
 
 
@@ -122,13 +124,13 @@ def _of_kind(entry: Item, kind: str, absolute: Absolute) -> list[Item]:
 
 
 def _located(items: Iterable[Item], absolute: Absolute) -> list[Item]:
-    """The items that have a web address, each address once, in their order."""
-    found: dict[str, Item] = {}
+    """The items that have a URL, each URL once, in their order."""
+    located: dict[str, Item] = {}
     for item in items:
         url = absolute(item.get("url"))
         if url:
-            found.setdefault(url, {**item, "url": url})
-    return list(found.values())
+            located.setdefault(url, {**item, "url": url})
+    return list(located.values())
 
 
 def _kind(item: Item) -> str:

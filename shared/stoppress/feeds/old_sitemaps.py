@@ -1,7 +1,8 @@
-"""A site's own old sitemap, read as a feed: a news sitemap, a general one, an index of them.
+"""A site's own old sitemap, read as a feed: a news sitemap, a plain one, or an index of them.
 
-What a sitemap says of a page it says for sitemaps: images, videos, language versions and keywords come along. Names are
-looked at without their namespaces, which are often misspelt (R12.2).
+Images, videos, language versions and keywords are read too. Element names count without their namespaces, which are often
+misspelt (R12.2). Pages without title or date have the source `sitemap`, which any feed and CMS overrides; otherwise they would
+remove a story's title.
 """
 
 import heapq
@@ -20,16 +21,16 @@ from stoppress.primitives.text import clean
 from stoppress.primitives.xml import Broken, Document as Tree, Node
 
 _PIECE_CHARACTERS = 65_536
-# Of an index of sitemaps each child is a request: the newest, which are those that change.
+# Each sitemap of an index is a request. The newest are the ones that change.
 CHILDREN_MAX = 10
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def read(document: Document, url: str, site: Site) -> Reading:
-    """The pages of a sitemap as entries, the newest ENTRIES_MAX first; `url` is where it came from. Raises FeedError."""
-    found = _listed(document, site, documents.ENTRIES_MAX)
+    """The newest ENTRIES_MAX pages of a sitemap as entries, newest first; `url` is the sitemap's. Raises FeedError."""
+    listed = _listed(document, site, documents.ENTRIES_MAX)
     entries = []
-    for node in found.nodes:
+    for node in listed.nodes:
         title = clean(_text_of(node, "news", "title"))
         published, updated = (_instant_of(node, site, *path) for path in (("news", "publication_date"), ("lastmod",)))
         entries.append(
@@ -49,20 +50,20 @@ def read(document: Document, url: str, site: Site) -> Reading:
         )
     return Reading(
         tuple(entries),
-        incomplete=f"the sitemap is damaged or cut off after {len(entries)} complete pages" if found.cut_off else None,
-        left_out=(f"{found.left_out} pages beside the newest {documents.ENTRIES_MAX:,}",) if found.left_out else (),
+        incomplete=f"the sitemap is damaged or cut off after {len(entries)} complete pages" if listed.cut_off else None,
+        left_out=(f"{listed.left_out} pages beside the newest {documents.ENTRIES_MAX:,}",) if listed.left_out else (),
     )
 
 
 def children_of(document: Document, url: str, site: Site) -> tuple[str, ...]:
-    """The sitemaps that an index names, the newest CHILDREN_MAX. Raises FeedError."""
+    """The newest CHILDREN_MAX sitemaps of an index. Raises FeedError."""
     named = (web_url(_text_of(node, "loc"), url) for node in _listed(document, site, CHILDREN_MAX).nodes)
     return tuple(dict.fromkeys(child for child in named if child and child != url))
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What a sitemap lists, newest first as far as it has dates: the nodes, how many there were, whether it broke off."""
+    """The newest elements of a sitemap, newest first; how many were left out; whether the sitemap broke off."""
 
     nodes: tuple[Node, ...]
     left_out: int
@@ -70,7 +71,7 @@ class _Listed:
 
 
 def _listed(document: Document, site: Site, most: int) -> _Listed:
-    """The newest `<url>` or `<sitemap>` elements of a document, `most` of them. Raises FeedError where none can be read."""
+    """The newest `most` `<url>` or `<sitemap>` elements. Raises FeedError if the document breaks before the first."""
     pieces = (
         document.text[start : start + _PIECE_CHARACTERS] for start in range(0, len(document.text), _PIECE_CHARACTERS)
     )
@@ -80,26 +81,25 @@ def _listed(document: Document, site: Site, most: int) -> _Listed:
     try:
         for node in tree.entries(pieces):
             number -= 1
-            one = (_newest_date(node, site), number, node)
-            (heapq.heappush if len(newest) < most else heapq.heappushpop)(newest, one)
+            entry = (_newest_date(node, site), number, node)
+            (heapq.heappush if len(newest) < most else heapq.heappushpop)(newest, entry)
     except Broken as error:
         broken = error.message
     if broken and not newest:
         raise FeedError(f"the sitemap cannot be read: {broken}")
-    nodes = tuple(node for _, _, node in sorted(newest, reverse=True, key=lambda one: one[:2]))
+    nodes = tuple(node for _, _, node in sorted(newest, reverse=True, key=lambda entry: entry[:2]))
     return _Listed(nodes, -number - len(nodes), document.cut_off or bool(broken))
 
 
 def _text_of(node: Node, *path: str) -> str:
-    """The text of the first element at the path below a node, empty where there is none."""
-    found: Node | None = node
+    """The text of the first element at the path below a node; empty if there is none."""
+    child: Node | None = node
     for name in path:
-        found = next(_named(found, name), None) if found else None
-    return found.text.strip() if found else ""
+        child = next(_named(child, name), None) if child else None
+    return child.text.strip() if child else ""
 
 
 def _instant_of(node: Node, site: Site, *path: str) -> datetime | None:
-    """The date there."""
     return dates.instant(_text_of(node, *path), site.zone)
 
 
@@ -109,12 +109,10 @@ def _images(url: Node) -> tuple[dict[str, Any], ...]:
 
 
 def _videos(url: Node) -> tuple[dict[str, Any], ...]:
-    """Its videos."""
     return tuple(_video(video) for video in _named(url, "video"))
 
 
 def _alternates(url: Node) -> tuple[dict[str, Any], ...]:
-    """Its language versions."""
     links = (link.attributes for link in _named(url, "link"))
     return tuple(
         {"hreflang": link["hreflang"], "url": link.get("href", "")}
@@ -124,7 +122,6 @@ def _alternates(url: Node) -> tuple[dict[str, Any], ...]:
 
 
 def _keywords(url: Node) -> tuple[str, ...]:
-    """The keywords of its news."""
     words = (clean(word, 200) for word in _text_of(url, "news", "keywords").split(","))
     return tuple(dict.fromkeys(word for word in words if word))
 
@@ -135,15 +132,15 @@ def _newest_date(node: Node, site: Site) -> datetime:
 
 
 def _video(video: Node) -> dict[str, Any]:
-    said: dict[str, Any] = {child.name: child.text.strip() for child in video.children}
-    said["tags"] = [tag.text for tag in _named(video, "tag")]
-    said.pop("tag", None)
+    values: dict[str, Any] = {child.name: child.text.strip() for child in video.children}
+    values["tags"] = [tag.text for tag in _named(video, "tag")]
+    values.pop("tag", None)
     for relation in _with_relationship(video):
-        said[relation.name] = f"{relation.attributes.get('relationship', '')} {relation.text.strip()}"
+        values[relation.name] = f"{relation.attributes.get('relationship', '')} {relation.text.strip()}"
     uploader = next(_named(video, "uploader"), None)
     if uploader and "info" in uploader.attributes:
-        said["uploader_info"] = uploader.attributes["info"]
-    return said
+        values["uploader_info"] = uploader.attributes["info"]
+    return values
 
 
 def _with_relationship(video: Node) -> Iterable[Node]:

@@ -1,4 +1,4 @@
-"""What a feed says: the entries and deletions of its document."""
+"""Read the entries and deletions of a feed's document."""
 
 import io
 import re
@@ -18,7 +18,7 @@ from stoppress.model.site import Site
 from stoppress.primitives import dates
 from stoppress.primitives.text import clean
 
-# Where an entry has none of the dates that RSS and Atom know.
+# Dates of other vocabularies, for entries without any of RSS and Atom.
 _OTHER_DATES = (
     *("news_publication_date", "publicationdate", "publishdate", "publish_date", "publisheddate", "datepublished"),
     *("g_publish_date", "dcterms_date", "dcterms_available"),
@@ -26,7 +26,7 @@ _OTHER_DATES = (
 
 _HAS_BASE = re.compile(r"\bbase\s*=")
 
-# RFC 6721. What stands inside entries, comments and CDATA is text about something else.
+# RFC 6721. A tombstone inside an entry, a comment or CDATA does not count.
 _TOMBSTONES = "purl.org/atompub/tombstones/1.0"
 _DELETED_OR_INSIDE = re.compile(
     r"<(?:[\w.-]+:)?deleted-entry\s([^<>]*)>|<!--|<!\[CDATA\[|<(?:[\w.-]+:)?(?:entry|item)[\s>]"
@@ -38,22 +38,22 @@ DELETIONS_MAX = 500
 
 
 def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -> Reading:
-    """The entries of a feed in its order, or of a site's old sitemap, the newest first; one without any has none.
+    """The entries of a feed in its order, or of a sitemap, the newest first.
 
-    `url` is where it came from, for relative links; `take` is what to take from a feed besides page and dates (`Feed.take`).
-    Raises FeedError for what cannot be read, and for an index of sitemaps: its `children_of` are to be read.
+    `url` is the document's own, for relative links; `take` names what to take besides page, title and dates (`Feed.take`).
+    Raises FeedError for an unreadable document, and for a sitemap index: read its `children_of`.
     """
     if document.root == "sitemapindex":
         raise FeedError("an index of sitemaps stands where a sitemap or a feed should")
     if document.root in SITEMAPS:
-        # Here, because a cold start that reads no sitemap should not pay for it.
+        # Imported here: a cold start that reads no sitemap should not pay for it.
         from stoppress.feeds import old_sitemaps
 
         return old_sitemaps.read(document, url, site)
-    # What is never closed is no item to the document, and each is one to feedparser.
+    # The document counts closed items only, feedparser others too, so the limit is applied again.
     entries = tuple(islice(_entries(document, url, site, take), documents.ENTRIES_MAX))
     if not entries and documents.has_items(document):
-        raise FeedError("it has items, and none of them is one of RSS or Atom")
+        raise FeedError("the feed has items, but none is an item of RSS or Atom")
     return Reading(
         entries,
         tuple(_deletions(document.text, site)),
@@ -63,9 +63,9 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
 
 
 def children_of(body: bytes, headers: Mapping[str, str], url: str, site: Site) -> tuple[str, ...]:
-    """The sitemaps that a body names if it is an index of such: the newest CHILDREN_MAX. Raises FeedError.
+    """The newest CHILDREN_MAX sitemaps of a sitemap index; nothing for any other body. Raises FeedError.
 
-    Nothing for any other body, good or bad, and hardly any work.
+    Other bodies cost hardly any work.
     """
     if b"sitemapindex" not in body[: documents.PROLOG_CHARACTERS_MAX].replace(b"\0", b""):
         return ()
@@ -83,12 +83,12 @@ def _entries(document: Document, url: str, site: Site, take: Collection[str]) ->
         urlsplit(url)._replace(netloc=NOWHERE, path=HERE + (urlsplit(url).path or "/"), query="", fragment="").geturl()
     )
     headers = {"content-type": "application/xml; charset=utf-8"}
-    # A tag that names a base may name a relative one. Without any, what is relative stays so, and is joined below:
-    # feedparser joins URLs at every tag as soon as it has a base.
+    # A tag may name a relative base. A feed without any gets no base, because feedparser would join URLs at each tag: a quarter of
+    # the parsing time. Its relative links are joined below.
     if "base" in document.text and _HAS_BASE.search(document.text):
         headers["content-location"] = base
     try:
-        # Bytes as a file: given as they are, feedparser would first take them for the name of one and open it.
+        # As a file: feedparser would take plain bytes for a file name and open it.
         parsed = feedparser.parse(
             io.BytesIO(document.text.encode()),
             response_headers=headers,
@@ -97,19 +97,19 @@ def _entries(document: Document, url: str, site: Site, take: Collection[str]) ->
         )
     except Exception as error:  # feedparser promises no error, and has raised a dozen kinds on damaged input
         raise FeedError(f"feedparser gave up: {error!r:.200}") from error
-    for found in parsed["entries"]:
-        tongue = media.language(found, parsed["feed"])
-        entry = _entry(found, url, base, site, tongue)
-        yield _with_taken(entry, found, url, tongue, take) if take else entry
+    for item in parsed["entries"]:
+        language = media.language(item, parsed["feed"])
+        entry = _entry(item, url, base, site, language)
+        yield _with_taken(entry, item, url, language, take) if take else entry
 
 
 def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) -> Entry:
-    # dict.get, because feedparser's own answers "updated" with "published" and warns.
+    # dict.get, because feedparser's own `get` returns "published" for "updated" and warns.
     published, created, issued, updated = (
         dates.instant(dict.get(entry, key), site.zone)
         for key in ("published", "created", "prism_publicationdate", "updated")
     )
-    # PRISM dates the issue of a journal, which comes out after its articles.
+    # PRISM's date is that of a journal's issue, which follows its articles.
     first = published or created or updated or issued
     if first is None:
         others = (dates.instant(dict.get(entry, key), site.zone) for key in _OTHER_DATES)
@@ -117,16 +117,16 @@ def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) ->
     return Entry(
         guid=_guid(entry.get("id", ""), base),
         url=page_of(entry, url, language),
-        # An episode of a podcast may have no other.
+        # A podcast's episode may have only the latter.
         title=clean(entry.get("title") or entry.get("itunes_title") or ""),
         published_at=first,
-        # A change before publication is a date of something else (an event, the print edition).
+        # A date before publication is not of a change: it belongs to an event or the print edition.
         updated_at=updated if updated and first and updated >= first else None,
     )
 
 
-def _with_taken(entry: Entry, found: Any, url: str, language: str | None, take: Collection[str]) -> Entry:
-    """The entry with what its feed says besides, as far as the site wants it."""
+def _with_taken(entry: Entry, item: Any, url: str, language: str | None, take: Collection[str]) -> Entry:
+    """The entry with what `take` names: language, keywords, images, videos, alternates."""
 
     def absolute(link: Any) -> str | None:
         return web_url(link, url) if isinstance(link, str) else None
@@ -134,32 +134,32 @@ def _with_taken(entry: Entry, found: Any, url: str, language: str | None, take: 
     return replace(
         entry,
         language=language if "language" in take else None,
-        keywords=media.keywords(found) if "keywords" in take else (),
-        images=media.images(found, absolute) if "images" in take else (),
-        videos=media.videos(found, absolute) if "videos" in take else (),
-        alternates=media.alternates(found, entry.url, absolute) if "alternates" in take else (),
+        keywords=media.keywords(item) if "keywords" in take else (),
+        images=media.images(item, absolute) if "images" in take else (),
+        videos=media.videos(item, absolute) if "videos" in take else (),
+        alternates=media.alternates(item, entry.url, absolute) if "alternates" in take else (),
     )
 
 
 def _guid(identity: str, base: str) -> str | None:
-    """The guid as the feed has it, which may be a number or a sentence: feedparser has resolved it like a link."""
+    """The guid as the feed has it, perhaps a number or a sentence. feedparser has resolved it like a link; this undoes it."""
     for prefix in (base[: base.rindex("/") + 1], base[: base.index(NOWHERE) + len(NOWHERE)]):
         identity = identity.removeprefix(prefix)
     return clean(identity, limit=10_000) or None
 
 
 def _deletions(text: str, site: Site) -> Iterator[Deletion]:
-    """The tombstones of a feed (RFC 6721), which say what is gone; nothing else does (R10.6)."""
+    """The tombstones of a feed (RFC 6721). Nothing else tells that an entry is gone (R10.6)."""
     position, number = 0, 0
-    while _TOMBSTONES in text and number < DELETIONS_MAX and (found := _DELETED_OR_INSIDE.search(text, position)):
-        if found[1] is None:
-            end = _ENDS.get(found[0]) or found[0][:-1].replace("<", "</", 1)
-            position = text.find(end, found.end())
+    while _TOMBSTONES in text and number < DELETIONS_MAX and (tag := _DELETED_OR_INSIDE.search(text, position)):
+        if tag[1] is None:
+            end = _ENDS.get(tag[0]) or tag[0][:-1].replace("<", "</", 1)
+            position = text.find(end, tag.end())
             if position < 0:
                 return
             continue
-        position = found.end()
-        said = {name: value[1:-1] for name, value in _ATTRIBUTE.findall(found[1])}
-        if guid := clean(said.get("ref", ""), limit=10_000):
+        position = tag.end()
+        attributes = {name: value[1:-1] for name, value in _ATTRIBUTE.findall(tag[1])}
+        if guid := clean(attributes.get("ref", ""), limit=10_000):
             number += 1
-            yield Deletion(guid, dates.instant(said.get("when"), site.zone))
+            yield Deletion(guid, dates.instant(attributes.get("when"), site.zone))

@@ -1,8 +1,8 @@
-"""A feed's subscription at its hub (WebSub): what is remembered of it, and what each thing that happens changes.
+"""A feed's subscription at its hub (WebSub): its state, and how each event changes it.
 
-Pure functions of state and `now`. A subscription is asked for, and holds once the hub has asked back and we have confirmed, until
-the end of its lease. While pushes bring what is new the hub is trusted, and the feed is polled as a backup only (`backup`). A poll
-that finds what no push has brought in the grace ends the trust.
+Pure functions of state and `now`. A subscription holds from the hub's verification to the end of its lease. While pushes bring
+what is new, the hub is trusted, and the feed is polled only as a backup (`backup`). The trust ends when a poll finds an entry
+that no push brings within GRACE.
 """
 
 import hashlib
@@ -14,24 +14,23 @@ from functools import cached_property
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.primitives.instants import exact
 
-# What we ask for: the specification's own example, and what hubs usually grant.
+# What we request: the example in the specification, and what hubs usually grant.
 LEASE_WANTED = timedelta(days=10)
-# What is believed of a lease, whatever a hub says: one that says nothing, or 0, is asked again tomorrow.
+# Bounds of the lease that a hub grants. A hub that names none, or 0, is asked again the next day.
 LEASE_MIN, LEASE_USUAL, LEASE_MAX = timedelta(minutes=5), timedelta(days=1), timedelta(days=30)
-# A request that came to nothing is repeated after this time, then after twice as long, and so on. A denial waits longest.
+# A failed request is repeated after this time, then after twice as long, and so on. After a denial it waits longest.
 RETRY_FIRST, RETRY_MAX = timedelta(minutes=10), timedelta(days=1)
 
-# How often a feed is polled whose hub is trusted: a fifteenth of the usual requests, and of a hub that dies in silence the first
-# story is late by that much, once.
+# How often a trusted hub's feed is polled: a fifteenth of the usual requests. If the hub dies silently, one story is this late.
 BACKUP = timedelta(minutes=15)
-# A hub that has been good for an hour is left alone for five minutes: what it may lose stays in proportion to what it has brought.
+# After an hour of trust the feed is polled every five minutes: the possible delay grows with the time that the hub worked.
 TRUST_PARTS = 12
-# How long a push may come after the poll that found its story: hubs fetch the feed themselves, and take their time.
+# How long after the poll a push may come: hubs fetch the feed themselves.
 GRACE = timedelta(minutes=5)
 
-# Of what pushes have brought since the last poll; a feed that is not polled for hours forgets the oldest.
+# Digests of pushed entries that no poll has seen yet. If a feed is not polled for hours, the oldest are dropped.
 PUSHED_MAX = 100
-# What a feed does not show so long after the last push, it will not show any more.
+# A feed that does not show an entry this long after the last push will never show it.
 PUSHED_KEPT = timedelta(hours=1)
 REASON_CHARACTERS_MAX = 500
 _NAME_CHARACTERS = 12
@@ -39,7 +38,7 @@ _NAME_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class EntryDigest:
-    """What an entry said: the entry and its content in short, and its version, empty where it has none."""
+    """An entry, its content and its version: two short hashes and an instant, which is empty if the entry has no date."""
 
     entry: str
     digest: str
@@ -54,28 +53,28 @@ class EntryDigest:
 
     @classmethod
     def read(cls, text: str) -> "EntryDigest":
-        """The mark that was written so."""
+        """Read the text that `str` writes."""
         return cls(*text.split(" "))
 
     def __str__(self) -> str:
         return f"{self.entry} {self.digest} {self.version}".rstrip()
 
     def is_older(self, other: "EntryDigest") -> bool:
-        """Whether the other says that it is newer."""
+        """Whether the other has a later version."""
         return bool(self.version and other.version) and self.version < other.version
 
     def is_of_the_same_version(self, other: "EntryDigest") -> bool:
-        """Whether both speak of one entry and have the same date or the same content."""
+        """Whether both are of one entry, and have the same date or the same content."""
         return self.entry == other.entry and (self.version == other.version or self.digest == other.digest)
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """What is remembered of a subscription.
+    """The state of a subscription.
 
-    `asked_at` is set from a request until the hub has verified it; `asks` counts the requests since the last time that it has.
-    `last_push` is the last one that brought something. `pushed` are marks of what pushes have brought and no poll has seen yet, one
-    for each entry, `owed` those of what a poll found first (see `EntryDigest`).
+    `asked_at` is the last request's time until the hub verifies it; `asks` counts requests since the last verification.
+    `last_push` is the last push that brought something new. `pushed` has an `EntryDigest` for each entry that pushes brought
+    and no poll has seen; these are kept, or an edit that is taken back would look known. `owed` has those that a poll found first.
     """
 
     hub: str
@@ -94,50 +93,50 @@ class Subscription:
 
     @property
     def id(self) -> str:
-        """Of hub and topic: part of the callback, so that a hub that was left is told apart."""
+        """A hash of hub and topic. It is part of the callback URL, so that a former hub's requests are recognised."""
         return hashlib.sha256(f"{self.hub}\n{self.topic}".encode()).hexdigest()[:16]
 
     @cached_property
-    def marks(self) -> dict[str, "EntryDigest"]:
-        """The marks of what pushes have brought, by the entry."""
-        return {mark.entry: mark for mark in map(EntryDigest.read, self.pushed)}
+    def digests(self) -> dict[str, "EntryDigest"]:
+        """The digests in `pushed`, by entry."""
+        return {digest.entry: digest for digest in map(EntryDigest.read, self.pushed)}
 
     def has_news(self, event: ArticleEvent, polled: Container[str]) -> bool:
-        """Whether an entry of a push or poll says something that was not heard last; `polled` are digests of what the last poll saw.
+        """Whether an entry of a push or poll is new; `polled` are the digests of what the last poll saw.
 
-        A push has the last word of an entry, though not over a newer version: a feed may lag behind its hub.
+        A push wins over the last poll, but not over a newer version: a feed may lag behind its hub.
         """
-        mark = EntryDigest.of(event)
-        last = self.marks.get(mark.entry)
+        digest = EntryDigest.of(event)
+        last = self.digests.get(digest.entry)
         if last is None:
-            return mark.digest not in polled
-        return mark.digest != last.digest and not mark.is_older(last)
+            return digest.digest not in polled
+        return digest.digest != last.digest and not digest.is_older(last)
 
     def has_overtaken(self, event: ArticleEvent) -> bool:
-        """Whether a push has said something newer of an entry of a poll."""
-        mark = EntryDigest.of(event)
-        last = self.marks.get(mark.entry)
-        return last is not None and mark.digest != last.digest and mark.is_older(last)
+        """Whether a push brought a newer version of an entry of a poll."""
+        digest = EntryDigest.of(event)
+        last = self.digests.get(digest.entry)
+        return last is not None and digest.digest != last.digest and digest.is_older(last)
 
     @property
     def renew_at(self) -> datetime | None:
-        """When to ask for another lease: in the middle of this one, at a moment of the feed's own."""
+        """When to renew the lease: near its middle, at a moment that differs between feeds."""
         if not (self.verified_at and self.lease_until):
             return None
         return self.verified_at + (self.lease_until - self.verified_at) * (0.4 + 0.2 * _fraction(self.id))
 
     def holds(self, now: datetime) -> bool:
-        """Whether the hub has said that it will tell."""
+        """Whether the hub has verified the subscription and its lease has not ended."""
         return self.lease_until is not None and now < self.lease_until
 
     def is_trusted(self, now: datetime) -> bool:
-        """Whether its pushes bring what is new."""
+        """Whether its pushes have brought what is new."""
         return self.trusted_since is not None and self.holds(now)
 
     def is_to_ask(self, hub: str, topic: str, now: datetime) -> bool:
         """Whether to send a request for this hub and topic now.
 
-        A feed that names another hub or topic with each answer has one asked once in a while only.
+        A feed that names another hub or topic in each answer causes a request only every RETRY_FIRST.
         """
         if (hub, topic) != (self.hub, self.topic):
             last = self.asked_at or self.verified_at
@@ -147,7 +146,7 @@ class Subscription:
         return not self.holds(now) or (self.renew_at is not None and now >= self.renew_at)
 
     def backup(self, now: datetime) -> timedelta | None:
-        """How long the feed may be left alone; None where polling does not rely on the hub."""
+        """How long polling may wait; None where it does not rely on the hub."""
         if not self.is_trusted(now) or self.trusted_since is None:
             return None
         wait = min((now - self.trusted_since) / TRUST_PARTS, BACKUP)
@@ -155,7 +154,7 @@ class Subscription:
 
 
 def asked(known: Subscription | None, hub: str, topic: str, now: datetime) -> Subscription:
-    """The state when a request is about to be sent. Until it is verified it counts as one that came to nothing."""
+    """The state before a request is sent. The request counts as failed until the hub verifies it."""
     same = known if known and (known.hub, known.topic) == (hub, topic) else Subscription(hub, topic)
     wait = min(RETRY_FIRST * 2 ** min(same.asks, 12), RETRY_MAX)
     wait -= wait * 0.25 * _fraction(f"{same.id}#{same.asks}")
@@ -163,14 +162,14 @@ def asked(known: Subscription | None, hub: str, topic: str, now: datetime) -> Su
 
 
 def failed(state: Subscription, asked_at: datetime, reason: str) -> Subscription:
-    """The state when the request of that instant has failed; the hub may have verified it all the same."""
+    """The state after the request sent at `asked_at` failed; unchanged if the hub verified it all the same."""
     return replace(state, refused=reason[:REASON_CHARACTERS_MAX]) if state.asked_at == asked_at else state
 
 
 def verified(state: Subscription, lease_s: int | None, now: datetime) -> Subscription | None:
-    """The state when the hub asks whether we want it; None where nobody asked for it.
+    """The state after the hub asked whether we want the subscription; None if we did not request it.
 
-    A hub that did not hear our answer asks again, and may.
+    A hub that missed our answer may ask again.
     """
     if state.asked_at is None and not state.holds(now):
         return None
@@ -181,7 +180,7 @@ def verified(state: Subscription, lease_s: int | None, now: datetime) -> Subscri
 
 
 def denied(state: Subscription, reason: str, now: datetime) -> Subscription:
-    """The state when the hub says that it will not tell, or will not any more (WebSub, 5.2)."""
+    """The state after the hub denied or ended the subscription (WebSub, 5.2)."""
     return replace(
         state,
         asked_at=None,
@@ -195,17 +194,18 @@ def denied(state: Subscription, reason: str, now: datetime) -> Subscription:
 
 
 def told(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) -> Subscription:
-    """The state after a push; `brought` is what was new in it, or owed."""
-    marks = [EntryDigest.of(event) for event in brought]
-    if not marks:
+    """The state after a push; `brought` are its events that were new, or owed."""
+    digests = [EntryDigest.of(event) for event in brought]
+    if not digests:
         return state
-    kept = [mark for mark in state.marks.values() if mark.entry not in {one.entry for one in marks}]
-    owed = _unpaid(state, marks)
+    entries = {digest.entry for digest in digests}
+    kept = [digest for digest in state.digests.values() if digest.entry not in entries]
+    owed = _unpaid(state, digests)
     return replace(
         state,
         last_push=now,
         trusted_since=state.trusted_since or now,
-        pushed=tuple(map(str, [*marks, *kept][:PUSHED_MAX])),
+        pushed=tuple(map(str, [*digests, *kept][:PUSHED_MAX])),
         owed=owed,
         owed_since=state.owed_since if owed else None,
     )
@@ -214,23 +214,18 @@ def told(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) ->
 def polled(
     state: Subscription, new: Sequence[ArticleEvent], seen: Collection[str], now: datetime, *, blamed: bool = True
 ) -> Subscription:
-    """The state after a poll that found `new` in a feed, of all whose entries `seen` are the digests.
+    """The state after a poll that found the events `new`; `seen` are the digests of all entries in the feed.
 
-    What it has seen of what pushes brought needs no mark any more. What no push has brought is owed, and where that is overdue,
-    the trust is over. A hub without trust that misses something is asked anew, once a day at most: it may have lost the subscription.
-    Not `blamed`: what is new is no fault of the hub.
+    An entry that the poll has seen leaves `pushed`. A new entry that no push brought is owed; an overdue one ends the trust.
+    A hub without trust that misses something is asked again, at most once a day: it may have lost the subscription.
+    Without `blamed`, what is new is not the hub's fault.
     """
-    marks = [EntryDigest.of(event) for event in new]
-    sent = {mark.entry for mark in marks}
-    left = [mark for mark in state.marks.values() if mark.digest not in seen and mark.entry not in sent]
+    digests = [EntryDigest.of(event) for event in new]
+    sent = {digest.entry for digest in digests}
+    left = [digest for digest in state.digests.values() if digest.digest not in seen and digest.entry not in sent]
     if seen and state.last_push and now - state.last_push >= PUSHED_KEPT:
         left = []
-    brought = state.marks
-    owing = [
-        mark
-        for mark in marks
-        if blamed and not ((last := brought.get(mark.entry)) and mark.is_of_the_same_version(last))
-    ]
+    owing = [digest for digest in digests if blamed and not _is_brought(state, digest)]
     after = replace(state, pushed=tuple(map(str, left)))
     overdue = state.owed_since is not None and now - state.owed_since >= GRACE
     if not state.is_trusted(now) or overdue:
@@ -242,13 +237,20 @@ def polled(
 
 
 def is_owed(state: Subscription, event: ArticleEvent) -> bool:
-    """Whether a poll has found this first."""
+    """Whether a poll found this event before any push."""
     return len(_unpaid(state, [EntryDigest.of(event)])) < len(state.owed)
+
+
+def _is_brought(state: Subscription, digest: EntryDigest) -> bool:
+    last = state.digests.get(digest.entry)
+    return last is not None and digest.is_of_the_same_version(last)
 
 
 def _unpaid(state: Subscription, brought: Sequence[EntryDigest]) -> tuple[str, ...]:
     return tuple(
-        text for text in state.owed if not any(EntryDigest.read(text).is_of_the_same_version(one) for one in brought)
+        owed
+        for owed in state.owed
+        if not any(EntryDigest.read(owed).is_of_the_same_version(digest) for digest in brought)
     )
 
 

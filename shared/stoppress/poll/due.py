@@ -1,4 +1,4 @@
-"""A feed that is due, and what became of it in this minute's run."""
+"""A feed that is due, and the outcome of polling it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +13,11 @@ Result: TypeAlias = Literal["changed", "unchanged", "failed", "not reached", "wa
 
 @dataclass(frozen=True, slots=True)
 class PollOutcome:
-    """What became of one feed that was due: how many events were sent, which entries were left out and why.
+    """What became of one feed in a run: the number of events sent, and why entries were skipped.
 
-    A feed that failed may have sent events: those of the complete entries, where it was cut off. One that was not
-    reached in this run is among the first of the next. `needs_somebody` where a feed is gone or has failed for an hour; then
-    one that was not due is among the outcomes as well, as `waiting`. A feed whose hub was asked has a second outcome:
-    `subscribing` where it took the request, else `not subscribed`.
+    A failed feed may have sent events: a feed that is cut off sends its complete entries. A feed that was not reached is among
+    the first of the next run. `needs_somebody`: the feed is gone or has failed for an hour; such a feed has an outcome,
+    `waiting`, even when it is not due. A feed whose hub was asked has a second outcome: `subscribing` or `not subscribed`.
     """
 
     site: str
@@ -32,38 +31,38 @@ class PollOutcome:
 
 @dataclass(frozen=True, slots=True)
 class DueFeed:
-    """A feed of a site that is to be polled, and what is remembered of it, under its item's revision."""
+    """A feed of a site that is to be polled, its state, and the revision of its item."""
 
     site: Site
     feed: Feed
     state: FeedState
     rev: int | None
-    now: datetime
-    waited: timedelta = timedelta()  # from `now`, when the run began, until it was asked
+    now: datetime  # when the run began
+    waited: timedelta = timedelta()  # from `now` until the request
 
-    def outcome(self, result: Result, **said: Any) -> PollOutcome:
-        """What became of it."""
-        return PollOutcome(self.site.host, self.feed.url, result, **said)
+    def outcome(self, result: Result, **details: Any) -> PollOutcome:
+        """The outcome of this feed."""
+        return PollOutcome(self.site.host, self.feed.url, result, **details)
 
     @property
     def has_this_configuration(self) -> bool:
-        """Whether the last body was read by the site's configuration of today; else it is to be read again."""
+        """Whether the last body was read with the site's present configuration. If not, it is read again."""
         return self.state.config_version == self.site.version
 
     @property
     def pace(self) -> Pace:
-        """How often it may be asked."""
+        """How often the feed may be polled."""
         return pace_of(self.feed, self.site)
 
     @property
-    def asked(self) -> str:
-        """Where the feed is to be found today."""
+    def url(self) -> str:
+        """The URL to fetch now: the configured one, or where a permanent redirect leads."""
         return self.state.url_to_ask(self.feed.url, self.now)
 
     @property
     def conditions(self) -> Mapping[str, str]:
-        """The validators of the last good answer, verbatim (R10.1)."""
+        """The conditional headers with the validators of the last good answer, verbatim (R10.1)."""
         if not self.has_this_configuration:
             return {}
-        known = {"If-None-Match": self.state.etag, "If-Modified-Since": self.state.last_modified}
-        return {name: value for name, value in known.items() if value}
+        validators = {"If-None-Match": self.state.etag, "If-Modified-Since": self.state.last_modified}
+        return {name: value for name, value in validators.items() if value}

@@ -1,7 +1,7 @@
-"""Polling: the feeds that are due are fetched at once, and each answer is read as it comes (`ingesting`).
+"""Poll the feeds that are due: fetch several at once, and ingest each answer as it comes.
 
-Only the fetching is concurrent. A feed is leased by a conditional write before it is fetched, so that two runs never ask
-it at the same time. The hubs that feeds name are asked beside the fetches (`subscribing`), and nobody waits for them.
+Only the fetches and the requests to hubs are concurrent. A conditional write leases a feed before the fetch, so that two runs
+never fetch it at the same time. The run does not wait for hubs.
 """
 
 import time
@@ -22,15 +22,15 @@ from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import feed_item, feed_key, read_feed
 from stoppress.poll.subscribe import Hubs
 
-# Slow servers cost a thread's wait, not work. Sixteen of the largest bodies, one of them being read, took 508 MB here: less than
-# the function has (template.yaml).
+# A slow server costs a waiting thread, not work. Twenty bodies of 9.7 MB took 508 MB in one process; the function has 768
+# (template.yaml).
 FETCHES_AT_ONCE = 16
 
 
 def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = float("inf")) -> Iterator[PollOutcome]:
-    """Poll the feeds that are due, until `deadline` (of `time.monotonic`), and say what became of each.
+    """Poll the feeds that are due until `deadline` (of `time.monotonic`), and yield what became of each.
 
-    Raises nothing on behalf of a feed. Feeds that are not reached stay due.
+    A feed's failure raises nothing. Feeds that are not reached stay due.
     """
     began = time.monotonic()
     configured = {feed_key(site.host, feed.url): (site, feed) for site in sites for feed in site.feeds}
@@ -39,18 +39,20 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
     for key, (site, feed) in configured.items():
         item = items.get(key)
         try:
-            one = DueFeed(site, feed, read_feed(item) if item else FeedState(), int(item["rev"]) if item else None, now)
-        except Exception as error:  # noqa: BLE001 - one feed's state must not keep the others from being polled
-            reason = f"its state cannot be read: {error!r:.300}"
+            candidate = DueFeed(
+                site, feed, read_feed(item) if item else FeedState(), int(item["rev"]) if item else None, now
+            )
+        except Exception as error:  # noqa: BLE001 - the state of one feed must not stop the others
+            reason = f"the feed's item in the table cannot be read: {error!r:.300}"
             yield PollOutcome(site.host, feed.url, "failed", reason=reason, needs_somebody=True)
             continue
-        if one.state.is_due(now, site.version):
-            due.append(one)
-        elif one.state.needs_somebody(now, site.version):
-            yield one.outcome("waiting", needs_somebody=True)
-    # Those that waited longest first, so that no feed is passed over twice; last those that may only cost time again.
+        if candidate.state.is_due(now, site.version):
+            due.append(candidate)
+        elif candidate.state.needs_somebody(now, site.version):
+            yield candidate.outcome("waiting", needs_somebody=True)
+    # The longest wait first, so that no feed is passed over twice. Failing feeds last: they may only cost time again.
     earliest = datetime.min.replace(tzinfo=now.tzinfo)
-    due.sort(key=lambda one: (one.state.failures > 0, one.state.next_poll_at or earliest))
+    due.sort(key=lambda feed: (feed.state.failures > 0, feed.state.next_poll_at or earliest))
     yield from _poll(deque(due), began, deadline)
 
 
@@ -60,54 +62,57 @@ def _poll(due: deque[DueFeed], began: float, deadline: float) -> Iterator[PollOu
     hubs = Hubs()
     try:
         while (due or waiting or hubs.busy) and time.monotonic() < deadline:
-            # No more are fetched than can be held in memory until they are read.
-            while due and len(waiting) < FETCHES_AT_ONCE:
-                one = due.popleft()
-                try:
-                    one = _leased(one)
-                except table.Conflict:
-                    yield one.outcome("waiting", reason="another run is at it")
-                    continue
-                except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
-                    yield one.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
-                    continue
-                one = replace(one, waited=timedelta(seconds=time.monotonic() - began))
-                waiting[executor.submit(fetch.fetch, one.asked, _headers(one), one.site)] = one
+            yield from _start_fetches(due, waiting, executor, began)
             yield from hubs.ask()
             under_way: list[Future[Any]] = [*waiting, *hubs.waiting]
             done, _ = wait(under_way, min(max(0.0, deadline - time.monotonic()), 86_400), FIRST_COMPLETED)
             yield from hubs.settle(done)
-            for fetched in sorted((one for one in done if one in waiting), key=_size_bytes):
+            for fetched in sorted((future for future in done if future in waiting), key=_size_bytes):
                 yield _settled(waiting.pop(fetched), fetched, hubs)
                 if time.monotonic() >= deadline:
                     break
     finally:
-        # Fetches that are under way end by their own deadline; nobody waits for them.
+        # Fetches under way end by their own deadline.
         executor.shutdown(wait=False, cancel_futures=True)
         hubs.leave()
-    for one in [*waiting.values(), *due]:
-        yield one.outcome("not reached", reason="the run's time was over")
+    for feed in [*waiting.values(), *due]:
+        yield feed.outcome("not reached", reason="the run's time was over")
+
+
+def _start_fetches(
+    due: deque[DueFeed], waiting: dict[Future[fetch.Fetched], DueFeed], executor: ThreadPoolExecutor, began: float
+) -> Iterator[PollOutcome]:
+    """Lease and fetch feeds, as many as fit in memory until they are read. Yields the outcomes of those that could not be leased."""
+    while due and len(waiting) < FETCHES_AT_ONCE:
+        feed = due.popleft()
+        try:
+            feed = _leased(feed)
+        except table.Conflict:
+            yield feed.outcome("waiting", reason="another run is polling it")
+            continue
+        except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
+            yield feed.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
+            continue
+        feed = replace(feed, waited=timedelta(seconds=time.monotonic() - began))
+        headers = {"User-Agent": client.user_agent(feed.site.home), **feed.conditions}
+        waiting[executor.submit(fetch.fetch, feed.url, headers, feed.site)] = feed
 
 
 def _size_bytes(fetched: Future[fetch.Fetched]) -> int:
-    """The small ones are read first: a large body keeps nobody waiting who comes with it."""
+    """The order of reading: small bodies do not wait for large ones."""
     return 0 if fetched.exception() else fetched.result().size_bytes
 
 
-def _leased(one: DueFeed) -> DueFeed:
-    """The feed, taken for this run. Raises Conflict where another run has it."""
-    table.put(feed_item(one.site.host, one.feed.url, leased(one.state, one.now)), one.rev)
-    return replace(one, rev=(one.rev or 0) + 1)
+def _leased(feed: DueFeed) -> DueFeed:
+    """Lease the feed for this run. Raises Conflict if another run has it."""
+    table.put(feed_item(feed.site.host, feed.feed.url, leased(feed.state, feed.now)), feed.rev)
+    return replace(feed, rev=(feed.rev or 0) + 1)
 
 
-def _headers(one: DueFeed) -> dict[str, str]:
-    return {"User-Agent": client.user_agent(one.site.home), **one.conditions}
-
-
-def _settled(one: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:
+def _settled(feed: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:
     try:
-        return ingest.ingest(one, fetched, hubs)
+        return ingest.ingest(feed, fetched, hubs)
     except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
-        with suppress(Exception):  # else the lease ends by itself
-            table.put(feed_item(one.site.host, one.feed.url, replace(one.state, leased_until=None)), one.rev)
-        return one.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
+        with suppress(Exception):  # the lease also ends by itself
+            table.put(feed_item(feed.site.host, feed.feed.url, replace(feed.state, leased_until=None)), feed.rev)
+        return feed.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")

@@ -1,4 +1,4 @@
-"""A feed as it is fetched: one answer, and where that is an index of sitemaps, those of the sitemaps it names."""
+"""Fetch a feed: one answer, and if it is a sitemap index, the answers of the sitemaps that it names."""
 
 import hashlib
 import time
@@ -9,19 +9,19 @@ from http import HTTPStatus
 from stoppress.feeds import parse
 from stoppress.feeds.documents import Document, FeedError, read_document
 from stoppress.feeds.entries import Reading, joined
-from stoppress.http import client
+from stoppress.http import body, client
+from stoppress.http.errors import FetchError, TooLarge
 from stoppress.model.site import Site
 
-# For all sitemaps of an index together; what was not fetched by then counts as failed, and the next poll tries again.
+# For all sitemaps of an index together. Those not fetched by then count as failed, and the next poll tries again.
 CHILDREN_SECONDS_MAX = 15.0
-# What the bucket says of a file of ours (`bucket.write`), and passes on to readers: to hear ourselves would make every story
-# its own source, which nobody could remove.
+# `bucket.write` sets it on our own files. A site that polled its own files could never remove a story.
 _OWN_HEADER = "x-amz-meta-config-version"
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """The answer at a feed's URL; of an index also the good answers of its sitemaps, and why the others are none."""
+    """The answer at a feed's URL. For an index also its sitemaps' good answers, and the reasons why others failed."""
 
     answer: client.Response
     children: tuple[client.Response, ...] = ()
@@ -29,12 +29,12 @@ class Fetched:
 
     @property
     def is_index(self) -> bool:
-        """Whether other answers count, of which the validators of this one know nothing."""
+        """Whether other answers count, which this answer's validators do not cover."""
         return bool(self.children or self.failures)
 
     @property
     def body_digest(self) -> str:
-        """Of all that was fetched: equal where all bodies are."""
+        """A digest of all bodies."""
         digest = hashlib.sha256(self.answer.body)
         for child in self.children:
             digest.update(hashlib.sha256(child.body).digest())
@@ -42,43 +42,50 @@ class Fetched:
 
     @property
     def size_bytes(self) -> int:
-        """Of all bodies."""
-        return len(self.answer.body) + sum(len(child.body) for child in self.children)
+        """The size of all bodies."""
+        return len(self.answer.body) + self.children_bytes
+
+    @property
+    def children_bytes(self) -> int:
+        """The size of the sitemaps of an index."""
+        return sum(len(child.body) for child in self.children)
 
 
 def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
-    """GET a feed. Raises FetchError, and FeedError for an index that cannot be read."""
+    """GET a feed, and the sitemaps of an index. Raises FetchError, and FeedError for an unreadable index or our own file."""
     deadline = time.monotonic() + CHILDREN_SECONDS_MAX
     answer = client.fetch(url, headers)
     if _OWN_HEADER in answer.headers:
         raise FeedError("Stoppress writes this file itself: take it out of the site's feeds")
-    named = parse.children_of(answer.body, answer.headers, answer.url, site) if answer.status == HTTPStatus.OK else ()
     fetched = Fetched(answer)
-    for child in named:
-        reason = "there was no time left for it" if time.monotonic() >= deadline else ""
+    if answer.status != HTTPStatus.OK:
+        return fetched
+    child_headers = {name: value for name, value in headers.items() if name == "User-Agent"}
+    for child_url in parse.children_of(answer.body, answer.headers, answer.url, site):
         try:
-            got = (
-                None
-                if reason
-                else client.fetch(child, {name: headers[name] for name in headers if name == "User-Agent"})
-            )
-        except client.FetchError as error:
-            got, reason = None, str(error)
-        if got and got.status != HTTPStatus.OK:
-            reason = f"the server answered {got.status}"
-        elif got and _OWN_HEADER in got.headers:
-            reason = "Stoppress writes this file itself"
-        elif got and sum(len(one.body) for one in (*fetched.children, got)) > client.BODY_BYTES_MAX:
-            reason = f"with it, the sitemaps of the index are larger than {client.BODY_BYTES_MAX:,} bytes"
-        if got and not reason:
-            fetched = replace(fetched, children=(*fetched.children, got))
-        else:
-            fetched = replace(fetched, failures=(*fetched.failures, f"{child}: {reason}"))
+            child = _fetch_child(child_url, child_headers, deadline, fetched)
+            fetched = replace(fetched, children=(*fetched.children, child))
+        except FetchError as error:
+            fetched = replace(fetched, failures=(*fetched.failures, f"{child_url}: {error}"))
     return fetched
 
 
+def _fetch_child(url: str, headers: Mapping[str, str], deadline: float, fetched: Fetched) -> client.Response:
+    """GET a sitemap of an index. Raises FetchError for anything but a good answer within the limits of the index."""
+    if time.monotonic() >= deadline:
+        raise FetchError("there was no time left for it")
+    answer = client.fetch(url, headers)
+    if answer.status != HTTPStatus.OK:
+        raise FetchError(f"the server answered {answer.status}")
+    if _OWN_HEADER in answer.headers:
+        raise FetchError("Stoppress writes this file itself")
+    if fetched.children_bytes + len(answer.body) > body.BODY_BYTES_MAX:
+        raise TooLarge(f"with it, the sitemaps of the index are larger than {body.BODY_BYTES_MAX:,} bytes")
+    return answer
+
+
 def read(fetched: Fetched, site: Site, take: Sequence[str]) -> tuple[Document, Reading]:
-    """What a good answer says: its document, and the entries. Raises FeedError; of an index where nothing can be read."""
+    """The document of a good answer, and its entries. Raises FeedError if nothing is readable."""
     document = read_document(fetched.answer.body, fetched.answer.headers)
     if not fetched.is_index:
         return document, parse.read(document, fetched.answer.url, site, take)

@@ -1,4 +1,4 @@
-"""How feeds are kept in the table: the items of `feed#<site>#<hash>`, written and read back."""
+"""The table's items of a feed, under `feed#<site>#<hash of its URL>`: state, digests of its entries, subscription."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -22,72 +22,78 @@ _SUBSCRIPTION_INSTANTS = {
 
 
 def feed_key(site: str, url: str) -> tuple[str, str]:
-    """Key of what is remembered of a feed."""
+    """Key of a feed's state."""
     return f"feed#{site}#{key_of(url)}", "-"
 
 
 def feed_entries_key(site: str, url: str) -> tuple[str, str]:
-    """Key of the entries of a feed that were sent already: apart, since most polls neither read nor write them."""
+    """Key of the digests of a feed's entries: an item of its own, because most polls neither read nor write it."""
     return feed_key(site, url)[0], "entries"
 
 
 def feed_item(site: str, url: str, state: FeedState) -> Item:
-    """The item of a feed, a unit to write in nearly all cases."""
+    """The item of a feed's state, nearly always one write unit."""
     pk, sk = feed_key(site, url)
-    said = {one.name: getattr(state, one.name) for one in fields(FeedState) if one.name not in {"hints", "newest"}}
-    said = {name: exact(value) if isinstance(value, datetime) else value for name, value in said.items()}
-    hints = {one.name: getattr(state.hints, one.name) for one in fields(Hints)}
-    hints = {name: list(value) if isinstance(value, tuple) else value for name, value in hints.items() if value}
-    instants = ((one.name, getattr(state.newest, one.name)) for one in fields(Freshness))
-    newest = {name: iso(instant) for name, instant in instants if instant}
-    item = {"pk": pk, "sk": sk, "url": url, **said, "hints": hints or None, "newest": newest or None}
+    hints = {name: value for name, value in _stored(state.hints).items() if value}
+    instants = {name: iso(getattr(state.newest, name)) for name in _names(Freshness) if getattr(state.newest, name)}
+    item = {"pk": pk, "sk": sk, "url": url, **_stored(state), "hints": hints or None, "newest": instants or None}
     return {name: value for name, value in item.items() if value is not None}
 
 
 def read_feed(item: Mapping[str, Any]) -> FeedState:
-    """Read a feed's item."""
-    said = {one.name: item[one.name] for one in fields(FeedState) if one.name in item}
-    said |= {name: parse(said[name]) for name in _FEED_INSTANTS & said.keys()}
-    said |= {name: int(said[name]) for name in ("config_version", "failures", "gone_by", "turnover_s") if name in said}
-    hints = said.get("hints", {})
-    said["hints"] = Hints(
+    """Read the item of a feed's state."""
+    values = {name: item[name] for name in _names(FeedState) if name in item}
+    values |= {name: parse(values[name]) for name in _FEED_INSTANTS & values.keys()}
+    values |= {
+        name: int(values[name]) for name in ("config_version", "failures", "gone_by", "turnover_s") if name in values
+    }
+    hints = values.get("hints", {})
+    values["hints"] = Hints(
         int(hints.get("document_s", 0)),
         int(hints.get("answer_s", 0)),
         tuple(map(int, hints.get("skip_hours", ()))),
         tuple(map(int, hints.get("skip_days", ()))),
     )
-    said["newest"] = Freshness(**{name: parse(instant) for name, instant in said.get("newest", {}).items()})
-    return FeedState(**said)
+    values["newest"] = Freshness(**{name: parse(instant) for name, instant in values.get("newest", {}).items()})
+    return FeedState(**values)
 
 
 def feed_entries_item(site: str, url: str, seen: Seen) -> Item:
-    """The item of a feed's entries."""
+    """The item of the digests of a feed's entries."""
     pk, sk = feed_entries_key(site, url)
     return {"pk": pk, "sk": sk, "digests": list(seen.digests)} | ({"shared": list(seen.shared)} if seen.shared else {})
 
 
 def read_feed_entries(item: Mapping[str, Any] | None) -> Seen:
-    """Read the item of a feed's entries; nothing was seen where there is none."""
+    """Read the item of the digests of a feed's entries. Without an item, nothing was seen."""
     return Seen(tuple(item["digests"]), tuple(item.get("shared", ()))) if item else Seen()
 
 
 def subscription_key(site: str, url: str) -> tuple[str, str]:
-    """Key of a feed's subscription: apart, since the hub's requests and the poller both write it."""
+    """Key of a feed's subscription: an item of its own, because poll_feeds and receive_push both write it."""
     return feed_key(site, url)[0], "hub"
 
 
 def subscription_item(site: str, url: str, state: Subscription) -> Item:
     """The item of a feed's subscription. Nothing in it is secret."""
     pk, sk = subscription_key(site, url)
-    said = {one.name: getattr(state, one.name) for one in fields(Subscription)}
-    said = {name: exact(value) if isinstance(value, datetime) else value for name, value in said.items()}
-    said = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items() if value}
-    return {"pk": pk, "sk": sk, "url": url, **said}
+    return {"pk": pk, "sk": sk, "url": url, **{name: value for name, value in _stored(state).items() if value}}
 
 
 def read_subscription(item: Mapping[str, Any]) -> Subscription:
-    """Read a subscription's item."""
-    said = {one.name: item[one.name] for one in fields(Subscription) if one.name in item}
-    said |= {name: parse(said[name]) for name in _SUBSCRIPTION_INSTANTS & said.keys()}
-    said |= {name: tuple(said[name]) for name in ("pushed", "owed") if name in said}
-    return Subscription(**said | {"asks": int(said.get("asks", 0))})
+    """Read the item of a feed's subscription."""
+    values = {name: item[name] for name in _names(Subscription) if name in item}
+    values |= {name: parse(values[name]) for name in _SUBSCRIPTION_INSTANTS & values.keys()}
+    values |= {name: tuple(values[name]) for name in ("pushed", "owed") if name in values}
+    return Subscription(**values | {"asks": int(values.get("asks", 0))})
+
+
+def _names(kind: type[FeedState | Freshness | Subscription]) -> list[str]:
+    return [field.name for field in fields(kind)]
+
+
+def _stored(state: FeedState | Hints | Subscription) -> dict[str, Any]:
+    """The fields of a state as the table takes them: instants as text, tuples as lists."""
+    values = {field.name: getattr(state, field.name) for field in fields(state)}
+    values = {name: exact(value) if isinstance(value, datetime) else value for name, value in values.items()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

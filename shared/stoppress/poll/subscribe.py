@@ -1,7 +1,7 @@
-"""Subscribing to the hubs that feeds name, and the item in which a subscription is remembered.
+"""Subscribe to the hubs that feeds name, and keep the subscription's item.
 
-The poller writes it before it asks a hub, since hubs ask back before they answer; the hub's requests write it too. So each change
-is decided on what is there, and decided again where somebody was faster.
+poll_feeds writes the item before it asks a hub, because hubs call back before they answer. receive_push writes it too. So each
+change is decided on the present item, and decided again after a conflict. A subscription counts as failed until the hub verifies it.
 """
 
 import os
@@ -19,26 +19,26 @@ from stoppress.feeds.callbacks import callback_path, hub_secret
 from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
-from stoppress.http import client
+from stoppress.http import client, errors
 from stoppress.model.site import HUBS_SECRET, Site
 from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import read_subscription, subscription_item, subscription_key
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
 
-# A stack of hundreds of feeds subscribes to a few at a time; the others are asked in a later minute, if there is none left in this.
+# With hundreds of feeds, the other hubs wait for a later minute.
 HUBS_AT_ONCE = 4
-# Two writers meet at an item once in a while, a third one hardly ever.
+# Two writers seldom meet at one item, three hardly ever.
 _ATTEMPTS_MAX = 5
 
 
 class NotSubscribed(Exception):
-    """The hub was not asked, or does not want to; the text is the reason."""
+    """The hub was not asked; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request that is to be sent: the feed of the site, the state that says so, and what the hub is told."""
+    """A request to a hub: the site, the URL of its feed, the state with the request noted, and the form to post."""
 
     site: Site
     feed: str
@@ -47,13 +47,13 @@ class Ask:
 
 
 def load(site: str, feed: str) -> Subscription | None:
-    """What is remembered of a feed's subscription."""
+    """A feed's subscription; None if there is none."""
     item = table.get_many([key := subscription_key(site, feed)]).get(key)
     return read_subscription(item) if item else None
 
 
 def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscription | None]) -> Subscription | None:
-    """What `decide` makes of the state that is there, written; where it is None or the same, nothing is. Raises Conflict."""
+    """Write what `decide` makes of the present state, and return it. None or an equal state is not written. Raises Conflict."""
     key = subscription_key(site, feed)
     for attempt in range(_ATTEMPTS_MAX):
         item = table.get_many([key]).get(key)
@@ -72,19 +72,15 @@ def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscri
 
 
 def prepared(site: Site, feed: str, hub: str, topic: str, now: datetime) -> Ask | None:
-    """Note that a feed's hub is about to be asked; None where it is not to be, or another run is at it. Raises NotSubscribed."""
-    asked: list[Subscription] = []
+    """Note that a feed's hub is about to be asked. None if it need not be, or another run asks it. Raises NotSubscribed."""
 
     def to_ask(known: Subscription | None) -> Subscription | None:
-        asked.clear()
-        if known is None or known.is_to_ask(hub, topic, now):
-            asked.append(subscription.asked(known, hub, topic, now))
-        return asked[0] if asked else None
+        is_to_ask = known is None or known.is_to_ask(hub, topic, now)
+        return subscription.asked(known, hub, topic, now) if is_to_ask else None
 
-    change(site.host, feed, to_ask)
-    if not asked:
+    state = change(site.host, feed, to_ask)
+    if state is None:
         return None
-    [state] = asked
     try:
         [master, *_] = secrets.load(HUBS_SECRET)
     except secrets.NoSecret as error:
@@ -101,19 +97,19 @@ def prepared(site: Site, feed: str, hub: str, topic: str, now: datetime) -> Ask 
 
 
 def send(ask: Ask) -> str | None:
-    """Send the request; the reason where the hub does not take it. It touches no AWS, and may run beside others."""
+    """Send the request. Returns the reason if the hub does not accept it. Calls no AWS service, so it may run in a thread."""
     try:
         answer = client.post(ask.state.hub, ask.form, {"User-Agent": client.user_agent(ask.site.home)})
-    except client.FetchError as error:
+    except errors.FetchError as error:
         return str(error)
     if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         return None
-    said = clean(answer.body[:2_000].decode(errors="replace"), limit=200)
-    return f"the hub answered {answer.status}" + (f": {said}" if said else "")
+    text = clean(answer.body[:2_000].decode(errors="replace"), limit=200)
+    return f"the hub answered {answer.status}" + (f": {text}" if text else "")
 
 
 def note_failure(ask: Ask, reason: str) -> None:
-    """Note why a request came to nothing; the next one waits for the time that is noted already."""
+    """Note why a request failed. The time of the next one is in the item already."""
     _noted(ask.site, ask.feed, ask.state, reason)
 
 
@@ -126,9 +122,9 @@ def _noted(site: Site, feed: str, state: Subscription, reason: str) -> str:
 
 
 class Hubs:
-    """The hubs that are to be asked in this run, and those that are being asked.
+    """The requests to hubs in this run.
 
-    What is not over by the run's deadline is noted as asked: the hub's own request tells how it ended, or it is asked again.
+    A request that is still under way at the run's deadline stays noted as sent: the hub calls back, or it is asked again.
     """
 
     def __init__(self) -> None:
@@ -138,46 +134,46 @@ class Hubs:
 
     @property
     def busy(self) -> bool:
-        """Whether one is to be asked, or has not answered yet."""
+        """Whether a hub is waiting to be asked, or has not answered yet."""
         return bool(self._wanted or self.waiting)
 
-    def want(self, one: DueFeed, state: FeedState, told: Subscription | None) -> None:
-        """Have the feed's hub asked, if it is to be."""
-        if not (one.feed.websub and state.hub and state.topic and can_be_trusted(state.hub)):
+    def want(self, feed: DueFeed, state: FeedState, known: Subscription | None) -> None:
+        """Queue a request to the feed's hub, if one is due."""
+        if not (feed.feed.websub and state.hub and state.topic and can_be_trusted(state.hub)):
             return
-        if told is None or told.is_to_ask(state.hub, state.topic, one.now):
-            self._wanted.append((one, state.hub, state.topic))
+        if known is None or known.is_to_ask(state.hub, state.topic, feed.now):
+            self._wanted.append((feed, state.hub, state.topic))
 
     def ask(self) -> Iterator[PollOutcome]:
-        """Send as many requests as may be under way at once."""
+        """Send requests, up to HUBS_AT_ONCE. Yields the outcome of those that cannot be sent."""
         while self._wanted and len(self.waiting) < HUBS_AT_ONCE:
-            one, hub, topic = self._wanted.popleft()
+            feed, hub, topic = self._wanted.popleft()
             try:
-                ask = prepared(one.site, one.feed.url, hub, topic, one.now)
+                ask = prepared(feed.site, feed.feed.url, hub, topic, feed.now)
             except NotSubscribed as error:
-                yield one.outcome("not subscribed", reason=f"{hub}: {error}")
+                yield feed.outcome("not subscribed", reason=f"{hub}: {error}")
                 continue
             except Exception as error:  # noqa: BLE001 - the next poll tries again; the others go on
-                yield one.outcome("not subscribed", reason=f"{hub}: {type(error).__name__}: {error!s:.300}")
+                yield feed.outcome("not subscribed", reason=f"{hub}: {type(error).__name__}: {error!s:.300}")
                 continue
             if ask:
                 self._executor = self._executor or ThreadPoolExecutor(HUBS_AT_ONCE, thread_name_prefix="hub")
-                self.waiting[self._executor.submit(send, ask)] = (one, ask)
+                self.waiting[self._executor.submit(send, ask)] = (feed, ask)
 
     def settle(self, done: Iterable[Future[Any]]) -> Iterator[PollOutcome]:
-        """What the hubs have answered."""
-        for answered in [one for one in done if one in self.waiting]:
-            one, ask = self.waiting.pop(answered)
+        """Yield the outcomes of the requests that are done."""
+        for answered in [future for future in done if future in self.waiting]:
+            feed, ask = self.waiting.pop(answered)
             try:
                 reason = answered.result()
                 if reason:
                     note_failure(ask, reason)
-            except Exception as error:  # noqa: BLE001 - it is asked again all the same; the others go on
+            except Exception as error:  # noqa: BLE001 - the hub is asked again later; the others go on
                 reason = f"{type(error).__name__}: {error!s:.300}"
             reason = f"{ask.state.hub}: {reason}" if reason else ask.state.hub
-            yield one.outcome("subscribing" if reason == ask.state.hub else "not subscribed", reason=reason)
+            yield feed.outcome("subscribing" if reason == ask.state.hub else "not subscribed", reason=reason)
 
     def leave(self) -> None:
-        """Leave alone what is under way; a request ends by its own deadline."""
+        """Stop waiting. Requests under way end by their own deadline."""
         if self._executor:
             self._executor.shutdown(wait=False, cancel_futures=True)

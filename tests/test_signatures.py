@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from stoppress.signatures.verify import BadSecret, BadSignature, Request, verify
+from stoppress.model.http_request import Request
+from stoppress.signatures.verify import BadSecret, BadSignature, verify
 from stoppress_cli.scenario import signing
 from tests.ledger import MORNING
 

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
-from stoppress.cms.registry import Received
+from stoppress.model.http_request import Request
 
 STEPS = ("publish", "edit", "slug change", "unpublish", "republish", "delete")
 # What is still to be seen when the story stops here.
@@ -26,8 +27,9 @@ class Told:
     query: dict[str, str] = field(default_factory=dict)
 
     @property
-    def received(self) -> Received:
-        return Received(json.dumps(self.body).encode(), {"content-type": "application/json"} | self.headers, self.query)
+    def received(self) -> Request:
+        headers = {"content-type": "application/json"} | self.headers
+        return Request(headers, json.dumps(self.body).encode(), query=urlencode(self.query))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from stoppress.cms import registry
 from stoppress.cms.mapping import load
+from stoppress.model import adapters
 from stoppress_cli.app import app
 from tests.adapters.gazette import GAZETTE
 
@@ -38,9 +38,9 @@ def tried(tmp_path: Path, document: Any, *options: str, name: str = "ghost") -> 
 def test_every_adapter_is_listed_with_what_it_reads_and_what_it_is_held_by() -> None:
     code, out, _ = run()
     assert code == 0
-    assert all(f"\n{name} " in out for name in registry.names())
+    assert all(f"\n{name} " in out for name in adapters.names())
     listed = json.loads(run("--json")[1])
-    assert [one["name"] for one in listed] == registry.names()
+    assert [one["name"] for one in listed] == adapters.names()
     assert all(one["reads"] and one["verified"] for one in listed)
 
 
@@ -48,7 +48,7 @@ def test_what_stands_in_brackets_or_between_colons_is_printed_as_it_is(monkeypat
     monkeypatch.setenv("COLUMNS", "1000")
     _, out, _ = run()
     listed = {line.split()[0]: " ".join(line.split()) for line in out.splitlines()}
-    for name in registry.names():
+    for name in adapters.names():
         mapping = load(name)
         assert listed[name] == f"{name} {mapping.title}: {mapping.reads} {mapping.verified}"
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stoppress.cms.registry import names
+from stoppress.model.adapters import names
 from tests.adapters.recorded import OF_OTHERS, OWN, Case, cases, differences, now_of, verdicts
 from tests.adapters.stories import SENDERS
 from tests.beside import needs_shared

@@ -10,10 +10,11 @@ import pytest
 from stoppress.cms import contract, engine, expressions
 from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import ITEMS_MAX, read_delivery
+from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.mapping import MappingFile, load
-from stoppress.cms.registry import BadDelivery, Received
 from stoppress.cms.verdicts import Verdict, told
 from stoppress.model.event import order_of
+from stoppress.model.http_request import Request
 from stoppress.model.order import Order
 from stoppress.model.site import Site
 from tests.adapters.gazette import GAZETTE, mapping, story
@@ -30,7 +31,7 @@ def gazette(tmp_path: Path) -> MappingFile:
 def read(
     made: MappingFile, body: Any, settings: dict[str, Any] | None = None, site: Site | None = None
 ) -> list[Verdict]:
-    return read_delivery(made, Received(json.dumps(body).encode()), settings or {}, site, NOW)
+    return read_delivery(made, Request(body=json.dumps(body).encode()), settings or {}, site, NOW)
 
 
 SETTINGS = {"base_url": "https://www.example.com", "timezone": "Europe/Paris"}
@@ -277,7 +278,7 @@ def test_the_time_beside_ghosts_signature_counts_where_it_is_signed(signature: s
     site = Site(host="a.example", publication="A")
 
     def order(body: Any, at_ms: int) -> Order:
-        received = Received(json.dumps(body).encode(), {"x-ghost-signature": f"sha256={'0' * 64}, t={at_ms}"})
+        received = Request({"x-ghost-signature": f"sha256={'0' * 64}, t={at_ms}"}, json.dumps(body).encode())
         settings = {"signature": signature} if signature else {}
         [verdict] = read_delivery(load("ghost"), received, settings, site, NOW)
         return order_of(verdict.event(site, "cms", NOW))
@@ -335,12 +336,12 @@ def test_a_cloud_event_that_is_json_in_a_text_is_read_and_another_text_refused()
     event = {"specversion": "1.0", "id": "e", "source": "/cms", "type": "com.example.article.published", "data": data}
     binary = {"ce-id": "e", "ce-type": "com.example.article.published", "content-type": "application/json"}
     for body, headers in ((json.dumps(event), {}), (json.dumps(data), binary)):
-        received = Received(json.dumps(body).encode(), headers)
+        received = Request(headers, json.dumps(body).encode())
         [verdict] = read_delivery(load("cloudevents"), received, {}, None, NOW)
         assert (verdict.disposition, verdict.data.get("id")) == ("apply", "7")
     for other in (b'"x"', b"7"):
         with pytest.raises(BadDelivery, match="JSON"):
-            read_delivery(load("cloudevents"), Received(other), {}, None, NOW)
+            read_delivery(load("cloudevents"), Request(body=other), {}, None, NOW)
 
 
 def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -443,4 +444,4 @@ def test_a_body_that_cannot_be_read_says_why() -> None:
     }
     for body, words in bodies.items():
         with pytest.raises(BadDelivery, match=words):
-            read_delivery(load("ghost"), Received(body), {}, None, NOW)
+            read_delivery(load("ghost"), Request(body=body), {}, None, NOW)

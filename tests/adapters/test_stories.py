@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from stoppress.cms import registry
 from stoppress.cms.mapping import load
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
-from stoppress.receive.queueing import Taker
+from stoppress.receive.queueing import take_delivery
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
 from tests.adapters.stories import PACE, REPUBLISHED, SENDERS, STEPS, Told, story
@@ -36,8 +35,7 @@ def events(sender: str, told: Sequence[Told], now: datetime = END) -> list[Artic
     site = site_of(sender)
     found = []
     for one in told:
-        verdicts = registry.read(sender, one.received, site.sources["cms"].settings, site, now)
-        [taken] = Taker(site, "cms", now, lambda host: site).take(verdicts)
+        [taken] = take_delivery(one.received, site, "cms", now, lambda host: site, None)
         assert isinstance(taken.message, ArticleEvent), f"{one.step}: {taken.answer}"
         found.append(taken.message)
     return found

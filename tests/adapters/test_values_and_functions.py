@@ -9,9 +9,10 @@ import pytest
 
 from stoppress.cms import values
 from stoppress.cms.engine import read_delivery
+from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.functions import OPTIONS
 from stoppress.cms.mapping import load
-from stoppress.cms.registry import BadDelivery, Received
+from stoppress.model.http_request import Request
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
@@ -177,13 +178,13 @@ def test_a_date_without_a_zone_asks_for_the_setting_however_it_is_written() -> N
 )  # fmt: skip
 def test_a_body_of_another_kind_is_refused_by_its_name(content_type: str, body: bytes, words: str) -> None:
     with pytest.raises(BadDelivery, match=words):
-        read_delivery(load("wordpress"), Received(body, {"content-type": content_type}), {}, None, NOW)
-    form = Received(b'{"post_id": 12}', {"content-type": content_type, "x-wp-webhook-name": "post_delete"})
+        read_delivery(load("wordpress"), Request({"content-type": content_type}, body), {}, None, NOW)
+    form = Request({"content-type": content_type, "x-wp-webhook-name": "post_delete"}, b'{"post_id": 12}')
     assert [verdict.action for verdict in read_delivery(load("wordpress"), form, {}, None, NOW)] == ["delete"]
 
 
 def test_a_line_that_ends_inside_a_text_is_seen_through_as_it_stands_in_many_pages() -> None:
     body = b"""{"@type": "NewsArticle", "headline": "Flood\n\tcloses the harbour", "url": "https://www.example.com/flood",
     "datePublished": "2026-11-20T08:00:00Z"}"""
-    [verdict] = read_delivery(load("jsonld"), Received(body), {}, None, NOW)
+    [verdict] = read_delivery(load("jsonld"), Request(body=body), {}, None, NOW)
     assert verdict.shown(NOW)["title"] == "Flood closes the harbour"

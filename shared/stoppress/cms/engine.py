@@ -12,9 +12,9 @@ from stoppress.cms.envelopes import document_of, unpacked
 from stoppress.cms.expressions import holds, names_in, root_names, search
 from stoppress.cms.fields import Fields
 from stoppress.cms.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action, MappingFile
-from stoppress.cms.registry import Received
 from stoppress.cms.verdicts import HELD, NOWHERE, Verdict
 from stoppress.model.event import CLOCK_SKEW_MAX
+from stoppress.model.http_request import Request
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, parse
 from stoppress.primitives.text import clean
@@ -25,17 +25,17 @@ ITEMS_MAX = 200
 
 
 def read_delivery(
-    mapping: MappingFile, received: Received, settings: Mapping[str, Any], site: Site | None, now: datetime
+    mapping: MappingFile, request: Request, settings: Mapping[str, Any], site: Site | None, now: datetime
 ) -> list[Verdict]:
     """What a delivery says, one verdict an item. Raises BadDelivery for a body that cannot be read at all."""
-    body = document_of(received, mapping.envelope)
+    body = document_of(request, mapping.envelope)
     if not mapping.strict:
         body = unpacked(body)
     used = _settings(mapping, settings, site)
     root: dict[str, Any] = {
         "body": body,
-        "headers": {name.lower().replace("-", "_"): value for name, value in received.headers.items()},
-        "query": dict(received.query),
+        "headers": {name.lower().replace("-", "_"): value for name, value in request.headers.items()},
+        "query": request.query_parameters(),
         "settings": used,
         "types": next((said[name] for said in (settings, used) for name in OF_TYPES if said.get(name)), None),
         "item": None,

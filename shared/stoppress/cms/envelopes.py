@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from stoppress.cms.registry import BadDelivery, Received
+from stoppress.model.http_request import Request
 from stoppress.primitives.text import not_json, utf8
 
 # A form of a CMS has a few dozen fields.
@@ -16,16 +16,20 @@ FORM_FIELDS_MAX = 1_000
 COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
 
 
-def document_of(received: Received, envelope: str) -> Any:
+class BadDelivery(ValueError):
+    """A body that cannot be read at all; the text says what to change."""
+
+
+def document_of(request: Request, envelope: str) -> Any:
     """The document: what JSON says, a form's fields as an object, CloudEvents as a list of them. Raises BadDelivery."""
-    content_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if envelope == "form" or (envelope == "auto" and content_type == "application/x-www-form-urlencoded"):
-        return _form(received.body)
+        return _form(request.body)
     try:
-        return _cloud_events(received, content_type) if envelope == "cloudevents" else _json(received.body)
+        return _cloud_events(request, content_type) if envelope == "cloudevents" else _json(request.body)
     except BadDelivery:
-        if envelope == "auto" and not content_type and b"=" in received.body:
-            return _form(received.body)
+        if envelope == "auto" and not content_type and b"=" in request.body:
+            return _form(request.body)
         if reason := not_json(content_type):
             raise BadDelivery(reason) from None
         raise
@@ -80,18 +84,18 @@ def _form(body: bytes) -> dict[str, str]:
         raise BadDelivery(f"the body is no form: {error}") from None
 
 
-def _cloud_events(received: Received, content_type: str) -> list[Any]:
+def _cloud_events(request: Request, content_type: str) -> list[Any]:
     """CloudEvents 1.0, each with its attributes and `data`: structured, a batch, or binary (`ce-` headers)."""
     attributes = {
         name.removeprefix("ce-"): _percent_decoded(value)
-        for name, value in received.headers.items()
+        for name, value in request.headers.items()
         if name.startswith("ce-")
     }
     structured = content_type.startswith("application/cloudevents")
     if attributes.get("type") and not structured:
-        data = _json(received.body) if received.body.strip() else None
+        data = _json(request.body) if request.body.strip() else None
         return [attributes | {"data": _data({"data": data})}]
-    document = unpacked(_json(received.body))
+    document = unpacked(_json(request.body))
     events = document if isinstance(document, list) else [document]
     return [event | {"data": _data(event)} if isinstance(event, dict) else event for event in events]
 

@@ -27,10 +27,9 @@ from jmespath.exceptions import JMESPathError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from stoppress.cms.expressions import function_faults, members, root_names
-from stoppress.cms.registry import MAPPINGS, UnknownAdapter, names
-from stoppress.cms.settings import NAMES as SETTINGS, OF_SIGNATURES
+from stoppress.model import adapters
+from stoppress.model.signature_schemes import BadScheme, check as check_scheme
 from stoppress.model.site import explain_each
-from stoppress.signatures.verify import BadScheme, check as check_scheme
 
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
 REMOVALS: tuple[Action, ...] = ("unpublish", "delete")
@@ -50,6 +49,10 @@ ROOT = ("body", "headers", "item", "query", "settings")
 NOTHING = "null"
 # All that a removal says: what else it carries is not to be trusted (a kill's headline is "Kill notice").
 OF_REMOVALS = ("id", "version", "sequence", "updated_at", "timestamp", "site")
+
+
+class UnknownAdapter(LookupError):
+    """No mapping file has this name."""
 
 
 class BadMapping(ValueError):
@@ -88,7 +91,7 @@ def _scheme(signature: str | dict[str, str]) -> str | dict[str, str]:
     try:
         check_scheme(signature)
     except BadScheme as error:
-        raise ValueError(str(error).removeprefix("signature: ")) from None
+        raise ValueError(error.reason) from None
     return signature
 
 
@@ -151,11 +154,15 @@ class MappingFile(_Part):
         return (f"({self.data}).{field}",) if self.data and field in OF_ARTICLES else ()
 
 
-@cache
-def load(name: str, folder: Path = MAPPINGS) -> MappingFile:
+def load(name: str) -> MappingFile:
     """The mapping of a CMS, kept for the life of the process. Raises UnknownAdapter, BadMapping."""
-    if name not in names(folder):
-        raise UnknownAdapter(f"{name[:80]!r} is no adapter: give one of {', '.join(names(folder))}")
+    return _load(adapters.MAPPINGS, name)
+
+
+@cache
+def _load(folder: Path, name: str) -> MappingFile:
+    if name not in (known := adapters.names(folder)):
+        raise UnknownAdapter(f"{name[:80]!r} is no adapter: give one of {', '.join(known)}")
     return read_file(folder / f"{name}.toml")
 
 
@@ -213,8 +220,8 @@ def _unknown_keys(mapping: MappingFile) -> Iterator[_Fault]:
             yield ("required",), mapping.required, f"{name} is not known here: give some of {', '.join(OF_ARTICLES)}"
     for part, given in (("settings", mapping.settings), ("defaults", mapping.defaults)):
         for name, value in given.items():
-            if name not in SETTINGS:
-                yield (part, name), value, f"is not known here: give one of {', '.join(SETTINGS)}"
+            if name not in adapters.SETTINGS:
+                yield (part, name), value, f"is not known here: give one of {', '.join(adapters.SETTINGS)}"
 
 
 def _unknown_names(mapping: MappingFile) -> Iterator[_Fault]:
@@ -225,7 +232,7 @@ def _unknown_names(mapping: MappingFile) -> Iterator[_Fault]:
         for name in sorted(root_names(expression) - known - {NOTHING}):
             yield place, expression, f"there is no {name}: give one of {', '.join(sorted(known))}"
         for name in members(expression, "settings"):
-            if name not in settings and name not in OF_SIGNATURES:
+            if name not in settings and name not in adapters.OF_SIGNATURES:
                 declared = f"give one of {', '.join(sorted(settings))}, or declare it" if settings else "declare it"
                 yield place, expression, f"there is no settings.{name}: {declared} under [settings]"
         for name in members(expression, "headers"):

@@ -118,7 +118,7 @@ class Source(_Part):
     @classmethod
     def _known_adapter(cls, adapter: str) -> str:
         if adapter != "standard":
-            from stoppress.cms.registry import check_name  # what most sites do without
+            from stoppress.model.adapters import check_name  # most sites do without
 
             check_name(adapter)
         return adapter
@@ -133,7 +133,7 @@ class Source(_Part):
     @model_validator(mode="after")
     def _known_settings(self) -> "Source":
         if self.settings:
-            from stoppress.cms.registry import check_settings
+            from stoppress.model.adapters import check_settings
 
             check_settings(self.adapter, self.settings)
         return self

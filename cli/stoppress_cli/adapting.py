@@ -17,7 +17,7 @@ from rich.table import Table
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.mapping import BadMapping, MappingFile, UnknownAdapter, load, read_file
-from stoppress.cms.verdicts import Verdict, told
+from stoppress.cms.verdicts import Verdict, field_origins
 from stoppress.model.adapters import names
 from stoppress.model.http_request import Request
 from stoppress.model.site import BadConfiguration, Site, read_site
@@ -187,7 +187,7 @@ def _tell(verdicts: list[Verdict], site: Site | None, now: datetime) -> None:
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")
         table.add_column(overflow="fold")
-        for name, value, expression in told(verdict):
+        for name, value, expression in field_origins(verdict):
             source = shorten(" ".join(expression.split()), EXPRESSION_CHARACTERS_MAX, placeholder=" …")
             table.add_row(name, value, f"from {source}")
         console.print(table, soft_wrap=False)

@@ -12,7 +12,7 @@ from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import ITEMS_MAX, read_delivery
 from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.mapping import MappingFile, load
-from stoppress.cms.verdicts import Verdict, told
+from stoppress.cms.verdicts import Verdict, field_origins
 from stoppress.model.event import order_of
 from stoppress.model.http_request import Request
 from stoppress.model.order import Order
@@ -210,7 +210,9 @@ def test_of_an_embargo_and_a_publication_that_is_planned_the_later_counts() -> N
     for swapped in (body, body | {"embargoed": body["publish_schedule"], "publish_schedule": body["embargoed"]}):
         [verdict] = read(load("superdesk"), swapped, settings)
         assert (verdict.disposition, verdict.hold_until) == ("hold", datetime(2026, 11, 22, 8, tzinfo=UTC))
-        assert [value for field, value, _ in told(verdict) if field == "hold_until"] == ["2026-11-22T08:00:00.000000Z"]
+        assert [value for field, value, _ in field_origins(verdict) if field == "hold_until"] == [
+            "2026-11-22T08:00:00.000000Z"
+        ]
 
 
 def test_false_is_no_value_but_for_what_is_true_or_false(gazette: MappingFile) -> None:

@@ -1,4 +1,4 @@
-"""Envelopes: the document, or the events, that a delivery's bytes hold."""
+"""Envelopes: from the bytes of a delivery to its document or its events."""
 
 import base64
 import binascii
@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, unquote
 from stoppress.model.http_request import Request
 from stoppress.primitives.text import not_json, utf8
 
-# A form of a CMS has a few dozen fields.
+# A CMS's form has a few dozen fields.
 FORM_FIELDS_MAX = 1_000
-# What stands around the JSON of some pages, so that nobody takes it for text: // <![CDATA[ … // ]]>, <!-- … -->.
+# Some pages wrap their JSON-LD in these, to hide it from old parsers: // <![CDATA[ … // ]]>, <!-- … -->.
 COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
 
 
@@ -21,7 +21,7 @@ class BadDelivery(ValueError):
 
 
 def document_of(request: Request, envelope: str) -> Any:
-    """The document: what JSON says, a form's fields as an object, CloudEvents as a list of them. Raises BadDelivery."""
+    """The document: JSON, the fields of a form as an object, or a list of CloudEvents. Raises BadDelivery."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if envelope == "form" or (envelope == "auto" and content_type == "application/x-www-form-urlencoded"):
         return _form(request.body)
@@ -36,7 +36,7 @@ def document_of(request: Request, envelope: str) -> Any:
 
 
 def unpacked(document: Any) -> Any:
-    """The document itself, where a text of JSON holds it: some senders encode twice. Raises BadDelivery for what can be no delivery."""
+    """Decodes once more a document that is a text: some senders encode twice. Raises BadDelivery for a text or a number."""
     if isinstance(document, str):
         document = _json(document.encode(errors="surrogatepass"))
     if isinstance(document, str | int | float):
@@ -54,13 +54,13 @@ def _text(body: bytes) -> str:
 def _json(body: bytes) -> Any:
     text = _uncommented(_text(body))
     try:
-        # Line ends inside a text, which JSON does not allow, stand in the JSON-LD of many pages.
+        # The JSON-LD of many pages has line ends inside strings, which strict JSON forbids.
         return json.loads(text, strict=False)
     except RecursionError:
         raise BadDelivery("the body is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise BadDelivery(f"the body is not JSON: {error}") from None
-    except ValueError:  # Python reads none of more than 4,300
+    except ValueError:  # Python converts no number of more than 4,300 digits
         raise BadDelivery("the body has a number of thousands of digits in it") from None
 
 
@@ -75,7 +75,7 @@ def _uncommented(text: str) -> str:
 
 def _form(body: bytes) -> dict[str, str]:
     text = _text(body)
-    if text.lstrip().startswith("{"):  # a sender that says form and posts JSON
+    if text.lstrip().startswith("{"):  # the sender declares a form and posts JSON
         document = _json(body)
         return document if isinstance(document, dict) else {}
     try:
@@ -85,7 +85,7 @@ def _form(body: bytes) -> dict[str, str]:
 
 
 def _cloud_events(request: Request, content_type: str) -> list[Any]:
-    """CloudEvents 1.0, each with its attributes and `data`: structured, a batch, or binary (`ce-` headers)."""
+    """The attributes and `data` of CloudEvents 1.0, sent as structured content, a batch, or binary (`ce-` headers)."""
     attributes = {
         name.removeprefix("ce-"): _percent_decoded(value)
         for name, value in request.headers.items()
@@ -111,7 +111,7 @@ def _data(event: Mapping[str, Any]) -> Any:
             return _json(base64.b64decode(encoded, validate=True))
         except (binascii.Error, ValueError):
             return None
-    if isinstance(data, str):  # JSON in JSON, which some senders make of it
+    if isinstance(data, str):  # some senders encode the data as JSON twice
         try:
             return _json(data.encode(errors="surrogatepass"))
         except BadDelivery:

@@ -4,7 +4,7 @@ import re
 
 from stoppress.primitives.languages import COUNTRIES, LANGUAGES, MEANT
 
-# Codes of ISO 639-2 with three letters, for languages whose code of two letters hreflang demands.
+# Codes of ISO 639-2 with three letters. Their languages have codes of two letters, which hreflang demands.
 LONG_FORMS = frozenset(
     """
     aar abk afr aka alb amh ara arg arm asm ava ave aym aze bak bam baq bel ben bis bod bos bre bul bur cat ces cha

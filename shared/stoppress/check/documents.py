@@ -1,4 +1,4 @@
-"""Checks one file: a urlset, an index, a feed, a list of URLs or a robots.txt, which its content shows."""
+"""Checks one file. Its content shows whether it is a urlset, an index, a feed, a list of URLs or a robots.txt."""
 
 import re
 from collections.abc import Iterator

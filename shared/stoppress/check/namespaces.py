@@ -1,4 +1,4 @@
-"""The namespaces of sitemaps, and which of them a wrong one means."""
+"""The namespaces of sitemaps, and the correct ones for misspelt ones."""
 
 from stoppress.check.findings import shown
 from stoppress.check.input import TellLine
@@ -59,7 +59,7 @@ class Namespaces:
         self._judged: dict[tuple[str | None, str], str | None] = {}
 
     def meant(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
-        """The namespace that an element's namespace means. In feeds and HTML pages every namespace stays as it is."""
+        """The correct namespace for the one that an element has. In feeds and HTML pages every namespace stays as it is."""
         if self._of_sitemap is None:
             self._of_sitemap = name in _ROOTS
         if not self._of_sitemap:

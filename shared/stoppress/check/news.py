@@ -45,7 +45,7 @@ def _check_article(article: Node, at: Pass) -> None:
 
 
 def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, Node]:
-    """Checks that each of `wanted` stands once, in this order, alone (R2.2, R2.3, R2.13). Returns the first of each."""
+    """Checks that a node has each of `wanted` once, in order, and nothing else (R2.2, R2.3, R2.13). Returns the first of each."""
     children: dict[str, Node] = {}
     counts = Counter(child.name for child in node.children if child.namespace == NEWS)
     for child in node.children:

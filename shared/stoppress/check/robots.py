@@ -34,7 +34,7 @@ _ENGINES = {
     "yandexbot": "YandexBot",
     "yeti": "Yeti (Naver)",
 }
-# Every sitemap that is named must be open to these: to every crawler, and to those that news need.
+# Every named sitemap must be open to all crawlers without a group of their own, and to those that matter for news.
 _READERS = {"*", "googlebot", "googlebot-news", "bingbot"}
 
 

@@ -83,7 +83,7 @@ def _meant_type(kind: str) -> str | None:
 
 
 def unknown_type(kind: str) -> BadArticle | UnknownType:
-    """The error for an unknown type: BadArticle for a misspelt type, UnknownType for a type of somebody else."""
+    """The error for an unknown type: BadArticle for a misspelt type, UnknownType for any other."""
     if meant := _meant_type(kind):
         return BadArticle(f"{kind[:100]!r} is not known: did you mean {meant}?", "type")
     return UnknownType(f"{kind[:100]!r} is not one of {', '.join(TYPES)}")

@@ -263,7 +263,7 @@ def _dropped(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]:
 def _sender_time(timestamp: str | None, data: Mapping[str, Any]) -> datetime | None:
     """The sender's timestamp, else a version that is an instant.
 
-    A deletion with the version that it deletes then wins the tie.
+    So a deletion that has the same version as the publication wins the tie.
     """
     for instant in (timestamp, data.get("version")):
         if isinstance(instant, str) and not instant.isdigit():

@@ -36,7 +36,7 @@ def document_of(request: Request, envelope: str) -> Any:
 
 
 def unpacked(document: Any) -> Any:
-    """Decodes once more a document that is a text: some senders encode twice. Raises BadDelivery for a text or a number."""
+    """Decodes a document again if it is a text: some senders encode twice. Raises BadDelivery for a text or a number."""
     if isinstance(document, str):
         document = _json(document.encode(errors="surrogatepass"))
     if isinstance(document, str | int | float):

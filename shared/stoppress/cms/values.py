@@ -17,7 +17,7 @@ from stoppress.primitives.instants import exact, parse, utc
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.urls import canonical
 
-# The year 2286. A larger number counts milliseconds or microseconds.
+# In seconds, the year 2286. A larger number counts milliseconds or microseconds.
 _SECONDS_MAX = 10**10
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|\d{8}", re.ASCII)
 _EPOCH = re.compile(r"\d{9,16}(\.\d{1,9})?", re.ASCII)
@@ -117,7 +117,7 @@ def _of_other_form(text: str, where: Where) -> datetime:
         instant = dates.instant(text, where.zone or dates.UTC_ZONE)
         if instant is None:
             raise
-        # The text has a zone of its own if the same instant results in a zone far away.
+        # The text names its zone if reading it in a zone far away gives the same instant.
         if instant == dates.instant(text, ZoneInfo(_FAR_ZONE)):
             return instant
         if not _ZONELESS.fullmatch(text):

@@ -59,7 +59,8 @@ class Video:
 def read_images(value: object, base: str) -> tuple[tuple[str, ...], list[str]]:
     """The different URLs of a page's images, oldest first by `published_at`, and the reasons for what is left out.
 
-    Images without a date come before those with a date, in the order of the list. Beyond IMAGES_MAX the oldest go.
+    Images without a date come before those with a date, in the order of the list. Beyond IMAGES_MAX the
+    oldest are left out.
     """
     reasons: list[str] = []
     dates: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""Reads single values of images and videos, or refuses them with the advice what to give instead.
+"""Reads single values of images and videos, or refuses them and says what to give instead.
 
-A reader takes the value, its page, and a list of notes, to which it adds what it cut off a usable value. It raises
+A reader takes the value, its page, and a list of notes. Where it shortens a usable value, it adds a note. It raises
 ValueError for an unusable value.
 """
 
@@ -161,7 +161,7 @@ def _yes_or_no(value: object, page: Page, notes: list[str]) -> bool:
 
 
 def _country(code: str) -> str | None:
-    # Two wrong codes with a clear meaning. Without them, a video would be shown where it must not.
+    # Two wrong codes with a clear meaning. Dropping them would show a video where it is forbidden.
     spelled = {"UK": "GB", "EL": "GR"}.get(code.upper(), code.upper())
     return spelled if spelled in COUNTRIES else None
 

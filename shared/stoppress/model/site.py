@@ -33,7 +33,7 @@ HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 SOURCE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 # A parameter holds at most 8 KB. Further pages come as events of type page.published.
 PAGES_MAX = 1_000
-# A parameter holds at most 8 KB, far less than the 500 KiB that crawlers read (RFC 9309, 2.5).
+# A parameter has no room for more. Crawlers read at least 500 KiB (RFC 9309, 2.5).
 ROBOTS_CHARACTERS_MAX = 8_000
 
 # RFC 9309, 2.2.4: a Sitemap line belongs to no group. A comment begins with #.
@@ -48,7 +48,7 @@ class BadConfiguration(ValueError):
 
 
 def priority_text(value: object) -> str | None:
-    """A priority from 0.0 to 1.0 as a sitemap has it, or None for None. Raises ValueError."""
+    """A priority from 0.0 to 1.0 as a sitemap has it. None stays None. Raises ValueError."""
     if value is None:
         return None
     if (
@@ -77,7 +77,7 @@ def _language(language: str | None) -> str | None:
 
 
 class _Part(BaseModel):
-    # Saves cold-start time: pydantic builds the part's schema with the site's, and again only for a part made alone.
+    # Saves cold-start time: pydantic builds the schema of a part only when the part is used alone.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
@@ -153,7 +153,7 @@ Target: TypeAlias = Literal["all", "general", "news"]
 class Rule(_Part):
     """Excludes pages from the sitemaps, or includes them. All conditions of the rule must hold.
 
-    For each sitemap, the first of the site's rules that names it and whose conditions hold decides.
+    The site's rules are tried in order. For each sitemap the first rule that applies decides.
     """
 
     exclude: Target | None = None
@@ -350,7 +350,7 @@ class Site(_Part):
 
     @property
     def speaks_in_parts(self) -> bool:
-        """Whether a section or an edition may have a publication or a language of its own."""
+        """Whether sections or editions may have their own publication or language."""
         return bool(self.sections or self.editions)
 
     @cached_property

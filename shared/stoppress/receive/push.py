@@ -96,7 +96,7 @@ def _confirmed(request: Request, query: Mapping[str, str], now: datetime) -> Ans
     try:
         known = _known(request)
     except _Refused as refusal:
-        if refusal.status == HTTPStatus.GONE and mode == "unsubscribe":  # we want this end, whoever requested it
+        if refusal.status == HTTPStatus.GONE and mode == "unsubscribe":  # it has ended, as the hub wants to hear
             return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", {"mode": mode})
         raise
     if query.get("hub.topic", "") != known.state.topic:

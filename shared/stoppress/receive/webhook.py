@@ -68,8 +68,8 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
     if len(request.body) > BODY_BYTES_MAX:
         raise _Refused(413, f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the text out")
     try:
-        # Anyone may name any host, so an unknown host may be an old answer here. record_article, which puts events into
-        # quarantine, uses no old answer.
+        # Anyone may name any host, so "unknown site" is answered from a cache here. record_article does not use that cache,
+        # because it puts events of unknown sites into quarantine.
         site = sites.load(host.lower(), unknown_age_max=sites.MISSED_AGE_MAX)
         if name not in site.sources:
             site = sites.load(host.lower(), age_max=sites.MISSED_AGE_MAX)

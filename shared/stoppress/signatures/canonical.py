@@ -25,7 +25,7 @@ _HYGRAPH_KEY = "give Hygraph's webhook a secret key, and this source the same"
 # Kontent.ai's library replaces each run of line ends by one CRLF before it compares.
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 
-# ECMAScript: besides letters and digits, encodeURIComponent leaves the marks as they are, encodeURI also the reserved.
+# ECMAScript: encodeURIComponent keeps letters, digits and these marks. encodeURI keeps the reserved characters as well.
 _URI_MARKS = "-_.!~*'()"
 _URI_RESERVED = ";,/?:@&=+$#"
 
@@ -69,7 +69,7 @@ def contentful_messages(request: Request, names: Iterable[str]) -> list[bytes]:
 
 
 def _encoded(path: str, query: str) -> bytes:
-    """Path and query as Contentful encodes them: the query alone first, then both; a second ? ends the query."""
+    """Encodes the query, then path and query together, as Contentful does. A second ? ends the query."""
     search = quote(query.partition("?")[0], safe=_URI_MARKS, errors="surrogatepass")
     whole = f"{path}?{search}" if search else path
     return quote(whole, safe=_URI_MARKS + _URI_RESERVED, errors="surrogatepass").encode()

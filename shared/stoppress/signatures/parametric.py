@@ -20,7 +20,7 @@ def verify(scheme: Hmac, request: Request, secrets: list[str], now: datetime, to
 
 
 def _mistake(scheme: Hmac, secrets: list[str], text: bytes, given: list[str]) -> str:
-    """The mistake of a sender that has the secret; empty if none is recognised. Other senders cannot get this answer."""
+    """The mistake of a sender that has the secret; empty if none is recognised. No other sender gets this answer."""
     if not given:
         return f"it has no signature that begins with {scheme.prefix}; "
     for key, prefix, encoding in product(KEYS, dict.fromkeys(("", scheme.key_prefix)), ENCODINGS):

@@ -36,14 +36,14 @@ def test_there_is_a_delivery_of_our_own_for_every_adapter() -> None:
 
 @pytest.mark.parametrize("sender", SENDERS)
 def test_a_first_class_sender_has_deliveries_that_apply_and_some_that_do_not(sender: str) -> None:
-    said = {
+    dispositions = {
         verdict["disposition"]
         for case in OURS
         if case.document["mapping"] == sender
         for verdict in case.document["expected"]
     }
-    assert said >= {"apply"}
-    assert sender == "eventbridge" or len(said) > 1 or sender == "superdesk-publisher"
+    assert dispositions >= {"apply"}
+    assert sender == "eventbridge" or len(dispositions) > 1 or sender == "superdesk-publisher"
 
 
 def test_what_differs_is_said() -> None:

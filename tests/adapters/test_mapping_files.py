@@ -27,15 +27,15 @@ def test_a_cms_is_added_by_a_mapping_file_alone(tmp_path: Path, monkeypatch: pyt
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "gazette.toml").write_text(GAZETTE)
     monkeypatch.setattr(adapters, "MAPPINGS", tmp_path)
-    said = {"adapter": "gazette", "secret": "cms", "settings": {"timezone": "Europe/Paris"}}
-    site = read_site(json.dumps({"host": "www.example.com", "publication": "Gazette", "sources": {"cms": said}}), 1)
+    source = {"adapter": "gazette", "secret": "cms", "settings": {"timezone": "Europe/Paris"}}
+    site = read_site(json.dumps({"host": "www.example.com", "publication": "Gazette", "sources": {"cms": source}}), 1)
 
     body = {"stories": [story(), story("story.gone", number=8), story(kind="advert")]}
     request = Request(body=json.dumps(body).encode())
     taken = take_delivery(request, site, "cms", NOW, lambda host: site, None)
 
     assert "gazette" in adapters.names()
-    assert [one.answer["status"] for one in taken] == ["queued", "queued", "ignored"]
+    assert [result.answer["status"] for result in taken] == ["queued", "queued", "ignored"]
     event = taken[0].message
     assert isinstance(event, ArticleEvent)
     assert (event.id, event.url, event.title) == ("7", "https://www.example.com/local/7", "Harbour & ferry")
@@ -168,13 +168,13 @@ def test_every_mapping_file_can_be_used_and_says_what_it_is_held_by(name: str) -
     assert made.verified
     adapters.check_settings(name, {**made.defaults})
     names = {expression for expressions in made.fields.values() for expression in expressions}
-    said = " ".join(
+    expressions = " ".join(
         [*names, *made.variables.values(), made.items or "", *(when.condition for when in made.when), made.base]
     )
-    asked = {setting for setting in made.settings if f"settings.{setting}" in said}
-    untold = {"types", "content_types", "models"} if "types" in said else set()
+    used = {setting for setting in made.settings if f"settings.{setting}" in expressions}
+    indirect = {"types", "content_types", "models"} if "types" in expressions else set()
     # A zone is asked for by the dates, a base by the URLs.
-    assert made.settings.keys() - asked - untold <= {"timezone", "base_url"}
+    assert made.settings.keys() - used - indirect <= {"timezone", "base_url"}
 
 
 @pytest.mark.skipif(

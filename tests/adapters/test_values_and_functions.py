@@ -123,27 +123,27 @@ def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "hidden"),
+    ("raw", "hidden"),
     [
         (True, True), ("1", True), ("noindex", True), ("noindex, nofollow", True), ("nofollow,NoIndex", True),
         (["nofollow", "noindex"], True), (["noindex"], True), (0, False), ("index, follow", False), (["index", "nofollow"], False),
         ("all", False), ("max-image-preview:large", False),
     ],
 )  # fmt: skip
-def test_what_robots_are_told_says_whether_a_page_is_kept_from_search(said: object, hidden: bool) -> None:
-    assert values.read("noindex", said, values.Where()) is hidden
+def test_what_robots_are_told_says_whether_a_page_is_kept_from_search(raw: object, hidden: bool) -> None:
+    assert values.read("noindex", raw, values.Where()) is hidden
 
 
-@pytest.mark.parametrize("said", ["perhaps", "none", {"a": 1}, [7.5], [["noindex"]], 3])
-def test_what_is_no_word_of_robots_is_refused(said: object) -> None:
+@pytest.mark.parametrize("raw", ["perhaps", "none", {"a": 1}, [7.5], [["noindex"]], 3])
+def test_what_is_no_word_of_robots_is_refused(raw: object) -> None:
     with pytest.raises(ValueError, match="neither true nor false"):
-        values.read("noindex", said, values.Where())
+        values.read("noindex", raw, values.Where())
 
 
-@pytest.mark.parametrize("said", ["und", "zxx", "mul"])
-def test_what_says_that_there_is_no_language_names_none(said: str) -> None:
+@pytest.mark.parametrize("raw", ["und", "zxx", "mul"])
+def test_what_says_that_there_is_no_language_names_none(raw: str) -> None:
     with pytest.raises(ValueError, match="is no language code"):
-        values.read("language", said, values.Where())
+        values.read("language", raw, values.Where())
 
 
 def test_a_day_without_a_zone_is_that_of_greenwich() -> None:

@@ -15,9 +15,9 @@ HYGRAPH = next(sender for sender in SENDERS if sender.scheme == "hygraph")
 
 
 def refused(scheme: str, request: Request, *secrets: str) -> str:
-    with pytest.raises(BadSignature) as said:
+    with pytest.raises(BadSignature) as refusal:
         verify(scheme, request, secrets, MORNING)
-    return str(said.value)
+    return str(refusal.value)
 
 
 # ── Contentful ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -29,8 +29,8 @@ def refused(scheme: str, request: Request, *secrets: str) -> str:
     ids=str,
 )
 def test_contentful_signs_method_path_and_query(changed: dict[str, Any]) -> None:
-    said = refused("contentful", replace(CONTENTFUL.request(), **changed), CONTENTFUL.secret)
-    assert "name that as signed_path in this source's settings" in said
+    reason = refused("contentful", replace(CONTENTFUL.request(), **changed), CONTENTFUL.secret)
+    assert "name that as signed_path in this source's settings" in reason
 
 
 def test_a_query_counts_encoded_as_it_came_and_decoded() -> None:

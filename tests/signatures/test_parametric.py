@@ -66,7 +66,7 @@ def test_a_key_in_hex_is_the_bytes_that_it_encodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "words"),
     [
         ({"header": ""}, "header is missing"),
         ({"headers": "x"}, "headers is not known; it takes digest, encoding, "),
@@ -81,8 +81,8 @@ def test_a_key_in_hex_is_the_bytes_that_it_encodes() -> None:
         ({"header": None}, "header is no text"),
     ],
 )
-def test_a_table_that_cannot_be_used_lets_nobody_in_and_says_why(changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadScheme, match=f"signature: .*{said}"):
+def test_a_table_that_cannot_be_used_lets_nobody_in_and_says_why(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadScheme, match=f"signature: .*{words}"):
         verify(OURS | changed, newsroom(), [SECRET], MORNING)
 
 
@@ -136,7 +136,9 @@ def test_a_header_with_two_times_is_refused(scheme: str) -> None:
         verify(scheme, posted(request, headers=headers), [sender.secret], MORNING)
 
 
-@pytest.mark.parametrize("sender", [one for one in SENDERS if one.scheme in PRESETS], ids=lambda sender: sender.scheme)
+@pytest.mark.parametrize(
+    "sender", [sender for sender in SENDERS if sender.scheme in PRESETS], ids=lambda sender: sender.scheme
+)
 def test_a_signature_counts_as_it_is_written_and_in_no_other_spelling(sender: Sender) -> None:
     """The last character of base64 without padding has bits that belong to nothing: the same digest can be written otherwise."""
     preset, request = PRESETS[sender.scheme], sender.request()

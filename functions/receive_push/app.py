@@ -1,4 +1,4 @@
-"""receive_push: a hub's request in, article events of the feed that it pushes on the articles queue out.
+"""Hub's request in -> article events of what it pushes on the articles queue out.
 
 GET and POST /websub/{site}/{feed}/{token} of the HTTP API. Nothing that a sender posts causes a 500; a 5xx means that we
 are at fault.

@@ -1,4 +1,4 @@
-"""receive_webhook: a webhook's delivery in, an article event on the articles queue out.
+"""Webhook in -> article event on the articles queue out.
 
 POST /webhooks/{site}/{source} of the HTTP API. Nothing that a sender posts causes a 500; a 5xx means that we are at fault.
 """

@@ -11,8 +11,9 @@ from unittest import mock
 from bench.archive import TEMPLATE
 from bench.newsroom import HOST, NOW, SECRET, SITE, Story, request
 from stoppress.aws import queues, secrets, sites
+from stoppress.model.http_request import Request
 from stoppress.model.site import read_site
-from stoppress.receive.webhook import Delivery, receive
+from stoppress.receive.webhook import receive
 from stoppress_cli.local import gateway
 from stoppress_cli.local.functions import OUTPUT, Context, Output
 from stoppress_cli.local.stack import Stack
@@ -42,7 +43,7 @@ def per_second() -> dict[str, float]:
             faked.enter_context(mock.patch.object(module, name, fake))
         route = next(one for one in stack.sources.routes if one.match(posted[0]))
         events = [gateway.event(one, route, route.match(one) or {}, NOW) for one in posted]
-        deliveries = [Delivery(HOST, "cms", one.headers, one.body) for one in posted]
+        deliveries = [Request(one.headers, one.body, path_parameters={"site": HOST, "source": "cms"}) for one in posted]
         function = stack.functions["ReceiveWebhook"]
         assert function.invoke(events[0]).payload["statusCode"] == 200
         handler, context = (

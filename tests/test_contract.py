@@ -101,7 +101,7 @@ def test_urls_of_the_host_are_listed_under_the_scheme_of_the_site() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "flags", "type_", "dropped"),
+    ("fields", "flags", "type_", "dropped"),
     [
         ({"flags": "noindex"}, ("noindex",), None, ()),
         ({"flags": " paid, and long "}, ("paid, and long",), None, ()),
@@ -138,9 +138,9 @@ def test_urls_of_the_host_are_listed_under_the_scheme_of_the_site() -> None:
     ],
 )
 def test_a_flag_or_a_type_of_another_form_keeps_no_article_out(
-    said: dict[str, Any], flags: tuple[str, ...], type_: str | None, dropped: tuple[str, ...]
+    fields: dict[str, Any], flags: tuple[str, ...], type_: str | None, dropped: tuple[str, ...]
 ) -> None:
-    event = read(**said)
+    event = read(**fields)
 
     assert (event.flags, event.type, len(event.dropped)) == (flags, type_, len(dropped)), event.dropped
     assert all(reason.startswith(words) for reason, words in zip(event.dropped, dropped, strict=True)), event.dropped
@@ -173,7 +173,7 @@ def test_titles_come_out_as_plain_text(title: str, plain: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "words"),
     [
         ({"id": None}, "id: give it as a text, in quotation marks"),
         ({"id": " "}, "id: is empty: give the article's id in the CMS"),
@@ -207,11 +207,11 @@ def test_titles_come_out_as_plain_text(title: str, plain: str) -> None:
         ({"canonical_url": "javascript:alert(1)"}, "canonical_url: 'javascript:alert(1)' is not an absolute"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_field_and_what_to_do(data: dict[str, Any], said: str) -> None:
+def test_what_is_wrong_is_named_with_its_field_and_what_to_do(data: dict[str, Any], words: str) -> None:
     with pytest.raises(BadArticle) as refusal:
         read(**data)
 
-    assert said in str(refusal.value)
+    assert words in str(refusal.value)
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
@@ -222,7 +222,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "words"),
     [
         ([], "the body is not a JSON object"),
         ({"data": ARTICLE}, "type: is missing"),
@@ -231,8 +231,8 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
         ({"type": "article.published", "timestamp": 7, "data": ARTICLE}, "timestamp: "),
     ],
 )
-def test_what_is_no_event_is_refused(document: object, said: str) -> None:
-    with pytest.raises(BadArticle, match=said.replace("(", r"\(")):
+def test_what_is_no_event_is_refused(document: object, words: str) -> None:
+    with pytest.raises(BadArticle, match=words.replace("(", r"\(")):
         read_delivery(document, SITE, "cms", MORNING)
 
 

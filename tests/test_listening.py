@@ -51,7 +51,7 @@ class Internet:
     status: int = 202
     fails: bool = False
     etag: str | None = None
-    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     at_once: Callable[[], object] = lambda: None
     while_fetching: Callable[[], object] = lambda: None
 
@@ -66,16 +66,16 @@ class Internet:
 
     def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> client.Response:
         assert headers["User-Agent"].startswith("Stoppress/")
-        self.asked.append((url, dict(form)))
+        self.requests.append((url, dict(form)))
         self.at_once()
         return client.Response(self.status, {}, b"out of <b>order</b>", url)
 
     @property
     def form(self) -> dict[str, str]:
-        return self.asked[-1][1]
+        return self.requests[-1][1]
 
     def verify(
-        self, said: Mapping[str, str] = MappingProxyType({}), form: Mapping[str, str] | None = None
+        self, changes: Mapping[str, str] = MappingProxyType({}), form: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """The hub asks back."""
         form = form or self.form
@@ -86,7 +86,7 @@ class Internet:
             "hub.lease_seconds": "864000",
         }
         return self.request(
-            "GET", form["hub.callback"], {name: value for name, value in {**query, **said}.items() if value}
+            "GET", form["hub.callback"], {name: value for name, value in {**query, **changes}.items() if value}
         )
 
     def push(self, pushed: bytes, form: Mapping[str, str] | None = None, **how: Any) -> dict[str, Any]:
@@ -129,9 +129,9 @@ def site(*feeds: Any, version: int = 1) -> Site:
     return Site.model_validate(document)
 
 
-def poll(internet: Internet, after: timedelta = timedelta(), one: Site | None = None) -> list[PollOutcome]:
+def poll(internet: Internet, after: timedelta = timedelta(), configured: Site | None = None) -> list[PollOutcome]:
     internet.behind.clock.move_to(NOW + after)
-    return list(polling.poll_site_feeds([one or site()], NOW + after))
+    return list(polling.poll_site_feeds([configured or site()], NOW + after))
 
 
 def sent(internet: Internet) -> list[str]:
@@ -139,9 +139,9 @@ def sent(internet: Internet) -> list[str]:
 
 
 def state() -> Subscription:
-    found = subscribe.load(HOST, FEED)
-    assert found is not None
-    return found
+    state = subscribe.load(HOST, FEED)
+    assert state is not None
+    return state
 
 
 def next_poll(internet: Internet) -> str:
@@ -162,7 +162,7 @@ def test_a_feed_that_names_a_hub_is_subscribed_to_after_it_was_polled_well(inter
 
     assert [outcome.result for outcome in outcomes] == ["changed", "subscribing"]
     assert outcomes[1].reason == HUB
-    [(url, form)] = internet.asked
+    [(url, form)] = internet.requests
     assert url == HUB
     assert form.keys() == {"hub.mode", "hub.topic", "hub.callback", "hub.secret", "hub.lease_seconds"}
     assert (form["hub.mode"], form["hub.topic"], form["hub.lease_seconds"]) == ("subscribe", FEED, "864000")
@@ -176,9 +176,9 @@ def test_a_hub_is_not_asked_twice_while_it_is_waited_for(internet: Internet) -> 
     poll(internet)
     poll(internet, MINUTE)
 
-    assert len(internet.asked) == 1
+    assert len(internet.requests) == 1
     poll(internet, RETRY_FIRST + MINUTE)
-    assert len(internet.asked) == 2
+    assert len(internet.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_a_hub_is_not_asked_twice_while_it_is_waited_for(internet: Internet) -> 
 def test_some_hubs_are_never_asked(internet: Internet, body: bytes, settings: dict[str, Any]) -> None:
     internet.body = body
 
-    assert [one.result for one in poll(internet, one=site({"url": FEED, **settings}))] == ["changed"]
-    assert internet.asked == []
+    assert [outcome.result for outcome in poll(internet, configured=site({"url": FEED, **settings}))] == ["changed"]
+    assert internet.requests == []
     assert subscribe.load(HOST, FEED) is None
 
 
@@ -209,7 +209,7 @@ def test_a_hub_that_refuses_is_remembered_with_its_reason_and_harms_no_poll(inte
 
     outcomes = poll(internet)
 
-    assert [one.result for one in outcomes] == ["changed", "not subscribed"]
+    assert [outcome.result for outcome in outcomes] == ["changed", "not subscribed"]
     assert outcomes[1].reason == f"{HUB}: the hub answered 500: out of order"
     assert state().refused == "the hub answered 500: out of order"
     assert sent(internet) == ["A"]
@@ -232,9 +232,9 @@ def test_a_secret_that_is_missing_is_said_and_harms_no_poll(internet: Internet) 
 
     outcomes = poll(internet)
 
-    assert [one.result for one in outcomes] == ["changed", "not subscribed"]
+    assert [outcome.result for outcome in outcomes] == ["changed", "not subscribed"]
     assert "the secret stoppress/test/websub is empty" in str(outcomes[1].reason)
-    assert internet.asked == []
+    assert internet.requests == []
     assert "is empty" in str(state().refused)
 
 
@@ -242,7 +242,7 @@ def test_a_hub_that_asks_back_before_it_answers_is_confirmed(internet: Internet)
     answers = []
     internet.at_once = lambda: answers.append(internet.verify())
 
-    assert [one.result for one in poll(internet)] == ["changed", "subscribing"]
+    assert [outcome.result for outcome in poll(internet)] == ["changed", "subscribing"]
     assert [(answer["statusCode"], answer["body"]) for answer in answers] == [(200, "c-1")]
     assert state().holds(NOW + 9 * 24 * HOUR)
 
@@ -282,11 +282,11 @@ def test_a_run_that_is_killed_before_it_asks_is_made_good_later(internet: Intern
     with pytest.raises(KeyboardInterrupt), once_before(subscribe, "prepared", killed):
         poll(internet)
     subscribe.prepared(site(), FEED, HUB, FEED, NOW)  # noted, and then killed
-    assert internet.asked == []
+    assert internet.requests == []
 
     poll(internet, RETRY_FIRST + MINUTE)
 
-    assert len(internet.asked) == 1
+    assert len(internet.requests) == 1
     assert internet.verify()["statusCode"] == 200
 
 
@@ -294,7 +294,7 @@ def test_a_hub_that_takes_longer_than_the_run_keeps_nobody_and_is_asked_again(in
     over = threading.Event()
     internet.at_once = over.wait
 
-    results = [one.result for one in polling.poll_site_feeds([site()], NOW, time.monotonic() + 0.5)]
+    results = [outcome.result for outcome in polling.poll_site_feeds([site()], NOW, time.monotonic() + 0.5)]
     over.set()
 
     assert results == ["changed"]
@@ -315,7 +315,7 @@ def test_a_challenge_is_echoed_as_plain_text(internet: Internet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("query", "status"),
     [
         ({"hub.topic": f"{FEED}?all"}, 404),
         ({"hub.topic": ""}, 404),
@@ -329,11 +329,11 @@ def test_a_challenge_is_echoed_as_plain_text(internet: Internet) -> None:
         ({str(number): "x" for number in range(60)}, 400),
     ],
 )
-def test_what_was_not_asked_for_is_not_confirmed(internet: Internet, said: dict[str, str], status: int) -> None:
+def test_what_was_not_asked_for_is_not_confirmed(internet: Internet, query: dict[str, str], status: int) -> None:
     poll(internet)
     before = state()
 
-    assert internet.verify(said)["statusCode"] == status
+    assert internet.verify(query)["statusCode"] == status
     assert state() == before
     assert internet.behind.metrics == {"HubsRefused": 1}
 
@@ -462,9 +462,9 @@ def test_neither_tokens_nor_secrets_stand_in_the_log(internet: Internet) -> None
     internet.push(rss("B"))
     internet.push(rss("B"), headers={})
 
-    said = str(internet.behind.log)
-    assert internet.form["hub.secret"] not in said
-    assert internet.form["hub.callback"].rpartition("-")[2] not in said
+    log_text = str(internet.behind.log)
+    assert internet.form["hub.secret"] not in log_text
+    assert internet.form["hub.callback"].rpartition("-")[2] not in log_text
 
 
 @pytest.mark.parametrize(
@@ -492,7 +492,7 @@ def test_a_subscription_that_nobody_wants_is_never_renewed_and_ends_with_its_lea
         assert internet.push(rss(f"B{day}"))["statusCode"] == 410
         assert internet.verify()["statusCode"] == 404
 
-    assert len(internet.asked) == 1
+    assert len(internet.requests) == 1
     assert not state().holds(NOW + 11 * DAY)
     assert set(sent(internet)) <= {"A"}  # of the poll by another configuration
 
@@ -512,7 +512,7 @@ def test_a_push_of_a_hub_that_the_feed_has_left_is_gone(internet: Internet) -> N
     internet.body = rss("A", hub=OTHER)
     poll(internet, RETRY_FIRST)
 
-    assert [url for url, _ in internet.asked] == [HUB, OTHER]
+    assert [url for url, _ in internet.requests] == [HUB, OTHER]
     assert internet.form["hub.secret"] != old["hub.secret"]
     assert internet.push(rss("B"), old)["statusCode"] == 410
     assert internet.verify({"hub.mode": "unsubscribe"}, old)["statusCode"] == 200
@@ -546,7 +546,7 @@ def test_a_push_that_cannot_be_read_has_the_feed_polled_at_once(internet: Intern
     assert internet.push(body)["statusCode"] == 202
     internet.body = rss("C", "B", "A")
 
-    assert [one.sent for one in poll(internet, 5 * HOUR + 2 * MINUTE)] == [1]
+    assert [outcome.sent for outcome in poll(internet, 5 * HOUR + 2 * MINUTE)] == [1]
     assert internet.behind.metrics["PushesUnread"] == 1
 
 
@@ -684,9 +684,9 @@ def test_why_we_are_at_fault_is_for_the_log_alone(internet: Internet) -> None:
     with failing("secretsmanager", "GetSecretValue"):
         pushed = internet.push(rss("B"))
     with failing("secretsmanager", "GetSecretValue"):
-        asked = internet.verify()
+        confirmed = internet.verify()
 
-    assert {(answer["statusCode"], answer["body"]) for answer in (pushed, asked)} == {
+    assert {(answer["statusCode"], answer["body"]) for answer in (pushed, confirmed)} == {
         (503, "no callback can be known at the moment: send it again")
     }
     assert all("GetSecretValue" in line["cause"] for line in internet.behind.log[-2:])
@@ -707,7 +707,7 @@ def test_a_lease_is_renewed_while_the_feed_itself_cannot_be_polled(internet: Int
     for day in range(1, 9):
         poll(internet, day * DAY)
 
-    assert len(internet.asked) > 1
+    assert len(internet.requests) > 1
     assert internet.verify()["statusCode"] == 200
     assert state().holds(NOW + 15 * DAY)
     assert internet.push(rss("B"))["statusCode"] == 202
@@ -717,7 +717,7 @@ def test_a_lease_is_renewed_while_the_feed_itself_cannot_be_polled(internet: Int
 def test_a_feed_that_was_never_read_well_has_no_hub_to_ask(internet: Internet) -> None:
     internet.fails = True
     poll(internet)
-    assert internet.asked == []
+    assert internet.requests == []
 
 
 # ── polling while pushes come ──
@@ -750,7 +750,7 @@ def test_a_feed_that_turns_over_in_minutes_loses_no_story_with_a_lost_push(inter
         internet.body = rss(*stories[:-11:-1])
         if minute != 50:
             internet.push(rss(*stories[-2:]))
-        polls += [minute for one in poll(internet, began + minute * MINUTE) if one.result == "changed"]
+        polls += [minute for outcome in poll(internet, began + minute * MINUTE) if outcome.result == "changed"]
         heard += sent(internet)
 
     assert sorted(heard) == sorted(stories)
@@ -775,12 +775,12 @@ def test_a_hub_that_has_lost_the_subscription_is_asked_for_it_again(internet: In
     """Also where it has lost the trust before, or where the feed was not wanted for a while and its hub was told 410."""
     good_for_five_hours(internet)
     for hour in hours:
-        assert len(internet.asked) == 1
+        assert len(internet.requests) == 1
         internet.body = rss(str(hour), "B", "A")
         poll(internet, hour * HOUR)
         poll(internet, hour * HOUR + GRACE)
 
-    assert len(internet.asked) == 2
+    assert len(internet.requests) == 2
     assert internet.verify()["statusCode"] == 200
     assert not state().is_to_ask(HUB, FEED, NOW + 31 * HOUR)
 
@@ -856,11 +856,11 @@ def test_a_feed_that_has_not_changed_though_pushes_say_so_is_read_whole_the_next
     internet.push(edition("Edited"))
     assert sent(internet) == ["Edited"]
 
-    assert [one.result for one in poll(internet, MINUTE)] == ["unchanged"]
-    assert [one.sent for one in poll(internet, 2 * MINUTE)] == [1]
+    assert [outcome.result for outcome in poll(internet, MINUTE)] == ["unchanged"]
+    assert [outcome.sent for outcome in poll(internet, 2 * MINUTE)] == [1]
 
     assert sent(internet) == ["A"]
-    assert [one.result for one in poll(internet, 3 * MINUTE)] == ["unchanged"]
+    assert [outcome.result for outcome in poll(internet, 3 * MINUTE)] == ["unchanged"]
     assert state().pushed == ()
 
 

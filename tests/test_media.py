@@ -54,9 +54,9 @@ WHOLE = Video(
 )
 
 
-def video(**said: Any) -> tuple[Video | None, list[str]]:
+def video(**raw: Any) -> tuple[Video | None, list[str]]:
     """The video that SAID makes with these values, and the reasons."""
-    videos, reasons = read_videos([SAID | said], PAGE, PAGE)
+    videos, reasons = read_videos([SAID | raw], PAGE, PAGE)
     return (videos[0] if videos else None), reasons
 
 
@@ -71,7 +71,7 @@ def root(tags: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("said", "spelling"),
+    ("raw", "spelling"),
     [
         ("/a.jpg", page("a.jpg")),
         ("a.jpg?partner=x", page("2026/a.jpg?partner=x")),
@@ -85,8 +85,8 @@ def root(tags: str) -> Any:
         ("http://www.example.com/a.jpg", page("a.jpg")),
     ],
 )
-def test_the_url_of_a_file_is_absolute_and_keeps_all_its_parameters(said: str, spelling: str) -> None:
-    assert linked(said, PAGE, keep_query=True) == spelling
+def test_the_url_of_a_file_is_absolute_and_keeps_all_its_parameters(raw: str, spelling: str) -> None:
+    assert linked(raw, PAGE, keep_query=True) == spelling
     assert linked(spelling, PAGE, keep_query=True) == spelling
 
 
@@ -99,7 +99,7 @@ def test_on_the_pages_host_a_url_has_the_scheme_of_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "wrong"),
+    ("raw", "wrong"),
     [
         ("", "is empty: give a URL"),
         ("javascript:alert(1)", "is not an absolute http or https URL"),
@@ -110,27 +110,27 @@ def test_on_the_pages_host_a_url_has_the_scheme_of_the_page() -> None:
         (f"/{'x' * 2_048}", "characters long"),
     ],
 )
-def test_what_is_no_url_is_named(said: str, wrong: str) -> None:
+def test_what_is_no_url_is_named(raw: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
-        linked(said, PAGE)
+        linked(raw, PAGE)
 
 
 # ── images ──
 
 
 def test_images_are_texts_or_objects_and_each_stands_once() -> None:
-    said = ["/1.jpg", {"url": f"{CDN}/2.jpg"}, {"loc": "/3.jpg"}, {"src": "/4.jpg", "caption": 7}, "/1.jpg#again"]
-    urls, reasons = read_images(said, PAGE)
+    raw = ["/1.jpg", {"url": f"{CDN}/2.jpg"}, {"loc": "/3.jpg"}, {"src": "/4.jpg", "caption": 7}, "/1.jpg#again"]
+    urls, reasons = read_images(raw, PAGE)
 
     assert urls == (page("1.jpg"), f"{CDN}/2.jpg", page("3.jpg"), page("4.jpg"))
     assert reasons == []
 
 
-@pytest.mark.parametrize("said", [None, "", [], {}])
-def test_where_there_is_nothing_nothing_is_missed(said: object) -> None:
-    assert read_images(said, PAGE) == ((), [])
-    assert read_videos(said, PAGE, PAGE) == ((), [])
-    assert read_alternates(said, PAGE) == ((), [])
+@pytest.mark.parametrize("raw", [None, "", [], {}])
+def test_where_there_is_nothing_nothing_is_missed(raw: object) -> None:
+    assert read_images(raw, PAGE) == ((), [])
+    assert read_videos(raw, PAGE, PAGE) == ((), [])
+    assert read_alternates(raw, PAGE) == ((), [])
 
 
 def test_a_single_one_needs_no_list() -> None:
@@ -140,7 +140,7 @@ def test_a_single_one_needs_no_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("raw", "reason"),
     [
         (
             "ftp://cdn.example.net/a.jpg",
@@ -155,8 +155,8 @@ def test_a_single_one_needs_no_list() -> None:
         ({"url": {"href": "/a.jpg"}}, "images[1]: an object is no URL: give one, as a text"),
     ],
 )
-def test_a_broken_image_is_left_out_and_named(said: object, reason: str) -> None:
-    assert read_images(["/1.jpg", said, "/3.jpg"], PAGE) == ((page("1.jpg"), page("3.jpg")), [reason])
+def test_a_broken_image_is_left_out_and_named(raw: object, reason: str) -> None:
+    assert read_images(["/1.jpg", raw, "/3.jpg"], PAGE) == ((page("1.jpg"), page("3.jpg")), [reason])
 
 
 def test_a_signed_file_keeps_the_parameters_that_a_page_would_lose() -> None:
@@ -176,21 +176,21 @@ def test_of_too_many_images_the_last_stay() -> None:
 
 def test_of_images_with_dates_the_newest_stay_and_those_without_one_are_older(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(media, "IMAGES_MAX", 3)
-    said = [
+    raw = [
         {"url": "/noon.jpg", "published_at": "2026-11-20T13:00:00+01:00"},
         {"url": "/morning.jpg", "published_at": "2026-11-20T08:00:00Z"},
         "/undated.jpg",
         {"url": "/day.jpg", "published_at": "2026-11-21"},
     ]
 
-    assert read_images(said, PAGE)[0] == (page("morning.jpg"), page("noon.jpg"), page("day.jpg"))
+    assert read_images(raw, PAGE)[0] == (page("morning.jpg"), page("noon.jpg"), page("day.jpg"))
 
 
 def test_an_image_that_comes_again_is_as_new_as_its_newest_date() -> None:
     dated = {"url": "/1.jpg", "published_at": "2026-11-22"}
-    said = ["/1.jpg", {"url": "/2.jpg", "published_at": "2026-11-21"}, dated, "/1.jpg"]
+    raw = ["/1.jpg", {"url": "/2.jpg", "published_at": "2026-11-21"}, dated, "/1.jpg"]
 
-    assert read_images(said, PAGE) == ((page("2.jpg"), page("1.jpg")), [])
+    assert read_images(raw, PAGE) == ((page("2.jpg"), page("1.jpg")), [])
 
 
 def test_an_image_with_a_broken_date_is_kept_as_one_without() -> None:
@@ -212,7 +212,7 @@ def test_of_an_endless_list_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_whole_video_is_read_in_the_words_of_the_tags() -> None:
-    said = {
+    raw = {
         "thumbnail_loc": f"{CDN}/t.jpg?a=1&b='2'",
         "title": "Fish &amp; &quot;chips&quot; &lt; 5 🌊",
         "description": "<p>It rose.\nمياه 洪水</p>",
@@ -234,11 +234,11 @@ def test_a_whole_video_is_read_in_the_words_of_the_tags() -> None:
         "allow_embed": "yes",
     }
 
-    assert read_videos([said], PAGE, PAGE) == ((WHOLE,), [])
+    assert read_videos([raw], PAGE, PAGE) == ((WHOLE,), [])
 
 
 def test_a_video_is_read_in_other_words_too() -> None:
-    said = {
+    raw = {
         "thumbnailUrl": "/t.jpg",
         "title": "A",
         "description": "B",
@@ -246,7 +246,7 @@ def test_a_video_is_read_in_other_words_too() -> None:
         "viewCount": "7",
         "tag": "a,b",
     }
-    videos, reasons = read_videos([said], PAGE, PAGE)
+    videos, reasons = read_videos([raw], PAGE, PAGE)
 
     assert reasons == []
     assert videos == (
@@ -258,8 +258,8 @@ def test_a_video_is_read_in_other_words_too() -> None:
 
 @pytest.mark.parametrize("other", ["content_url", "contentUrl", "contentLoc"])
 def test_the_name_of_the_tag_goes_before_another(other: str) -> None:
-    for said in ({other: "/other"} | SAID, SAID | {other: "/other"}):
-        assert read_videos([said], PAGE, PAGE)[0] == (VIDEO,)
+    for raw in ({other: "/other"} | SAID, SAID | {other: "/other"}):
+        assert read_videos([raw], PAGE, PAGE)[0] == (VIDEO,)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_video_without_what_is_required_is_left_out(without: str, missing: str
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "reason"),
     [
         ("thumbnail_loc", "javascript:alert(1)", "is not an absolute http or https URL"),
         ("title", " <b></b>", "is empty"),
@@ -289,12 +289,12 @@ def test_a_video_without_what_is_required_is_left_out(without: str, missing: str
         ("content_loc", PAGE.replace("https", "http"), "the URL is that of the page itself"),
     ],
 )
-def test_a_video_with_a_wrong_value_where_one_is_required_is_left_out(name: str, value: object, said: str) -> None:
+def test_a_video_with_a_wrong_value_where_one_is_required_is_left_out(name: str, value: object, reason: str) -> None:
     read, reasons = video(**{name: value})
 
     assert read is None
     assert reasons[0].startswith(f"videos[0].{name}: ")
-    assert said in reasons[0]
+    assert reason in reasons[0]
     assert reasons[1].startswith("videos[0]: is left out without ")
 
 
@@ -314,7 +314,7 @@ def test_the_page_that_is_listed_counts_not_the_one_that_relative_urls_start_fro
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "reason"),
     [
         ("duration", 0, "0 is no duration: give 1 to 28800 seconds, or a text such as PT2M30S"),
         ("duration", 28_801, "28801 is no duration"),
@@ -349,13 +349,13 @@ def test_the_page_that_is_listed_counts_not_the_one_that_relative_urls_start_fro
         ("tags", 7, "7 is no list: give texts, in square brackets"),
     ],
 )
-def test_a_wrong_value_is_left_out_and_the_video_stays(name: str, value: object, said: str) -> None:
+def test_a_wrong_value_is_left_out_and_the_video_stays(name: str, value: object, reason: str) -> None:
     read, reasons = video(**{name: value})
 
     assert read == VIDEO
     assert len(reasons) == 1
     assert reasons[0].startswith(f"videos[0].{name}: ")
-    assert said in reasons[0]
+    assert reason in reasons[0]
 
 
 @pytest.mark.parametrize(
@@ -482,19 +482,19 @@ def test_a_video_comes_back_from_a_message_and_from_the_table(whole: Video) -> N
 
 
 @pytest.mark.parametrize(
-    ("said", "spelling"),
+    ("raw", "spelling"),
     [
         ("fr", "fr"), ("EN-us", "en-US"), ("en_GB", "en-GB"), ("zh-hant-tw", "zh-Hant-TW"), ("ZH-HANS", "zh-Hans"),
         (" X-Default", "x-default"), ("iw", "he"), ("in-id", "id-ID"), ("uk-ua", "uk-UA"), ("lo-LA", "lo-LA"),
     ],
 )  # fmt: skip
-def test_hreflang_has_one_spelling(said: str, spelling: str) -> None:
-    assert hreflang(said) == spelling
+def test_hreflang_has_one_spelling(raw: str, spelling: str) -> None:
+    assert hreflang(raw) == spelling
     assert hreflang(spelling) == spelling
 
 
 @pytest.mark.parametrize(
-    ("said", "wrong"),
+    ("raw", "wrong"),
     [
         ("gr", "'gr': gr is no language of ISO 639-1; Greek is el"),
         ("uk-UK", "UK is no country of ISO 3166-1; the United Kingdom is GB, Ukraine is UA"),
@@ -510,9 +510,9 @@ def test_hreflang_has_one_spelling(said: str, spelling: str) -> None:
         ("xx", "xx is no language of ISO 639-1; give the code that the list has"),
     ],
 )
-def test_a_code_that_no_search_engine_knows_is_refused(said: str, wrong: str) -> None:
+def test_a_code_that_no_search_engine_knows_is_refused(raw: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
-        hreflang(said)
+        hreflang(raw)
 
 
 def test_versions_are_a_list_or_one_object() -> None:
@@ -531,16 +531,16 @@ def test_versions_are_a_list_or_one_object() -> None:
 
 
 def test_the_first_of_a_language_counts() -> None:
-    said = [{"hreflang": "fr", "url": "/1"}, {"hreflang": "FR", "url": "/2"}, {"hreflang": "fr", "url": "/1#again"}]
+    raw = [{"hreflang": "fr", "url": "/1"}, {"hreflang": "FR", "url": "/2"}, {"hreflang": "fr", "url": "/1#again"}]
 
-    assert read_alternates(said, PAGE) == (
+    assert read_alternates(raw, PAGE) == (
         (Alternate("fr", page("1")),),
         ["alternates[1]: fr was given before, for another URL: give each language once"],
     )
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("raw", "reason"),
     [
         (["/fr"], """alternates[0]: '/fr' is no alternate: give {"hreflang": "fr", "url": …}"""),
         ([{"url": "/fr"}], "alternates[0]: None is no hreflang: give a text such as en, en-GB or x-default"),
@@ -550,8 +550,8 @@ def test_the_first_of_a_language_counts() -> None:
         (7, """alternates: 7 is no alternate: give {"hreflang": "fr", "url": …}"""),
     ],
 )
-def test_a_broken_version_is_left_out_and_named(said: object, reason: str) -> None:
-    assert read_alternates(said, PAGE) == ((), [reason])
+def test_a_broken_version_is_left_out_and_named(raw: object, reason: str) -> None:
+    assert read_alternates(raw, PAGE) == ((), [reason])
 
 
 def test_of_too_many_versions_the_first_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -675,10 +675,10 @@ VIDEO_SAID = st.fixed_dictionaries(
 
 @settings(max_examples=300)
 @given(ANY_JSON | st.lists(VIDEO_SAID, max_size=3), st.integers(0, 3_000))
-def test_whatever_is_sent_nothing_breaks_and_what_is_kept_is_good(said: Any, size_bytes_max: int) -> None:
-    images, bad_images = read_images(said, PAGE)
-    videos, bad_videos = read_videos(said, PAGE, PAGE)
-    versions, bad_versions = read_alternates(said, PAGE)
+def test_whatever_is_sent_nothing_breaks_and_what_is_kept_is_good(raw: Any, size_bytes_max: int) -> None:
+    images, bad_images = read_images(raw, PAGE)
+    videos, bad_videos = read_videos(raw, PAGE, PAGE)
+    versions, bad_versions = read_alternates(raw, PAGE)
     kept_images, kept_videos, kept_versions, too_much = fit(images, videos, versions, size_bytes_max)
     tags = alternate_tags(kept_versions) + image_tags(kept_images) + video_tags(kept_videos)
 
@@ -695,9 +695,9 @@ def test_whatever_is_sent_nothing_breaks_and_what_is_kept_is_good(said: Any, siz
 @needs_shared
 @settings(max_examples=200)
 @given(VIDEO_SAID)
-def test_whatever_is_said_of_a_video_its_tags_are_valid_by_the_official_schema(said: Any) -> None:
+def test_whatever_is_said_of_a_video_its_tags_are_valid_by_the_official_schema(raw: Any) -> None:
     schema = etree.XMLSchema(etree.parse(SHARED / "schemas/all.xsd"))
-    assert schema.validate(root(video_tags(read_videos([said], PAGE, PAGE)[0]))), schema.error_log
+    assert schema.validate(root(video_tags(read_videos([raw], PAGE, PAGE)[0]))), schema.error_log
 
 
 @given(TEXTS, TEXTS, st.lists(TEXTS, max_size=3))

@@ -81,10 +81,10 @@ def queued(behind: Doors) -> list[ArticleEvent]:
 
 
 def refused(behind: Doors, event: dict[str, Any], status: int) -> str:
-    got, said = answered(behind, event)
-    assert got == status, said
+    got, reply = answered(behind, event)
+    assert got == status, reply
     assert queued(behind) == []
-    error: str = said["error"]
+    error: str = reply["error"]
     return error
 
 
@@ -130,25 +130,25 @@ def test_headers_are_found_whatever_their_case(behind: Doors) -> None:
 
 @pytest.mark.parametrize("kind", ["article.unpublished", "article.deleted"])
 def test_a_removal_needs_its_id_alone(behind: Doors, kind: str) -> None:
-    status, said = answered(behind, request({"type": kind, "data": {"id": 1042, "url": "nonsense", "title": 7}}))
-    assert (status, said["action"], said["id"]) == (200, "remove", "1042")
+    status, reply = answered(behind, request({"type": kind, "data": {"id": 1042, "url": "nonsense", "title": 7}}))
+    assert (status, reply["action"], reply["id"]) == (200, "remove", "1042")
     (event,) = queued(behind)
     assert (event.url, event.title) == (None, "")
 
 
 def test_a_field_that_the_contract_does_not_know_is_named(behind: Doors) -> None:
-    status, said = answered(behind, request(PUBLISHED | {"data": ARTICLE | {"ttile": "x", "Author": "y"}}))
-    assert (status, said["unknown_fields"]) == (200, ["Author", "ttile"])
+    status, reply = answered(behind, request(PUBLISHED | {"data": ARTICLE | {"ttile": "x", "Author": "y"}}))
+    assert (status, reply["unknown_fields"]) == (200, ["Author", "ttile"])
 
 
 def test_an_event_of_another_kind_is_no_error_and_nothing_is_queued(behind: Doors) -> None:
     before = behind.metrics["WebhooksIgnored"]
-    status, said = answered(behind, request({"type": "comment.created", "data": {}}))
-    assert (status, said["status"]) == (200, "ignored")
-    assert said["reason"].startswith("'comment.created' is not one of article.published")
+    status, reply = answered(behind, request({"type": "comment.created", "data": {}}))
+    assert (status, reply["status"]) == (200, "ignored")
+    assert reply["reason"].startswith("'comment.created' is not one of article.published")
     assert queued(behind) == []
     assert behind.metrics["WebhooksIgnored"] == before + 1
-    assert (behind.log[-1]["level"], behind.log[-1]["cause"]) == ("WARNING", said["reason"])
+    assert (behind.log[-1]["level"], behind.log[-1]["cause"]) == ("WARNING", reply["reason"])
 
 
 def test_a_misspelt_type_is_refused_with_the_one_that_was_meant_and_leaves_its_trace(behind: Doors) -> None:
@@ -409,8 +409,8 @@ def test_a_site_whose_configuration_is_broken_is_our_own_fault(behind: Doors) ->
 def test_what_fails_here_is_503_and_may_be_sent_again(behind: Doors, service: str, operation: str) -> None:
     sites.forget()
     with failing(service, operation):
-        status, said = answered(behind, request())
-    assert (status, said) == (
+        status, reply = answered(behind, request())
+    assert (status, reply) == (
         503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"},
     )  # fmt: skip
     assert queued(behind) == []
@@ -450,16 +450,16 @@ ANYTHING = settings(max_examples=150, suppress_health_check=[HealthCheck.functio
 @ANYTHING
 @given(body=DOCUMENTS | JSON)
 def test_nothing_that_is_signed_leads_to_a_5xx_and_what_is_queued_can_be_read(behind: Doors, body: Any) -> None:
-    status, said = answered(behind, request(json.dumps(body).encode()))
-    assert status in (200, 400), said
-    assert len(queued(behind)) == (said["status"] == "queued")
+    status, reply = answered(behind, request(json.dumps(body).encode()))
+    assert status in (200, 400), reply
+    assert len(queued(behind)) == (reply["status"] == "queued")
 
 
 @ANYTHING
 @given(body=st.binary(max_size=200))
 def test_no_bytes_lead_to_a_5xx(behind: Doors, body: bytes) -> None:
-    status, said = answered(behind, request(body, encoded=True))
-    assert status in (200, 400), said
+    status, reply = answered(behind, request(body, encoded=True))
+    assert status in (200, 400), reply
     assert queued(behind) == []
 
 
@@ -477,8 +477,8 @@ def test_no_headers_and_no_path_let_anybody_in_or_lead_to_a_5xx(
     behind: Doors, headers: dict[str, str] | None, path: dict[str, str] | None, body: str | None
 ) -> None:
     event = request() | {"headers": headers, "pathParameters": path, "body": body}
-    status, said = answered(behind, event)
-    assert status in (401, 404), said
+    status, reply = answered(behind, event)
+    assert status in (401, 404), reply
     assert queued(behind) == []
 
 

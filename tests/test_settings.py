@@ -114,11 +114,11 @@ def configured(settings: Settings) -> Site:
     return read_site(json.dumps({**plain, **settings}), 1)
 
 
-def told(site: Site) -> Ledger:
+def ledger_of(site: Site) -> Ledger:
     """A morning of a newsroom, heard under a configuration."""
 
-    def hear(article: str, path: str, published: datetime | None, said_at: datetime, **said: Any) -> None:
-        data = {"id": article, "url": f"https://{site.host}{path}", "title": f"Story {article}", **said}
+    def hear(article: str, path: str, published: datetime | None, said_at: datetime, **fields: Any) -> None:
+        data = {"id": article, "url": f"https://{site.host}{path}", "title": f"Story {article}", **fields}
         dates = {"published_at": iso(published)} if published else {}
         kind = "article.published" if published else "page.published"
         delivery = {"type": kind, "timestamp": iso(said_at), "data": data | dates}
@@ -142,7 +142,7 @@ def told(site: Site) -> Ledger:
 def published(settings: Settings) -> dict[str, str]:
     """The text of every file that a site has after the morning, a gzip's unpacked."""
     site = configured(settings)
-    ledger = told(site)
+    ledger = ledger_of(site)
     general = {
         file: [entry for (name, _), entry in ledger.general.items() if name == file] for file, _ in ledger.general
     }
@@ -204,12 +204,12 @@ def test_every_setting_has_a_case_or_a_reason() -> None:
 
 
 def test_what_is_said_to_change_no_file_changes_none() -> None:
-    said: Settings = {
+    settings: Settings = {
         "timezone": "Europe/Paris",
         "feeds": [{"url": "https://www.example.com/rss.xml", "interval_minutes": 5}],
         "sources": {"cms": {"secret": "another", "adapter": "standard", "settings": {"tolerance_s": 60}}},
     }
-    assert published(said) == published({})
+    assert published(settings) == published({})
 
 
 def test_the_files_of_the_cases_have_news_in_them() -> None:

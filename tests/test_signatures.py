@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from stoppress.signatures.verify import BadSecret, BadSignature, Request, verify
+from stoppress.model.http_request import Request
+from stoppress.signatures.verify import BadSecret, BadSignature, verify
 from stoppress_cli.scenario import signing
 from tests.ledger import MORNING
 
@@ -48,8 +49,8 @@ def test_five_minutes_either_way_are_accepted(seconds: int) -> None:
 
 @pytest.mark.parametrize("seconds", [-301, 301, 86_400])
 def test_beyond_five_minutes_the_sender_hears_how_far_away_it_is(seconds: int) -> None:
-    said = _accepted(signed(at=MORNING + timedelta(seconds=seconds)), BODY, [SECRET], MORNING)
-    assert said.startswith(f"webhook-timestamp is {abs(seconds)} s away from now, at most 300 are accepted")
+    reason = _accepted(signed(at=MORNING + timedelta(seconds=seconds)), BODY, [SECRET], MORNING)
+    assert reason.startswith(f"webhook-timestamp is {abs(seconds)} s away from now, at most 300 are accepted")
 
 
 def test_a_time_in_milliseconds_is_told_from_a_wrong_clock() -> None:
@@ -106,16 +107,16 @@ def test_half_a_second_too_old_is_too_old() -> None:
 def test_a_missing_or_empty_header_is_named(name: str) -> None:
     headers = signed()
     for wrong in ({key: value for key, value in headers.items() if key != name}, headers | {name: ""}):
-        said = _accepted(wrong, BODY, [SECRET], MORNING)
-        assert said.startswith(f"the header {name} is missing: sign '<webhook-id>.<webhook-timestamp>.<body>'")
+        reason = _accepted(wrong, BODY, [SECRET], MORNING)
+        assert reason.startswith(f"the header {name} is missing: sign '<webhook-id>.<webhook-timestamp>.<body>'")
 
 
 @pytest.mark.parametrize(
     "timestamp", ["now", "1e9", "2026-11-20T08:00:00Z", "99999999999999999999", "-99999999999999", "1" * 5_000]
 )
 def test_a_timestamp_that_is_none_is_refused(timestamp: str) -> None:
-    said = _accepted(signed() | {"webhook-timestamp": timestamp}, BODY, [SECRET], MORNING)
-    assert said == "webhook-timestamp is not a number of seconds since 1970"
+    reason = _accepted(signed() | {"webhook-timestamp": timestamp}, BODY, [SECRET], MORNING)
+    assert reason == "webhook-timestamp is not a number of seconds since 1970"
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,17 @@ from stoppress.sitemaps.formats import robots_txt
 LEAST = {"host": "www.example.com", "publication": "Example News"}
 
 
-def site(**said: Any) -> Site:
-    return read_site(json.dumps(LEAST | said), 7)
+def site(**keys: Any) -> Site:
+    return read_site(json.dumps(LEAST | keys), 7)
 
 
 def at(path: str) -> str:
     return f"https://www.example.com{path}"
 
 
-def refusal(**said: Any) -> str:
+def refusal(**keys: Any) -> str:
     with pytest.raises(BadConfiguration) as refused:
-        site(**said)
+        site(**keys)
     return str(refused.value)
 
 
@@ -80,7 +80,7 @@ def test_a_publication_loses_its_parentheses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("changes", "words"),
     [
         ({"host": "https://www.example.com/"}, "host: give a bare host name in small letters, such as www.example.com"),
         ({"host": "WWW.example.com"}, "host: give a bare host name"),
@@ -177,8 +177,8 @@ def test_a_publication_loses_its_parentheses() -> None:
         ({"publicaton": "Example"}, "publicaton: is not known here: correct its name, or take it out"),
     ],
 )
-def test_each_key_that_is_wrong_is_named_with_what_to_do(said: dict[str, Any], words: str) -> None:
-    assert refusal(**said).startswith(words)
+def test_each_key_that_is_wrong_is_named_with_what_to_do(changes: dict[str, Any], words: str) -> None:
+    assert refusal(**changes).startswith(words)
 
 
 @pytest.mark.parametrize("prefix", ["/fr", "/fr/"])
@@ -199,13 +199,13 @@ def test_an_edition_has_its_pages_however_prefix_and_url_are_spelt(prefix: str, 
 
 def test_of_several_editions_the_one_with_the_longest_prefix_speaks() -> None:
     nested = site(editions=[{"prefix": "/"}, {"prefix": "/fr"}, {"prefix": "/fr/sport/"}])
-    found = {
+    prefixes = {
         path: edition.prefix
         for path in ("/a", "/fr/a", "/fr/sport", "/fr/sports")
         if (edition := nested.edition_of(at(path)))
     }
 
-    assert found == {"/a": "/", "/fr/a": "/fr", "/fr/sport": "/fr/sport/", "/fr/sports": "/fr"}
+    assert prefixes == {"/a": "/", "/fr/a": "/fr", "/fr/sport": "/fr/sport/", "/fr/sports": "/fr"}
 
 
 ROBOTS_LINE = st.sampled_from(
@@ -270,8 +270,8 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(sorted(Site.model_fields)), JSON, max_size=12))
-def test_no_value_brings_more_than_a_bad_configuration(said: dict[str, Any]) -> None:
+def test_no_value_brings_more_than_a_bad_configuration(document: dict[str, Any]) -> None:
     try:
-        assert read_site(json.dumps(LEAST | said), 3).version == 3
+        assert read_site(json.dumps(LEAST | document), 3).version == 3
     except BadConfiguration as refused:
         assert str(refused)  # noqa: PT017 - any other error ends the test

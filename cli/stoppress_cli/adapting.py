@@ -15,9 +15,11 @@ import typer
 from rich.table import Table
 
 from stoppress.cms.engine import read_delivery
-from stoppress.cms.mapping import BadMapping, MappingFile, load, read_file
-from stoppress.cms.registry import BadDelivery, Received, UnknownAdapter, names
-from stoppress.cms.verdicts import Verdict, told
+from stoppress.cms.envelopes import BadDelivery
+from stoppress.cms.mapping import BadMapping, MappingFile, UnknownAdapter, load, read_file
+from stoppress.cms.verdicts import Verdict, field_origins
+from stoppress.model.adapters import names
+from stoppress.model.http_request import Request
 from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of
@@ -32,7 +34,7 @@ EXPRESSION_CHARACTERS_MAX = 60
 class Recorded:
     """A delivery from a file: as it was posted, with the settings and the instant it was recorded under."""
 
-    received: Received
+    received: Request
     settings: Mapping[str, Any]
     now: datetime | None = None
     expected: Any = None
@@ -79,7 +81,7 @@ def try_delivery(
 
 
 def _read(
-    mapping: MappingFile, received: Received, settings: Mapping[str, Any], site: Site | None, now: datetime
+    mapping: MappingFile, received: Request, settings: Mapping[str, Any], site: Site | None, now: datetime
 ) -> list[Verdict]:
     try:
         return read_delivery(mapping, received, settings, site, now)
@@ -111,12 +113,12 @@ def recorded_in(document: Any) -> Recorded:
     The body is the text that was posted, or its JSON; `body_base64` has the very bytes.
     """
     if isinstance(document, bytes):
-        return Recorded(Received(document, {}), {})
+        return Recorded(Request(body=document), {})
     outer = document if isinstance(document, dict) else {}
     request = outer.get("request")
     if not isinstance(request, dict):
         if not ("body" in outer and "headers" in outer):
-            return Recorded(Received(json.dumps(document).encode()), {})
+            return Recorded(Request(body=json.dumps(document).encode()), {})
         request = outer
     headers = {str(key).lower(): _text(value) for key, value in _pairs(request.get("headers"))}
     settings: Mapping[str, Any] = next(
@@ -124,7 +126,7 @@ def recorded_in(document: Any) -> Recorded:
     )
     now = outer.get("now")
     return Recorded(
-        Received(_body(request, headers), headers, _query(request)),
+        Request(headers, _body(request, headers), query=_query(request)),
         settings,
         parse(now) if isinstance(now, str) else None,
         outer.get("expected"),
@@ -158,14 +160,14 @@ def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
     return json.dumps(body).encode()
 
 
-def _query(request: Mapping[str, Any]) -> dict[str, str]:
+def _query(request: Mapping[str, Any]) -> str:
     query = next(
         (request[key] for key in ("query", "queryStringParameters", "rawQueryString") if request.get(key)), None
     )
     of_path = dict(parse_qsl(urlsplit(str(request.get("path") or "")).query))
     if isinstance(query, str):
-        return of_path | dict(parse_qsl(query.removeprefix("?"), keep_blank_values=True))
-    return of_path | {str(key): _text(value) for key, value in (query or {}).items()}
+        return urlencode(of_path | dict(parse_qsl(query.removeprefix("?"), keep_blank_values=True)))
+    return urlencode(of_path | {str(key): _text(value) for key, value in (query or {}).items()})
 
 
 def _other_host(url: str | None, site: Site) -> str:
@@ -185,7 +187,7 @@ def _tell(verdicts: list[Verdict], site: Site | None, now: datetime) -> None:
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")
         table.add_column(overflow="fold")
-        for name, value, expression in told(verdict):
+        for name, value, expression in field_origins(verdict):
             source = shorten(" ".join(expression.split()), EXPRESSION_CHARACTERS_MAX, placeholder=" …")
             table.add_row(name, value, f"from {source}")
         console.print(table, soft_wrap=False)

@@ -11,8 +11,10 @@ from urllib.parse import urlencode
 
 import typer
 
+from stoppress.model.http_request import Request
+from stoppress.model.signature_schemes import BadScheme
 from stoppress.primitives.instants import parse
-from stoppress.signatures.verify import TOLERANCE, BadScheme, BadSecret, BadSignature, Request, verify
+from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, verify
 
 WELL, INVALID, UNREADABLE = 0, 1, 2
 

@@ -1,9 +1,9 @@
 """Hub's request in -> article events of what it pushes on the articles queue out.
 
-GET and POST /websub/{site}/{feed}/{token} of the HTTP API. Nothing a sender does leads to a 500; 5xx means that we are at fault.
+GET and POST /websub/{site}/{feed}/{token} of the HTTP API. Nothing that a sender posts causes a 500; a 5xx means that we
+are at fault.
 """
 
-import base64
 import binascii
 from datetime import UTC, datetime
 from typing import Any
@@ -12,41 +12,35 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress.receive.push import Answer, Request, confirm, take
+from stoppress.model.http_request import request_of
+from stoppress.receive.push import Answer, confirm, take
 
 logger = Logger()
 metrics = Metrics()
 
-# What is echoed must not be taken for a page.
+# The answer repeats the hub's challenge: no browser may take it for a page.
 HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 
 
 @logger.inject_lambda_context
 @metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """One request of API Gateway (payload 2.0), answered with text."""
-    asks = event["requestContext"]["http"]["method"] == "GET"
+    """Answers one request of API Gateway (payload format 2.0) with text."""
+    is_question = event["requestContext"]["http"]["method"] == "GET"
     try:
-        answer = (confirm if asks else take)(_request(event), datetime.now(UTC))
+        answer = (confirm if is_question else take)(request_of(event), datetime.now(UTC))
     except binascii.Error:
         answer = Answer(400, "the body is marked as base64, and is none", "PushesRefused")
     except Exception:
-        # The hub tries again; the log has the reason.
+        # 503 makes the hub try again. The log has the reason.
         logger.exception("hub's request not taken")
-        answer = Answer(503, "Stoppress could not take this: send it again", "HubsRefused" if asks else "PushesFailed")
+        answer = Answer(
+            503, "Stoppress could not take this: send it again", "HubsRefused" if is_question else "PushesFailed"
+        )
     metrics.add_metric(answer.kind, MetricUnit.Count, 1)
-    # Not the path: its token is what a request is known by.
-    path = event.get("pathParameters") or {}
-    said = {"site": path.get("site", "")[:260], "answer": answer.body[:300]} | dict(answer.about)
+    # The path is not logged: whoever knows its token can push.
+    site = (event.get("pathParameters") or {}).get("site", "")
+    about = {"site": site[:260], "answer": answer.body[:300]} | dict(answer.about)
     log = logger.warning if answer.kind in {"HubsDenied", "PushesIgnored", "PushesUnread"} else logger.info
-    log("hub", kind=answer.kind, http_status=int(answer.status), **said)
+    log("hub", kind=answer.kind, http_status=int(answer.status), **about)
     return {"statusCode": int(answer.status), "headers": HEADERS, "body": answer.body}
-
-
-def _request(event: dict[str, Any]) -> Request:
-    path = event.get("pathParameters") or {}
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
-    body = event.get("body") or ""
-    raw = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode(errors="surrogatepass")
-    parts = (path.get("site", ""), path.get("feed", ""), path.get("token", ""))
-    return Request(*parts, query=event.get("rawQueryString", ""), headers=headers, body=raw)

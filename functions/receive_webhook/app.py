@@ -1,9 +1,8 @@
 """Webhook in -> article event on the articles queue out.
 
-POST /webhooks/{site}/{source} of the HTTP API; another method is told so. Nothing a sender posts leads to a 500; 5xx means that we are at fault.
+POST /webhooks/{site}/{source} of the HTTP API. Nothing that a sender posts causes a 500; a 5xx means that we are at fault.
 """
 
-import base64
 import binascii
 import json
 from datetime import UTC, datetime
@@ -13,7 +12,8 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stoppress.receive.webhook import Answer, Delivery, receive
+from stoppress.model.http_request import request_of
+from stoppress.receive.webhook import Answer, receive
 
 logger = Logger()
 metrics = Metrics()
@@ -22,7 +22,7 @@ metrics = Metrics()
 @logger.inject_lambda_context
 @metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """One request of API Gateway (payload 2.0), answered with JSON."""
+    """Answers one request of API Gateway (payload format 2.0) with JSON."""
     path = event.get("pathParameters") or {}
     site, source = path.get("site", ""), path.get("source", "")
     answer = _answer(event, site, source)
@@ -39,23 +39,15 @@ def _answer(event: dict[str, Any], site: str, source: str) -> Answer:
         return _refused(
             405, f"this is the address of a webhook, and {method} does nothing here: POST a signed delivery"
         )
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     try:
-        asked = {"path": event.get("rawPath", ""), "query": event.get("rawQueryString", "")}
-        return receive(Delivery(site, source, headers, _body(event), **asked), datetime.now(UTC))
+        return receive(request_of(event), datetime.now(UTC))
     except binascii.Error:
         return _refused(400, "the body is marked as base64, and is none")
     except Exception:
-        # The sender must hear that it is not its fault, and try again; the log has the reason.
+        # 503 makes the sender try again. The log has the reason.
         logger.exception("delivery not taken", site=site, source=source)
         return Answer(503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"})
 
 
 def _refused(status: int, error: str) -> Answer:
     return Answer(status, {"status": "refused", "error": error})
-
-
-def _body(event: dict[str, Any]) -> bytes:
-    """The very bytes that were posted: it is they that are signed."""
-    body = event.get("body") or ""
-    return base64.b64decode(body) if event.get("isBase64Encoded") else body.encode(errors="surrogatepass")

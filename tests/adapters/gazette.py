@@ -49,6 +49,6 @@ def mapping(folder: Path, text: str) -> MappingFile:
     return read_file(folder / "gazette.toml")
 
 
-def story(event: str = "story.live", **said: Any) -> dict[str, Any]:
+def story(event: str = "story.live", **changes: Any) -> dict[str, Any]:
     live = {"number": 7, "link": "/local/7", "heading": "Harbour &amp; ferry", "live_since": "2026-11-20T08:00:00Z"}
-    return {"event": event, "story": live | said}
+    return {"event": event, "story": live | changes}

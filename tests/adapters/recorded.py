@@ -38,8 +38,8 @@ class Case:
 
 def cases(folder: Path) -> list[Case]:
     """The recorded deliveries of a folder; files of signatures are of another kind."""
-    found = [Case(path.relative_to(folder).as_posix(), path) for path in sorted(folder.glob("*/*.json"))]
-    return [case for case in found if "mapping" in case.document]
+    all_cases = [Case(path.relative_to(folder).as_posix(), path) for path in sorted(folder.glob("*/*.json"))]
+    return [case for case in all_cases if "mapping" in case.document]
 
 
 def verdicts(mapping: str, recorded: Recorded, site: Site | None = None) -> list[Verdict]:
@@ -53,11 +53,11 @@ def now_of(recorded: Recorded) -> datetime:
 
 def differences(shown: list[dict[str, Any]], expected: list[dict[str, Any]]) -> list[str]:
     """What came out otherwise than expected; instants are compared as instants."""
-    found = [] if len(shown) == len(expected) else [f"{len(shown)} items, expected {len(expected)}"]
-    for number, (said, wanted) in enumerate(zip(shown, expected, strict=False)):
+    differing = [] if len(shown) == len(expected) else [f"{len(shown)} items, expected {len(expected)}"]
+    for number, (actual, wanted) in enumerate(zip(shown, expected, strict=False)):
         for name in wanted.keys() - NOT_COMPARED:
-            got, value = said.get(name), wanted[name]
+            got, value = actual.get(name), wanted[name]
             same = parse(got) == parse(value) if name in INSTANTS and got and value else got == value
             if not same:
-                found.append(f"{number}.{name}: {got!r}, expected {value!r}")
-    return found
+                differing.append(f"{number}.{name}: {got!r}, expected {value!r}")
+    return differing

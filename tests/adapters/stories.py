@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
-from stoppress.cms.registry import Received
+from stoppress.model.http_request import Request
 
 STEPS = ("publish", "edit", "slug change", "unpublish", "republish", "delete")
 # What is still to be seen when the story stops here.
@@ -26,8 +27,9 @@ class Told:
     query: dict[str, str] = field(default_factory=dict)
 
     @property
-    def received(self) -> Received:
-        return Received(json.dumps(self.body).encode(), {"content-type": "application/json"} | self.headers, self.query)
+    def received(self) -> Request:
+        headers = {"content-type": "application/json"} | self.headers
+        return Request(headers, json.dumps(self.body).encode(), query=urlencode(self.query))
 
 
 @dataclass(frozen=True)
@@ -131,14 +133,14 @@ def wordpress(now: Moment) -> Told:
 
 
 def ans(now: Moment) -> dict[str, Any]:
-    said: dict[str, Any] = {"_id": now.id, "type": "story", "last_updated_date": iso(now.at)}
+    document: dict[str, Any] = {"_id": now.id, "type": "story", "last_updated_date": iso(now.at)}
     if now.is_public:
-        said |= {
+        document |= {
             "headlines": {"basic": now.title},
             "canonical_url": f"/{now.slug}/",
             "first_publish_date": iso(now.published),
         }
-    return said
+    return document
 
 
 def arc_ifx(now: Moment) -> Told:
@@ -149,8 +151,8 @@ def arc_ifx(now: Moment) -> Told:
 
 def arc_content_op(now: Moment) -> Told:
     operation = "insert-story" if now.is_public else "delete-story"
-    said = {"operation": operation, "published": True, "branch": "default", "date": iso(now.at), "body": ans(now)}
-    return Told(now.step, now.at, said)
+    document = {"operation": operation, "published": True, "branch": "default", "date": iso(now.at), "body": ans(now)}
+    return Told(now.step, now.at, document)
 
 
 def superdesk(now: Moment) -> Told:
@@ -180,8 +182,8 @@ def contentful(now: Moment) -> Told:
     if not now.is_public:
         return Told(now.step, now.at, {"sys": sys | {"type": "DeletedEntry", "deletedAt": iso(now.at)}}, _topic(topic))
     fields = {"title": now.title, "slug": now.slug, "publishDate": iso(now.published)}
-    said = {"sys": sys, "fields": {name: {"en-US": value} for name, value in fields.items()}}
-    return Told(now.step, now.at, said, _topic(topic))
+    document = {"sys": sys, "fields": {name: {"en-US": value} for name, value in fields.items()}}
+    return Told(now.step, now.at, document, _topic(topic))
 
 
 def _topic(topic: str) -> dict[str, str]:

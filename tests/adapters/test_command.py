@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from stoppress.cms import registry
 from stoppress.cms.mapping import load
+from stoppress.model import adapters
 from stoppress_cli.app import app
 from tests.adapters.gazette import GAZETTE
 
@@ -38,17 +38,17 @@ def tried(tmp_path: Path, document: Any, *options: str, name: str = "ghost") -> 
 def test_every_adapter_is_listed_with_what_it_reads_and_what_it_is_held_by() -> None:
     code, out, _ = run()
     assert code == 0
-    assert all(f"\n{name} " in out for name in registry.names())
+    assert all(f"\n{name} " in out for name in adapters.names())
     listed = json.loads(run("--json")[1])
-    assert [one["name"] for one in listed] == registry.names()
-    assert all(one["reads"] and one["verified"] for one in listed)
+    assert [adapter["name"] for adapter in listed] == adapters.names()
+    assert all(adapter["reads"] and adapter["verified"] for adapter in listed)
 
 
 def test_what_stands_in_brackets_or_between_colons_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
     _, out, _ = run()
     listed = {line.split()[0]: " ".join(line.split()) for line in out.splitlines()}
-    for name in registry.names():
+    for name in adapters.names():
         mapping = load(name)
         assert listed[name] == f"{name} {mapping.title}: {mapping.reads} {mapping.verified}"
 
@@ -92,7 +92,7 @@ def test_a_delivery_is_told_field_by_field_with_where_each_value_came_from(tmp_p
 def test_a_delivery_may_be_given_in_any_of_these_forms(tmp_path: Path, document: Any) -> None:
     [shown] = tried(tmp_path, document)
     assert (shown["disposition"], shown["action"], shown["id"], shown["title"]) == ("apply", "publish", "1", "Ähre [1]")
-    assert [one.partition(":")[0] for one in shown["dropped"]] == ["updated_at", "version"]
+    assert [reason.partition(":")[0] for reason in shown["dropped"]] == ["updated_at", "version"]
 
 
 def test_a_bare_form_the_query_and_the_settings_are_understood(tmp_path: Path) -> None:
@@ -101,14 +101,14 @@ def test_a_bare_form_the_query_and_the_settings_are_understood(tmp_path: Path) -
     assert shown["published_at"] == "2026-11-20T08:00:00.000000Z"
     [without] = tried(tmp_path, form, name="wordpress-com")
     assert without["missing"] == ["published_at"]
-    asked = {
+    delivery = {
         "request": {
             "path": "/hooks/ghost?event=post.unpublished",
             "headers": {},
             "body": {"post": {"current": {"id": 1}}},
         }
     }
-    assert [one["action"] for one in tried(tmp_path, asked)] == ["unpublish"]
+    assert [verdict["action"] for verdict in tried(tmp_path, delivery)] == ["unpublish"]
 
 
 def test_a_sites_configuration_gives_host_and_zone_and_spells_the_url(tmp_path: Path) -> None:

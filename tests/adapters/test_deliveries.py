@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stoppress.cms.registry import names
+from stoppress.model.adapters import names
 from tests.adapters.recorded import OF_OTHERS, OWN, Case, cases, differences, now_of, verdicts
 from tests.adapters.stories import SENDERS
 from tests.beside import needs_shared
@@ -36,14 +36,14 @@ def test_there_is_a_delivery_of_our_own_for_every_adapter() -> None:
 
 @pytest.mark.parametrize("sender", SENDERS)
 def test_a_first_class_sender_has_deliveries_that_apply_and_some_that_do_not(sender: str) -> None:
-    said = {
+    dispositions = {
         verdict["disposition"]
         for case in OURS
         if case.document["mapping"] == sender
         for verdict in case.document["expected"]
     }
-    assert said >= {"apply"}
-    assert sender == "eventbridge" or len(said) > 1 or sender == "superdesk-publisher"
+    assert dispositions >= {"apply"}
+    assert sender == "eventbridge" or len(dispositions) > 1 or sender == "superdesk-publisher"
 
 
 def test_what_differs_is_said() -> None:

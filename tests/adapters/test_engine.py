@@ -10,10 +10,11 @@ import pytest
 from stoppress.cms import contract, engine, expressions
 from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import ITEMS_MAX, read_delivery
+from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.mapping import MappingFile, load
-from stoppress.cms.registry import BadDelivery, Received
-from stoppress.cms.verdicts import Verdict, told
+from stoppress.cms.verdicts import Verdict, field_origins
 from stoppress.model.event import order_of
+from stoppress.model.http_request import Request
 from stoppress.model.order import Order
 from stoppress.model.site import Site
 from tests.adapters.gazette import GAZETTE, mapping, story
@@ -30,14 +31,14 @@ def gazette(tmp_path: Path) -> MappingFile:
 def read(
     made: MappingFile, body: Any, settings: dict[str, Any] | None = None, site: Site | None = None
 ) -> list[Verdict]:
-    return read_delivery(made, Received(json.dumps(body).encode()), settings or {}, site, NOW)
+    return read_delivery(made, Request(body=json.dumps(body).encode()), settings or {}, site, NOW)
 
 
 SETTINGS = {"base_url": "https://www.example.com", "timezone": "Europe/Paris"}
 
 
-def one(made: MappingFile, settings: dict[str, Any] = SETTINGS, **said: Any) -> dict[str, Any]:
-    [verdict] = read(made, {"stories": [story(**said)]}, settings)
+def result(made: MappingFile, settings: dict[str, Any] = SETTINGS, **fields: Any) -> dict[str, Any]:
+    [verdict] = read(made, {"stories": [story(**fields)]}, settings)
     return verdict.shown(NOW)
 
 
@@ -45,7 +46,7 @@ def one(made: MappingFile, settings: dict[str, Any] = SETTINGS, **said: Any) -> 
 
 
 def test_each_field_is_read_by_itself_and_a_bad_one_costs_only_itself(gazette: MappingFile) -> None:
-    shown = one(
+    shown = result(
         gazette, changed="yesterday", words=[1, "harbour", {"name": "ferry"}], section=4, pictures=["ftp://x", "/p.jpg"]
     )
     assert (shown["disposition"], shown["keywords"]) == ("apply", ["harbour", "ferry"])
@@ -58,7 +59,7 @@ def test_each_field_is_read_by_itself_and_a_bad_one_costs_only_itself(gazette: M
     ("field", "value"), [("link", 7), ("heading", ["a"]), ("live_since", "soon"), ("number", True)]
 )
 def test_a_bad_field_that_is_needed_makes_the_delivery_incomplete(gazette: MappingFile, field: str, value: Any) -> None:
-    shown = one(gazette, **{field: value})
+    shown = result(gazette, **{field: value})
     named = {"link": "url", "heading": "title", "live_since": "published_at", "number": "id"}[field]
     assert (shown["disposition"], shown["missing"]) == ("incomplete", [named])
     assert shown["reason"].startswith(f"{named}: ")
@@ -94,28 +95,32 @@ def test_our_own_contract_is_tried_as_it_is_read(case: Case) -> None:
 
 
 def test_of_several_expressions_the_first_good_one_counts(gazette: MappingFile) -> None:
-    assert one(gazette, link="javascript:alert(1)", section="sea side")["url"] == "https://www.example.com/sea%20side/7"
-    assert one(gazette, live_since="", written="2026-11-19T08:00:00Z")["published_at"] == "2026-11-19T08:00:00.000000Z"
-    assert one(gazette, SETTINGS | {"language": "fr"}, tongue="Klingon")["language"] == "fr"
-    assert one(gazette, SETTINGS | {"language": "fr"}, tongue="Deutsch")["language"] == "de"
+    assert (
+        result(gazette, link="javascript:alert(1)", section="sea side")["url"] == "https://www.example.com/sea%20side/7"
+    )
+    assert (
+        result(gazette, live_since="", written="2026-11-19T08:00:00Z")["published_at"] == "2026-11-19T08:00:00.000000Z"
+    )
+    assert result(gazette, SETTINGS | {"language": "fr"}, tongue="Klingon")["language"] == "fr"
+    assert result(gazette, SETTINGS | {"language": "fr"}, tongue="Deutsch")["language"] == "de"
 
 
 def test_a_value_that_another_one_stands_in_for_is_named_all_the_same(gazette: MappingFile) -> None:
-    shown = one(gazette, live_since="next week", written="2026-11-19T08:00:00Z")
+    shown = result(gazette, live_since="next week", written="2026-11-19T08:00:00Z")
     assert (shown["disposition"], shown["published_at"]) == ("apply", "2026-11-19T08:00:00.000000Z")
     assert [fault.partition(":")[0] for fault in shown["dropped"]] == ["published_at"]
     assert "next week" in shown["dropped"][0]
 
 
 def test_a_removal_needs_its_id_alone_and_says_nothing_else(gazette: MappingFile) -> None:
-    shown = one(
+    shown = result(
         gazette, event="story.gone", heading="Kill notice", link="https://elsewhere.example.net/", live_since="never"
     )
     assert {name: value for name, value in shown.items() if value} == {
         "disposition": "apply", "action": "delete", "id": "7",
     }  # fmt: skip
     assert shown["url"] is None
-    assert one(gazette, event="story.gone", number=None)["missing"] == ["id"]
+    assert result(gazette, event="story.gone", number=None)["missing"] == ["id"]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +144,7 @@ def test_a_filter_that_cannot_be_judged_publishes_nothing(tmp_path: Path, filter
             'story = "item.story"\nis_advert = "starts_with(story.kind, \'advert\')"\nadverts = "story.desk"',
         ),
     )
-    shown = one(made, kind=7, desk="adverts")
+    shown = result(made, kind=7, desk="adverts")
     assert shown["disposition"] == disposition
     if disposition == "incomplete":
         assert shown["missing"] == ["when"]
@@ -164,9 +169,9 @@ def test_an_action_or_items_that_read_a_failed_variable_are_not_taken_for_nothin
 
 
 def test_what_is_to_be_published_later_is_held(gazette: MappingFile) -> None:
-    shown = one(gazette, live_since="2026-11-21T08:00:00Z")
+    shown = result(gazette, live_since="2026-11-21T08:00:00Z")
     assert (shown["disposition"], shown["hold_until"]) == ("hold", "2026-11-21T08:00:00.000000Z")
-    assert one(gazette, live_since="2026-11-20T09:04:00Z")["disposition"] == "apply"
+    assert result(gazette, live_since="2026-11-20T09:04:00Z")["disposition"] == "apply"
 
 
 def test_an_embargoed_article_is_published_when_its_embargo_ends() -> None:
@@ -209,14 +214,16 @@ def test_of_an_embargo_and_a_publication_that_is_planned_the_later_counts() -> N
     for swapped in (body, body | {"embargoed": body["publish_schedule"], "publish_schedule": body["embargoed"]}):
         [verdict] = read(load("superdesk"), swapped, settings)
         assert (verdict.disposition, verdict.hold_until) == ("hold", datetime(2026, 11, 22, 8, tzinfo=UTC))
-        assert [value for field, value, _ in told(verdict) if field == "hold_until"] == ["2026-11-22T08:00:00.000000Z"]
+        assert [value for field, value, _ in field_origins(verdict) if field == "hold_until"] == [
+            "2026-11-22T08:00:00.000000Z"
+        ]
 
 
 def test_false_is_no_value_but_for_what_is_true_or_false(gazette: MappingFile) -> None:
-    assert "images" not in one(gazette, pictures=False)
-    assert one(gazette, pictures=False)["dropped"] == []
-    assert one(gazette, is_news=False)["news"] is False
-    assert "news" not in one(gazette, is_news=None)
+    assert "images" not in result(gazette, pictures=False)
+    assert result(gazette, pictures=False)["dropped"] == []
+    assert result(gazette, is_news=False)["news"] is False
+    assert "news" not in result(gazette, is_news=None)
 
 
 def test_a_version_of_the_future_is_taken_as_it_is_given() -> None:
@@ -246,14 +253,14 @@ def test_an_unpublishing_of_arc_without_a_date_is_ordered_by_when_it_was_told(at
     """What comes after it in the same state (republishing changes no date) is newer, and what was told before it is not."""
     site = Site(host="www.example.com", publication="A")
 
-    def order(key: str, minute: int, **said: Any) -> Order:
-        ans = {"_id": "A", "type": "story", "headlines": {"basic": "T"}, "canonical_url": "/a/"} | said
-        told = {
+    def order(key: str, minute: int, **fields: Any) -> Order:
+        ans = {"_id": "A", "type": "story", "headlines": {"basic": "T"}, "canonical_url": "/a/"} | fields
+        event = {
             "key": f"story:{key}",
             "time": at.format(minute) if isinstance(at, str) else at + 60 * minute,
             "body": ans,
         }
-        [verdict] = read(load("arc-ifx"), told, {"base_url": "https://www.example.com"})
+        [verdict] = read(load("arc-ifx"), event, {"base_url": "https://www.example.com"})
         return order_of(verdict.event(site, "cms", NOW))
 
     dates = {"first_publish_date": "2026-11-20T07:00:00Z", "last_updated_date": "2026-11-20T08:10:00Z"}
@@ -277,7 +284,7 @@ def test_the_time_beside_ghosts_signature_counts_where_it_is_signed(signature: s
     site = Site(host="a.example", publication="A")
 
     def order(body: Any, at_ms: int) -> Order:
-        received = Received(json.dumps(body).encode(), {"x-ghost-signature": f"sha256={'0' * 64}, t={at_ms}"})
+        received = Request({"x-ghost-signature": f"sha256={'0' * 64}, t={at_ms}"}, json.dumps(body).encode())
         settings = {"signature": signature} if signature else {}
         [verdict] = read_delivery(load("ghost"), received, settings, site, NOW)
         return order_of(verdict.event(site, "cms", NOW))
@@ -299,8 +306,8 @@ def test_deliveries_that_come_in_a_list_are_read_one_by_one() -> None:
     entry = {"id": 3, "title": "T", "slug": "t", "publishedAt": "2026-11-20T08:00:00Z"}
     bodies = [{"event": "entry.publish", "entry": entry}, {"event": "entry.delete", "entry": {"id": 4}}, 7]
     verdicts = read(load("strapi"), bodies, {"base_url": "https://www.example.com"})
-    said = [(verdict.disposition, verdict.action, verdict.data.get("id")) for verdict in verdicts]
-    assert said == [("apply", "publish", 3), ("apply", "delete", 4), ("ignore", None, None)]
+    results = [(verdict.disposition, verdict.action, verdict.data.get("id")) for verdict in verdicts]
+    assert results == [("apply", "publish", 3), ("apply", "delete", 4), ("ignore", None, None)]
     assert verdicts[0].item == bodies[0]
     assert [verdict.disposition for verdict in read(load("strapi"), [])] == ["ignore"]
     many = read(load("strapi"), bodies * ITEMS_MAX)
@@ -335,12 +342,12 @@ def test_a_cloud_event_that_is_json_in_a_text_is_read_and_another_text_refused()
     event = {"specversion": "1.0", "id": "e", "source": "/cms", "type": "com.example.article.published", "data": data}
     binary = {"ce-id": "e", "ce-type": "com.example.article.published", "content-type": "application/json"}
     for body, headers in ((json.dumps(event), {}), (json.dumps(data), binary)):
-        received = Received(json.dumps(body).encode(), headers)
+        received = Request(headers, json.dumps(body).encode())
         [verdict] = read_delivery(load("cloudevents"), received, {}, None, NOW)
         assert (verdict.disposition, verdict.data.get("id")) == ("apply", "7")
     for other in (b'"x"', b"7"):
         with pytest.raises(BadDelivery, match="JSON"):
-            read_delivery(load("cloudevents"), Received(other), {}, None, NOW)
+            read_delivery(load("cloudevents"), Request(body=other), {}, None, NOW)
 
 
 def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,20 +355,19 @@ def test_what_is_the_same_for_all_items_is_looked_for_once(tmp_path: Path, monke
     given = 'events = "body.stories[].event"\nall = "@"\nmine = "story.number"\nfirst = "events[0]"\n'
     text = GAZETTE.replace('story = "item.story"\n', f'story = "item.story"\n{given}')
     text = text.replace('section = "story.section"', """section = "to_string([mine, all.item.story.number, first])" """)
-    asked: list[str] = []
+    evaluated: list[str] = []
 
     def search(expression: str, root: Any) -> Any:
-        asked.append(expression)
-        return found(expression, root)
+        evaluated.append(expression)
+        return expressions.search(expression, root)
 
-    found = expressions.search
     monkeypatch.setattr(engine, "search", search)
     body = {"stories": [story(number=number) for number in (7, 8, 9)]}
     sections = [verdict.data["section"] for verdict in read(mapping(tmp_path, text), body, SETTINGS)]
 
     assert sections == [f'[{number},{number},"story.live"]' for number in (7, 8, 9)]
     # Once to find the items, and once for all of them.
-    assert (asked.count("body.stories[].event"), asked.count("events[0]")) == (2, 2)
+    assert (evaluated.count("body.stories[].event"), evaluated.count("events[0]")) == (2, 2)
 
 
 def test_nothing_in_it_and_an_event_that_is_not_known_are_ignored_with_their_reason(gazette: MappingFile) -> None:
@@ -405,7 +411,7 @@ def test_of_an_event_its_last_two_words_say_what_happened_to_what(kind: str, act
 
 
 @pytest.mark.parametrize(
-    ("said", "end", "action"),
+    ("kind", "end", "action"),
     [
         ("com.acme.story.gone", "story.gone", "delete"),
         ("com.acme.history.gone", "story.gone", None),
@@ -415,12 +421,12 @@ def test_of_an_event_its_last_two_words_say_what_happened_to_what(kind: str, act
         ("story.gone", "", None),
     ],
 )
-def test_the_end_of_an_event_is_a_word_of_its_own(tmp_path: Path, said: str, end: str, action: str | None) -> None:
+def test_the_end_of_an_event_is_a_word_of_its_own(tmp_path: Path, kind: str, end: str, action: str | None) -> None:
     listed = [line for line in GAZETTE.splitlines() if not line.startswith("map = ")]
     text = "\n".join(listed).replace(
         'from = "item.event"', f'from = "item.event"\nsuffix = true\nmap = {{ "{end}" = "delete" }}'
     )
-    [verdict] = read(mapping(tmp_path, text), {"stories": [story(said)]}, SETTINGS)
+    [verdict] = read(mapping(tmp_path, text), {"stories": [story(kind)]}, SETTINGS)
     assert verdict.action == action
 
 
@@ -443,4 +449,4 @@ def test_a_body_that_cannot_be_read_says_why() -> None:
     }
     for body, words in bodies.items():
         with pytest.raises(BadDelivery, match=words):
-            read_delivery(load("ghost"), Received(body), {}, None, NOW)
+            read_delivery(load("ghost"), Request(body=body), {}, None, NOW)

@@ -106,16 +106,16 @@ def test_an_article_of_a_cms_is_queued_as_one_of_our_own_contract(behind: Doors)
 
 
 def test_the_query_of_the_url_is_read_where_the_body_does_not_say(behind: Doors) -> None:
-    _, said = ghost(behind, CURRENT | {"status": None}, {}, query="event=post.unpublished")
-    assert said["action"] == "unpublish"
+    _, reply = ghost(behind, CURRENT | {"status": None}, {}, query="event=post.unpublished")
+    assert reply["action"] == "unpublish"
 
 
 def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_missing(behind: Doors) -> None:
-    status, said = ghost(behind, CURRENT | {"title": None, "published_at": "soon"})
-    assert (status, said["status"], said["missing"]) == (200, "incomplete", ["title", "published_at"])
+    status, reply = ghost(behind, CURRENT | {"title": None, "published_at": "soon"})
+    assert (status, reply["status"], reply["missing"]) == (200, "incomplete", ["title", "published_at"])
     assert (
-        said["reason"].startswith("published_at: 'soon' is not an ISO 8601 instant")
-        or "title: is missing" in said["reason"]
+        reply["reason"].startswith("published_at: 'soon' is not an ISO 8601 instant")
+        or "title: is missing" in reply["reason"]
     )
     assert behind.metrics["WebhooksIncomplete"] == 1
 
@@ -128,9 +128,9 @@ def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_
 
 
 def test_what_was_dropped_is_said_and_the_article_stands(behind: Doors) -> None:
-    status, said = ghost(behind, CURRENT | {"feature_image": 7})
-    assert (status, said["status"]) == (200, "queued")
-    assert said["dropped"] == ["images: 7 is no URL: give one, as a text"]
+    status, reply = ghost(behind, CURRENT | {"feature_image": 7})
+    assert (status, reply["status"]) == (200, "queued")
+    assert reply["dropped"] == ["images: 7 is no URL: give one, as a text"]
     [outcome] = recorded(behind)
     assert outcome.outcome == "listed"
 
@@ -146,17 +146,17 @@ def test_what_changes_no_page_is_ignored_with_its_reason_and_nothing_is_queued(b
 def test_several_articles_of_a_delivery_are_one_answer_and_one_call_of_the_queue(behind: Doors) -> None:
     unusable = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "name": ""}}}
     preview = {**KONTENT, "message": {"action": "created", "delivery_slot": "preview"}}
-    status, said = post(behind, "kontent", "kontent", {"notifications": [KONTENT, unusable, preview]})
+    status, reply = post(behind, "kontent", "kontent", {"notifications": [KONTENT, unusable, preview]})
 
-    assert (status, said["status"]) == (200, "queued")
-    assert [one["status"] for one in said["articles"]] == ["queued", "incomplete", "ignored"]
+    assert (status, reply["status"]) == (200, "queued")
+    assert [article["status"] for article in reply["articles"]] == ["queued", "incomplete", "ignored"]
     assert [outcome.outcome for outcome in recorded(behind)] == ["listed", "quarantined"]
 
 
 def test_an_article_of_another_host_is_in_no_file_of_this_site(behind: Doors) -> None:
-    status, said = ghost(behind, CURRENT | {"url": "https://elsewhere.example.net/ferry/"})
-    assert (status, said["status"], said["missing"]) == (200, "incomplete", ["url"])
-    assert said["reason"].startswith(f"url: its host is elsewhere.example.net, not {HOST}: post it to its own site")
+    status, reply = ghost(behind, CURRENT | {"url": "https://elsewhere.example.net/ferry/"})
+    assert (status, reply["status"], reply["missing"]) == (200, "incomplete", ["url"])
+    assert reply["reason"].startswith(f"url: its host is elsewhere.example.net, not {HOST}: post it to its own site")
     [outcome] = recorded(behind)
     assert outcome.outcome == "quarantined"
 
@@ -164,18 +164,18 @@ def test_an_article_of_another_host_is_in_no_file_of_this_site(behind: Doors) ->
 def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind: Doors) -> None:
     source = {"adapter": "ghost", "secret": "cms"}
     behind.site("blog.example.com", sources={"ghost": source})
-    _, said = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
-    assert (said["status"], said["site"]) == ("queued", "blog.example.com")
+    _, reply = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
+    assert (reply["status"], reply["site"]) == ("queued", "blog.example.com")
 
     behind.site("blog.example.com", sources={"ghost": source | {"secret": "theirs"}})
-    _, said = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
-    assert said["status"] == "incomplete"
+    _, reply = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
+    assert reply["status"] == "incomplete"
 
 
 def test_a_body_that_is_none_is_refused_so_that_the_sender_stops(behind: Doors) -> None:
-    status, said = post(behind, "ghost", "ghost", b"{")
-    assert (status, said["status"]) == (400, "refused")
-    assert said["error"].startswith("the body is not JSON")
+    status, reply = post(behind, "ghost", "ghost", b"{")
+    assert (status, reply["status"]) == (400, "refused")
+    assert reply["error"].startswith("the body is not JSON")
 
 
 def test_our_own_contract_is_as_strict_as_before(behind: Doors) -> None:
@@ -191,16 +191,16 @@ def test_our_own_contract_is_as_strict_as_before(behind: Doors) -> None:
 
 def test_a_form_is_read_with_its_token_in_the_query(behind: Doors) -> None:
     form = b"hook=publish_post&ID=42&post_title=Tram&post_status=publish&post_url=https%3A%2F%2Fwww.example.com%2Ftram%2F&post_date=2026-11-20+09%3A00%3A00"
-    status, said = post(behind, "blog", "query-token", form, {"content-type": "application/x-www-form-urlencoded"})
-    assert (status, said["status"], said["id"]) == (200, "queued", "42")
+    status, reply = post(behind, "blog", "query-token", form, {"content-type": "application/x-www-form-urlencoded"})
+    assert (status, reply["status"], reply["id"]) == (200, "queued", "42")
 
 
 def test_another_sites_parameter_that_cannot_be_read_is_our_fault_and_comes_again(behind: Doors) -> None:
     ghost(behind, CURRENT)  # so that the own site is known
     behind.taken("articles")
     with failing("ssm", "GetParameter"):
-        status, said = ghost(behind, CURRENT | {"url": "https://third.example.com/ferry/"})
-    assert (status, said["status"]) == (503, "failed")
+        status, reply = ghost(behind, CURRENT | {"url": "https://third.example.com/ferry/"})
+    assert (status, reply["status"]) == (503, "failed")
 
 
 @pytest.mark.parametrize("case", cases(OWN)[::9], ids=lambda case: case.name)
@@ -214,9 +214,8 @@ def test_no_delivery_is_answered_with_a_5xx(behind: Doors, case: Any) -> None:
     )
     for number, (what, received) in enumerate(mutations(case)):
         if number % 17 == 0:
-            query = "&".join(f"{name}={value}" for name, value in received.query.items())
-            status, said = post(behind, "any", "bearer", received.body, dict(received.headers), query)
-            assert status in (200, 400), f"{what}: {said}"
+            status, reply = post(behind, "any", "bearer", received.body, dict(received.headers), received.query)
+            assert status in (200, 400), f"{what}: {reply}"
 
 
 # ── from the bus ──
@@ -309,7 +308,7 @@ def test_another_sites_broken_parameter_costs_only_that_sites_article(behind: Do
 
 
 @pytest.mark.parametrize(
-    ("parts", "told"),
+    ("parts", "worst"),
     [
         (["listed", "failed"], "failed"),
         (["listed", "quarantined"], "quarantined"),
@@ -318,10 +317,10 @@ def test_another_sites_broken_parameter_costs_only_that_sites_article(behind: Do
         (["duplicate", "listed"], "duplicate"),
     ],
 )
-def test_of_the_parts_of_a_message_the_worst_is_told(parts: list[str], told: str) -> None:
+def test_of_the_parts_of_a_message_the_worst_is_told(parts: list[str], worst: str) -> None:
     """Or a message would be deleted whose second article has failed."""
     outcomes = [("m0", MessageOutcome(part)) for part in parts]
-    assert {name: outcome.outcome for name, outcome in recording._by_message(outcomes).items()} == {"m0": told}
+    assert {name: outcome.outcome for name, outcome in recording._by_message(outcomes).items()} == {"m0": worst}
 
 
 def test_an_event_that_only_looks_incomplete_is_no_article_either(behind: Doors) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stoppress.cms import registry
 from stoppress.cms.mapping import BadMapping, load
-from stoppress.cms.registry import Received
+from stoppress.model import adapters
 from stoppress.model.event import ArticleEvent
+from stoppress.model.http_request import Request
 from stoppress.model.site import read_site
-from stoppress.receive.queueing import Taker
+from stoppress.receive.queueing import take_delivery
 from tests.adapters.gazette import GAZETTE, mapping, story
 from tests.beside import SHARED
 
@@ -23,19 +23,19 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_cms_is_added_by_a_mapping_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name is then good in a site's configuration, its settings are checked, and its deliveries become articles."""
-    for path in registry.MAPPINGS.glob("*.toml"):
+    for path in adapters.MAPPINGS.glob("*.toml"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "gazette.toml").write_text(GAZETTE)
-    monkeypatch.setattr(registry, "MAPPINGS", tmp_path)
-    said = {"adapter": "gazette", "secret": "cms", "settings": {"timezone": "Europe/Paris"}}
-    site = read_site(json.dumps({"host": "www.example.com", "publication": "Gazette", "sources": {"cms": said}}), 1)
+    monkeypatch.setattr(adapters, "MAPPINGS", tmp_path)
+    source = {"adapter": "gazette", "secret": "cms", "settings": {"timezone": "Europe/Paris"}}
+    site = read_site(json.dumps({"host": "www.example.com", "publication": "Gazette", "sources": {"cms": source}}), 1)
 
     body = {"stories": [story(), story("story.gone", number=8), story(kind="advert")]}
-    verdicts = registry.read("gazette", Received(json.dumps(body).encode()), site.sources["cms"].settings, site, NOW)
-    taken = Taker(site, "cms", NOW, lambda host: site).take(verdicts)
+    request = Request(body=json.dumps(body).encode())
+    taken = take_delivery(request, site, "cms", NOW, lambda host: site, None)
 
-    assert "gazette" in registry.names()
-    assert [one.answer["status"] for one in taken] == ["queued", "queued", "ignored"]
+    assert "gazette" in adapters.names()
+    assert [result.answer["status"] for result in taken] == ["queued", "queued", "ignored"]
     event = taken[0].message
     assert isinstance(event, ArticleEvent)
     assert (event.id, event.url, event.title) == ("7", "https://www.example.com/local/7", "Harbour & ferry")
@@ -60,17 +60,17 @@ print([name for name in sys.modules if name in ("stoppress.cms.engine", "stoppre
 
 def test_a_misspelt_adapter_and_a_setting_it_does_not_have_are_named() -> None:
     with pytest.raises(ValueError, match=r"'gohst' is no adapter: give one of arc-content-op, .*, ghost, "):
-        registry.check_name("gohst")
+        adapters.check_name("gohst")
     with pytest.raises(ValueError, match=r"settings\.site_urls: is not known here"):
-        registry.check_settings("ghost", {"site_urls": {"a": "https://www.example.com"}})
+        adapters.check_settings("ghost", {"site_urls": {"a": "https://www.example.com"}})
     for name, value in {
         "base_url": "/news", "timezone": "Mars/Phobos", "language": "klingon", "types": "post", "url_template": "/{slug", "map": [],
         "site_urls": {"a": "b"},
     }.items():  # fmt: skip
         adapter = "arc-ifx" if name == "site_urls" else "wordpress" if name in ("types", "timezone") else "sanity"
         with pytest.raises(ValueError, match=rf"^settings\.{name}: "):
-            registry.check_settings(adapter, {name: value})
-    registry.check_settings(
+            adapters.check_settings(adapter, {name: value})
+    adapters.check_settings(
         "contentful", {"base_url": "https://www.example.com", "map": {"title": "headline"}, "locales": ["de"]}
     )
 
@@ -160,21 +160,21 @@ def test_a_variable_is_known_below_its_own_line_alone(tmp_path: Path) -> None:
         mapping(tmp_path, GAZETTE.replace("[vars]", '[vars]\nkind = "story.kind"', 1))
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", adapters.names())
 def test_every_mapping_file_can_be_used_and_says_what_it_is_held_by(name: str) -> None:
     made = load(name)
     assert made.title
     assert made.reads
     assert made.verified
-    registry.check_settings(name, {**made.defaults})
+    adapters.check_settings(name, {**made.defaults})
     names = {expression for expressions in made.fields.values() for expression in expressions}
-    said = " ".join(
+    expressions = " ".join(
         [*names, *made.variables.values(), made.items or "", *(when.condition for when in made.when), made.base]
     )
-    asked = {setting for setting in made.settings if f"settings.{setting}" in said}
-    untold = {"types", "content_types", "models"} if "types" in said else set()
+    used = {setting for setting in made.settings if f"settings.{setting}" in expressions}
+    indirect = {"types", "content_types", "models"} if "types" in expressions else set()
     # A zone is asked for by the dates, a base by the URLs.
-    assert made.settings.keys() - asked - untold <= {"timezone", "base_url"}
+    assert made.settings.keys() - used - indirect <= {"timezone", "base_url"}
 
 
 @pytest.mark.skipif(
@@ -182,4 +182,4 @@ def test_every_mapping_file_can_be_used_and_says_what_it_is_held_by(name: str) -
 )
 def test_the_adapters_are_those_that_deliveries_were_recorded_of() -> None:
     recorded = {json.loads(path.read_text())["mapping"] for path in (SHARED / "deliveries").glob("*/*.json")}
-    assert recorded <= set(registry.names())
+    assert recorded <= set(adapters.names())

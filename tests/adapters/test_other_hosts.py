@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from stoppress.cms import registry
-from stoppress.cms.registry import Received
+from stoppress.cms.engine import read_delivery
+from stoppress.cms.mapping import load
 from stoppress.model.event import ArticleEvent, Incomplete
+from stoppress.model.http_request import Request
 from stoppress.model.site import Site
-from stoppress.receive.queueing import OTHER_SITES_MAX, Taker
+from stoppress.receive.queueing import OTHER_SITES_MAX, Taker, take_delivery
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
@@ -23,12 +24,12 @@ def two_sites(**other: Any) -> tuple[Site, Site]:
     return Site.model_validate(first), Site.model_validate(second)
 
 
-def arc(key: str, **said: Any) -> dict[str, Any]:
+def arc(key: str, **changes: Any) -> dict[str, Any]:
     ans = {
         "_id": "A", "type": "story", "headlines": {"basic": "T"}, "first_publish_date": "2026-11-20T08:00:00Z",
         "websites": {name: {"website_url": "/a/"} for name in ("daily", "weekly")},
     }  # fmt: skip
-    return {"key": key, "time": 1795163400, "body": ans | said}
+    return {"key": key, "time": 1795163400, "body": ans | changes}
 
 
 def taken(body: Any, site: Site, other: Site | None) -> list[Any]:
@@ -37,9 +38,8 @@ def taken(body: Any, site: Site, other: Site | None) -> list[Any]:
             raise LookupError(host)
         return other
 
-    settings = site.sources["cms"].settings
-    verdicts = registry.read("arc-ifx", Received(json.dumps(body).encode()), settings, site, NOW)
-    return [one.message for one in Taker(site, "cms", NOW, load_site).take(verdicts)]
+    request = Request(body=json.dumps(body).encode())
+    return [result.message for result in take_delivery(request, site, "cms", NOW, load_site, None)]
 
 
 def test_an_article_of_another_host_goes_to_the_site_that_names_the_same_source() -> None:
@@ -70,14 +70,14 @@ def test_a_delivery_of_many_hosts_does_not_look_all_of_them_up() -> None:
     )
     page = {"@type": "NewsArticle", "headline": "T", "datePublished": "2026-11-20T08:00:00Z"}
     body = [page | {"url": f"https://host-{number}.example.net/a"} for number in range(20)]
-    asked: list[str] = []
+    hosts: list[str] = []
 
     def load_site(host: str) -> Site:
-        asked.append(host)
+        hosts.append(host)
         raise LookupError(host)
 
-    verdicts = registry.read("jsonld", Received(json.dumps(body * 2).encode()), {}, site, NOW)
-    messages = [one.message for one in Taker(site, "cms", NOW, load_site).take(verdicts)]
-    assert len(asked) == OTHER_SITES_MAX
+    verdicts = read_delivery(load("jsonld"), Request(body=json.dumps(body * 2).encode()), {}, site, NOW)
+    messages = [result.message for result in Taker(site, "cms", NOW, load_site).take(verdicts)]
+    assert len(hosts) == OTHER_SITES_MAX
     assert len(messages) == 40
     assert all(isinstance(message, Incomplete) for message in messages)

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from stoppress.cms import registry
 from stoppress.cms.mapping import load
 from stoppress.model.event import ArticleEvent
 from stoppress.model.site import Site
-from stoppress.receive.queueing import Taker
+from stoppress.receive.queueing import take_delivery
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
 from tests.adapters.stories import PACE, REPUBLISHED, SENDERS, STEPS, Told, story
@@ -32,15 +31,14 @@ def site_of(sender: str, host: str = HOST) -> Site:
     return Site.model_validate({"host": host, "publication": "Example News", "sources": {"cms": source}})
 
 
-def events(sender: str, told: Sequence[Told], now: datetime = END) -> list[ArticleEvent]:
+def events(sender: str, deliveries: Sequence[Told], now: datetime = END) -> list[ArticleEvent]:
     site = site_of(sender)
-    found = []
-    for one in told:
-        verdicts = registry.read(sender, one.received, site.sources["cms"].settings, site, now)
-        [taken] = Taker(site, "cms", now, lambda host: site).take(verdicts)
-        assert isinstance(taken.message, ArticleEvent), f"{one.step}: {taken.answer}"
-        found.append(taken.message)
-    return found
+    messages = []
+    for delivery in deliveries:
+        [taken] = take_delivery(delivery.received, site, "cms", now, lambda host: site, None)
+        assert isinstance(taken.message, ArticleEvent), f"{delivery.step}: {taken.answer}"
+        messages.append(taken.message)
+    return messages
 
 
 def left_by(sender: str, heard: Sequence[ArticleEvent]) -> Any:
@@ -55,8 +53,8 @@ def left_by(sender: str, heard: Sequence[ArticleEvent]) -> Any:
 
 @by_sender
 def test_each_step_is_what_the_newsroom_did(sender: str) -> None:
-    told = story(sender, HOST, "a1", START)
-    heard = events(sender, told)
+    deliveries = story(sender, HOST, "a1", START)
+    heard = events(sender, deliveries)
 
     assert [event.action for event in heard] == ["publish", "publish", "publish", "remove", "publish", "remove"]
     assert {event.id for event in heard} == {"a1"}
@@ -90,9 +88,9 @@ def test_the_story_stands_where_it_should_after_each_step(sender: str) -> None:
 
 
 ORDERS: dict[str, Callable[[list[Told]], list[Told]]] = {
-    "in-order": lambda told: told,
-    "twice": lambda told: [one for one in told for _ in range(2)],
-    "backwards": lambda told: told[::-1],
+    "in-order": lambda deliveries: deliveries,
+    "twice": lambda deliveries: [delivery for delivery in deliveries for _ in range(2)],
+    "backwards": lambda deliveries: deliveries[::-1],
 }
 # Two ways of one system are enough once on the whole stack.
 ON_THE_STACK = [sender for sender in SENDERS if sender not in ("arc-content-op", "superdesk-publisher")]
@@ -112,21 +110,21 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
             site = site_of(sender, host).model_dump(mode="json", exclude_none=True)
             site["sources"]["cms"]["secret"] = sender
             first.append({"site": site})
-            told = story(sender, host, "a1", START) + story(sender, host, "b2", START)[:REPUBLISHED]
-            posts += [post(one, host, scheme, secret) for one in arranged(told)]
+            deliveries = story(sender, host, "a1", START) + story(sender, host, "b2", START)[:REPUBLISHED]
+            posts += [post(delivery, host, scheme, secret) for delivery in arranged(deliveries)]
             posts.append({"expect": {"site": host} | ({} if sender == "eventbridge" else {"status": 200})})
     first[0]["at"] = START.isoformat()
     posts[0]["at"] = (START + len(STEPS) * PACE).isoformat()
     return play(written(first + posts), tmp_path_factory.mktemp("stories"))
 
 
-def post(one: Told, host: str, scheme: str, secret: str) -> dict[str, Any]:
+def post(delivery: Told, host: str, scheme: str, secret: str) -> dict[str, Any]:
     """A delivery signed when it was told, and posted when the order says; or put on the bus."""
     if scheme == "none":
-        return {"event": {name: one.body[name] for name in ("source", "detail-type", "detail")}}
-    received, path = one.received, f"/webhooks/{host}/cms"
+        return {"event": {name: delivery.body[name] for name in ("source", "detail-type", "detail")}}
+    received, path = delivery.received, f"/webhooks/{host}/cms"
     request = Request("POST", path, "", dict(received.headers), received.body)
-    signed = signing.signed(request, scheme, secret, f"msg-{one.step}".replace(" ", "-"), one.at)
+    signed = signing.signed(request, scheme, secret, f"msg-{delivery.step}".replace(" ", "-"), delivery.at)
     return {"post": path, "query": signed.query, "headers": dict(signed.headers), "body": signed.body.decode()}
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from stoppress.cms import values
 from stoppress.cms.engine import read_delivery
+from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.functions import OPTIONS
 from stoppress.cms.mapping import load
-from stoppress.cms.registry import BadDelivery, Received
+from stoppress.model.http_request import Request
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
@@ -122,27 +123,27 @@ def test_a_tag_and_a_section_may_be_objects_with_a_name_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "hidden"),
+    ("raw", "hidden"),
     [
         (True, True), ("1", True), ("noindex", True), ("noindex, nofollow", True), ("nofollow,NoIndex", True),
         (["nofollow", "noindex"], True), (["noindex"], True), (0, False), ("index, follow", False), (["index", "nofollow"], False),
         ("all", False), ("max-image-preview:large", False),
     ],
 )  # fmt: skip
-def test_what_robots_are_told_says_whether_a_page_is_kept_from_search(said: object, hidden: bool) -> None:
-    assert values.read("noindex", said, values.Where()) is hidden
+def test_what_robots_are_told_says_whether_a_page_is_kept_from_search(raw: object, hidden: bool) -> None:
+    assert values.read("noindex", raw, values.Where()) is hidden
 
 
-@pytest.mark.parametrize("said", ["perhaps", "none", {"a": 1}, [7.5], [["noindex"]], 3])
-def test_what_is_no_word_of_robots_is_refused(said: object) -> None:
+@pytest.mark.parametrize("raw", ["perhaps", "none", {"a": 1}, [7.5], [["noindex"]], 3])
+def test_what_is_no_word_of_robots_is_refused(raw: object) -> None:
     with pytest.raises(ValueError, match="neither true nor false"):
-        values.read("noindex", said, values.Where())
+        values.read("noindex", raw, values.Where())
 
 
-@pytest.mark.parametrize("said", ["und", "zxx", "mul"])
-def test_what_says_that_there_is_no_language_names_none(said: str) -> None:
+@pytest.mark.parametrize("raw", ["und", "zxx", "mul"])
+def test_what_says_that_there_is_no_language_names_none(raw: str) -> None:
     with pytest.raises(ValueError, match="is no language code"):
-        values.read("language", said, values.Where())
+        values.read("language", raw, values.Where())
 
 
 def test_a_day_without_a_zone_is_that_of_greenwich() -> None:
@@ -177,13 +178,13 @@ def test_a_date_without_a_zone_asks_for_the_setting_however_it_is_written() -> N
 )  # fmt: skip
 def test_a_body_of_another_kind_is_refused_by_its_name(content_type: str, body: bytes, words: str) -> None:
     with pytest.raises(BadDelivery, match=words):
-        read_delivery(load("wordpress"), Received(body, {"content-type": content_type}), {}, None, NOW)
-    form = Received(b'{"post_id": 12}', {"content-type": content_type, "x-wp-webhook-name": "post_delete"})
+        read_delivery(load("wordpress"), Request({"content-type": content_type}, body), {}, None, NOW)
+    form = Request({"content-type": content_type, "x-wp-webhook-name": "post_delete"}, b'{"post_id": 12}')
     assert [verdict.action for verdict in read_delivery(load("wordpress"), form, {}, None, NOW)] == ["delete"]
 
 
 def test_a_line_that_ends_inside_a_text_is_seen_through_as_it_stands_in_many_pages() -> None:
     body = b"""{"@type": "NewsArticle", "headline": "Flood\n\tcloses the harbour", "url": "https://www.example.com/flood",
     "datePublished": "2026-11-20T08:00:00Z"}"""
-    [verdict] = read_delivery(load("jsonld"), Received(body), {}, None, NOW)
+    [verdict] = read_delivery(load("jsonld"), Request(body=body), {}, None, NOW)
     assert verdict.shown(NOW)["title"] == "Flood closes the harbour"

@@ -47,7 +47,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, Any]:
         assume(elements)
         element = draw(st.sampled_from(elements))
         parent = element.getparent()
-        others = [one for one in elements if one is not element and element not in one.iterancestors()]
+        others = [other for other in elements if other is not element and element not in other.iterancestors()]
         match draw(st.sampled_from(["out", "double", "last", "into", "rename", "text", "attribute", "less"])):
             case "out":
                 parent.remove(element)
@@ -82,10 +82,10 @@ def test_what_the_schemas_refuse_is_found(file: tuple[str, Any], path: Path) -> 
     refused = [error.message for error in judge.error_log if not leave_it(error.message)]
     assume(refused)
     path.write_bytes(etree.tostring(root, xml_declaration=True, encoding="UTF-8"))
-    found = Findings(each_max=20)
-    checker.check([Source(name, f"{BASE}{name}", path)], found, AT, is_all=False)
+    report = Findings(each_max=20)
+    checker.check([Source(name, f"{BASE}{name}", path)], report, AT, is_all=False)
 
-    assert list(found), refused
+    assert list(report), refused
 
 
 @pytest.mark.parametrize("name", [INDEX, NEWS, SHARD, MEDIA])

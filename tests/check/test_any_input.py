@@ -58,9 +58,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def findings(path: Path, body: bytes, url: str = f"{BASE}sitemap.xml") -> list[Finding]:
     path.write_bytes(body)
-    found = Findings(each_max=20)
-    checker.check([Source(path.name, url, path)], found, AT, is_all=False)
-    return list(found)
+    report = Findings(each_max=20)
+    checker.check([Source(path.name, url, path)], report, AT, is_all=False)
+    return list(report)
 
 
 @settings(max_examples=300)
@@ -160,12 +160,12 @@ def test_files_that_look_different_and_are_right_have_no_findings(shape: str, pa
     "body",
     [
         urlset(url(HARBOUR.ljust(2_047, "x"), lastmod="2026-11-20T09:00:00Z")),
-        urlset(*(url(one) for one in MANY[:50_000])),
+        urlset(*(url(path) for path in MANY[:50_000])),
         urlset(
             url(FLOOD, ARTICLE.replace("2026-11-20T07:58:00Z", "2026-11-18T09:00:00Z")),
             spaces=f"{SITEMAP_SPACE} {NEWS_SPACE}",
         ),
-        urlset(*(url(one, ARTICLE) for one in MANY[:1_000]), spaces=f"{SITEMAP_SPACE} {NEWS_SPACE}"),
+        urlset(*(url(path, ARTICLE) for path in MANY[:1_000]), spaces=f"{SITEMAP_SPACE} {NEWS_SPACE}"),
         urlset(url(FLOOD, IMAGE * 1_000), spaces=f"{SITEMAP_SPACE} {IMAGE_SPACE}"),
         urlset(url(FLOOD)).replace(b"</urlset>", b"</urlset>".rjust(52_428_800 - len(urlset(url(FLOOD))) + 9)),
         index(*(f"{number}.xml" for number in range(50_000))),

@@ -48,9 +48,9 @@ def test_json_has_rule_severity_file_line_and_message(tmp_path: Path) -> None:
     report = json.loads(run(save(site, tmp_path), "--json").stdout)
 
     assert [
-        [found[key] for key in ("rule", "severity", "file", "line")] for found in report["findings"]
+        [finding[key] for key in ("rule", "severity", "file", "line")] for finding in report["findings"]
     ] == [["R1.6", "warning", f"{HOST}/{SHARD}", 3], ["R1.2", "error", f"{HOST}/{SHARD}", 6]]  # fmt: skip
-    assert all(found["message"] for found in report["findings"])
+    assert all(finding["message"] for finding in report["findings"])
 
 
 def test_clean_json_is_an_empty_list(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_where_no_base_is_given_the_one_taken_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "words"),
     [
         (["{}/nowhere"], "there is no "),
         (["{}"], "there is no sitemap in "),
@@ -118,12 +118,12 @@ def test_where_no_base_is_given_the_one_taken_is_said() -> None:
         (["http://127.0.0.1:9/sitemap.xml"], "cannot be fetched"),
     ],
 )
-def test_what_cannot_be_checked_exits_with_2_and_says_why(arguments: list[str], said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_checked_exits_with_2_and_says_why(arguments: list[str], words: str, tmp_path: Path) -> None:
     (tmp_path / "notes.html").write_text("<p>no sitemap</p>")
     result = run(*(argument.format(tmp_path) for argument in arguments))
 
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert words in result.stderr
 
 
 def test_of_one_thing_it_does_not_speak_as_of_many(tmp_path: Path) -> None:

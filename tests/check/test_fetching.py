@@ -24,11 +24,11 @@ Answers = dict[str, tuple[int, dict[str, str], bytes]]
 @contextmanager
 def serving(answers: Answers) -> Iterator[tuple[str, list[str]]]:
     """A web server on loopback that answers by path; its URL, and the paths that were asked for."""
-    asked: list[str] = []
+    paths: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            paths.append(self.path)
             status, headers, body = answers.get(self.path, (404, {}, b"not here"))
             self.send_response(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -43,7 +43,7 @@ def serving(answers: Answers) -> Iterator[tuple[str, list[str]]]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/", asked
+        yield f"http://127.0.0.1:{server.server_port}/", paths
     finally:
         server.shutdown()
         thread.join()
@@ -67,10 +67,10 @@ def site(origin: str) -> Answers:
 def findings(
     url: str, base_url: str | None = None, notes: list[str] | None = None
 ) -> list[tuple[str, str, int | None]]:
-    found = Findings(each_max=20)
-    with fetching.fetching(found, [] if notes is None else notes) as fetcher:
-        checker.check([fetcher.first(url, base_url)], found, AT, is_all=False, follow=fetcher.follow)
-    return [(finding.rule.name, finding.file, finding.line) for finding in found]
+    report = Findings(each_max=20)
+    with fetching.fetching(report, [] if notes is None else notes) as fetcher:
+        checker.check([fetcher.first(url, base_url)], report, AT, is_all=False, follow=fetcher.follow)
+    return [(finding.rule.name, finding.file, finding.line) for finding in report]
 
 
 def at_another_address(below: str = "") -> Answers:
@@ -80,20 +80,20 @@ def at_another_address(below: str = "") -> Answers:
 
 def test_what_an_index_names_is_fetched_and_a_good_site_has_no_findings() -> None:
     answers: Answers = {}
-    with serving(answers) as (origin, asked):
+    with serving(answers) as (origin, paths):
         answers.update(site(origin))
 
         assert findings(origin + INDEX) == []
-        assert asked == [f"/{INDEX}", f"/{SHARD}", "/sitemap-media.xml", f"/{NEWS}"]
+        assert paths == [f"/{INDEX}", f"/{SHARD}", "/sitemap-media.xml", f"/{NEWS}"]
 
 
 def test_what_a_robots_txt_names_is_fetched_and_what_that_names() -> None:
     answers: Answers = {}
-    with serving(answers) as (origin, asked):
+    with serving(answers) as (origin, paths):
         answers.update(site(origin))
 
         assert findings(origin + ROBOTS) == []
-        assert set(asked) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
+        assert set(paths) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
 
 
 def test_the_headers_that_were_sent_count() -> None:
@@ -135,15 +135,15 @@ def test_rules_that_are_claimed_for_fetched_files_are_those_planted_here() -> No
     "location", ["http://169.254.169.254/latest/", "http://localhost.example.net/", "file:///etc/passwd", "//[::1"]
 )
 def test_a_redirect_to_another_place_is_not_followed(location: str) -> None:
-    with serving({"/sitemap.xml": (302, {"Location": location}, b"")}) as (origin, asked):
+    with serving({"/sitemap.xml": (302, {"Location": location}, b"")}) as (origin, paths):
         with pytest.raises(Unreadable, match=r"another host|cannot be fetched"):
             findings(origin + "sitemap.xml")
-        assert asked == ["/sitemap.xml"]
+        assert paths == ["/sitemap.xml"]
 
 
 def test_sitemaps_of_another_host_are_not_fetched() -> None:
     answers: Answers = {}
-    with serving(answers) as (origin, _), serving({}) as (elsewhere, asked):
+    with serving(answers) as (origin, _), serving({}) as (elsewhere, paths):
         answers.update(site(origin))
         status, headers, body = answers[f"/{INDEX}"]
         answers[f"/{INDEX}"] = (
@@ -153,31 +153,31 @@ def test_sitemaps_of_another_host_are_not_fetched() -> None:
         )
 
         assert ("index-scope", INDEX, 3) in findings(origin + INDEX)
-        assert asked == []
+        assert paths == []
 
 
 def test_redirects_end_somewhere() -> None:
-    with serving({"/a": (302, {"Location": "/a"}, b"")}) as (origin, asked):
+    with serving({"/a": (302, {"Location": "/a"}, b"")}) as (origin, paths):
         with pytest.raises(Unreadable, match="more than 5 redirects"):
             findings(origin + "a")
-        assert len(asked) == 6
+        assert len(paths) == 6
 
 
 def test_the_number_of_files_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "FILES_MAX", 2)
     answers: Answers = {}
-    with serving(answers) as (origin, asked):
+    with serving(answers) as (origin, paths):
         answers.update(site(origin))
         findings(origin + INDEX)
 
-        assert asked == [f"/{INDEX}", f"/{SHARD}"]
+        assert paths == [f"/{INDEX}", f"/{SHARD}"]
 
 
 def test_a_body_without_end_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "BYTES_MAX", 100_000)
     with serving({"/sitemap.xml": (200, {}, b" " * 5_000_000)}) as (origin, _):
-        found = Findings(each_max=20)
-        with fetching.fetching(found, []) as fetcher:
+        report = Findings(each_max=20)
+        with fetching.fetching(report, []) as fetcher:
             source = fetcher.first(origin + "sitemap.xml")
 
             assert isinstance(source.path, Path)
@@ -193,15 +193,15 @@ def test_a_url_that_answers_404_cannot_be_checked() -> None:
 @pytest.mark.parametrize("base_url", [BASE, BASE.rstrip("/"), f"{BASE}{INDEX}"])
 def test_files_at_another_address_are_judged_as_of_the_base_url(below: str, base_url: str) -> None:
     answers = at_another_address(below)
-    with serving(answers) as (origin, asked):
+    with serving(answers) as (origin, paths):
         assert findings(f"{origin}{below}{INDEX}", base_url) == []
-        assert asked == [f"/{below}{name}" for name in (INDEX, SHARD, "sitemap-media.xml", NEWS)]
+        assert paths == [f"/{below}{name}" for name in (INDEX, SHARD, "sitemap-media.xml", NEWS)]
 
 
 def test_what_a_robots_txt_at_another_address_names_is_fetched_there() -> None:
-    with serving(at_another_address()) as (origin, asked):
+    with serving(at_another_address()) as (origin, paths):
         assert findings(origin + ROBOTS, BASE) == []
-        assert set(asked) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
+        assert set(paths) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
 
 
 def test_by_the_base_url_the_urls_in_a_file_are_judged() -> None:
@@ -220,17 +220,17 @@ def test_a_sitemap_that_is_missing_at_another_address_is_a_finding_in_its_index(
 
 def test_what_is_not_fetched_because_it_is_elsewhere_is_told_with_what_to_give() -> None:
     notes: list[str] = []
-    with serving(at_another_address()) as (origin, asked):
+    with serving(at_another_address()) as (origin, paths):
         findings(origin + INDEX, notes=notes)
 
-        assert asked == [f"/{INDEX}"]
+        assert paths == [f"/{INDEX}"]
     assert notes == [
         f"sitemaps on https://www.example.com are not fetched (3); if these files will stand there, give --base-url {BASE}"
     ]
 
 
 def test_a_base_url_that_is_none_is_named() -> None:
-    with serving(at_another_address()) as (origin, asked):
+    with serving(at_another_address()) as (origin, paths):
         with pytest.raises(Unreadable, match=r"--base-url 'www\.example\.com' is no absolute"):
             findings(origin + INDEX, "www.example.com")
-        assert asked == []
+        assert paths == []

@@ -25,10 +25,10 @@ def test_a_scenario_s_saves_have_no_findings(name: str, tmp_path: Path) -> None:
     played = playing.play(playing.read(path), tmp_path, path=path)
 
     for save, at in played.saves.items():
-        found = Findings(each_max=20)
-        checked = checker.check(collect(tmp_path / save, None).sources, found, at)
+        report = Findings(each_max=20)
+        checked = checker.check(collect(tmp_path / save, None).sources, report, at)
 
         assert json.loads((tmp_path / f"{save}.meta.json").read_text()).keys() == {
             facts.name for facts in checked.files.values()
         }
-        assert list(found) == []
+        assert list(report) == []

@@ -55,9 +55,9 @@ def save(site: Site, folder: Path, *, meta: bool = True) -> Path:
 
 
 def findings(folder: Path, base_url: str | None = None) -> list[Finding]:
-    found = Findings(each_max=20)
-    checker.check(collect(folder, base_url).sources, found, AT)
-    return list(found)
+    report = Findings(each_max=20)
+    checker.check(collect(folder, base_url).sources, report, AT)
+    return list(report)
 
 
 def test_a_site_that_keeps_the_rules_has_no_findings(tmp_path: Path) -> None:
@@ -111,16 +111,16 @@ def test_a_finding_says_where(fault: Fault, file: str, line: int | None, name: s
     site = good()
     fault(site)
 
-    assert [(found.file, found.line) for found in findings(save(site, tmp_path)) if found.rule.name == name] == [
-        (f"{HOST}/{file}", line)
-    ]
+    assert [
+        (finding.file, finding.line) for finding in findings(save(site, tmp_path)) if finding.rule.name == name
+    ] == [(f"{HOST}/{file}", line)]
 
 
 ELSEWHERE = FRENCH.replace("www.example.com/fr", "www.example.fr")
 
 
 @pytest.mark.parametrize(
-    ("urls", "found"),
+    ("urls", "names"),
     [
         ([url(f"{BASE}en/about", ENGLISH + ELSEWHERE)], []),
         ([url(f"{BASE}en/about", ENGLISH + FRENCH)], ["alternate-not-mutual"]),
@@ -129,11 +129,11 @@ ELSEWHERE = FRENCH.replace("www.example.com/fr", "www.example.fr")
     ],
 )
 def test_alternates_on_other_hosts_are_left_to_their_own_sitemaps(
-    urls: list[str], found: list[str], tmp_path: Path
+    urls: list[str], names: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "sitemap.xml").write_bytes(urlset(*urls, spaces=f"{SITEMAP_SPACE} {XHTML_SPACE}"))
 
-    assert [finding.rule.name for finding in findings(tmp_path, BASE)] == found
+    assert [finding.rule.name for finding in findings(tmp_path, BASE)] == names
 
 
 def test_a_host_is_a_guest_where_its_robots_txt_names_the_sitemap(tmp_path: Path) -> None:
@@ -196,11 +196,11 @@ def test_of_duplicates_on_one_line_it_is_told_which_they_are(name: str, tmp_path
     site.files[name] = urlset(*urls, spaces=f"{SITEMAP_SPACE} {good_site.NEWS_SPACE}")
     planted.minified(name)(site)
 
-    told = [finding for finding in findings(save(site, tmp_path)) if "duplicate" in finding.rule.name]
+    duplicates = [finding for finding in findings(save(site, tmp_path)) if "duplicate" in finding.rule.name]
 
-    assert [finding.line for finding in told] == [1, 1]
-    assert ["URL 4" in told[0].message, "URL 2" in told[0].message] == [True, True]
-    assert ["URL 5" in told[1].message, "URL 2" in told[1].message] == [True, True]
+    assert [finding.line for finding in duplicates] == [1, 1]
+    assert ["URL 4" in duplicates[0].message, "URL 2" in duplicates[0].message] == [True, True]
+    assert ["URL 5" in duplicates[1].message, "URL 2" in duplicates[1].message] == [True, True]
 
 
 APP = '<xhtml:link rel="alternate" href="android-app://com.example/https/www.example.com/en/about"/>'

@@ -9,7 +9,7 @@ import typer.main
 
 from stoppress.check.rulebook import NOT_CHECKABLE, RULES
 from stoppress.cms.mapping import load
-from stoppress.cms.registry import names
+from stoppress.model.adapters import names
 from stoppress_cli.app import app
 from tests.docs.pages import PAGES
 

@@ -12,10 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from stoppress.cms.mapping import MappingFile, load
-from stoppress.cms.registry import names
+from stoppress.model.adapters import names
+from stoppress.model.http_request import Request
+from stoppress.model.signature_schemes import PRESETS, Hmac, names as schemes
 from stoppress.model.site import read_site
-from stoppress.signatures import presets, verify
-from stoppress.signatures.parametric import Hmac
+from stoppress.signatures import verify
 from stoppress_cli.app import app
 from tests.docs.pages import blocks, table_rows, text_of
 
@@ -53,8 +54,8 @@ def test_the_table_of_signatures_has_every_scheme_with_its_header() -> None:
     headers = {name: row[1] for row in rows for name in re.findall(r"`([\w-]+)`", row[0])}
     times = {name: row[3] for row in rows for name in re.findall(r"`([\w-]+)`", row[0])}
 
-    assert sorted(headers) == verify.names()
-    for name, preset in presets.PRESETS.items():
+    assert sorted(headers) == schemes()
+    for name, preset in PRESETS.items():
         assert f"`{preset.header}`" in headers[name]
         assert bool(times[name].strip()) == bool(preset.time or preset.time_header)
 
@@ -92,7 +93,7 @@ def test_the_handler_for_arc_passes_events_on_signed() -> None:
     assert found["again"]
     assert len(found["posted"]) == 3
     for posted in found["posted"]:
-        request = verify.Request(posted["headers"], posted["body"].encode(), posted["method"])
+        request = Request(posted["headers"], posted["body"].encode(), posted["method"])
         verify.verify("standard", request, [SECRET], datetime.now(UTC))
     assert json.loads(found["posted"][0]["body"]) == event
     assert found["posted"][0]["headers"]["webhook-id"] == "msg_f1b2"

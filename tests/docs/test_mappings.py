@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.functions import Functions
 from stoppress.cms.mapping import OF_DELIVERIES, MappingFile
-from stoppress.cms.registry import Received
-from stoppress.cms.settings import NAMES
+from stoppress.model.adapters import SETTINGS
+from stoppress.model.http_request import Request
 from tests.docs.pages import blocks, text_of
 
 DOCUMENT = text_of("docs/reference/mappings.md")
@@ -22,7 +22,7 @@ def test_its_example_reads_what_it_speaks_of() -> None:
     live = {"number": 7, "heading": "Harbour", "section": "local", "live_since": "2026-11-20T08:00:00Z"}
     body = {"stories": [{"event": "story.live", "story": live}, {"event": "story.live", "story": {"kind": "advert"}}]}
     verdicts = read_delivery(
-        mapping, Received(json.dumps(body).encode()), {"base_url": "https://www.example.com"}, None, NOW
+        mapping, Request(body=json.dumps(body).encode()), {"base_url": "https://www.example.com"}, None, NOW
     )
 
     assert [verdict.disposition for verdict in verdicts] == ["apply", "ignore"]
@@ -34,6 +34,6 @@ def test_it_names_every_key_every_setting_and_every_function() -> None:
     functions = {name.removeprefix("_func_") for name in vars(Functions) if name.startswith("_func_")}
 
     assert [key for key in sorted(keys) if f"`{key}`" not in DOCUMENT] == []
-    assert [name for name in (*NAMES, *OF_DELIVERIES) if f"`{name}`" not in DOCUMENT] == []
+    assert [name for name in (*SETTINGS, *OF_DELIVERIES) if f"`{name}`" not in DOCUMENT] == []
     assert [name for name in sorted(functions) if f"| `{name}(" not in DOCUMENT] == []
     assert set(re.findall(r"^\| `(\w+)\(", DOCUMENT, re.MULTILINE)) == functions

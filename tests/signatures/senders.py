@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from stoppress.signatures.verify import Request
+from stoppress.model.http_request import Request
 
 MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
 BODY = '{"title":"Überschwemmung & <Flut>","n":1}'.encode()

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from stoppress.cms.mapping import BadMapping, read_file
-from stoppress.signatures import presets
-from stoppress.signatures.verify import BadScheme, BadSecret, BadSignature, Request, verify
+from stoppress.model.http_request import Request
+from stoppress.model.signature_schemes import PRESETS, BadScheme
+from stoppress.signatures.verify import BadSecret, BadSignature, verify
 from tests.signatures.senders import BODY, MORNING, SENDERS, Sender, posted
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +66,7 @@ def test_a_key_in_hex_is_the_bytes_that_it_encodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "words"),
     [
         ({"header": ""}, "header is missing"),
         ({"headers": "x"}, "headers is not known; it takes digest, encoding, "),
@@ -74,19 +75,19 @@ def test_a_key_in_hex_is_the_bytes_that_it_encodes() -> None:
         ({"unit": "minutes"}, "unit: give one of s, ms"),
         ({"key": "base32"}, "key: give one of text, base64, hex"),
         ({"separator": ";"}, "separator: give a space, a comma"),
-        ({"signed": "{x-nonce}"}, r"the template has no \{body\} in it"),
+        ({"signed": "{x-nonce}"}, r"the template has no \{body\}"),
         ({"signed": "{t}{body}"}, r"\{t\} needs a time"),
         ({"prefix": 7}, "prefix is no text"),
         ({"header": None}, "header is no text"),
     ],
 )
-def test_a_table_that_cannot_be_used_lets_nobody_in_and_says_why(changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadScheme, match=f"signature: .*{said}"):
+def test_a_table_that_cannot_be_used_lets_nobody_in_and_says_why(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadScheme, match=f"signature: .*{words}"):
         verify(OURS | changed, newsroom(), [SECRET], MORNING)
 
 
 def test_the_presets_hold_to_what_a_table_may_say() -> None:
-    for preset in presets.PRESETS.values():
+    for preset in PRESETS.values():
         preset._check()
         assert preset.header == preset.header.lower()
 
@@ -111,7 +112,7 @@ def test_the_items_of_a_header_may_stand_in_any_order_with_or_without_spaces(sch
 def test_one_signature_of_several_is_enough(scheme: str) -> None:
     sender = sender_of(scheme)
     request, other = sender.request(), sender.request(sender.other)
-    preset = presets.PRESETS[scheme]
+    preset = PRESETS[scheme]
     both = f"{other.headers[preset.header]}{preset.separator}{request.headers[preset.header]}"
     if preset.time:  # a header gives its time once
         time = next(item for item in both.replace(",", " ").split() if item.startswith(preset.time))
@@ -126,7 +127,7 @@ def test_one_signature_of_several_is_enough(scheme: str) -> None:
 @pytest.mark.parametrize("scheme", ["ghost", "sanity", "stripe-like"])
 def test_a_header_with_two_times_is_refused(scheme: str) -> None:
     sender = sender_of(scheme)
-    name = presets.PRESETS[scheme].header
+    name = PRESETS[scheme].header
     request = sender.request()
 
     headers = {**request.headers, name: f"{request.headers[name]},t=1"}
@@ -136,11 +137,11 @@ def test_a_header_with_two_times_is_refused(scheme: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sender", [one for one in SENDERS if one.scheme in presets.PRESETS], ids=lambda sender: sender.scheme
+    "sender", [sender for sender in SENDERS if sender.scheme in PRESETS], ids=lambda sender: sender.scheme
 )
 def test_a_signature_counts_as_it_is_written_and_in_no_other_spelling(sender: Sender) -> None:
     """The last character of base64 without padding has bits that belong to nothing: the same digest can be written otherwise."""
-    preset, request = presets.PRESETS[sender.scheme], sender.request()
+    preset, request = PRESETS[sender.scheme], sender.request()
     value = request.headers[preset.header]
     signature = next(item for item in value.replace(",", " ,").split() if len(item) > 30).lstrip(",")
     bare = signature.removeprefix(preset.prefix)
@@ -213,9 +214,11 @@ def test_a_source_of_our_own_contract_loads_no_other_scheme() -> None:
 
     assert sorted(loaded) == [
         "stoppress",
+        "stoppress.model",
+        "stoppress.model.http_request",
+        "stoppress.model.signature_schemes",
         "stoppress.signatures",
         "stoppress.signatures.parametric",
-        "stoppress.signatures.presets",
         "stoppress.signatures.verify",
     ]
 

@@ -55,9 +55,9 @@ def test_the_vectors_that_vendors_published_are_judged_as_they_say() -> None:
     vectors = json.loads(path.read_text())
     assert len(vectors) >= 12
 
-    judged = {one["id"]: "valid" if verdict(**one) else "invalid" for one in vectors}
+    judged = {vector["id"]: "valid" if verdict(**vector) else "invalid" for vector in vectors}
 
-    assert judged == {one["id"]: one["expected"] for one in vectors}
+    assert judged == {vector["id"]: vector["expected"] for vector in vectors}
 
 
 def test_every_scheme_is_judged_in_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +67,7 @@ def test_every_scheme_is_judged_in_one_file(tmp_path: Path, capsys: pytest.Captu
     code, out = printed(tmp_path, capsys, good + bad)
 
     assert code == 1
-    assert json.loads(out) == {one["id"]: "valid" for one in good} | {one["id"]: "invalid" for one in bad}
+    assert json.loads(out) == {vector["id"]: "valid" for vector in good} | {vector["id"]: "invalid" for vector in bad}
 
 
 def test_without_json_each_has_a_line_and_what_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,9 @@ from stoppress.feeds.events import to_events
 from stoppress.feeds.parse import read
 from stoppress.feeds.schedule import FeedState, after_failure, pace_of
 from stoppress.model.event import from_message, to_message
+from stoppress.model.http_request import Request
 from stoppress.model.site import BadConfiguration, Feed, Site, read_site
-from stoppress.signatures.verify import BadSecret, BadSignature, Request, verify
+from stoppress.signatures.verify import BadSecret, BadSignature, verify
 from stoppress_cli.scenario import file
 from stoppress_cli.scenario.file import ScenarioError
 from tests import doors

@@ -12,8 +12,9 @@ import pytest
 
 from stoppress.cms.contract import read_delivery
 from stoppress.model.event import ArticleEvent
+from stoppress.model.http_request import Request
 from stoppress.model.site import Site
-from stoppress.signatures.verify import Request, verify
+from stoppress.signatures.verify import verify
 
 PLUGIN = Path(__file__).parents[2] / "docs/wordpress/stoppress.php"
 WORDPRESS = Path(__file__).with_name("wordpress.php")

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import TypeAlias
 from urllib.parse import quote
 
+from stoppress.model.http_request import Request as Signed
+from stoppress.model.signature_schemes import PRESETS, Hmac, Scheme
 from stoppress.signatures import canonical, parametric
-from stoppress.signatures.presets import PRESETS
-from stoppress.signatures.verify import Request as Signed, Scheme
 from stoppress_cli.local.gateway import Request
 
 # Says who sent a request: the message's id is for schemes that have one. What the request has already is kept and signed.
@@ -26,18 +26,18 @@ def standard(secret: str, headers: Mapping[str, str], body: bytes, message_id: s
     return {name: made[name] for name in ("webhook-id", "webhook-timestamp", "webhook-signature")}
 
 
-def parametric_signer(scheme: parametric.Hmac) -> Signer:
+def parametric_signer(scheme: Hmac) -> Signer:
     """What signs as one of the presets, or a table like them, says."""
 
     def sign(request: Request, secret: str, message_id: str, now: datetime) -> Request:
         time = str(int(now.timestamp() * (1_000 if scheme.unit == "ms" else 1)))
         headers = dict(request.headers)
-        for name in scheme.headers_needed():
+        for name in scheme.headers_needed:
             if name != scheme.header:
                 headers.setdefault(name, time if name == scheme.time_header else message_id)
         time = headers.get(scheme.time_header, time)
-        message = scheme.message(Signed(headers, request.body), time)
-        items = [scheme.prefix + scheme.sign(scheme.keys([secret])[0], message)]
+        message = parametric.message(scheme, Signed(headers, request.body), time)
+        items = [scheme.prefix + parametric.sign(scheme, parametric.keys(scheme, [secret])[0], message)]
         items += [scheme.time + time] if scheme.time else []
         headers.setdefault(scheme.header, (scheme.separator or ",").join(items))
         return replace(request, headers=headers)
@@ -105,5 +105,5 @@ def signed(request: Request, scheme: Scheme, secret: str, message_id: str, now: 
     """
     if isinstance(scheme, str) and scheme not in SIGNERS:
         raise ValueError(f"`sign` does not know the signature {scheme!r}; it knows {', '.join(SIGNERS)}")
-    sign = SIGNERS[scheme] if isinstance(scheme, str) else parametric_signer(parametric.Hmac.of(scheme))
+    sign = SIGNERS[scheme] if isinstance(scheme, str) else parametric_signer(Hmac.of(scheme))
     return sign(request, secret, message_id, now)

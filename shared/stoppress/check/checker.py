@@ -1,4 +1,4 @@
-"""Checks files one after the other, then together."""
+"""Checks files one by one, then all together."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ Follow = Callable[[Facts], Iterable[Source]]
 
 @dataclass
 class Checked:
-    """What a run looked at."""
+    """The files that a run checked, by number."""
 
     files: dict[int, Facts] = field(default_factory=dict)
 
@@ -29,14 +29,14 @@ class Checked:
 def check(
     sources: Iterable[Source], findings: Findings, now: datetime, *, is_all: bool = True, follow: Follow | None = None
 ) -> Checked:
-    """Every rule on every source, and on all of them together.
+    """Checks every rule on every source, and on all sources together.
 
-    `is_all` says that what is not among the sources is published nowhere; `follow` names further sources once a file has been
-    read, for files that are fetched as they are named. Raises OSError where a source cannot be opened.
+    With `is_all`, a file that is not among the sources is published nowhere. `follow` is called after each file and
+    returns further sources, such as the files that an index names. Raises OSError where a source cannot be opened.
     """
     checked, together = Checked(), Together()
     waiting = sorted(sources, key=lambda source: not source.name.endswith("robots.txt"))
-    guests: dict[str, set[str]] = {}  # of a sitemap's URL: hosts whose robots.txt names it
+    guests: dict[str, set[str]] = {}  # by a sitemap's URL, the hosts whose robots.txt names it
     while waiting:
         source = waiting.pop(0)
         number = len(checked.files)
@@ -59,6 +59,6 @@ def check(
 
 
 def named_in(facts: Facts) -> list[tuple[str, int]]:
-    """The sitemaps that an index or a robots.txt names, with their lines."""
+    """The URLs of the sitemaps that an index or a robots.txt names, each with its line."""
     named = [(loc, line) for loc, (line, _) in facts.children.items()] + [(url, line) for line, url in facts.named]
     return [(url, line) for url, line in named if place_of(url) is not None]

@@ -1,10 +1,10 @@
-"""Codes of languages and territories, as hreflang and news:language use them."""
+"""Checks the codes of languages and territories in hreflang and news:language."""
 
 import re
 
 from stoppress.primitives.languages import COUNTRIES, LANGUAGES, MEANT
 
-# Codes of three letters in ISO 639-2 whose language has one of two letters, which hreflang wants.
+# Codes of ISO 639-2 with three letters. Their languages have codes of two letters, which hreflang demands.
 LONG_FORMS = frozenset(
     """
     aar abk afr aka alb amh ara arg arm asm ava ave aym aze bak bam baq bel ben bis bod bos bre bul bur cat ces cha
@@ -24,18 +24,18 @@ _THREE_LETTERS = re.compile(r"[a-z]{3}")
 
 
 def news_language_fault(code: str) -> str | None:
-    """What is wrong with a news:language (R2.10), or None. A code of three letters is taken as it is."""
+    """What is wrong with a news:language (R2.10), or None. Any three letters are accepted."""
     if not _NEWS_LANGUAGE.fullmatch(code):
         return "is no ISO 639 code of two or three small letters, zh-cn or zh-tw"
     if code == "zh":
-        return "says not which Chinese: write zh-cn or zh-tw"
+        return "does not say which Chinese: write zh-cn or zh-tw"
     if len(code) == 2 and code not in LANGUAGES:
         return f"is no ISO 639 language{_hint(code)}"
     return None
 
 
 def hreflang_fault(code: str) -> str | None:
-    """What is wrong with an hreflang (R5.2), or None. Capitals do not count."""
+    """What is wrong with an hreflang (R5.2), or None. Case does not matter."""
     if code.lower() == "x-default":
         return None
     language, *rest = code.split("-")

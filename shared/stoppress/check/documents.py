@@ -1,4 +1,4 @@
-"""Rules on one file, whatever it is: urlset, index, feed, list of URLs, robots.txt. What it is shows in what it says."""
+"""Checks one file. Its content shows whether it is a urlset, an index, a feed, a list of URLs or a robots.txt."""
 
 import re
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ from stoppress.check.values import check_url
 from stoppress.primitives.xml import Broken, Document, Node
 from stoppress.sitemaps.render import NEWS_ENTRIES_MAX, URLS_MAX
 
-COMMENT_CHARACTERS_MAX = 500  # looked at
-LINE_CHARACTERS_MAX = 65_536  # of a text sitemap: no URL comes near
+COMMENT_CHARACTERS_MAX = 500  # the part of a comment that is checked
+LINE_CHARACTERS_MAX = 65_536  # of a line in a text sitemap; no URL is as long
 _ROOT = re.compile(r"<(?:[\w.-]+:)?(urlset|sitemapindex|rss|feed|RDF)[\s>/]")
 _PAGE = re.compile(r"\s*(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
 _URL_LINE = re.compile(r"\s*https?://", re.IGNORECASE)
-# A comment that tells when the file was made, which changes its bytes each time (R6.4).
+# A comment with the time of generation, which changes the file's bytes each time (R6.4).
 _MADE_AT = re.compile(
     r"\d{4}-\d\d-\d\d|\d\d?:\d\d|\b(?:generated|written|created|updated|built|cached|made)\s+(?:at|on)\b.{0,80}\d",
     re.IGNORECASE | re.DOTALL,
 )
-_FEED_ROOTS = {"rss": 3, "RDF": 2, "feed": 2}  # depth of their entries
+_FEED_ROOTS = {"rss": 3, "RDF": 2, "feed": 2}  # the depth of a feed's entries, by its root element
 
 
 def looks_like_sitemap(head: str) -> bool:
-    """Whether the first characters of a file are those of a sitemap, a feed, a list of URLs or a robots.txt."""
+    """Whether a file begins like a sitemap, a feed, a list of URLs or a robots.txt."""
     if _ROOT.search(head):
         return True
     return _is_list(head[:2_048]) or is_robots(head)
@@ -38,7 +38,7 @@ def _is_list(head: str) -> bool:
 
 
 def check_file(source: Source, at: Pass) -> None:
-    """Reads one file once, from beginning to end."""
+    """Checks a file in one pass."""
     with source.path.open("rb") as stream:
         text = read_text(stream.read, at.tell)
         if _PAGE.match(text.head):
@@ -57,9 +57,9 @@ def check_file(source: Source, at: Pass) -> None:
             at.tell("root-element", 1, f"it begins with {shown(text.head.strip()[:60])}: this is no sitemap")
         else:
             at.facts.is_whole = False
-            for _ in text.rest:  # whatever is in it, its faults are told
+            for _ in text.rest:  # reading it reports the faults of its bytes
                 pass
-            if not text.size.cut:  # else that is told already
+            if not text.size.cut:  # otherwise a finding says so already
                 at.tell("not-well-formed", None, "it is empty: a sitemap lists one URL at least")
     _check_name(source, text, at)
     _check_counts(at)
@@ -100,12 +100,12 @@ def _check_counts(at: Pass) -> None:
 
 
 class _Sitemap:
-    """What the parser tells of a document, judged once its root element is known."""
+    """Judges the comments and the stray text that the parser reports, by the kind of document."""
 
     def __init__(self, at: Pass) -> None:
         self._at = at
         self.is_feed = False
-        self.is_known = True  # until the root element says otherwise
+        self.is_known = True  # until the root element is read
 
     def depth_of_entries(self, root: Node) -> int:
         self.is_feed = root.name in _FEED_ROOTS
@@ -124,11 +124,11 @@ def _check_xml(text: Text, at: Pass) -> None:
     listener = _Sitemap(at)
     doctypes: list[int] = []
 
-    def hear(what: str, line: int, said: str) -> None:
+    def hear(what: str, line: int, content: str) -> None:
         if what == "doctype":
             doctypes.append(line)
         else:
-            listener.hear(what, line, said)
+            listener.hear(what, line, content)
 
     document = Document(hear, Namespaces(at.tell).meant, text.line, listener.depth_of_entries)
     broken: Broken | None = None
@@ -183,7 +183,7 @@ def _check_root(root: Node, at: Pass, *, is_whole: bool) -> None:
 
 
 def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
-    """One entry. False where the rest need not be read."""
+    """Checks one entry. Returns False if the rest of the file need not be read."""
     if root.name in {"urlset", "sitemapindex"}:
         _check_child_of_root(root, entry, at)
         return True
@@ -191,7 +191,7 @@ def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
         feeds.check_entry(root, entry, at)
         return True
     if root.namespace == SITEMAP or entry.name == "url":
-        _check_child_of_root(root, entry, at)  # a urlset under another name
+        _check_child_of_root(root, entry, at)  # a urlset with a wrong root element
         return True
     return root.name.lower() != "html"
 
@@ -238,7 +238,7 @@ def _check_lines(text: Text, at: Pass) -> None:
 
 
 def _lines(text: Text) -> Iterator[tuple[int, str]]:
-    """Number and text of each line; of a line beyond all reason, its beginning."""
+    """The number and the text of each line, cut to LINE_CHARACTERS_MAX."""
     left, number = "", text.line
     for piece in text.pieces():
         *whole, left = (left + piece).split("\n")

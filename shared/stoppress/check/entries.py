@@ -1,4 +1,4 @@
-"""Rules on one entry: a `<url>` of a urlset, a `<sitemap>` of an index."""
+"""Checks one entry: a `<url>` of a urlset, or a `<sitemap>` of an index."""
 
 import re
 
@@ -17,7 +17,7 @@ _FREE_ATTRIBUTES = ("xmlns", "xsi:", "xml:")
 
 
 def check_url_entry(node: Node, at: Pass) -> None:
-    """One `<url>` (R1.2 to R1.9, R1.11, R1.13, R1.17) and the extensions in it."""
+    """Checks a `<url>` (R1.2 to R1.9, R1.11, R1.13, R1.17) and its extensions."""
     place, _ = _check_entry(node, at, _ORDER)
     _check_order(node, at)
     for child in node.children:
@@ -38,7 +38,7 @@ def check_url_entry(node: Node, at: Pass) -> None:
 
 
 def check_sitemap_entry(node: Node, at: Pass) -> None:
-    """One `<sitemap>` of an index (R1.2 to R1.6, R1.11, R1.17, R6.1)."""
+    """Checks a `<sitemap>` of an index (R1.2 to R1.6, R1.11, R1.17, R6.1)."""
     place, lastmod = _check_entry(node, at, _ORDER[:2])
     for child in node.children:
         if child.namespace != SITEMAP and child.namespace is not None:
@@ -50,7 +50,7 @@ def check_sitemap_entry(node: Node, at: Pass) -> None:
 
 
 def check_plainness(node: Node, at: Pass) -> None:
-    """What no element of a sitemap has: text beside elements, CDATA, control characters, other attributes (R1.3, R1.11, R1.16)."""
+    """Reports stray text, CDATA, control characters and unknown attributes in an element and below (R1.3, R1.11, R1.16)."""
     if node.children and node.text.strip():
         at.tell("stray-text", node.line, f"{shown(node.text.strip())} stands straight in {node.tag}: take it out")
     if node.cdata:
@@ -64,7 +64,7 @@ def check_plainness(node: Node, at: Pass) -> None:
 
 
 def check_attributes(node: Node, at: Pass) -> None:
-    """Elements have the attributes of the schemas and no others: mostly none (R1.11)."""
+    """Reports attributes that the schemas do not have (R1.11)."""
     allowed = ATTRIBUTES.get(node.namespace or "")
     if allowed is None:
         return
@@ -74,7 +74,7 @@ def check_attributes(node: Node, at: Pass) -> None:
 
 
 def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place | None, Moment | None]:
-    """What `<url>` and `<sitemap>` have in common. Where its loc leads, and its lastmod."""
+    """Checks what `<url>` and `<sitemap>` have in common. Returns the place of the loc, and the lastmod."""
     check_plainness(node, at)
     if not node.children and node.text.strip():
         at.tell("stray-text", node.line, f"{shown(node.text.strip())} stands straight in {node.tag}: put it into a loc")
@@ -137,26 +137,21 @@ def _check_priority(child: Node, at: Pass) -> None:
 
 
 def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place | None, at: Pass) -> None:
-    articles = [child for child in extensions if child.namespace == NEWS and child.name == "news"]
-    images = [child for child in extensions if child.namespace == IMAGE and child.name == "image"]
-    videos = [child for child in extensions if child.namespace == VIDEO and child.name == "video"]
-    links = [child for child in extensions if child.namespace == XHTML and child.name == "link"]
-    if articles:
-        news.check(articles, loc, place, at)
-    if images:
-        media.check_images(images, at)
-    for video in videos:
-        media.check_video(video, loc, at)
-    if links:
-        media.check_alternates(links, loc, node.line, at)
-    if len(articles) + len(images) + len(videos) + len(links) == len(extensions):
-        return
-    known = {id(child) for child in (*articles, *images, *videos, *links)}
+    by_name: dict[tuple[str | None, str], list[Node]] = {}
     for child in extensions:
-        if id(child) not in known and child.namespace in {NEWS, IMAGE, VIDEO, XHTML}:
-            at.tell(
-                "unknown-child", child.line, f"{child.tag} stands straight in {node.tag}: {EXTENSIONS[child.namespace]}"
-            )
+        by_name.setdefault((child.namespace, child.name), []).append(child)
+    if articles := by_name.pop((NEWS, "news"), None):
+        news.check(articles, loc, place, at)
+    if images := by_name.pop((IMAGE, "image"), None):
+        media.check_images(images, at)
+    for video in by_name.pop((VIDEO, "video"), ()):
+        media.check_video(video, loc, at)
+    if links := by_name.pop((XHTML, "link"), None):
+        media.check_alternates(links, loc, node.line, at)
+    for (namespace, _), strays in by_name.items():
+        if advice := EXTENSIONS.get(namespace or ""):
+            for stray in strays:
+                at.tell("unknown-child", stray.line, f"{stray.tag} stands straight in {node.tag}: {advice}")
 
 
 def _text(node: Node, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Rules on RSS and Atom feeds used as sitemaps (R1.14): each entry links a page."""
+"""Checks RSS and Atom feeds that serve as sitemaps (R1.14): each entry must link a page."""
 
 from email.utils import parsedate_to_datetime
 
@@ -13,7 +13,7 @@ _ENTRIES = {"rss": "item", "RDF": "item", "feed": "entry"}
 
 
 def check_root(root: Node, at: Pass) -> None:
-    """Version and number of entries."""
+    """Checks the version of a feed."""
     if root.name == "feed" and root.namespace != ATOM:
         at.tell("feed-version", root.line, f"namespace {shown(root.namespace or '')}: Atom 1.0 has {ATOM}")
     elif root.name == "rss" and root.attributes.get("version") != "2.0":
@@ -23,7 +23,7 @@ def check_root(root: Node, at: Pass) -> None:
 
 
 def check_entry(root: Node, entry: Node, at: Pass) -> None:
-    """One item or entry: its link, its date."""
+    """Checks the link and the date of one item or entry."""
     if entry.name != _ENTRIES[root.name]:
         return
     links = [child for child in entry.children if child.name == "link" and child.namespace in {root.namespace, ATOM}]
@@ -52,8 +52,8 @@ def _href(link: Node) -> str:
 
 def _check_mail_date(node: Node, at: Pass) -> None:
     try:
-        found = parsedate_to_datetime(node.text.strip())
-        instant = utc(found if found.tzinfo else found.astimezone())
+        date = parsedate_to_datetime(node.text.strip())
+        instant = utc(date if date.tzinfo else date.astimezone())
     except (ValueError, TypeError, IndexError, OverflowError):
         at.tell("date-form", node.line, f"{shown(node.text)} is no date as RSS has them: Fri, 20 Nov 2026 08:00:00 GMT")
         return

@@ -1,4 +1,4 @@
-"""What was found: a bounded number of findings of each kind in each file, the rest counted."""
+"""Findings: a limited number of each kind in each file; further ones are only counted."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ MESSAGE_CHARACTERS_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that a file breaks; `line` counts from 1, in the uncompressed text, None where no line is meant."""
+    """A rule that a file breaks. `line` counts from 1 in the uncompressed text; None where no line applies."""
 
     rule: Rule
     file: str
@@ -21,7 +21,7 @@ class Finding:
 
 
 class Findings:
-    """Keeps the first `each_max` findings of each named rule in each file, and counts the others."""
+    """Keeps the first `each_max` findings of each rule in each file, and counts the others."""
 
     def __init__(self, each_max: int, severities: frozenset[Severity] = frozenset({"error", "warning"})) -> None:
         self._each_max = each_max
@@ -31,7 +31,7 @@ class Findings:
         self.omitted: Counter[str] = Counter()  # by rule id
 
     def add(self, file: str, name: str, line: int | None, message: str) -> None:
-        """One finding of the named rule."""
+        """Adds a finding of the named rule."""
         rule = RULES[name]
         if rule.severity not in self._severities:
             return
@@ -42,13 +42,13 @@ class Findings:
             self._kept.append(Finding(rule, file, line, message[:MESSAGE_CHARACTERS_MAX]))
 
     def __iter__(self) -> Iterator[Finding]:
-        return iter(sorted(self._kept, key=lambda found: (found.file, found.line or 0)))
+        return iter(sorted(self._kept, key=lambda finding: (finding.file, finding.line or 0)))
 
     def __bool__(self) -> bool:
         return bool(self._kept)
 
     def counts(self) -> dict[Rule, int]:
-        """How often each named rule was broken, the omitted ones included, in the rulebook's order."""
+        """How often each rule was broken, omitted findings included, in the rulebook's order."""
         by_name: Counter[str] = Counter()
         for (_, name), count in self._seen.items():
             by_name[name] += count
@@ -56,6 +56,6 @@ class Findings:
 
 
 def shown(value: str) -> str:
-    """A value as a message shows it: one line, quoted, cut."""
+    """A value for a message: quoted, on one line, shortened."""
     cut = value if len(value) <= SHOWN_CHARACTERS_MAX else f"{value[:SHOWN_CHARACTERS_MAX]}…"
     return ascii(cut) if any(ord(sign) < 32 or 0x7F <= ord(sign) < 0xA0 for sign in cut) else f"'{cut}'"

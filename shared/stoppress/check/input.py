@@ -1,6 +1,7 @@
-"""Bytes into text: gzip undone, the encoding found out, limits kept, and what is wrong with that told.
+"""From a file's bytes to its text: decompresses, decodes, and keeps to the limits.
 
-`tell(name of the rule, line, message)` hears the faults; reading goes on wherever it can.
+Reports each fault through `tell(name of the rule, line, message)` and reads on where possible. Unlike the decompression
+in `http`, which refuses a damaged body, this one reports all faults of a stream.
 """
 
 import codecs
@@ -17,29 +18,29 @@ from stoppress.check.values import CONTROLS
 from stoppress.sitemaps.render import BYTES_MAX
 
 CHUNK_BYTES = 65_536
-HEAD_CHARACTERS = 32_768  # in which declaration and root element are looked for
+HEAD_CHARACTERS = 32_768  # must hold the declaration and the root element
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 _GZIP_LAYERS_MAX = 2
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _WIDE_STARTS = {b"<\x00": "utf-16-le", b"\x00<": "utf-16-be"}
 _DECLARED = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._:-]{1,40})[\"']")
-# Encodings that are met in the wild and read as text; anything else is read as ISO-8859-1.
+# Encodings that real sitemaps declare. Any other is read as ISO-8859-1.
 _ENCODINGS = re.compile(
     r"utf-?8|us-ascii|ascii|iso-8859-\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|utf-16(?:-?[lb]e)?|shift[_-]jis"
     r"|euc-(?:jp|kr)|gb2312|gbk|gb18030|big5|macintosh",
     re.IGNORECASE,
 )
-UTF_8 = {"utf-8", "utf8", "us-ascii", "ascii"}  # ASCII is UTF-8 too
+UTF_8 = {"utf-8", "utf8", "us-ascii", "ascii"}  # ASCII is a part of UTF-8
 _XML_START = re.compile(r"<\?xml[\s?]|<(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>/]")
 
 TellLine = Callable[[str, int | None, str], None]
-Read = Callable[[int], bytes]  # as a stream's read
+Read = Callable[[int], bytes]  # the `read` of a stream
 
 
 @dataclass(frozen=True)
 class InMemory:
-    """Bytes at hand, opened as those of a path are."""
+    """Bytes in memory that open like a path."""
 
     name: str
     body: bytes
@@ -50,9 +51,9 @@ class InMemory:
 
 @dataclass(frozen=True)
 class Source:
-    """A file to check: its name in the report, the URL it stands at (None if unknown), where its bytes are, its headers.
+    """A file to check: its name in the report, its URL (None if unknown), its bytes, and its headers.
 
-    Headers have names in small letters; None where they are unknown.
+    Header names are lower case. `headers` is None if they are unknown.
     """
 
     name: str
@@ -63,7 +64,7 @@ class Source:
 
 @dataclass
 class Text:
-    """A file's text in pieces, the first `head` looked at already; `line` is that of the first character."""
+    """A file's text: the first piece `head`, the further pieces `rest`, and the line of the first character."""
 
     head: str
     rest: Iterator[str]
@@ -81,15 +82,15 @@ class Text:
 
 @dataclass
 class Size:
-    """What has been read of a file so far."""
+    """How much of a file has been read."""
 
     bytes: int = 0
     compressed: bool = False
-    cut: bool = False  # over the limit, or damaged: the end was not read
+    cut: bool = False  # the end was not read: the file is too large or damaged
 
 
 def read_text(read: Read, tell: TellLine) -> Text:
-    """A file's text, from its first character that belongs to it."""
+    """The text of a file, without what stands before the document."""
     size = Size()
     chunks = _limited(_plain(read, tell, size), tell, size)
     texts = _decoded(chunks, tell)
@@ -102,7 +103,7 @@ def read_text(read: Read, tell: TellLine) -> Text:
 
 
 def peek(read: Read) -> str:
-    """The first characters of a file, gzip undone, nothing said: enough to see what it is."""
+    """The first characters of a file, decompressed, without reports: enough to see what it is."""
 
     def silent(_name: str, _line: int | None, _message: str) -> None:
         pass
@@ -111,7 +112,7 @@ def peek(read: Read) -> str:
 
 
 def _plain(read: Read, tell: TellLine, size: Size, layer: int = 1) -> Iterator[bytes]:
-    """The bytes, decompressed where they are gzip."""
+    """The bytes, decompressed if they are gzip."""
     first = read(CHUNK_BYTES)
     if first.startswith(ZIP):
         size.cut = True
@@ -134,13 +135,13 @@ def _plain(read: Read, tell: TellLine, size: Size, layer: int = 1) -> Iterator[b
 
 
 def _reading(first: bytes, rest: Iterator[bytes]) -> Read:
-    """Reads what was looked at first, then the rest, piece by piece, whatever size is asked for."""
+    """A `read` that returns the first piece, then the rest, one piece a call, whatever the size."""
     pieces = chain([first], rest)
     return lambda _size: next(pieces, b"")
 
 
 def _inflated(first: bytes, read: Read, tell: TellLine, size: Size) -> Iterator[bytes]:
-    """Members of gzip, one after the other, never more than CHUNK_BYTES at once."""
+    """The content of a gzip file's members, in pieces of at most CHUNK_BYTES."""
     inflate = zlib.decompressobj(wbits=31)
     data = first
     while True:
@@ -181,7 +182,7 @@ def _limited(chunks: Iterator[bytes], tell: TellLine, size: Size) -> Iterator[by
 
 
 def _decoded(chunks: Iterator[bytes], tell: TellLine) -> Iterator[str]:
-    """Text of the bytes, undecodable ones replaced and characters that XML forbids made spaces; each told of."""
+    """Decodes the bytes. Replaces undecodable bytes and characters that XML forbids, and reports them."""
     first = b""
     for chunk in chunks:
         first += chunk
@@ -213,7 +214,7 @@ def _decoded(chunks: Iterator[bytes], tell: TellLine) -> Iterator[str]:
 
 
 def _encoding_of(first: bytes, tell: TellLine) -> tuple[str, bytes]:
-    """The encoding by mark, by zeros, by declaration, and the bytes without the mark."""
+    """The encoding by byte order mark, zero bytes or declaration; and the bytes without the mark."""
     for mark, encoding in _BYTE_ORDER_MARKS.items():
         if first.startswith(mark):
             if encoding == "utf-8":
@@ -239,23 +240,23 @@ def _encoding_of(first: bytes, tell: TellLine) -> tuple[str, bytes]:
 
 
 def _legal(text: str, line: int, tell: TellLine) -> str:
-    """The text with characters that nobody can see made spaces; of each piece the first is told of."""
-    if found := CONTROLS.search(text):
-        at = line + text.count("\n", 0, found.start())
-        tell("control-character", at, f"U+{ord(found[0]):04X} is in it: take control characters out")
+    """Replaces control characters by spaces and reports the first of the piece."""
+    if control := CONTROLS.search(text):
+        at = line + text.count("\n", 0, control.start())
+        tell("control-character", at, f"U+{ord(control[0]):04X} is in it: take control characters out")
         return CONTROLS.sub(" ", text)
     return text
 
 
 def _without_what_leads(text: Text, tell: TellLine) -> Text:
-    """The text from its XML declaration or its root element on, what leads told of; other text as it is."""
+    """The text from its XML declaration or root element on. Reports what stands before. Other text stays as it is."""
     start = _XML_START.search(text.head)
     if start is None:
         return text
     before = text.head[: start.start()]
     declared = start[0].startswith("<?xml")
     if not declared and before.lstrip().startswith("<") and not _is_warning(before):
-        return text  # a comment or a document type before the root element: the parser judges these
+        return text  # the parser judges a comment or a document type before the root element
     if before and (declared or before.strip()):
         tell(
             "leading-bytes",
@@ -266,5 +267,5 @@ def _without_what_leads(text: Text, tell: TellLine) -> Text:
 
 
 def _is_warning(before: str) -> bool:
-    """Whether what leads is what a server printed of itself, in HTML."""
+    """Whether the text before the document is a server's warning in HTML."""
     return re.match(r"\s*<(?:br|b|p|div)\b", before, re.IGNORECASE) is not None

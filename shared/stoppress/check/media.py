@@ -1,4 +1,4 @@
-"""Rules on what else stands in a `<url>`: images (R3), videos (R4) and alternates (R5)."""
+"""Checks the images (R3), videos (R4) and alternates (R5) of a `<url>`."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ TAGS_MAX = 32
 
 _IMAGE_DEAD = {"caption", "geo_location", "title", "license"}
 
-# Links into apps, which Google once took from sitemaps.
+# Links into apps, which Google read from sitemaps in the past.
 _APP_LINKS = ("android-app:", "ios-app:")
 
 _VIDEO_REQUIRED = ("thumbnail_loc", "title", "description")
@@ -40,7 +40,7 @@ _PLATFORMS = {"web", "mobile", "tv"}
 
 
 def check_images(images: list[Node], at: Pass) -> None:
-    """The image:image of one `<url>`."""
+    """Checks the image:image of a `<url>`."""
     if len(images) > IMAGES_MAX:
         line = images[IMAGES_MAX].line
         at.tell("too-many-images", line, f"the page has {len(images):,} images; {IMAGES_MAX:,} are the most")
@@ -58,7 +58,7 @@ def check_images(images: list[Node], at: Pass) -> None:
 
 
 def check_video(video: Node, loc: str, at: Pass) -> None:
-    """One video:video of a `<url>` whose loc is given."""
+    """Checks a video:video of the `<url>` with the given loc."""
     counts = Counter(child.name for child in video.children if child.namespace == VIDEO)
     for name in _VIDEO_REQUIRED:
         if not counts[name]:
@@ -143,9 +143,9 @@ def _platform(text: str, child: Node, _loc: str) -> str | None:
 
 
 def _white_space(child: Node) -> str | None:
-    """The schema takes spaces between the words of a list, and nothing around them."""
-    parted = re.fullmatch(r"(?:\S+(?: +\S+)*)?", child.text)
-    return None if parted else "has white space around its words, or other than spaces between them"
+    """The schema allows spaces between the words of a list, and no white space around them."""
+    is_list = re.fullmatch(r"(?:\S+(?: +\S+)*)?", child.text)
+    return None if is_list else "has white space around its words, or other than spaces between them"
 
 
 def _relationship(child: Node) -> str | None:
@@ -185,12 +185,12 @@ _VALUES = {
 
 
 def _domain(host: str) -> str:
-    """Near enough the registered domain: its last two labels."""
+    """The last two labels of a host: nearly its registered domain."""
     return ".".join(host.partition(":")[0].split(".")[-2:])
 
 
 def _check_address(rule: str, node: Node, at: Pass) -> None:
-    """A URL that is not a page's: absolute, and escaped once."""
+    """Checks the URL of a file: absolute, and escaped once."""
     url = node.text.strip()
     if place_of(url) is None:
         at.tell(rule, node.line, f"{node.tag} {shown(url)} is no absolute http or https URL")
@@ -201,24 +201,12 @@ def _check_address(rule: str, node: Node, at: Pass) -> None:
 
 
 def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
-    """The xhtml:link of one `<url>`, and what they say of each other."""
+    """Checks the xhtml:link of a `<url>`, one by one and together."""
     codes: Counter[str] = Counter()
     hrefs: dict[str, int] = {}
     for link in links:
-        attributes = link.attributes
-        if link.children or link.text.strip():
-            at.tell("alternate-attributes", link.line, f"{link.tag} holds something: it has attributes only")
-        if _is_no_language(attributes):
-            continue
-        code, href = attributes.get("hreflang", "").strip(), attributes.get("href", "").strip()
-        if attributes.get("rel", "").strip().lower() != "alternate" or not code or not href:
-            missing = f'{link.tag} lacks rel="alternate", hreflang or href: it takes all three'
-            at.tell("alternate-attributes", link.line, missing)
-            continue
-        if fault := hreflang_fault(code):
-            at.tell("hreflang", link.line, f"hreflang {shown(code)} {fault}")
-        if not _is_absolute(href):
-            at.tell("alternate-attributes", link.line, f"href {shown(href)} is no absolute http or https URL")
+        code, href = _check_link(link, at)
+        if not href:
             continue
         codes[code.lower()] += 1
         if codes[code.lower()] == 2:
@@ -236,8 +224,28 @@ def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
             at.together.add_alternate(loc, href, at.facts.number, where, is_near=is_near)
 
 
+def _check_link(link: Node, at: Pass) -> tuple[str, str]:
+    """The hreflang and the href of a link; both empty where it is not a usable alternate."""
+    attributes = link.attributes
+    if link.children or link.text.strip():
+        at.tell("alternate-attributes", link.line, f"{link.tag} holds something: it has attributes only")
+    if _is_no_language(attributes):
+        return "", ""
+    code, href = attributes.get("hreflang", "").strip(), attributes.get("href", "").strip()
+    if attributes.get("rel", "").strip().lower() != "alternate" or not code or not href:
+        missing = f'{link.tag} lacks rel="alternate", hreflang or href: it takes all three'
+        at.tell("alternate-attributes", link.line, missing)
+        return "", ""
+    if fault := hreflang_fault(code):
+        at.tell("hreflang", link.line, f"hreflang {shown(code)} {fault}")
+    if not _is_absolute(href):
+        at.tell("alternate-attributes", link.line, f"href {shown(href)} is no absolute http or https URL")
+        return "", ""
+    return code, href
+
+
 def _is_no_language(attributes: Mapping[str, str]) -> bool:
-    """Whether a link leads to the same page for other screens, or in an app."""
+    """Whether a link leads to the page's version for other screens, or into an app."""
     for_screens = "media" in attributes and "hreflang" not in attributes
     return for_screens or attributes.get("href", "").strip().lower().startswith(_APP_LINKS)
 

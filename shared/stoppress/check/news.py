@@ -1,4 +1,4 @@
-"""Rules on news:news in a `<url>`: Google's news sitemap (R2.1 to R2.16)."""
+"""Checks the news:news of a `<url>`: Google's news sitemap (R2.1 to R2.16)."""
 
 import re
 from collections import Counter
@@ -15,12 +15,12 @@ from stoppress.sitemaps.render import NEWS_WINDOW
 _HOURS = int(NEWS_WINDOW / timedelta(hours=1))
 _CHILDREN = ("publication", "publication_date", "title")
 _OF_PUBLICATION = ("name", "language")
-# Documented once and no longer (R2.13).
+# Google documented these tags in the past (R2.13).
 _DEAD = {"access", "genres", "keywords", "stock_tickers", "geo_locations"}
 
 
 def check(articles: list[Node], loc: str, place: Place | None, at: Pass) -> None:
-    """The news metadata of one `<url>`."""
+    """Checks the news metadata of a `<url>`."""
     for further in articles[1:]:
         at.tell("news-twice", further.line, "a URL has one news:news: take the others out")
     if place is not None and place.is_home:
@@ -33,11 +33,11 @@ def _check_article(article: Node, at: Pass) -> None:
     publication = _check_children(article, _CHILDREN, at).get("publication")
     name = ""
     if publication is not None:
-        found = _check_children(publication, _OF_PUBLICATION, at)
-        if "name" in found:
-            name = _check_name(found["name"], at)
-        if "language" in found:
-            _check_language(found["language"], at)
+        children = _check_children(publication, _OF_PUBLICATION, at)
+        if "name" in children:
+            name = _check_name(children["name"], at)
+        if "language" in children:
+            _check_language(children["language"], at)
     if date := article.first(NEWS, "publication_date"):
         _check_date(date, at)
     if title := article.first(NEWS, "title"):
@@ -45,12 +45,12 @@ def _check_article(article: Node, at: Pass) -> None:
 
 
 def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, Node]:
-    """Each of `wanted` once, in this order, and nothing else (R2.2, R2.3, R2.13). The first of each."""
-    found: dict[str, Node] = {}
+    """Checks that a node has each of `wanted` once, in order, and nothing else (R2.2, R2.3, R2.13). Returns the first of each."""
+    children: dict[str, Node] = {}
     counts = Counter(child.name for child in node.children if child.namespace == NEWS)
     for child in node.children:
         if child.namespace == NEWS and child.name in wanted:
-            found.setdefault(child.name, child)
+            children.setdefault(child.name, child)
         elif child.namespace == NEWS and child.name in _DEAD:
             at.tell_once("news-dead-tag", child.line, f"{child.tag} is no longer documented: leave it out")
         else:
@@ -59,10 +59,10 @@ def _check_children(node: Node, wanted: tuple[str, ...], at: Pass) -> dict[str, 
         if counts[name] != 1:
             what = "no" if not counts[name] else f"{counts[name]}"
             at.tell("news-child-count", node.line, f"{node.tag} has {what} {name}: it takes exactly one")
-    if list(found) != [name for name in wanted if name in found]:
-        order = f"{node.tag} holds {', '.join(found)} in this order; the schema wants {', '.join(wanted)}"
+    if list(children) != [name for name in wanted if name in children]:
+        order = f"{node.tag} holds {', '.join(children)} in this order; the schema wants {', '.join(wanted)}"
         at.tell("news-order", node.line, order)
-    return found
+    return children
 
 
 def _check_name(node: Node, at: Pass) -> str:

@@ -1,4 +1,4 @@
-"""One pass over one file: what it has said so far, and where its findings go."""
+"""The state of the pass over one file, and what later checks need to know about the file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from stoppress.check.sets import Together
 from stoppress.check.values import Moment, Place, is_storage, place_of
 from stoppress.sitemaps.render import URLS_MAX
 
-ONCE_MAX = 1_000  # kinds of advice in one file
+ONCE_MAX = 1_000  # different messages of `tell_once` in one file
 
 
 @dataclass
 class Facts:
-    """What the rules on files together need to know of one."""
+    """What the rules on several files need to know about one file."""
 
     name: str
     number: int
@@ -26,7 +26,7 @@ class Facts:
     is_whole: bool = True  # read to its end
     newest: Moment | None = None
     children: dict[str, tuple[int, Moment | None]] = field(default_factory=dict)  # of an index: loc -> line, lastmod
-    named: list[tuple[int, str]] = field(default_factory=list)  # by robots.txt: line, URL
+    named: list[tuple[int, str]] = field(default_factory=list)  # in a robots.txt: line, URL
     forbids: Callable[[str], bool] | None = None  # whether robots.txt forbids a path
 
     @property
@@ -40,39 +40,39 @@ class Facts:
 
 @dataclass
 class Pass:
-    """The state of one pass; findings of the file go through `tell`."""
+    """The state of the pass over one file. Rules report through `tell`."""
 
     facts: Facts
     findings: Findings
     together: Together
     now: datetime
-    base: Place | None  # where the file stands; None until its first URL says so
+    base: Place | None  # the file's place; if it is unknown, the first URL's host stands for it
     guests: frozenset[str] = frozenset()  # other hosts whose robots.txt names this file (R1.9)
     first_plain_line: int | None = None
     first_article_line: int | None = None
     _once: set[str] = field(default_factory=set)
 
     def tell(self, name: str, line: int | None, message: str) -> None:
-        """A finding in this file."""
+        """Reports a finding in this file."""
         self.findings.add(self.facts.name, name, line, message)
 
     def tell_once(self, name: str, line: int | None, message: str) -> None:
-        """A finding of which one says as much as thousands: only the first of its message counts."""
+        """Reports a finding, unless the same message was reported before."""
         if message not in self._once and len(self._once) < ONCE_MAX:
             self._once.add(message)
             self.tell(name, line, message)
 
     def on(self, line: int) -> Callable[[str, str], None]:
-        """`tell` for what stands on one line."""
+        """`tell` for one line."""
         return lambda name, message: self.findings.add(self.facts.name, name, line, message)
 
     def newest(self, moment: Moment | None) -> None:
-        """Another date in the file."""
+        """Takes note of a date in the file."""
         if moment and (self.facts.newest is None or moment.earliest > self.facts.newest.earliest):
             self.facts.newest = moment
 
     def count_url(self, loc: str, place: Place | None, line: int, *, is_news: bool) -> None:
-        """A page that the file lists."""
+        """Counts a page that the file lists."""
         self.facts.urls += 1
         self.facts.only_home = self.facts.urls == 1 and not is_news and place is not None and place.is_home
         if is_news:
@@ -84,7 +84,7 @@ class Pass:
             self.together.add_url(loc, self.facts.number, line, self.facts.urls, is_news=is_news)
 
     def count_child(self, loc: str, line: int, lastmod: Moment | None) -> None:
-        """A sitemap that the index lists."""
+        """Counts a sitemap that the index lists."""
         self.facts.urls += 1
         if loc in self.facts.children:
             first = self.facts.children[loc][0]
@@ -93,7 +93,7 @@ class Pass:
             self.facts.children[loc] = (line, lastmod)
 
     def check_scope(self, url: str, place: Place, line: int) -> None:
-        """A page's URL belongs to the file's host, protocol and directory (R1.7 to R1.9)."""
+        """Checks that a page has the file's host and protocol, and is in its directory (R1.7 to R1.9)."""
         self._check_storage(place, line)
         base = self.base = self.base or Place(place.scheme, place.host, "/")
         if place.host != base.host:
@@ -106,7 +106,7 @@ class Pass:
             self.tell("out-of-scope", line, f"{shown(url)} is outside {base.directory}, where this sitemap stands")
 
     def check_index_scope(self, url: str, place: Place, line: int) -> None:
-        """A sitemap's URL belongs to the index's host, protocol and directory (R6.1)."""
+        """Checks that a sitemap has the index's host and protocol, and is in its directory (R6.1)."""
         self._check_storage(place, line)
         base = self.base = self.base or Place(place.scheme, place.host, "/")
         if (place.host, place.scheme) != (base.host, base.scheme):
@@ -121,5 +121,5 @@ class Pass:
 
 
 def facts_of(name: str, number: int, url: str | None) -> tuple[Facts, Place | None]:
-    """Facts of a file nothing is known of yet, and where it stands."""
+    """The empty facts of a file, and its place."""
     return Facts(name, number, url), place_of(url) if url else None

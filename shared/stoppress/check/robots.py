@@ -1,4 +1,4 @@
-"""Rules on robots.txt: the sitemaps it names, and whether it lets the engines read them (R8.2)."""
+"""Checks a robots.txt: the sitemaps it names, and whether search engines may read them (R8.2)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,10 +12,10 @@ from stoppress.check.values import check_url
 # RFC 9309: a crawler reads at least 500 kibibytes, and need not read more.
 CHARACTERS_MAX = 512_000
 RULES_MAX = 2_000  # of one agent
-SITEMAPS_MAX = 1_000  # that are held against the rules
+SITEMAPS_MAX = 1_000  # checked against the rules
 _FIELD = re.compile(r"\s*(user-agent|sitemap|allow|disallow)\s*:\s*([^#]*)", re.IGNORECASE)
 _SITEMAP = re.compile(r"\s*sitemap\s*:\s*(\S*)", re.IGNORECASE)
-# Fields that some engine reads, and that say nothing of what is looked at here.
+# Fields that some engine reads and that are not checked here.
 _OTHER_FIELDS = {"crawl-delay", "request-rate", "visit-time", "host", "clean-param", "content-signal", "content-usage"}
 _AGENT = re.compile(r"\*|[a-z_-]*")  # a crawler's name, without its version
 _EVERYTHING = {"/", "/*", "*"}
@@ -34,7 +34,7 @@ _ENGINES = {
     "yandexbot": "YandexBot",
     "yeti": "Yeti (Naver)",
 }
-# To these every sitemap that is named has to be open: everybody, and those that news depend on.
+# Every named sitemap must be open to all crawlers without a group of their own, and to those that matter for news.
 _READERS = {"*", "googlebot", "googlebot-news", "bingbot"}
 
 
@@ -48,13 +48,13 @@ class _Rule:
 
 
 def is_robots(head: str) -> bool:
-    """Whether a text is a robots.txt: one of its first lines is a field of these."""
+    """Whether a text is a robots.txt: its first line, apart from comments, is a field of robots.txt."""
     lines = [line for line in head[:4_096].splitlines() if line.strip() and not line.lstrip().startswith("#")]
     return bool(lines) and _FIELD.match(lines[0]) is not None
 
 
 def check_robots(text: Text, at: Pass) -> None:
-    """Every line, whom the groups shut out, and against the groups each sitemap that is named."""
+    """Checks every line, which engines are shut out, and whether each named sitemap is open."""
     content = "".join(text.pieces())[:CHARACTERS_MAX]
     lines = list(enumerate(content.splitlines(), text.line))
     groups = _groups(lines)
@@ -91,7 +91,7 @@ def _check_other(line: str, number: int, at: Pass) -> None:
 
 
 def _check_shut_out(groups: Mapping[str, list[_Rule]], at: Pass) -> None:
-    """Engines that may read nothing at all. Where anything is allowed the site knows what it does."""
+    """Reports engines that may read nothing. A group with any Allow is taken as deliberate."""
     shut_out: dict[int, list[str]] = {}
     for agent, rules in groups.items():
         closing = next((rule.line for rule in rules if rule.pattern in _EVERYTHING and not rule.allows), None)
@@ -104,7 +104,7 @@ def _check_shut_out(groups: Mapping[str, list[_Rule]], at: Pass) -> None:
 
 
 def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, list[_Rule]]:
-    """The rules of each engine's crawler that is named."""
+    """The rules for each crawler of `_ENGINES` that the file names."""
     groups: dict[str, list[_Rule]] = {}
     agents: list[str] = []
     naming = False
@@ -125,23 +125,23 @@ def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, list[_Rule]]:
 
 
 def _forbids(rules: list[_Rule], path: str) -> bool:
-    """The longest pattern decides, of equal ones Allow (RFC 9309, 2.2.2)."""
+    """The longest matching pattern decides; of equally long ones, Allow (RFC 9309, 2.2.2)."""
     matching = [(len(rule.pattern), rule.allows) for rule in rules if _matches(rule.pattern, path)]
     return bool(matching) and not max(matching)[1]
 
 
 def _matches(pattern: str, path: str) -> bool:
-    """Whether a path begins as the pattern says; * is anything, $ the end."""
+    """Whether a path begins with the pattern. In it, * stands for any characters, $ for the end."""
     ends = pattern.endswith("$")
     first, *parts = pattern.removesuffix("$").split("*")
     if not path.startswith(first):
         return False
     place = len(first)
     for part in parts[:-1] if ends and parts else parts:
-        found = path.find(part, place)
-        if found < 0:
+        start = path.find(part, place)
+        if start < 0:
             return False
-        place = found + len(part)
+        place = start + len(part)
     if not ends:
         return True
     last = parts[-1] if parts else ""

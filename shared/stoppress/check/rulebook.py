@@ -1,6 +1,6 @@
-"""Every rule that `stoppress check` claims, by name, with its source; and the rules that no file can show.
+"""The rules of `stoppress check`, each with its source; and the rules that no file can show.
 
-The ids are those of the project's collection of rules; several named checks may stand under one id.
+An id names a rule of the project's collection of rules. Several named checks may belong to one id.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _PRACTICE = "engineering"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A named check: error for what the protocol, a schema or an engine demands, warning for advice."""
+    """A named check. An error breaks a demand of the protocol, a schema or an engine; a warning is advice."""
 
     name: str
     id: str

@@ -1,4 +1,4 @@
-"""Rules on the headers that a file is served with (R9.1 to R9.3)."""
+"""Checks the HTTP headers of a file (R9.1 to R9.3)."""
 
 import re
 
@@ -6,7 +6,7 @@ from stoppress.check.findings import shown
 from stoppress.check.input import Source
 from stoppress.check.one_pass import Pass
 
-FRESH_AGE_SECONDS_MAX = 300  # R9.3: what expires must not live on in a cache
+FRESH_AGE_SECONDS_MAX = 300  # R9.3: caches must not keep articles that expire
 
 _TYPES = {
     "urlset": {"application/xml", "text/xml"},
@@ -22,7 +22,7 @@ _KEPT_BY_NOBODY = re.compile(r"\bno-(?:store|cache)\b", re.IGNORECASE)
 
 
 def check_headers(source: Source, at: Pass) -> None:
-    """Content-Type, Content-Encoding and Cache-Control, where they are known."""
+    """Checks Content-Type, Content-Encoding and Cache-Control, if the headers are known."""
     if source.headers is None:
         return
     is_compressed = source.name.lower().endswith((".gz", ".gzip"))

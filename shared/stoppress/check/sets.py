@@ -1,6 +1,6 @@
-"""Rules on files together: what an index says of its sitemaps, and what stands twice.
+"""Checks several files together: an index and its sitemaps, duplicates, and alternates.
 
-Of each URL 20 bytes are kept, whatever its length: 50,000 URLs are 1 MB. An alternate takes 25.
+Keeps 20 bytes of each URL, whatever its length: 50,000 URLs take 1 MB. An alternate takes 25 bytes.
 """
 
 from array import array
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 _BUCKETS = 256
 _WORD = (1 << 64) - 1
 _BOTH = 1 | 2
-# Of alternates: a million pages in five languages. Beyond, whether they are mutual is not looked at.
+# Alternates: a million pages in five languages. With more, it is not checked whether they are mutual.
 PAIRS_MAX = 5_000_000
-ONE_SIDED_MAX = 1_000  # of which is told
-_ENTRY = "sitemap.xml"  # looked for at the root of a host
+ONE_SIDED_MAX = 1_000  # reported
+_ENTRY = "sitemap.xml"  # engines look for it at the root of a host
 
 Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, message
 
@@ -28,7 +28,7 @@ Occurrence = tuple[int, int, int]  # file, line, number among the URLs of the fi
 
 
 class _Register:
-    """Occurrences by hash, in buckets that are looked through one at a time."""
+    """Occurrences by hash, in buckets that are read one at a time to save memory."""
 
     def __init__(self) -> None:
         self._hashes = [array("Q") for _ in range(_BUCKETS)]
@@ -42,12 +42,12 @@ class _Register:
         self._lines[bucket].append(line)
 
     def bucket(self, number: int) -> Iterator[tuple[int, int, int]]:
-        """Hash, file and line of each occurrence in a bucket, in the order of their coming."""
+        """Hash, file and line of each occurrence in a bucket, in the order in which they were added."""
         return zip(self._hashes[number], self._files[number], self._lines[number], strict=True)
 
 
 class _Urls(_Register):
-    """Pages, or articles, each with its number among the URLs of its file: that may be all one line."""
+    """Pages or articles, each with its number in its file, because a file may be a single line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,28 +58,28 @@ class _Urls(_Register):
         self._numbers[key % _BUCKETS].append(number)
 
     def listed(self, bucket: int) -> Iterator[tuple[int, Occurrence]]:
-        """Hash and place of each URL in a bucket, in the order of their coming."""
+        """Hash and place of each URL in a bucket, in the order in which they were added."""
         places = zip(self._files[bucket], self._lines[bucket], self._numbers[bucket], strict=True)
         return zip(self._hashes[bucket], places, strict=True)
 
 
 class Together:
-    """What was seen in all files: URLs of pages, of articles, and alternates."""
+    """The URLs of pages and articles, and the alternates, of all files."""
 
     def __init__(self) -> None:
         self._pages = _Urls()
         self._articles = _Urls()
-        self._pairs = _Register()  # of alternates, the same in both directions
-        self._sources = [array("Q") for _ in range(_BUCKETS)]  # which page of the pair points to the other
-        self._near = [array("B") for _ in range(_BUCKETS)]  # whether both are on one host
+        self._pairs = _Register()  # pairs of pages, with the same hash in both directions
+        self._sources = [array("Q") for _ in range(_BUCKETS)]  # the page of the pair that has the alternate
+        self._near = [array("B") for _ in range(_BUCKETS)]  # whether both pages are on one host
         self._pair_count = 0
 
     def add_url(self, loc: str, file: int, line: int, number: int, *, is_news: bool) -> None:
-        """A page, or an article, that a file lists."""
+        """Adds a page, or an article, that a file lists."""
         (self._articles if is_news else self._pages).add_url(_hash(loc), file, line, number)
 
     def add_alternate(self, loc: str, href: str, file: int, line: int, *, is_near: bool) -> None:
-        """An alternate of a page, other than itself."""
+        """Adds an alternate of a page other than the page itself."""
         self._pair_count += 1
         if self._pair_count <= PAIRS_MAX:
             source, target = _hash(loc), _hash(href)
@@ -88,10 +88,10 @@ class Together:
             self._near[(source ^ target) % _BUCKETS].append(is_near)
 
     def duplicates(self, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say, *, whole: bool) -> None:
-        """URLs that stand twice (R2.4, R6.6), and articles that stand in the news only (R2.6).
+        """Reports duplicate URLs (R2.4, R6.6), and articles that only a news sitemap lists (R2.6).
 
-        A general sitemap's page may stand again in another one where no index holds both. What is missing is told where the
-        set is `whole`.
+        Two general sitemaps may list the same page if no index holds both. Missing articles are reported only for a
+        `whole` set.
         """
         whole = whole and any(files[number].is_sitemap and not files[number].is_news for number in indexed)
         for bucket in range(_BUCKETS):
@@ -115,7 +115,7 @@ class Together:
         for key, here in self._pages.listed(bucket):
             file, line, _ = here
             if files[file].only_home:
-                continue  # an emptied file has to list something
+                continue  # a sitemap must not be empty
             first = pages.setdefault(key, here)
             if first is here or _is_one_sitemap(first[0], file, files):
                 continue
@@ -124,9 +124,9 @@ class Together:
         return pages
 
     def one_sided(self, files: Mapping[int, "Facts"], *, whole: bool, say: Say) -> None:
-        """Alternates whose page does not point back (R5.1).
+        """Reports alternates whose page does not point back (R5.1).
 
-        A page that no file lists is judged where the set is `whole` and it is on the same host.
+        A page that no file lists is reported only if the set is `whole` and the page is on the same host.
         """
         if self._pair_count > PAIRS_MAX:
             return
@@ -149,7 +149,7 @@ class Together:
             say(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
 
     def _lonely(self) -> Iterator[tuple[int, int, int, int]]:
-        """File and line of a page, the hash of its alternate and whether that is near, where it does not point back."""
+        """The alternates that do not point back: file and line of the page, the alternate's hash, whether it is near."""
         for number in range(_BUCKETS):
             directions: dict[int, int] = {}
             for (key, _, _), source in zip(self._pairs.bucket(number), self._sources[number], strict=True):
@@ -161,9 +161,9 @@ class Together:
 
 
 def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> tuple[set[int], bool]:
-    """What indexes say of the files that are here (R6.3 to R6.5). The files that an index holds, and whether all are here.
+    """Checks the indexes against the files (R6.3 to R6.5). Returns the files that an index holds, and whether all are here.
 
-    Where `all_here`, a file that is not here is nowhere.
+    With `all_here`, a file that is not here is published nowhere.
     """
     whole = True
     by_url = {facts.url: facts for facts in files.values() if facts.url}
@@ -171,18 +171,10 @@ def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> 
     held: set[int] = set()
     indexes = [facts for facts in files.values() if facts.kind == "sitemapindex"]
     for index in indexes:
-        found = {loc: by_url.get(loc) or by_path.get(loc.rpartition("/")[2]) for loc in index.children}
-        any_here = any(child is not None and child is not index for child in found.values())
-        for loc, (line, lastmod) in index.children.items():
-            child = found[loc]
-            if child is None:
-                whole = False
-                if any_here and all_here and _is_beside(loc, index):
-                    say(index.name, "child-missing", line, f"{shown(loc)} is not here: upload it, or take it out")
-                continue
-            held.add(child.number)
-            whole = whole and child.is_whole
-            _check_child(index, child, loc, line, lastmod, say)
+        children = {loc: by_url.get(loc) or by_path.get(loc.rpartition("/")[2]) for loc in index.children}
+        held |= {child.number for child in children.values() if child}
+        whole = whole and all(child and child.is_whole for child in children.values())
+        _check_children(index, children, say, all_here=all_here)
     if held:
         _check_unlisted(files, held, indexes, say)
     if all_here:
@@ -191,18 +183,27 @@ def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> 
     return held, whole and bool(held)
 
 
+def _check_children(index: "Facts", children: Mapping[str, "Facts | None"], say: Say, *, all_here: bool) -> None:
+    any_here = any(child is not None and child is not index for child in children.values())
+    for loc, (line, lastmod) in index.children.items():
+        if child := children[loc]:
+            _check_child(index, child, loc, line, lastmod, say)
+        elif any_here and all_here and _is_beside(loc, index):
+            say(index.name, "child-missing", line, f"{shown(loc)} is not here: upload it, or take it out")
+
+
 def _check_child(index: "Facts", child: "Facts", loc: str, line: int, lastmod: "Moment | None", say: Say) -> None:
     if child is index:
         say(index.name, "nested-index", line, f"{shown(loc)} is this index itself: take it out")
     elif child.kind == "sitemapindex":
         say(index.name, "nested-index", line, f"{shown(loc)} is an index too: list its sitemaps here")
     elif lastmod and child.newest and lastmod.latest < child.newest.earliest:
-        said, held = lastmod.at.isoformat(), child.newest.at.isoformat()
-        say(index.name, "index-outdated", line, f"lastmod {said} of {child.name} is older than {held} in it")
+        listed, newest = lastmod.at.isoformat(), child.newest.at.isoformat()
+        say(index.name, "index-outdated", line, f"lastmod {listed} of {child.name} is older than {newest} in it")
 
 
 def _check_named(files: Mapping[int, "Facts"], here: Collection[str | None], say: Say) -> None:
-    """The sitemaps that a robots.txt names on its own host."""
+    """Reports sitemaps that a robots.txt names on its own host and that are not here."""
     for facts in files.values():
         for line, url in facts.named:
             if url not in here and url.rpartition("/")[2] not in here and _is_beside(url, facts):
@@ -210,19 +211,19 @@ def _check_named(files: Mapping[int, "Facts"], here: Collection[str | None], say
 
 
 def _check_entries(files: Mapping[int, "Facts"], held: Collection[int], say: Say) -> None:
-    """Whether engines find the sitemaps at the root of a host (R8.2)."""
+    """Reports sitemaps at the root of a host that engines cannot find (R8.2)."""
     named = {url for facts in files.values() for _, url in facts.named}
     listed = {_stem(files[number].name) for number in held}
     urls = {facts.url for facts in files.values()}
-    told: set[str] = set()
+    reported: set[str] = set()
     for facts in files.values():
         if facts.url is None or facts.kind not in {"urlset", "sitemapindex"}:
             continue
         root, entry = _root(facts.url), _root(facts.url) + _ENTRY
-        is_found = entry in urls or entry in named or facts.url in named or _stem(facts.name) in listed
-        if is_found or root in told or facts.url.rpartition("/")[0] + "/" != root:
+        can_be_found = entry in urls or entry in named or facts.url in named or _stem(facts.name) in listed
+        if can_be_found or root in reported or facts.url.rpartition("/")[0] + "/" != root:
             continue
-        told.add(root)
+        reported.add(root)
         folder, slash, name = facts.name.rpartition("/")
         message = (
             f"there is no {_ENTRY}, and no robots.txt here names {name}: add one or the other, for engines to find it"
@@ -253,29 +254,29 @@ def _check_unlisted(files: Mapping[int, "Facts"], held: Collection[int], indexes
 
 
 def _stem(name: str) -> str:
-    """A sitemap's name without its form: XML, gzip and text of one sitemap stand side by side."""
+    """A sitemap's name without .xml, .txt or .gz, the same for all forms of a sitemap."""
     return name.removesuffix(".gz").removesuffix(".xml").removesuffix(".txt")
 
 
 def _is_one_sitemap(first: int, file: int, files: Mapping[int, "Facts"]) -> bool:
-    """Whether two files are two forms of one sitemap."""
+    """Whether two files are forms of one sitemap, such as XML and gzip."""
     return first != file and _stem(files[first].name) == _stem(files[file].name)
 
 
 def _is_beside(loc: str, index: "Facts") -> bool:
-    """Whether a sitemap should stand on the index's own host, and so among these files."""
+    """Whether a sitemap is on the index's own host, and so should be among these files."""
     return not index.url or loc.split("/")[:3] == index.url.split("/")[:3]
 
 
 def _is_below(facts: "Facts", index: "Facts") -> bool:
-    """Whether a file stands where the index could list it."""
+    """Whether a file is in the index's directory or deeper, so that the index could list it."""
     if facts.url and index.url:
         return facts.url.startswith(index.url.rpartition("/")[0] + "/")
     return facts.name.startswith(index.name.rpartition("/")[0])
 
 
 def _hash(text: str) -> int:
-    # Python's own hash of texts is keyed anew for each process, so that nobody can make URLs that collide.
+    # Python's hash has a random key in each process, so that nobody can construct URLs that collide.
     return hash(text) & _WORD
 
 

@@ -1,4 +1,4 @@
-"""Rules on one value: a URL, a date, a title. Each says what is wrong through `tell(name of the rule, message)`."""
+"""Checks single values: URLs, dates, titles. Reports faults through `tell(name of the rule, message)`."""
 
 import html
 import ipaddress
@@ -19,7 +19,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 HOST_CHARACTERS_MAX = 253  # RFC 1035, as text
 LABEL_CHARACTERS_MAX = 63
 
-# What most URLs look like: nothing in it needs a closer look.
+# Most URLs match this, and need no further check.
 _PLAIN_URL = re.compile(r"(https?)://([a-z0-9-]+(?:\.[a-z0-9-]+)+)(/[A-Za-z0-9._~/!()*+,=-]*)")
 _URI = re.compile(r"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
 _NOT_URI = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}|[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]")
@@ -33,7 +33,7 @@ _SESSION = re.compile(
     r";jsessionid=|[?&;](?:phpsessid|jsessionid|aspsessionid\w*|session_?id|cftoken)=|[?&;]sid=(?=\d*[a-z])(?=[a-z]*\d)\w{8,}|/\(s\(\w{24}\)\)/",
     re.IGNORECASE,
 )
-# Buckets and distributions: what a reader never sees, and no site of a publisher's (R1.9).
+# Hosts of buckets and distributions, which no publisher's site has (R1.9).
 _STORAGE = re.compile(
     r"(?:.*[.-])?s3(?:[.-][a-z0-9.-]+)?\.amazonaws\.com(?:\.cn)?|[a-z0-9]+\.cloudfront\.net|storage\.googleapis\.com"
     r"|.*\.storage\.googleapis\.com|.*\.blob\.core\.windows\.net|.*\.r2\.cloudflarestorage\.com|.*\.r2\.dev"
@@ -41,14 +41,14 @@ _STORAGE = re.compile(
 
 _ESCAPE = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _NAMED_ENTITY = re.compile(r"&[A-Za-z][A-Za-z0-9]{1,31};")
-# Elements of HTML that come with headlines out of content systems. Any other "<x>" may be what the headline is about.
+# Elements of HTML that CMSs leave in headlines. Any other "<x>" may belong to the headline.
 _MARKUP = re.compile(
     r"</?(?:a|abbr|b|big|br|cite|code|del|div|em|font|h[1-6]|i|img|ins|li|mark|p|q|s|small|span|strike|strong|sub|sup|tt|u"
     r"|ul|wbr)(?:\s+[A-Za-z-]+\s*=[^<>]*)?\s*/?>|<!--|<!\[CDATA\[",
     re.IGNORECASE,
 )
 _LOOSE = re.compile(r"[\t\n\r]| {2}")
-# Legal in XML 1.0, and still nothing that a reader could see: C1 controls, DEL, noncharacters.
+# Characters without a visible form. XML 1.0 allows some of them: C1 controls, DEL, noncharacters.
 CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -56,19 +56,19 @@ _SECONDS = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d
 _MINUTES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
 _MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
 _WITHOUT_ZONE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?")
-# The time zones that XML Schema has; the world's go from -12:00 to +14:00.
+# The offsets of XML Schema. The world's time zones reach from -12:00 to +14:00.
 _ZONE = re.compile(r"Z|[+-](?:(?:0\d|1[0-3]):[0-5]\d|14:00)")
 _ZONE_CHARACTERS = len("+00:00")
 _USE = "write a time with seconds and zone, such as 2026-11-20T08:00:00Z"
 
-# A day begins first in the east, at UTC+14, and ends last in the west, at UTC-12.
+# A day begins first at UTC+14 and ends last at UTC-12.
 _EAST, _WEST = timedelta(hours=14), timedelta(hours=12)
 _A_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a URL leads: protocol, host in small letters with its port where that is not the default, path."""
+    """The parts of a URL: protocol, path, and host in lower case with any port that is not the default."""
 
     scheme: str
     host: str
@@ -86,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a date says: an instant, or a whole day somewhere on Earth."""
+    """The time that a date means: an instant, or a day in any time zone."""
 
     at: datetime
     is_day: bool = False
@@ -105,7 +105,7 @@ class Moment:
 
 
 def place_of(url: str) -> Place | None:
-    """Where an http or https URL leads, or None where it is not absolute. Says nothing."""
+    """The parts of an http or https URL, or None if it is not absolute. Reports nothing."""
     if plain := _PLAIN_URL.fullmatch(url):
         return Place(plain[1], plain[2], plain[3])
     try:
@@ -124,7 +124,7 @@ def place_of(url: str) -> Place | None:
 
 
 def check_url(text: str, tell: Tell) -> Place | None:
-    """A URL of a page, a sitemap, an image (R1.2, R1.4 to R1.6). None where it leads nowhere."""
+    """Checks the URL of a page, a sitemap or an image (R1.2, R1.4 to R1.6). Returns its parts, or None."""
     url = text.strip()
     if url != text and url:
         tell("loc-white-space", f"{shown(text)} has white space around it: take it out")
@@ -170,7 +170,7 @@ def _check_parts(url: str, place: Place, tell: Tell) -> None:
 
 @lru_cache(maxsize=1_024)
 def _host_fault(host: str) -> str | None:
-    """What is wrong with a host (small letters, no port), or None."""
+    """What is wrong with a host (in lower case, without port), or None."""
     if not host.isascii():
         return "is not ASCII: write it in punycode (xn--…)"
     if ":" in host or host.replace(".", "").isdigit():
@@ -189,12 +189,12 @@ def _host_fault(host: str) -> str | None:
 
 @lru_cache(maxsize=1_024)
 def is_storage(host: str) -> bool:
-    """Whether a host is a bucket's or a distribution's own (R1.9)."""
+    """Whether a host belongs to a bucket or a distribution (R1.9)."""
     return len(host) <= HOST_CHARACTERS_MAX and _STORAGE.fullmatch(host) is not None
 
 
 def read_date(text: str) -> tuple[Moment | None, str | None, str]:
-    """What a date says, whether form or precision is wrong with it ("form", "precision", None), and how (R1.17, R2.11)."""
+    """The time that a date means, the kind of fault ("form", "precision" or None), and the message (R1.17, R2.11)."""
     try:
         full, minutes = _SECONDS.fullmatch(text), _MINUTES.fullmatch(text)
         if (full or minutes) and not text.endswith("Z") and not _ZONE.fullmatch(text[-_ZONE_CHARACTERS:]):
@@ -224,7 +224,7 @@ def _day(text: str) -> Moment:
 
 
 def check_lastmod(text: str, now: datetime, tell: Tell) -> Moment | None:
-    """A lastmod, or another date that is not in the future (R1.17)."""
+    """Checks a lastmod, or another date that must not be in the future (R1.17)."""
     trimmed = text.strip()
     if trimmed != text:
         tell("date-white-space", f"the date {shown(text)} has white space around it: take it out")
@@ -237,24 +237,24 @@ def check_lastmod(text: str, now: datetime, tell: Tell) -> Moment | None:
 
 
 def check_plain_text(text: str) -> str | None:
-    """What makes a title or a name no plain text (R2.12), or None."""
+    """What keeps a title or a name from being plain text (R2.12), or None."""
     if markup := _MARKUP.search(text):
         return f"markup ({shown(markup[0])})"
     if escape := _ESCAPE.search(text) or next(
-        (found for found in _NAMED_ENTITY.finditer(text) if html.unescape(found[0]) != found[0]), None
+        (entity for entity in _NAMED_ENTITY.finditer(text) if html.unescape(entity[0]) != entity[0]), None
     ):
         return f"an entity ({escape[0]}) after unescaping"
     return None
 
 
 def is_escaped_twice(text: str) -> bool:
-    """Whether a value still has XML's own escapes after unescaping (R1.2)."""
+    """Whether a value still has escapes of XML after unescaping (R1.2)."""
     return _ESCAPE.search(text) is not None
 
 
 def is_spaced(text: str) -> bool:
-    """Whether white space stands around the text, or in other than single spaces between its words.
+    """Whether a text has white space around it, or anything but single spaces between its words.
 
-    Spaces that do not break are a matter of typography: French has them before its colons.
+    Non-breaking spaces are allowed: French typography has them before colons.
     """
     return text != text.strip() or _LOOSE.search(text) is not None

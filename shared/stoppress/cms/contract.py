@@ -1,14 +1,14 @@
-"""Our own contract: what a newsroom posts or puts on the bus, read into an article event.
-
-Events of type `page.*` tell the same of pages that are no articles, and need no title.
+"""Our own contract: reads what a newsroom posts, or puts on the bus, into an article event.
 
     {"type": "article.published", "timestamp": "2026-11-20T08:00:00Z", "data": {"id": "1042", "url": …, "title": …}}
 
-Publishing needs id, url and title. A removal needs the id, or the URL where the sender knows no id.
+A publication needs id, url and title. A removal needs the id, or the URL where the sender knows no id. Events of type
+`page.*` are for pages that are not articles, and need no title.
 """
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
@@ -21,7 +21,7 @@ from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent, Verb
 from stoppress.model.media import items_of, read_images, read_videos
 from stoppress.model.media_values import shown
-from stoppress.model.site import ChangeFreq, Site, explain, priority_text
+from stoppress.model.site import ChangeFreq, Site, explain, explain_each, priority_text
 from stoppress.primitives.instants import parse
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.text import clean, publication_name
@@ -36,35 +36,46 @@ _VERBS: dict[str, Verb] = {verb: verb for verb in get_args(Verb)}
 
 KEYWORDS_MAX = 100
 FLAGS_MAX = 100
-# What images, videos and alternates take of one page's item; a message of a queue holds 1 MiB, a table's item 400 KB.
+# For images, videos and alternates together. A message of SQS holds 1 MiB, an item of DynamoDB 400 KB.
 MEDIA_BYTES_MAX = 100_000
-# Enough to see a misspelt name; an answer is not the place for a whole document.
+# Enough to show a misspelt name. An answer does not repeat a whole document.
 UNKNOWN_FIELDS_SHOWN = 20
 DROPPED_SHOWN = 20
-# Larger than any revision counter, smaller than what DynamoDB's numbers lose digits at.
+# Larger than any revision counter, and within the 38 digits of DynamoDB's numbers.
 VERSION_MAX = 2**63 - 1
 
 
 class BadArticle(ValueError):
-    """An event that cannot be applied; the text names each field that is wrong and what to do, a line each."""
+    """An event that cannot be applied. The text has a line for each wrong field; `field` names the first, if any."""
+
+    def __init__(self, text: str, field: str = "") -> None:
+        super().__init__(f"{field}: {text}" if field else text)
+        self.field = field
+
+    @classmethod
+    def of(cls, error: ValidationError) -> "BadArticle":
+        """The error for the faults that pydantic reports."""
+        bad = cls(explain(error))
+        bad.field = ".".join(map(str, explain_each(error)[0][0]))
+        return bad
 
 
 class UnknownType(ValueError):
-    """An event that says nothing of an article."""
+    """An event whose type does not concern articles or pages."""
 
 
-# difflib's measure: a word with two of its seven letters exchanged is alike, `image` and `page` are not.
+# By difflib: a word with two of its seven letters exchanged is alike, `image` and `page` are not.
 _ALIKE = 0.75
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def _meant_type(kind: str) -> str | None:
-    """The type of the contract that a misspelt one means: `article.published` for `Article.publish`; None for others'."""
-    from difflib import get_close_matches  # for misspelt types alone
+    """The type that a misspelt one means: `article.published` for `Article.publish`. None where it means none of ours."""
+    from difflib import get_close_matches  # needed for misspelt types alone
 
     for noun, verb in pairwise(word.lower() for word in _WORD.findall(kind[:200])):
         things = get_close_matches(noun, ["article", "page"], n=1, cutoff=_ALIKE)
-        # `depublished` is like `published` and means the opposite.
+        # The first letter must agree: `depublished` is like `published` and means the opposite.
         verbs = [known for known in ("published", "updated", "unpublished", "deleted") if known[0] == verb[0]]
         if things and (likely := get_close_matches(verb, verbs, n=1, cutoff=_ALIKE)):
             return f"{things[0]}.{likely[0]}"
@@ -72,9 +83,9 @@ def _meant_type(kind: str) -> str | None:
 
 
 def unknown_type(kind: str) -> BadArticle | UnknownType:
-    """Why a type that is none of the contract's is refused, where it is misspelt, or ignored."""
+    """The error for an unknown type: BadArticle for a misspelt type, UnknownType for any other."""
     if meant := _meant_type(kind):
-        return BadArticle(f"type: {kind[:100]!r} is not known: did you mean {meant}?")
+        return BadArticle(f"{kind[:100]!r} is not known: did you mean {meant}?", "type")
     return UnknownType(f"{kind[:100]!r} is not one of {', '.join(TYPES)}")
 
 
@@ -154,7 +165,7 @@ def _keywords(value: object) -> object:
 
 
 def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
-    """A list of texts or a single one, an object gives the names that are true in it; and what was left out."""
+    """The flags of a text, a list of texts, or an object (its names with true); and the reasons for what is left out."""
     if not isinstance(value, dict):
         return _names("flags", value, FLAGS_MAX)
     flags, reasons = _names("flags", [name for name, there in value.items() if there is True], FLAGS_MAX)
@@ -165,13 +176,13 @@ def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _type(value: object) -> tuple[str | None, list[str]]:
-    """The first text, and what was left out."""
+    """The first text, and the reasons for what is left out."""
     texts, reasons = _names("type", value, 1)
     return next(iter(texts), None), reasons
 
 
 def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[str]]:
-    """The texts of a list or a single one, each once, and what was left out."""
+    """The different texts of a list or of a single text, and the reasons for what is left out."""
     reasons: list[str] = []
     names: dict[str, None] = {}
     for place, item in items_of(field, value, reasons):
@@ -185,7 +196,7 @@ def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[
 
 
 def _hint(value: object) -> object:
-    """A changefreq; what is none is no reason to refuse an article, since search engines ignore it."""
+    """A changefreq. Search engines ignore it, so a wrong one counts as none and refuses no article."""
     text = value.strip().lower() if isinstance(value, str) else None
     return text if text in get_args(ChangeFreq) else None
 
@@ -204,11 +215,9 @@ def _texts(value: object) -> object:
 _Instant: TypeAlias = Annotated[datetime | None, BeforeValidator(_instant)]
 
 
-class _Said(BaseModel):
-    model_config = ConfigDict(extra="allow", defer_build=True)  # of three models an event needs one
+class _Removal(BaseModel):
+    model_config = ConfigDict(extra="allow", defer_build=True)  # an event needs one of the four models
 
-
-class _Removal(_Said):
     id: Annotated[str | None, BeforeValidator(_id)] = None
     url: str | None = None
     version: Annotated[int | datetime | None, BeforeValidator(_version)] = None
@@ -232,7 +241,7 @@ class _Publication(_Removal):
     previous_urls: Annotated[tuple[str, ...], BeforeValidator(_texts)] = ()
     changefreq: Annotated[ChangeFreq | None, BeforeValidator(_hint)] = None
     priority: Annotated[str | None, BeforeValidator(_priority)] = None
-    # A broken image keeps no article out: what is wrong in these is dropped, each with its reason.
+    # A broken image refuses no article: wrong values in these fields are dropped, each with its reason.
     type: Any = None
     flags: Any = None
     images: Any = None
@@ -240,7 +249,7 @@ class _Publication(_Removal):
     alternates: Any = None
 
 
-# What a reader of its own takes out of a publication, and drops what it cannot use.
+# The fields that `_usable` reads.
 _DROPPED_FROM = ("type", "flags", "images", "videos", "alternates")
 
 
@@ -249,7 +258,7 @@ class _PagePublication(_Publication):
 
 
 class _Alone(_Publication):
-    """A publication of which nothing is needed, so that one field can be read by itself."""
+    """A publication without required fields, so that a single field can be read."""
 
     id: Annotated[str, BeforeValidator(_id)] = ""
     url: Annotated[str, AfterValidator(canonical)] = ""
@@ -257,55 +266,55 @@ class _Alone(_Publication):
 
 
 def read_field(name: str, value: object) -> object:
-    """One field of an article as it would be kept; what has a reader of its own as it is. Raises ValueError."""
+    """One field of an article as it would be kept; fields that `_usable` reads stay as given. Raises ValueError."""
     try:
         return getattr(_Alone.model_validate({name: value}), name)
     except ValidationError as error:
-        raise ValueError(explain(error).partition(": ")[2]) from None
+        raise ValueError("; ".join(dict.fromkeys(reason for _, _, reason in explain_each(error)))) from None
 
 
 def read_delivery(
     document: object, site: Site, source: str, now: datetime, *, delivery: str | None = None
 ) -> tuple[ArticleEvent, list[str]]:
-    """A webhook's JSON as an article event, and the names of fields that the contract does not know. `now`: it was heard.
+    """The article event of a webhook's JSON that arrived at `now`, and the names of unknown fields.
 
-    Raises BadArticle, and UnknownType for an event of another kind.
+    `delivery` is the sender's id of the delivery. Raises BadArticle and UnknownType.
     """
     if not isinstance(document, dict):
         raise BadArticle('the body is not a JSON object: {"type": "article.published", "data": {…}}')
     kind = document.get("type")
     if not isinstance(kind, str):
-        raise BadArticle(f"type: is missing; give one of {', '.join(TYPES)}")
+        raise BadArticle(f"is missing; give one of {', '.join(TYPES)}", "type")
     if kind not in TYPES:
         raise unknown_type(kind)
     try:
         timestamp = _instant(document.get("timestamp"))
     except ValueError as error:
-        raise BadArticle(f"timestamp: {error}") from None
+        raise BadArticle(str(error), "timestamp") from None
     event, unknown = read_article(kind, document.get("data"), site, source, timestamp, now)
     return replace(event, delivery=delivery), unknown
 
 
 def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tuple[ArticleEvent, list[str]]:
-    """An event of the bus as an article event: `detail-type` is the type, `detail` is `data` plus `site`.
+    """The article event of an event on the bus: `detail-type` is the type, `detail` is `data` with `site` added.
 
-    Raises BadArticle and UnknownType.
+    Also gives the names of unknown fields. Raises BadArticle and UnknownType.
     """
     source = envelope.get("source")
     if not isinstance(source, str) or source not in site.sources:
         known = ", ".join(site.sources) or "none"
-        raise BadArticle(f"source: {source!r} is not among the sources of {site.host} ({known}); add it there")
+        raise BadArticle(f"{source!r} is not among the sources of {site.host} ({known}); add it there", "source")
     document = {"type": envelope.get("detail-type"), "timestamp": envelope.get("time"), "data": envelope.get("detail")}
     event, unknown = read_delivery(document, site, source, now, delivery=delivery_id({}, envelope))
     return event, [name for name in unknown if name != "site"]
 
 
-# Headers that carry a delivery's id, which is the same in every attempt: Standard Webhooks, CloudEvents, Contentful, Sanity.
+# Headers with the id of a delivery, the same in every attempt: Standard Webhooks, CloudEvents, Contentful, Sanity.
 DELIVERY_HEADERS = ("webhook-id", "ce-id", "x-contentful-idempotency-key", "idempotency-key")
 
 
 def delivery_id(headers: Mapping[str, str], envelope: Mapping[str, Any] | None = None) -> str | None:
-    """The sender's id of a delivery, from its headers (names in small letters), or the `id` of a bus event's envelope."""
+    """The sender's id of a delivery: from its headers (names in lower case), else the `id` of an event on the bus."""
     ids = [headers.get(name) for name in DELIVERY_HEADERS] + [(envelope or {}).get("id")]
     return next((text for text in ids if isinstance(text, str) and text), None)
 
@@ -313,29 +322,29 @@ def delivery_id(headers: Mapping[str, str], envelope: Mapping[str, Any] | None =
 def read_article(
     kind: str, data: object, site: Site, source: str, timestamp: datetime | None, now: datetime
 ) -> tuple[ArticleEvent, list[str]]:
-    """`data` of a type that is known as an article event, and the names of its unknown fields. Raises BadArticle."""
+    """The article event of a known type and its `data`, and the names of unknown fields. Raises BadArticle."""
     if not isinstance(data, dict):
-        raise BadArticle('data: give the object that holds the article: {"id": …, "url": …, "title": …}')
+        raise BadArticle('give the object that holds the article: {"id": …, "url": …, "title": …}', "data")
     try:
-        said = _model(kind).model_validate(data)
+        fields = _model(kind).model_validate(data)
     except ValidationError as error:
-        raise BadArticle(explain(error)) from None
-    values = said.model_dump(exclude={*_DROPPED_FROM, *(said.model_extra or {})}, exclude_none=True)
+        raise BadArticle.of(error) from None
+    values = fields.model_dump(exclude={*_DROPPED_FROM, *(fields.model_extra or {})}, exclude_none=True)
     verb = _VERBS[kind.partition(".")[2]]
     values |= {"timestamp": timestamp, "heard_at": now, "verb": verb}
     if verb == "updated" and timestamp:
-        values.setdefault("updated_at", timestamp)  # what was updated has changed, and this is when
+        values.setdefault("updated_at", timestamp)
     action: Literal["publish", "remove"] = "remove"
-    if isinstance(said, _Publication):
+    unknown: list[str] = []
+    if isinstance(fields, _Publication):
         action = "publish"
-        values |= _urls(said, site)
-        values |= _usable(said, values["url"])
+        values |= _urls(fields, site)
+        values |= _usable(fields, values["url"])
         values["page"] = kind.startswith(PAGE)
+        unknown = [clean(name, 80) for name in sorted(fields.model_extra or {})[:UNKNOWN_FIELDS_SHOWN]]
     else:
-        values |= _removed(said, site)
-    unknown = sorted(said.model_extra or {}) if action == "publish" else []
-    named = [clean(name, 80) for name in unknown[:UNKNOWN_FIELDS_SHOWN]]
-    return ArticleEvent(site=site.host, source=source, action=action, **values), named
+        values |= _removed(fields, site)
+    return ArticleEvent(site=site.host, source=source, action=action, **values), unknown
 
 
 def _model(kind: str) -> type[_Removal]:
@@ -344,68 +353,65 @@ def _model(kind: str) -> type[_Removal]:
     return _PagePublication if kind.startswith(PAGE) else _Publication
 
 
-def _usable(said: _Publication, url: str) -> dict[str, Any]:
-    """Type, flags, images, videos and alternates, as many as fit, and what was dropped of them."""
-    type_, bad_types = _type(said.type)
-    flags, bad_flags = _flags(said.flags)
-    images, bad_images = read_images(said.images, url)
-    videos, bad_videos = read_videos(said.videos, url, url)
-    alternates, bad_alternates = read_alternates(said.alternates, url)
+def _usable(publication: _Publication, url: str) -> dict[str, Any]:
+    """Type, flags, images, videos and alternates, as many as fit, and the reasons for what is dropped."""
+    type_, bad_types = _type(publication.type)
+    flags, bad_flags = _flags(publication.flags)
+    images, bad_images = read_images(publication.images, url)
+    videos, bad_videos = read_videos(publication.videos, url, url)
+    alternates, bad_alternates = read_alternates(publication.alternates, url)
     images, videos, alternates, too_much = fit(images, videos, alternates, MEDIA_BYTES_MAX)
     dropped = [
         clean(reason) for reason in (*bad_images, *bad_videos, *bad_alternates, *too_much, *bad_types, *bad_flags)
     ]
-    told = dropped[:DROPPED_SHOWN] + (
-        [f"and {len(dropped) - DROPPED_SHOWN} more"] if len(dropped) > DROPPED_SHOWN else []
-    )
+    if len(dropped) > DROPPED_SHOWN:
+        dropped[DROPPED_SHOWN:] = [f"and {len(dropped) - DROPPED_SHOWN} more"]
     return {
         "type": type_,
         "flags": flags,
         "images": images,
         "videos": videos,
         "alternates": alternates,
-        "dropped": tuple(told),
+        "dropped": tuple(dropped),
     }
 
 
 def _removed(removal: _Removal, site: Site) -> dict[str, Any]:
-    """The id and the URL of a removal. A URL beside an id is a hint: one that cannot be read is left out. Raises BadArticle."""
+    """The id and the URL of a removal. Beside an id the URL is only a hint, and a bad one is left out. Raises BadArticle."""
     try:
         url = on_site(canonical(removal.url), site.host) if removal.url else None
     except ValueError as error:
         if not removal.id:
-            raise BadArticle(f"url: {error}") from None
+            raise BadArticle(str(error), "url") from None
         url = None
     if not removal.id and not url:
-        raise BadArticle("id: is missing; give the article's id in the CMS, or its url where no id is known")
+        raise BadArticle("is missing; give the article's id in the CMS, or its url where no id is known", "id")
     if url and host_of(url) != site.host:
         if not removal.id:
-            raise BadArticle(f"url: its host is {host_of(url)}, not {site.host}: post the removal to its own site")
+            raise BadArticle(f"its host is {host_of(url)}, not {site.host}: post the removal to its own site", "url")
         url = None
     return {"id": removal.id or "", "url": url}
 
 
-def _urls(said: _Publication, site: Site) -> dict[str, Any]:
-    """The URLs of a publication. A canonical URL that differs by its last slash alone is the page's own: it is listed."""
+def _urls(publication: _Publication, site: Site) -> dict[str, Any]:
+    """The URLs of a publication. If the canonical URL differs by its last slash alone, it is the URL to list."""
     try:
-        url = on_site(said.url, site.host)
+        url = on_site(publication.url, site.host)
     except ValueError as error:
-        raise BadArticle(f"url: {error}") from None
+        raise BadArticle(str(error), "url") from None
     urls: dict[str, Any] = {"url": url}
     previous = []
-    if said.canonical_url and said.canonical_url.strip():
+    if publication.canonical_url and publication.canonical_url.strip():
         try:
-            canonical_url = on_site(canonical(urljoin(url, said.canonical_url.strip())), site.host)
+            canonical_url = on_site(canonical(urljoin(url, publication.canonical_url.strip())), site.host)
         except ValueError as error:
-            raise BadArticle(f"canonical_url: {error}") from None
+            raise BadArticle(str(error), "canonical_url") from None
         urls["canonical_url"] = canonical_url
         if identity(canonical_url) != identity(url) and _without_slash(canonical_url) == _without_slash(url):
             previous, urls["url"] = [url], canonical_url
-    for text in said.previous_urls[:PREVIOUS_URLS_MAX]:
-        try:
+    for text in publication.previous_urls[:PREVIOUS_URLS_MAX]:
+        with suppress(ValueError):  # a hint, without which the removal by id still works
             previous.append(on_site(canonical(urljoin(url, text.strip())), site.host))
-        except ValueError:
-            continue  # a hint, without which the removal by id still works
     urls["previous_urls"] = tuple(dict.fromkeys(text for text in previous if text != urls["url"]))
     return urls
 

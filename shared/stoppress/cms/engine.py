@@ -1,4 +1,4 @@
-"""The engine: a delivery and a mapping in, verdicts out. Pure."""
+"""Reads a CMS's delivery by its mapping: a verdict for each item."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,32 +12,32 @@ from stoppress.cms.envelopes import document_of, unpacked
 from stoppress.cms.expressions import holds, names_in, root_names, search
 from stoppress.cms.fields import Fields
 from stoppress.cms.mapping import OF_DELIVERIES, OF_TYPES, REMOVALS, Action, MappingFile
-from stoppress.cms.registry import Received
 from stoppress.cms.verdicts import HELD, NOWHERE, Verdict
 from stoppress.model.event import CLOCK_SKEW_MAX
+from stoppress.model.http_request import Request
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, parse
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import host_of
 
-# Items of one delivery that are looked at: an item takes a millisecond or two, and a sender waits for two seconds.
+# Items of one delivery that are read. An item takes 1 to 2 ms, and a sender waits two seconds.
 ITEMS_MAX = 200
 
 
 def read_delivery(
-    mapping: MappingFile, received: Received, settings: Mapping[str, Any], site: Site | None, now: datetime
+    mapping: MappingFile, request: Request, settings: Mapping[str, Any], site: Site | None, now: datetime
 ) -> list[Verdict]:
-    """What a delivery says, one verdict an item. Raises BadDelivery for a body that cannot be read at all."""
-    body = document_of(received, mapping.envelope)
+    """One verdict for each item of a delivery. Raises BadDelivery for a body that cannot be read at all."""
+    body = document_of(request, mapping.envelope)
     if not mapping.strict:
         body = unpacked(body)
     used = _settings(mapping, settings, site)
     root: dict[str, Any] = {
         "body": body,
-        "headers": {name.lower().replace("-", "_"): value for name, value in received.headers.items()},
-        "query": dict(received.query),
+        "headers": {name.lower().replace("-", "_"): value for name, value in request.headers.items()},
+        "query": request.query_parameters(),
         "settings": used,
-        "types": next((said[name] for said in (settings, used) for name in OF_TYPES if said.get(name)), None),
+        "types": next((given[name] for given in (settings, used) for name in OF_TYPES if given.get(name)), None),
         "item": None,
     }
     zone = _zone(used.get("timezone"))
@@ -46,32 +46,36 @@ def read_delivery(
     if not body:
         return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
     verdicts: list[Verdict] = []
-    for number, one in enumerate(body):
+    for number, element in enumerate(body):
         if len(verdicts) >= ITEMS_MAX:
             return [*verdicts, _left_over(body[number:])]
-        verdicts += _read_one(mapping, root | {"body": one}, zone, now, ITEMS_MAX - len(verdicts))
+        verdicts += _read_one(mapping, root | {"body": element}, zone, now, ITEMS_MAX - len(verdicts))
     return verdicts
 
 
 def _read_one(
     mapping: MappingFile, root: Mapping[str, Any], zone: ZoneInfo | None, now: datetime, items_max: int
 ) -> list[Verdict]:
-    """What one delivery says, of whose items so many are looked at; a relay may have put several into a list."""
+    """The verdicts of one delivery's first `items_max` items. A relay may have put several deliveries into a list."""
     body = root["body"]
-    if mapping.items is None:
-        items = body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]
-    else:
-        known, faults = _variables(mapping, root, {})
-        found, fault = search(mapping.items, {**root, **known})
-        fault = fault or _inherited(mapping.items, faults)
-        items = found if isinstance(found, list) else [found] if found else []
-        if fault:
-            return [Verdict(disposition="incomplete", reason=f"its items cannot be found: {fault}", item=body)]
+    items, fault = _items(mapping, root)
+    if fault:
+        return [Verdict(disposition="incomplete", reason=f"its items cannot be found: {fault}", item=body)]
     if not items:
         return [Verdict(disposition="ignore", reason=mapping.without_items, item=body)]
     common = _common(mapping, root) if len(items) > 1 else {}
     verdicts = [_verdict(mapping, {**root, "item": item}, common, zone, now) for item in items[:items_max]]
     return verdicts if len(items) <= items_max else [*verdicts, _left_over(items[items_max:])]
+
+
+def _items(mapping: MappingFile, root: Mapping[str, Any]) -> tuple[list[Any], str]:
+    """The items of a delivery, [None] where the whole body is the item; or why they cannot be found."""
+    body = root["body"]
+    if mapping.items is None:
+        return (body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]), ""
+    known, faults = _variables(mapping, root, {})
+    items, fault = search(mapping.items, {**root, **known})
+    return (items if isinstance(items, list) else [items] if items else []), fault or _inherited(mapping.items, faults)
 
 
 def _left_over(items: list[Any]) -> Verdict:
@@ -80,7 +84,7 @@ def _left_over(items: list[Any]) -> Verdict:
 
 
 def _settings(mapping: MappingFile, settings: Mapping[str, Any], site: Site | None) -> dict[str, Any]:
-    """The source's settings; what they leave out is the mapping's default, then the site's own."""
+    """The source's settings, completed by the mapping's defaults, then by the site's own URL and time zone."""
     of_site = {"base_url": site.home, "timezone": site.timezone} if site else {}
     if settings.get("site_urls"):
         of_site.pop("base_url", None)
@@ -98,9 +102,9 @@ def _zone(name: object) -> ZoneInfo | None:
 def _variables(
     mapping: MappingFile, root: Mapping[str, Any], common: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The variables, and why some of them failed. Each sees those above it; one that fails is null.
+    """The values of the mapping's variables, and the faults of those that failed, which are null.
 
-    Those in `common` are known already; none of them has failed.
+    Each variable sees those above it. `common` has values that are known already.
     """
     known: dict[str, Any] = {}
     faults: dict[str, str] = {}
@@ -115,12 +119,12 @@ def _variables(
 
 
 def _inherited(expression: str, faults: Mapping[str, str]) -> str:
-    """Why one of the variables failed that an expression reads; empty where none did."""
+    """The fault of a failed variable that an expression reads; empty if there is none."""
     return next((faults[name] for name in root_names(expression) & faults.keys()), "")
 
 
 def _common(mapping: MappingFile, root: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables that are the same for all items of a delivery, so that a long list is gone through once."""
+    """The variables that are the same for all items of a delivery, evaluated once."""
     of_item = {"item"}
     for name, expression in mapping.variables.items():
         if of_item & names_in(expression):
@@ -135,45 +139,59 @@ def _verdict(
     known, faults = _variables(mapping, root, common)
     root = {**root, **known}
     item = root["body"] if root["item"] is None else root["item"]
-    unjudged = ""
-    for when in mapping.when:
-        held, fault = search(when.condition, root)
-        if fault := fault or _inherited(when.condition, faults):
-            unjudged = unjudged or f'when: the filter "{when.ignore}" cannot be judged: {fault}'
-        elif holds(held):
-            return Verdict(disposition="ignore", reason=when.ignore, item=item)
-    if unjudged:  # what a filter might have kept out does not come in because the filter failed
-        return Verdict(disposition="incomplete", missing=("when",), reason=clean(unjudged, 500), item=item)
-    said, fault = search(mapping.action.source, root)
-    if fault := fault or _inherited(mapping.action.source, faults):
-        return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
-    if mapping.strict and not isinstance(said, str):
-        return Verdict(disposition="incomplete", missing=("type",), reason="type: is missing, or no text", item=item)
-    action = _action(mapping, said)
-    if action is None and mapping.strict and isinstance(error := unknown_type(said), BadArticle):
-        return Verdict(disposition="incomplete", missing=("type",), reason=str(error), item=item)
-    if action is None:
-        what = clean(said, 100) if isinstance(said, str) and said else "what it says"
-        return Verdict(disposition="ignore", reason=f"{what} {mapping.action.otherwise}", item=item)
+    action = _filtered(mapping, root, faults, item) or _action(mapping, root, faults, item)
+    if isinstance(action, Verdict):
+        return action
     base = search(mapping.base, root)[0]
     where = values.Where(base if isinstance(base, str) else None, zone)
     return _judged(mapping, action, Fields(mapping, root, where, now, action), item, now)
 
 
-def _action(mapping: MappingFile, said: object) -> Action | None:
-    if not isinstance(said, str):
+def _filtered(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, str], item: Any) -> Verdict | None:
+    """The verdict of a filter that applies or fails, else None."""
+    failed = ""
+    for when in mapping.when:
+        result, fault = search(when.condition, root)
+        if fault := fault or _inherited(when.condition, faults):
+            failed = failed or f'when: the filter "{when.ignore}" cannot be judged: {fault}'
+        elif holds(result):
+            return Verdict(disposition="ignore", reason=when.ignore, item=item)
+    if not failed:
         return None
-    if said in mapping.action.map:
-        return mapping.action.map[said]
-    fitting = [end for end in mapping.action.map if _ends_in(said, end)] if mapping.action.suffix else []
+    # The filter might have kept the item out, so its failure must not let the item in.
+    return Verdict(disposition="incomplete", missing=("when",), reason=clean(failed, 500), item=item)
+
+
+def _action(mapping: MappingFile, root: Mapping[str, Any], faults: Mapping[str, str], item: Any) -> Action | Verdict:
+    """The action that an item demands, or the verdict on an item that demands none."""
+    kind, fault = search(mapping.action.source, root)
+    if fault := fault or _inherited(mapping.action.source, faults):
+        return Verdict(disposition="incomplete", missing=("action",), reason=f"action: {fault}", item=item)
+    if mapping.strict and not isinstance(kind, str):
+        return Verdict(disposition="incomplete", missing=("type",), reason="type: is missing, or no text", item=item)
+    if action := _meaning(mapping, kind):
+        return action
+    if mapping.strict and isinstance(error := unknown_type(kind), BadArticle):
+        return Verdict(disposition="incomplete", missing=("type",), reason=str(error), item=item)
+    what = clean(kind, 100) if isinstance(kind, str) and kind else "what it says"
+    return Verdict(disposition="ignore", reason=f"{what} {mapping.action.otherwise}", item=item)
+
+
+def _meaning(mapping: MappingFile, kind: object) -> Action | None:
+    """The action that the mapping gives for an event's type: by the whole text, or by its longest known ending."""
+    if not isinstance(kind, str):
+        return None
+    if kind in mapping.action.map:
+        return mapping.action.map[kind]
+    fitting = [end for end in mapping.action.map if _ends_in(kind, end)] if mapping.action.suffix else []
     return mapping.action.map[max(fitting, key=len)] if fitting else None
 
 
-def _ends_in(said: str, end: str) -> bool:
-    """Whether a longer text ends in it as a word of its own: `history deleted` is no `story deleted`."""
-    if not end or not said.endswith(end):
+def _ends_in(kind: str, end: str) -> bool:
+    """Whether a longer text ends with the words of another: `history deleted` does not end with `story deleted`."""
+    if not end or not kind.endswith(end):
         return False
-    before, first = said[-len(end) - 1], end[0]
+    before, first = kind[-len(end) - 1], end[0]
     return not (before.isalnum() and first.isalnum()) or (before.islower() and first.isupper())
 
 
@@ -204,13 +222,13 @@ def _judged(mapping: MappingFile, action: Action, fields: Fields, item: Any, now
     try:
         verdict.event(NOWHERE, "source", now)
     except BadArticle as error:
-        place = str(error).partition(":")[0]
-        return _incomplete(verdict, place, str(error))
+        reason = clean(str(error), 500)
+        return replace(verdict, disposition="incomplete", missing=(error.field,), reason=reason, hold_until=None)
     return verdict
 
 
 def _missing(mapping: MappingFile, action: Action, fields: Fields, *, page: bool) -> tuple[str, ...]:
-    """The fields without which nothing can be made of an item."""
+    """The fields that an item needs and that could not be read."""
     needed = ("id",) if action in REMOVALS else ("id", "url") if page else mapping.required
     missing = [name for name in needed if name not in fields.data]
     if HELD in fields.faults:
@@ -221,7 +239,7 @@ def _missing(mapping: MappingFile, action: Action, fields: Fields, *, page: bool
 
 
 def _hold_until(held: str | None, published: str | None, now: datetime) -> datetime | None:
-    """The hour before which nothing may be listed; None where it is over, or there is none."""
+    """The hour before which the page must not be listed; None if that hour has passed, or none is given."""
     embargo, date = (parse(hour) if hour else now for hour in (held, published))
     hour = max(embargo, date)
     return hour if embargo > now or date > now + CLOCK_SKEW_MAX else None
@@ -235,19 +253,18 @@ def _reason(fields: Fields, missing: tuple[str, ...], hold_until: datetime | Non
 
 
 def _dropped(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]:
-    """What could not be read and is not needed, with the reason."""
-    said = {name for name in fields.data if name not in OF_DELIVERIES} - fields.misread
-    # Of a delivery that cannot be applied it is enough to say what would have to be there.
-    untold = {*said, *missing, *(OF_DELIVERIES if missing else ())}
-    return tuple(f"{name}: {fault}" for name, fault in fields.faults.items() if name not in untold)
-
-
-def _incomplete(verdict: Verdict, place: str, reason: str) -> Verdict:
-    return replace(verdict, disposition="incomplete", missing=(place,), reason=clean(reason, 500), hold_until=None)
+    """The faults of fields that are not needed."""
+    good = {name for name in fields.data if name not in OF_DELIVERIES} - fields.misread
+    # An incomplete delivery is not applied, so the faults of the fields it needs are enough.
+    unmentioned = {*good, *missing, *(OF_DELIVERIES if missing else ())}
+    return tuple(f"{name}: {fault}" for name, fault in fields.faults.items() if name not in unmentioned)
 
 
 def _sender_time(timestamp: str | None, data: Mapping[str, Any]) -> datetime | None:
-    """When the sender says that it happened, as given; a version that is an instant says it too."""
+    """The sender's timestamp, else a version that is an instant.
+
+    So a deletion that has the same version as the publication wins the tie.
+    """
     for instant in (timestamp, data.get("version")):
         if isinstance(instant, str) and not instant.isdigit():
             return parse(instant)

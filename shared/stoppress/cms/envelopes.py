@@ -1,4 +1,4 @@
-"""Envelopes: the document, or the events, that a delivery's bytes hold."""
+"""Envelopes: from the bytes of a delivery to its document or its events."""
 
 import base64
 import binascii
@@ -7,32 +7,36 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from stoppress.cms.registry import BadDelivery, Received
+from stoppress.model.http_request import Request
 from stoppress.primitives.text import not_json, utf8
 
-# A form of a CMS has a few dozen fields.
+# A CMS's form has a few dozen fields.
 FORM_FIELDS_MAX = 1_000
-# What stands around the JSON of some pages, so that nobody takes it for text: // <![CDATA[ … // ]]>, <!-- … -->.
+# Some pages wrap their JSON-LD in these, to hide it from old parsers: // <![CDATA[ … // ]]>, <!-- … -->.
 COMMENTS = (("<![CDATA[", "]]>"), ("<!--", "-->"))
 
 
-def document_of(received: Received, envelope: str) -> Any:
-    """The document: what JSON says, a form's fields as an object, CloudEvents as a list of them. Raises BadDelivery."""
-    content_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
+class BadDelivery(ValueError):
+    """A body that cannot be read at all; the text says what to change."""
+
+
+def document_of(request: Request, envelope: str) -> Any:
+    """The document: JSON, the fields of a form as an object, or a list of CloudEvents. Raises BadDelivery."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if envelope == "form" or (envelope == "auto" and content_type == "application/x-www-form-urlencoded"):
-        return _form(received.body)
+        return _form(request.body)
     try:
-        return _cloud_events(received, content_type) if envelope == "cloudevents" else _json(received.body)
+        return _cloud_events(request, content_type) if envelope == "cloudevents" else _json(request.body)
     except BadDelivery:
-        if envelope == "auto" and not content_type and b"=" in received.body:
-            return _form(received.body)
+        if envelope == "auto" and not content_type and b"=" in request.body:
+            return _form(request.body)
         if reason := not_json(content_type):
             raise BadDelivery(reason) from None
         raise
 
 
 def unpacked(document: Any) -> Any:
-    """The document itself, where a text of JSON holds it: some senders encode twice. Raises BadDelivery for what can be no delivery."""
+    """Decodes a document again if it is a text: some senders encode twice. Raises BadDelivery for a text or a number."""
     if isinstance(document, str):
         document = _json(document.encode(errors="surrogatepass"))
     if isinstance(document, str | int | float):
@@ -50,13 +54,13 @@ def _text(body: bytes) -> str:
 def _json(body: bytes) -> Any:
     text = _uncommented(_text(body))
     try:
-        # Line ends inside a text, which JSON does not allow, stand in the JSON-LD of many pages.
+        # The JSON-LD of many pages has line ends inside strings, which strict JSON forbids.
         return json.loads(text, strict=False)
     except RecursionError:
         raise BadDelivery("the body is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise BadDelivery(f"the body is not JSON: {error}") from None
-    except ValueError:  # Python reads none of more than 4,300
+    except ValueError:  # Python converts no number of more than 4,300 digits
         raise BadDelivery("the body has a number of thousands of digits in it") from None
 
 
@@ -71,7 +75,7 @@ def _uncommented(text: str) -> str:
 
 def _form(body: bytes) -> dict[str, str]:
     text = _text(body)
-    if text.lstrip().startswith("{"):  # a sender that says form and posts JSON
+    if text.lstrip().startswith("{"):  # the sender declares a form and posts JSON
         document = _json(body)
         return document if isinstance(document, dict) else {}
     try:
@@ -80,18 +84,18 @@ def _form(body: bytes) -> dict[str, str]:
         raise BadDelivery(f"the body is no form: {error}") from None
 
 
-def _cloud_events(received: Received, content_type: str) -> list[Any]:
-    """CloudEvents 1.0, each with its attributes and `data`: structured, a batch, or binary (`ce-` headers)."""
+def _cloud_events(request: Request, content_type: str) -> list[Any]:
+    """The attributes and `data` of CloudEvents 1.0, sent as structured content, a batch, or binary (`ce-` headers)."""
     attributes = {
         name.removeprefix("ce-"): _percent_decoded(value)
-        for name, value in received.headers.items()
+        for name, value in request.headers.items()
         if name.startswith("ce-")
     }
     structured = content_type.startswith("application/cloudevents")
     if attributes.get("type") and not structured:
-        data = _json(received.body) if received.body.strip() else None
+        data = _json(request.body) if request.body.strip() else None
         return [attributes | {"data": _data({"data": data})}]
-    document = unpacked(_json(received.body))
+    document = unpacked(_json(request.body))
     events = document if isinstance(document, list) else [document]
     return [event | {"data": _data(event)} if isinstance(event, dict) else event for event in events]
 
@@ -107,7 +111,7 @@ def _data(event: Mapping[str, Any]) -> Any:
             return _json(base64.b64decode(encoded, validate=True))
         except (binascii.Error, ValueError):
             return None
-    if isinstance(data, str):  # JSON in JSON, which some senders make of it
+    if isinstance(data, str):  # some senders encode the data as JSON twice
         try:
             return _json(data.encode(errors="surrogatepass"))
         except BadDelivery:

@@ -1,4 +1,4 @@
-"""JMESPath: what an expression of a mapping file gives, which names it speaks of, and what in it can never work."""
+"""JMESPath expressions of mapping files: evaluates them, lists the names they read, and finds mistakes in them."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,10 +14,10 @@ from stoppress.primitives.text import clean
 
 
 def search(expression: str, root: Mapping[str, Any]) -> tuple[Any, str]:
-    """What an expression gives, or why it gives nothing."""
+    """The value of an expression, or the reason why it has none."""
     try:
         return _compiled(expression).search(root, options=OPTIONS), ""
-    except Exception as error:  # noqa: BLE001 - whatever a payload makes of an expression, the other fields go on
+    except Exception as error:  # noqa: BLE001 - one field that fails on a payload must not stop the others
         return None, clean(f"{expression[:80]} gives nothing: {' '.join(str(error).split())}", 300)
 
 
@@ -28,7 +28,7 @@ def _compiled(expression: str) -> Any:
 
 @cache
 def names_in(expression: str) -> frozenset[str]:
-    """Every name in an expression, of a variable or of a field; `item` too where it may be meant without being named."""
+    """Every name in an expression, of variables and of fields; also `item` where `@` may refer to it."""
     names, nodes = set(), [_compiled(expression).parsed]
     while nodes:
         node = nodes.pop()
@@ -40,7 +40,7 @@ def names_in(expression: str) -> frozenset[str]:
     return frozenset(names)
 
 
-# What comes after the first part of these looks at that part's value, no longer at what the expression was given.
+# The later parts of these nodes read the value of the first part, not the root.
 _NARROWING = ("subexpression", "projection", "value_projection", "filter_projection", "pipe")
 _KINDS = {
     "string": "a string",
@@ -54,7 +54,7 @@ _KINDS = {
 
 
 def _nodes(node: Mapping[str, Any], *, at_root: bool = True) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """Every node of an expression, and whether it looks at what the expression was given."""
+    """Every node of an expression, and whether it reads the root."""
     yield node, at_root
     for place, child in enumerate(node["children"]):
         if isinstance(child, dict):
@@ -64,13 +64,13 @@ def _nodes(node: Mapping[str, Any], *, at_root: bool = True) -> Iterator[tuple[M
 
 @cache
 def root_names(expression: str) -> frozenset[str]:
-    """The names that an expression reads from what it was given, such as `body` and its variables."""
+    """The names that an expression reads from the root, such as `body` and variables."""
     nodes = _nodes(_compiled(expression).parsed)
     return frozenset(node["value"] for node, at_root in nodes if at_root and node["type"] == "field")
 
 
 def members(expression: str, name: str) -> list[str]:
-    """Which names an expression reads of a root name: of `settings` in `settings.locales`, `locales`."""
+    """The names that an expression reads below a root name: `locales` for `settings` in `settings.locales`."""
     return [
         node["children"][1]["value"]
         for node, at_root in _nodes(_compiled(expression).parsed)
@@ -81,7 +81,7 @@ def members(expression: str, name: str) -> list[str]:
 
 
 def function_faults(expression: str) -> Iterator[str]:
-    """What is wrong with the calls in an expression: JMESPath notices it only once a delivery gets there."""
+    """The mistakes in an expression's calls. JMESPath itself finds them only when a delivery reaches the call."""
     for node, _ in _nodes(_compiled(expression).parsed):
         if node["type"] == "function_expression":
             yield from _call_faults(node["value"], node["children"])
@@ -91,8 +91,8 @@ def _call_faults(name: str, arguments: list[Any]) -> Iterator[str]:
     function = Functions.FUNCTION_TABLE.get(name)
     if function is None:
         meant = get_close_matches(name, Functions.FUNCTION_TABLE, n=1)
-        known = f"did you mean {meant[0]}?" if meant else f"give one of {', '.join(sorted(Functions.FUNCTION_TABLE))}"
-        yield f"there is no function {name}: {known}"
+        advice = f"did you mean {meant[0]}?" if meant else f"give one of {', '.join(sorted(Functions.FUNCTION_TABLE))}"
+        yield f"there is no function {name}: {advice}"
         return
     takes = function["signature"]
     is_variadic = bool(takes) and takes[-1].get("variadic", False)
@@ -101,16 +101,19 @@ def _call_faults(name: str, arguments: list[Any]) -> Iterator[str]:
         yield f"{name} takes {number}, and is given {len(arguments)}"
         return
     for place, argument in enumerate(arguments):
-        taken = takes[min(place, len(takes) - 1)]
-        kinds = taken["types"] or taken.get("constants", [])
+        parameter = takes[min(place, len(takes) - 1)]
+        kinds = parameter["types"] or parameter.get("constants", [])
         if kinds and (given := _misfit(name, argument, kinds)):
-            *others, last = (_KINDS[kind] for kind in kinds)
-            wanted = f"{', '.join(others)} or {last}" if others else last
-            yield f"{name} takes {wanted} as argument {place + 1}, and is given {given}"
+            yield f"{name} takes {_either(kinds)} as argument {place + 1}, and is given {given}"
+
+
+def _either(kinds: list[str]) -> str:
+    *others, last = (_KINDS[kind] for kind in kinds)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _misfit(function: str, argument: Mapping[str, Any], kinds: list[str]) -> str:
-    """An argument that is of none of the kinds whatever is delivered; empty where it may fit."""
+    """Describes an argument that fits none of the kinds, whatever is delivered; empty where it may fit."""
     if (argument["type"] == "expref") != ("expref" in kinds):
         return "an expression" if argument["type"] == "expref" else "a value"
     if argument["type"] != "literal":
@@ -124,5 +127,5 @@ def _misfit(function: str, argument: Mapping[str, Any], kinds: list[str]) -> str
 
 
 def holds(value: object) -> bool:
-    """JMESPath's own idea of what is true: 0 is, an empty text is not."""
+    """Whether JMESPath takes a value for true: 0 is true, an empty text is false."""
     return not (value is None or value is False or value in ("", [], {}))

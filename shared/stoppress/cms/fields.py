@@ -1,4 +1,4 @@
-"""The fields of one item: each is read by itself, so that a bad one costs only itself."""
+"""Reads the fields of one item, each by itself, so that a bad field does not harm the others."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ from stoppress.primitives.text import clean
 
 
 class Fields:
-    """The fields of one item that could be read, and what is to be said of the others."""
+    """The fields of one item: the values in `data`, the faults in `faults`, each attempt in `readings`."""
 
     def __init__(
         self, mapping: MappingFile, root: Mapping[str, Any], where: values.Where, now: datetime, action: Action
@@ -22,8 +22,8 @@ class Fields:
         self.readings: list[Reading] = []
         self.data: dict[str, Any] = {}
         self.faults: dict[str, str] = {}
-        # Those of a text or a number, of which it is told even where another expression gave something good. A CMS that has
-        # an object there has another expression for it.
+        # Fields where a text or a number was unreadable, reported even if another expression gave a value. An unreadable
+        # object is not reported: the mapping has another expression for it.
         self.misread: set[str] = set()
         self.where = where
         self._mapping, self._root, self._now = mapping, root, now
@@ -34,39 +34,40 @@ class Fields:
                     break
 
     def _read(self, name: str, expression: str) -> bool:
-        """Whether no other expression is to be looked at."""
-        found, fault = search(expression, self._root)
-        if not fault and (values.is_absent(name, found) or values.is_no_date(name, found)):
-            self.readings.append(Reading(name, expression, found))
+        """Reads one expression of a field. True if the field's other expressions are not needed."""
+        given, fault = search(expression, self._root)
+        if not fault and (values.is_absent(name, given) or values.is_no_date(name, given)):
+            self.readings.append(Reading(name, expression, given))
             return False
         value: Any = None
         final = False
         if not fault:
             try:
-                value = self._good(name, found)
+                value = self._good(name, given)
             except values.NoZone as error:
-                # Another date in its place would hide that a setting is missing.
+                # A date of another expression would hide that the setting `timezone` is missing.
                 fault, final = str(error), name in self._mapping.required
             except ValueError as error:
                 fault = str(error)
-            except (TypeError, OverflowError, RecursionError) as error:  # a value that nobody has thought of
-                fault = f"{shortly(found)} cannot be read: {type(error).__name__}"
-        self.readings.append(Reading(name, expression, found, value, fault))
+            except (TypeError, OverflowError, RecursionError) as error:  # a value that no reader foresees
+                fault = f"{shortly(given)} cannot be read: {type(error).__name__}"
+        self.readings.append(Reading(name, expression, given, value, fault))
         if fault:
             self.faults.setdefault(name, clean(fault, 300))
-            if isinstance(found, str | int | float):
+            if isinstance(given, str | int | float):
                 self.misread.add(name)
             return final
-        if name == HELD:  # a text of one length, so that the later instant is the greater one
+        if name == HELD:  # ISO 8601 texts of one length sort by time
             self.data[name] = max(value, self.data.get(name, ""))
             return False
         self.data[name] = value
         return True
 
-    def _good(self, name: str, found: Any) -> Any:
-        # What stands under a name of our own contract is read by that alone, where a mapping is as strict as it is.
+    def _good(self, name: str, given: Any) -> Any:
+        """The value as our contract takes it. Raises ValueError."""
+        # A strict mapping takes the fields of our own contract exactly as the contract does.
         own = self._mapping.strict and name not in self._mapping.fields
-        value = found if own else values.read(name, found, self.where)
+        value = given if own else values.read(name, given, self.where)
         if name in OF_ARTICLES:
             read_field(name, value)
         if name == "site" and not isinstance(value, str):

@@ -1,4 +1,7 @@
-"""What mappings need beyond JMESPath's own functions. None raises for a value that is absent or of another kind: it gives null."""
+"""The functions that mappings need and JMESPath lacks.
+
+For a value that is missing or of another type, a function returns null and does not raise.
+"""
 
 import re
 import unicodedata
@@ -8,7 +11,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from jmespath import Options, functions
 
-# Longer texts are no slug, no name and no path.
+# No slug, name or path is longer.
 TEXT_CHARACTERS_MAX = 2_000
 _PLACE = re.compile(r"\{([A-Za-z0-9_]{1,60})\}")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -22,13 +25,13 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _taking(*kinds: str) -> Callable[[_Method], _Method]:
-    """A function of so many values, each of any kind; a constant that a mapping file gives has to be of the kind named."""
+    """Declares a function's arguments. Values may be of any type; a constant must be of the named type."""
     taken = [{"types": [], "constants": [kind] if kind else []} for kind in kinds]
     return cast("Callable[[_Method], _Method]", functions.signature(*taken))
 
 
 class Functions(functions.Functions):  # type: ignore[misc]
-    """Custom functions of mapping files; a function's name in an expression is that of its method without `_func_`."""
+    """The custom functions. `_func_slug` is `slug` in an expression."""
 
     @_taking("object", "string")
     def _func_lookup(self, table: Any, key: Any) -> Any:
@@ -50,9 +53,9 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("string", "object")
     def _func_fill(self, template: Any, values: Any) -> str | None:
-        """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null where a value is missing or is no text or number.
+        """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null if a value is missing, or no text or number.
 
-        An object stands for its `slug`, or its `current`.
+        An object as a value counts as its `slug` or `current`.
         """
         if not isinstance(template, str) or not isinstance(values, dict):
             return None
@@ -64,13 +67,13 @@ class Functions(functions.Functions):  # type: ignore[misc]
                 return None
             try:
                 parts[place] = quote(text.strip().strip("/"), safe="%/:@!$'()*,~")
-            except UnicodeEncodeError:  # half a character
+            except UnicodeEncodeError:  # a lone surrogate
                 return None
         return "".join(parts)
 
     @_taking("string")
     def _func_slug(self, text: Any) -> str | None:
-        """`Climate-smart food` -> `climate-smart-food`. Other scripts than Latin stay as they are."""
+        """`Climate-smart food` -> `climate-smart-food`. Letters of scripts other than Latin stay."""
         if not isinstance(text, str) or len(text) > TEXT_CHARACTERS_MAX:
             return None
         letters = "".join(_slug_letter(letter) for letter in text.lower().translate(_LIGATURES))
@@ -79,7 +82,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("string", "string", "string")
     def _func_sibling(self, url: Any, slug: Any, other: Any) -> str | None:
-        """The URL with another slug at its end; null where it does not end in the slug, or both are one."""
+        """The URL with another slug at its end; null if it does not end in the slug, or if both slugs are equal."""
         if not all(isinstance(text, str) and text for text in (url, slug, other)) or slug == other:
             return None
         try:
@@ -94,7 +97,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("string", "string")
     def _func_split(self, text: Any, separator: Any) -> list[str]:
-        """The parts of a text; of anything else none."""
+        """The parts of a text between separators; an empty list for other values."""
         both = isinstance(text, str) and isinstance(separator, str) and separator
         return [part.strip() for part in text[:TEXT_CHARACTERS_MAX].split(separator)] if both else []
 
@@ -107,30 +110,25 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("string")
     def _func_utc(self, text: Any) -> Any:
-        """A date and time without a zone that is known to be in UTC; another value as it is."""
+        """Adds Z to a date and time without a zone; other values stay as they are."""
         return f"{text.strip()}Z" if isinstance(text, str) and _NAIVE.fullmatch(text.strip()) else text
 
     @_taking("string")
     def _func_lower(self, text: Any) -> str | None:
-        """A text in small letters."""
+        """A text in lower case."""
         return text.lower() if isinstance(text, str) else None
 
     @_taking("array", "array")
     def _func_of_type(self, items: Any, types: Any) -> list[Any]:
-        """The JSON-LD objects of a list that are of one of the types: `A`, `schema:A`, `https://schema.org/A`, or a list with one."""
+        """The JSON-LD objects that have one of the types: as `A`, `schema:A` or `https://schema.org/A`, or in a list."""
         if not isinstance(items, list) or not isinstance(types, list):
             return []
         wanted = {name.lower() for name in types if isinstance(name, str)}
-        found = []
-        for item in items:
-            said = item.get("@type") if isinstance(item, dict) else None
-            if any(_bare_type(one) in wanted for one in (said if isinstance(said, list) else [said])):
-                found.append(item)
-        return found
+        return [item for item in items if isinstance(item, dict) and _bare_types(item.get("@type")) & wanted]
 
     @_taking("", "array")
     def _func_is_in(self, value: Any, values: Any) -> bool:
-        """Whether a list has the value; true where there is no list: nothing was asked for."""
+        """Whether a list has the value; true if there is no list, because the setting was left out."""
         return not isinstance(values, list) or value in values
 
 
@@ -138,7 +136,7 @@ OPTIONS = Options(custom_functions=Functions())
 
 
 def _slug_letter(letter: str) -> str:
-    """A letter without its accents, where it is a Latin one; a dash for what is no letter."""
+    """A Latin letter or digit without accents, another script's letter as it is, or a dash for anything else."""
     bare = unicodedata.normalize("NFKD", letter)[:1]
     if bare.isascii() and bare.isalnum():
         return bare
@@ -146,20 +144,17 @@ def _slug_letter(letter: str) -> str:
 
 
 def _slug_of(value: Any) -> Any:
-    """What stands in a URL for an object: a category's `slug`, and of that, where it is one too, what is `current`."""
+    """The text that a URL has for an object such as a category: its `slug`, or the `current` of that."""
     for name in ("slug", "current"):
         if isinstance(value, dict) and name in value:
             value = value[name]
     return value
 
 
-def _bare_type(said: Any) -> str:
-    """A type in small letters, without what says that it is one of schema.org's."""
-    if not isinstance(said, str):
-        return ""
-    return (
-        said.lower().removeprefix("schema:").removeprefix("https:").removeprefix("http:").removeprefix("//schema.org/")
-    )
+def _bare_types(types: Any) -> set[str]:
+    """JSON-LD types in lower case, without the prefixes of schema.org."""
+    names = [name.lower() for name in (types if isinstance(types, list) else [types]) if isinstance(name, str)]
+    return {re.sub(r"^(schema:)?(https:)?(http:)?(//schema\.org/)?", "", name) for name in names}
 
 
 def _in_locale(values: Any, locales: list[str]) -> Any:

@@ -1,4 +1,4 @@
-"""A mapping file: TOML with JMESPath in it, checked and compiled once.
+"""Mapping files: TOML with JMESPath expressions, checked once when a file is loaded.
 
     name = "example"
     title = "Example CMS"
@@ -9,10 +9,10 @@
     id = "body.story.id"
     url = ["body.story.url", "fill(settings.url_template, body.story)"]
 
-An expression sees `body`, `headers` (names in small letters, `_` for `-`), `query`, `settings`, `types` (the setting
-`types`, `content_types` or `models`), `item` where there are several in a delivery, and the variables above it. Of
-several expressions of a field the first counts that gives something good; of `hold_until` the latest instant.
-See `functions` for what JMESPath does not have.
+An expression sees `body`, `headers` (lower case, `_` for `-`), `query`, `settings`, `types` (the setting `types`,
+`content_types` or `models`), `item` in a delivery of several items, and the variables above it. The first of a field's
+expressions that gives a usable value counts; for `hold_until` the latest instant counts. `functions` has the functions
+that JMESPath lacks.
 """
 
 import re
@@ -27,33 +27,36 @@ from jmespath.exceptions import JMESPathError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from stoppress.cms.expressions import function_faults, members, root_names
-from stoppress.cms.registry import MAPPINGS, UnknownAdapter, names
-from stoppress.cms.settings import NAMES as SETTINGS, OF_SIGNATURES
+from stoppress.model import adapters
+from stoppress.model.signature_schemes import BadScheme, check as check_scheme
 from stoppress.model.site import explain_each
-from stoppress.signatures.verify import BadScheme, check as check_scheme
 
 Action: TypeAlias = Literal["publish", "update", "unpublish", "delete"]
 REMOVALS: tuple[Action, ...] = ("unpublish", "delete")
 
-# The fields of our own contract, and those that only say how a delivery is to be taken.
+# The fields of our own contract, and those that only say how to treat a delivery.
 OF_ARTICLES = (
     "id", "url", "title", "published_at", "updated_at", "version", "sequence", "language", "publication", "section",
     "keywords", "access", "noindex", "news", "canonical_url", "previous_urls", "type", "flags", "images", "videos",
     "alternates", "changefreq", "priority",
 )  # fmt: skip
 OF_DELIVERIES = ("timestamp", "hold_until", "site", "page")
-# What the kinds of content that are articles are called: each CMS has its own word.
+# The settings that list the article types: each CMS has its own word for a type.
 OF_TYPES = ("types", "content_types", "models")
-# What an expression sees besides `types` and the variables.
+# The names that every expression sees.
 ROOT = ("body", "headers", "item", "query", "settings")
-# How mappings write nothing at all: a name that nothing ever has. (`true` and `false` without backticks mean nothing too.)
+# Mappings write this for no value: without backticks it is a name, and nothing has that name.
 NOTHING = "null"
-# All that a removal says: what else it carries is not to be trusted (a kill's headline is "Kill notice").
+# All that is read of a removal. Its other fields may be wrong: the headline of a kill is "Kill notice".
 OF_REMOVALS = ("id", "version", "sequence", "updated_at", "timestamp", "site")
 
 
+class UnknownAdapter(LookupError):
+    """No mapping file has this name."""
+
+
 class BadMapping(ValueError):
-    """A mapping file that cannot be used; the text says where and why, a line each."""
+    """A mapping file that cannot be used; each line of the text gives a place and a reason."""
 
 
 def _expression(text: str) -> str:
@@ -69,7 +72,7 @@ def _expression(text: str) -> str:
 
 
 def _negated_path(text: str) -> str:
-    """`!a.b` gives null without a word, whatever a.b is: the mistake that is made most often."""
+    """A part such as `!a.b`, the most frequent mistake: it is null whatever a.b is. Empty if there is none."""
     for part in text.split("!")[1:]:
         name = part.lstrip()
         path = name[: next((i for i, c in enumerate(name) if not (c.isalnum() or c in "._")), len(name))]
@@ -88,7 +91,7 @@ def _scheme(signature: str | dict[str, str]) -> str | dict[str, str]:
     try:
         check_scheme(signature)
     except BadScheme as error:
-        raise ValueError(str(error).removeprefix("signature: ")) from None
+        raise ValueError(error.reason) from None
     return signature
 
 
@@ -97,14 +100,17 @@ class _Part(BaseModel):
 
 
 class When(_Part):
-    """A delivery that changes no page, and why."""
+    """A filter: the condition under which an item is ignored, and the reason."""
 
     ignore: str
     condition: Expression = Field(alias="if")
 
 
 class Actions(_Part):
-    """What happened: a text, and what it means. With `suffix` its last words count: `com.example.article.published`."""
+    """The text that says what happened, and the action for each text.
+
+    With `suffix`, the text's last words are enough: `com.example.article.published`.
+    """
 
     source: Expression = Field(alias="from")
     map: dict[str, Action]
@@ -118,44 +124,48 @@ class MappingFile(_Part):
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")
     title: str
     reads: str
-    # By what this mapping is held: real deliveries (and whose), or the vendor's documentation alone.
+    # What verifies this mapping: real deliveries (and whose), or the vendor's documentation alone.
     verified: str
-    # What the CMS does not tell, and what follows from that.
+    # What the CMS does not send, and the consequence.
     lacks: str = ""
-    # How its deliveries are signed: the name of a scheme, or a table that describes one.
+    # The signature's scheme: a name, or a table that describes a scheme.
     signature: Annotated[str | dict[str, str], AfterValidator(_scheme)] = "standard"
     envelope: Literal["json", "form", "auto", "cloudevents"] = "json"
-    # Settings that it knows, each with what it is for; and what they are unless a source says.
+    # The adapter's settings, each with its purpose, and their default values.
     settings: dict[str, str] = {}
     defaults: dict[str, Any] = {}
     variables: dict[str, Expression] = Field(default={}, alias="vars")
     items: Expression | None = None
     without_items: str = "there is no item in it"
-    # Whether a body that is a list is one delivery; else each in it is one.
+    # Whether a list as the body is one delivery. Otherwise each element is a delivery.
     whole_lists: bool = False
     when: tuple[When, ...] = ()
     action: Actions
-    # An object in our own contract's names; `fields` go before it.
+    # An object with our contract's field names. `fields` overrules it.
     data: Expression | None = None
-    # What relative URLs are relative to.
+    # The base of relative URLs.
     base: Expression = "settings.base_url"
-    # As our own contract has it, a bad field makes the delivery incomplete, whether it is needed or not.
+    # Whether any bad field makes the delivery incomplete, needed or not, as in our own contract.
     strict: bool = False
     required: tuple[str, ...] = ("id", "url", "title", "published_at")
     fields: dict[str, Expressions] = {}
 
     def expressions(self, field: str) -> tuple[str, ...]:
-        """Where a field's value may stand, the best first."""
+        """The expressions of a field, the best first."""
         if field in self.fields:
             return self.fields[field]
         return (f"({self.data}).{field}",) if self.data and field in OF_ARTICLES else ()
 
 
-@cache
-def load(name: str, folder: Path = MAPPINGS) -> MappingFile:
+def load(name: str) -> MappingFile:
     """The mapping of a CMS, kept for the life of the process. Raises UnknownAdapter, BadMapping."""
-    if name not in names(folder):
-        raise UnknownAdapter(f"{name[:80]!r} is no adapter: give one of {', '.join(names(folder))}")
+    return _load(adapters.MAPPINGS, name)
+
+
+@cache
+def _load(folder: Path, name: str) -> MappingFile:
+    if name not in (known := adapters.names(folder)):
+        raise UnknownAdapter(f"{name[:80]!r} is no adapter: give one of {', '.join(known)}")
     return read_file(folder / f"{name}.toml")
 
 
@@ -175,7 +185,7 @@ def read_file(path: Path) -> MappingFile:
     return mapping
 
 
-# Where something is wrong, what stands there (None: nothing does), and why it is wrong.
+# A place in the file, the value there (None where it is missing), and what is wrong.
 _Fault: TypeAlias = tuple[tuple[int | str, ...], object, str]
 
 
@@ -189,11 +199,11 @@ def _bad(path: Path, text: str, faults: Iterable[_Fault]) -> BadMapping:
 
 
 def _line_in(text: str, place: tuple[int | str, ...], value: object) -> str:
-    """`:12` for what stands in line 12, by its value or else by its key; empty where neither is found."""
+    """`:12` if the value, or else the key, stands in line 12; empty where neither is in the text."""
     if value is None:
         return ""
     if isinstance(value, str) and value:
-        # TOML writes a quotation mark in a text as \" and leaves it as it is in a text of several lines.
+        # TOML escapes a quotation mark in a text of one line, not in a text of several lines.
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         for written in (f'"{escaped}"', f"'{value}'", value, escaped):
             if (start := text.find(written)) >= 0:
@@ -213,30 +223,34 @@ def _unknown_keys(mapping: MappingFile) -> Iterator[_Fault]:
             yield ("required",), mapping.required, f"{name} is not known here: give some of {', '.join(OF_ARTICLES)}"
     for part, given in (("settings", mapping.settings), ("defaults", mapping.defaults)):
         for name, value in given.items():
-            if name not in SETTINGS:
-                yield (part, name), value, f"is not known here: give one of {', '.join(SETTINGS)}"
+            if name not in adapters.SETTINGS:
+                yield (part, name), value, f"is not known here: give one of {', '.join(adapters.SETTINGS)}"
 
 
 def _unknown_names(mapping: MappingFile) -> Iterator[_Fault]:
-    """Names that an expression reads and that nothing ever has: what compares with them keeps nothing out."""
+    """Names that no delivery can have. An expression that reads them is always null, so a filter would filter nothing."""
     settings = {*mapping.settings, *mapping.defaults}
     known = {*ROOT, *(["types"] if settings & {*OF_TYPES} else [])}
     for place, expression in _all_expressions(mapping):
         for name in sorted(root_names(expression) - known - {NOTHING}):
             yield place, expression, f"there is no {name}: give one of {', '.join(sorted(known))}"
-        for name in members(expression, "settings"):
-            if name not in settings and name not in OF_SIGNATURES:
-                declared = f"give one of {', '.join(sorted(settings))}, or declare it" if settings else "declare it"
-                yield place, expression, f"there is no settings.{name}: {declared} under [settings]"
-        for name in members(expression, "headers"):
-            if name != (seen := name.lower().replace("-", "_")):
-                yield place, expression, f"there is no headers.{name}: write headers.{seen}"
+        yield from ((place, expression, fault) for fault in _unknown_members(expression, settings))
         if place[0] == "vars":
             known.add(str(place[1]))
 
 
+def _unknown_members(expression: str, settings: set[str]) -> Iterator[str]:
+    for name in members(expression, "settings"):
+        if name not in settings and name not in adapters.OF_SIGNATURES:
+            declared = f"give one of {', '.join(sorted(settings))}, or declare it" if settings else "declare it"
+            yield f"there is no settings.{name}: {declared} under [settings]"
+    for name in members(expression, "headers"):
+        if name != (spelled := name.lower().replace("-", "_")):
+            yield f"there is no headers.{name}: write headers.{spelled}"
+
+
 def _all_expressions(mapping: MappingFile) -> Iterator[tuple[tuple[int | str, ...], str]]:
-    """Every expression of a mapping and where it stands, the variables first and in their order."""
+    """Every expression of a mapping and its place, the variables first and in their order."""
     yield from ((("vars", name), expression) for name, expression in mapping.variables.items())
     yield from ((("when", number, "if"), when.condition) for number, when in enumerate(mapping.when))
     yield ("action", "from"), mapping.action.source

@@ -1,6 +1,6 @@
-"""What a CMS means by a value, before our own contract reads it: dates of every kind, languages by name, relative URLs.
+"""Turns the values that CMSs send into those of our contract: dates of every kind, languages by name, relative URLs.
 
-A reader takes the value and where it stands, and gives what the contract takes. It raises ValueError with the reason.
+A reader takes the value and its context, and returns what the contract takes. It raises ValueError with the reason.
 """
 
 import math
@@ -17,20 +17,20 @@ from stoppress.primitives.instants import exact, parse, utc
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.urls import canonical
 
-# 2286 in seconds; a number above it is one of milliseconds, or of microseconds.
+# In seconds, the year 2286. A larger number counts milliseconds or microseconds.
 _SECONDS_MAX = 10**10
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|\d{8}", re.ASCII)
 _EPOCH = re.compile(r"\d{9,16}(\.\d{1,9})?", re.ASCII)
 _ZONELESS = re.compile(r"[\d\s:./,T-]+", re.ASCII)
-# No other zone is so far ahead, and it has no abbreviation.
+# UTC+14, ahead of all other zones, and without an abbreviation.
 _FAR_ZONE = "Pacific/Kiritimati"
 _NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+|null|none", re.IGNORECASE)
 _YES, _NO = {"1", "true", "yes", "on", "noindex"}, {"0", "false", "no", "off", "index", "2", ""}
-# What else robots are told of a page. "none" is not read: it may as well be the word for nothing.
+# The directives for robots that allow a page. "none" is left out: a CMS may also mean no value by it.
 _SHOWN = {"all", "follow", "index", "noarchive", "nofollow", "noimageindex", "nosnippet", "notranslate"}
 _ROBOTS_PARTED = re.compile(r"[,;\s]+")
 _ROBOTS_CHARACTERS_MAX = 500
-# Languages as people name them, in English and in themselves, where a CMS has a name and no code.
+# The names of languages, in English and in the language itself, for CMSs that send a name and no code.
 _LANGUAGES = {
     name: code
     for code, names in {
@@ -55,31 +55,31 @@ _LANGUAGES = {
 
 # ISO 639-2: undetermined, no linguistic content, several, uncoded.
 _NO_LANGUAGES = {"und", "zxx", "mul", "mis"}
-# What the object of a tag or a section calls itself, the best first.
+# Where the object of a tag or a section has its name, the best first.
 _NAMES = ("name", "title", "label", "text", "value")
 
 
 class NoZone(ValueError):
-    """A date and time that is good but for its zone, which the setting `timezone` would give."""
+    """A date and time that lacks only its zone, which the setting `timezone` would give."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What a value is read by: the URL that relative ones belong to, and the zone of dates without one."""
+    """The context of a value: the base of relative URLs, and the zone of dates without one."""
 
     base: str | None = None
     zone: ZoneInfo | None = None
 
 
 def is_absent(field: str, value: object) -> bool:
-    """Whether a CMS says nothing with it: null, an empty text, list or object; and false, which PHP has for "none"."""
+    """Whether a value is none: null, an empty text, list or object, or false, by which PHP means "none"."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or (value is False and field != "news") or value in ([], {})
 
 
 def date_of(value: object, where: Where) -> datetime:
-    """An instant from a text, or from a number of seconds, milliseconds or microseconds since 1970. Raises ValueError."""
+    """The instant of a text, or of a number of seconds, milliseconds or microseconds since 1970. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{shown(value)} is no date")
     text = value.strip() if isinstance(value, str) else ""
@@ -87,12 +87,12 @@ def date_of(value: object, where: Where) -> datetime:
         return _of_epoch(float(text) if "." in text else int(text))
     if not isinstance(value, str):
         return _of_epoch(value)
-    if _DAY.fullmatch(text):  # a day is near enough: where nobody knows whose midnight, Greenwich's
+    if _DAY.fullmatch(text):  # a day without a zone counts as a day in UTC: a few hours do not matter
         text = f"{text}T00:00:00" + ("" if where.zone else "Z")
     try:
         naive = datetime.fromisoformat(text.replace(" ", "T", 1))
     except ValueError:
-        return _otherwise_written(text, where)
+        return _of_other_form(text, where)
     if naive.tzinfo is None:
         if where.zone is None:
             raise NoZone(_without_zone(text))
@@ -104,27 +104,27 @@ def _without_zone(text: str) -> str:
     return f"{shown(text)} has no zone: give the source the setting timezone"
 
 
-def _otherwise_written(text: str, where: Where) -> datetime:
-    """An instant that ISO 8601 does not spell so, as feeds have many: `Fri, 20 Nov 2026 08:00:00 GMT`, `2026-11-20 08:00:00 UTC`.
+def _of_other_form(text: str, where: Where) -> datetime:
+    """The instant of a text in a form that feeds use: `Fri, 20 Nov 2026 08:00:00 GMT`, `2026-11-20 08:00:00 UTC`.
 
-    Where it names a zone, that has to be one that is not another's as well. Raises ValueError, NoZone.
+    An ambiguous abbreviation of a zone is refused. Raises ValueError, NoZone.
     """
     try:
         return parse(text)
     except ValueError:
-        from stoppress.primitives import dates  # what few deliveries need
+        from stoppress.primitives import dates  # few deliveries need it
 
-        near = dates.instant(text, where.zone or dates.UTC_ZONE)
-        if near is None:
+        instant = dates.instant(text, where.zone or dates.UTC_ZONE)
+        if instant is None:
             raise
-        # What its zone decides, and not ours, is the same in both.
-        if near == dates.instant(text, ZoneInfo(_FAR_ZONE)):
-            return near
+        # The text names its zone if reading it in a zone far away gives the same instant.
+        if instant == dates.instant(text, ZoneInfo(_FAR_ZONE)):
+            return instant
         if not _ZONELESS.fullmatch(text):
             raise
         if where.zone is None:
             raise NoZone(_without_zone(text)) from None
-        return near
+        return instant
 
 
 def _of_epoch(number: float) -> datetime:
@@ -202,7 +202,7 @@ def _section(value: object, where: Where) -> object:
 
 
 def _called(value: object) -> object:
-    """The name of an object that has one; anything else as it is."""
+    """The name of an object that has one; other values as they are."""
     if not isinstance(value, dict):
         return value
     return next((value[name] for name in _NAMES if isinstance(value.get(name), str) and value[name].strip()), value)
@@ -217,7 +217,7 @@ def _truth(value: object, where: Where) -> bool:
 
 
 def _hidden(value: object, where: Where) -> bool:
-    """`noindex` as a truth, or as robots are told: `noindex, nofollow`, one text or several."""
+    """`noindex` as a truth value, or as directives for robots: `noindex, nofollow`, in one text or several."""
     texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
     words = {word for text in texts for word in _ROBOTS_PARTED.split(text[:_ROBOTS_CHARACTERS_MAX].lower()) if word}
     if "noindex" in words:
@@ -252,11 +252,11 @@ READERS: dict[str, Callable[[Any, Where], Any]] = {
 
 
 def read(field: str, value: object, where: Where) -> object:
-    """A field's value as the contract takes it. Raises ValueError."""
+    """The value of a field as the contract takes it. Raises ValueError."""
     return READERS.get(field, _plain)(value, where)
 
 
 def is_no_date(field: str, value: object) -> bool:
-    """Whether a date field says that there is none, as WordPress does of a draft."""
+    """Whether a date field has a value that means no date, as WordPress sends for a draft."""
     dated = field in {"published_at", "updated_at", "timestamp", "hold_until", "version"}
     return dated and isinstance(value, str) and bool(_NO_DATE.fullmatch(value.strip()))

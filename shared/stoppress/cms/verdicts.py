@@ -1,4 +1,4 @@
-"""What a delivery comes to: a verdict for each of its items, and how each field came about."""
+"""Verdicts: what to do with each item of a delivery, and where each field came from."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,33 +21,33 @@ _VERBS: dict[Action, Verb] = {
     "unpublish": "unpublished",
     "delete": "deleted",
 }
-# Fields of the event that say where it came from, and nothing of the article.
+# Fields of the event that do not describe the article.
 _OF_THE_EVENT = ("site", "source", "action", "verb", "heard_at", "delivery")
-# What quarantine keeps of an item that was incomplete.
+# How much quarantine keeps of an incomplete item.
 ITEM_CHARACTERS_MAX = 20_000
-# No page can be judged by its host where no site is given.
+# Stands for the site where none is given: no page has its host.
 NOWHERE = Site(host="stoppress.invalid", publication="none")
-# All that it is said by counts, the latest of it: what must not be read yet is not listed because one of them cannot be read.
+# All expressions of this field count: the latest embargo wins, and one unreadable embargo holds the article.
 HELD = "hold_until"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a field came about: the expression, what it gave, and what was made of that or why nothing was."""
+    """One attempt to read a field: the expression, its result, and the value read from that, or the fault."""
 
     field: str
     expression: str
-    found: Any
+    given: Any
     value: Any = None
     fault: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one item of a delivery comes to. `data` is in our own contract's names; `missing` are fields that are needed.
+    """What to do with one item of a delivery. `data` has our contract's field names, `missing` lists needed fields.
 
-    `embargo` is the hour before which nobody could read it, past or not; `hold_until` the one it is held for.
-    `site` is the CMS's own name of the site, `host` that site's, where the settings have one for it.
+    `embargo` is the hour before which nobody could read the page, past or future. `hold_until` is the hour for which
+    the article is held. `site` is the CMS's name of the site, `host` the host that the settings give for that name.
     """
 
     disposition: Disposition
@@ -66,41 +66,42 @@ class Verdict:
     readings: tuple[Reading, ...] = ()
 
     def event(self, site: Site, source: str, now: datetime) -> ArticleEvent:
-        """The article event of a verdict that applies or holds. Raises BadArticle where the site cannot have it."""
+        """The article event of a verdict that applies or holds. Raises BadArticle where the site cannot take it."""
         data = dict(self.data)
         if hour := self.hold_until or self.embargo:
-            # Nobody could read it before that hour: it was published then, and not before.
+            # Nobody could read the page before that hour, so it is the date of publication.
             data["published_at"] = max(exact(hour), data.get("published_at", ""))
         verb = _VERBS[self.action or "publish"]
-        # A mapping says itself when an article was updated: our own contract's default is not for it.
+        # As an update, our contract would take the timestamp for `updated_at`. A mapping reads `updated_at` itself.
         kind = f"{'page' if self.page else 'article'}.{'published' if verb == 'updated' else verb}"
         return replace(read_article(kind, data, site, source, self.timestamp, now)[0], verb=verb)
 
     def shown(self, now: datetime, site: Site | None = None) -> dict[str, Any]:
-        """The verdict as JSON has it, its fields cleaned as they would be kept."""
-        said: dict[str, Any] = {"disposition": self.disposition, "action": self.action}
-        said |= {"missing": list(self.missing), "reason": self.reason or None, "dropped": list(self.dropped)}
+        """The verdict as JSON, with the fields cleaned as they would be kept."""
+        plain: dict[str, Any] = {"disposition": self.disposition, "action": self.action}
+        plain |= {"missing": list(self.missing), "reason": self.reason or None, "dropped": list(self.dropped)}
         if self.disposition in ("apply", "hold"):
-            said |= {"url": None} | ({} if self.action in REMOVALS else {"noindex": False})
-            said |= _fields(self, site or NOWHERE, now, said)
+            plain |= {"url": None} | ({} if self.action in REMOVALS else {"noindex": False})
+            fields = _fields(self, site or NOWHERE, now)
+            plain["dropped"] += fields.pop("dropped", [])
+            plain |= fields
         else:
-            said |= {name: _plain(name, value) for name, value in self.data.items()}
+            plain |= {name: _plain(name, value) for name, value in self.data.items()}
         extra = {"hold_until": self.hold_until and exact(self.hold_until), "site": self.site}
-        return said | {name: value for name, value in extra.items() if value}
+        return plain | {name: value for name, value in extra.items() if value}
 
     def kept(self) -> str:
-        """The item itself, as far as quarantine keeps it."""
+        """The item as JSON, cut to what quarantine keeps."""
         try:
             return json.dumps(self.item, default=str)[:ITEM_CHARACTERS_MAX]
         except (RecursionError, ValueError):  # nested too deeply
             return ""
 
 
-def _fields(verdict: Verdict, site: Site, now: datetime, said: dict[str, Any]) -> dict[str, Any]:
+def _fields(verdict: Verdict, site: Site, now: datetime) -> dict[str, Any]:
     event = replace(verdict, hold_until=None, embargo=None).event(site, "source", now)
-    plain = json.loads(to_message(event, in_ascii=False))
-    said["dropped"] += plain.pop("dropped", [])
-    return {name: value for name, value in plain.items() if name not in _OF_THE_EVENT}
+    message = json.loads(to_message(event, in_ascii=False))
+    return {name: value for name, value in message.items() if name not in _OF_THE_EVENT}
 
 
 def _plain(name: str, value: object) -> object:
@@ -113,13 +114,12 @@ def _plain(name: str, value: object) -> object:
     return list(cleaned) if isinstance(cleaned, tuple) else cleaned
 
 
-def told(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
-    """Field by field where each value came from: the field, its value or its fault, the expression."""
+def field_origins(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
+    """For each field that was read: its name, its value or fault, and the expression that gave it."""
     good = [reading for reading in verdict.readings if reading.value is not None]
-    # Of each field the last one; of what it is held until the latest hour.
-    chosen = {
-        reading.field: reading for reading in sorted(good, key=lambda one: one.value if one.field == HELD else "")
-    }
+    # The last reading of a field counts; of `hold_until` the latest hour.
+    by_hour = sorted(good, key=lambda reading: reading.value if reading.field == HELD else "")
+    chosen = {reading.field: reading for reading in by_hour}
     for reading in verdict.readings:
         if reading.fault:
             yield reading.field, f"not used: {reading.fault}", reading.expression
@@ -128,6 +128,6 @@ def told(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
 
 
 def shortly_value(value: object) -> str:
-    """A value as a line of a terminal has it."""
+    """A value on one line, for a terminal."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return clean(text, 120)

@@ -1,4 +1,7 @@
-"""Language versions of a page: read from what a CMS sends, as hreflang wants them (R5.1, R5.2)."""
+"""Reads the language versions of a page from what a CMS sends, in the codes of hreflang (R5.1, R5.2).
+
+A shard's rendering makes alternates mutual, so that the order of events makes no difference.
+"""
 
 import re
 from collections.abc import Iterable
@@ -10,12 +13,12 @@ from stoppress.model.media_values import shown
 from stoppress.primitives.languages import COUNTRIES, LANGUAGES, MEANT, RENAMED
 from stoppress.primitives.urls import linked
 
-# The version for readers whose language has none.
+# The version for readers of other languages.
 DEFAULT = "x-default"
-# news:language and hreflang are two code systems (R5.3).
+# news:language and hreflang have different codes (R5.3).
 _OF_NEWS = {"zh-cn": "zh-Hans", "zh-tw": "zh-Hant"}
 
-# No rule bounds them; there are fewer languages that Google knows.
+# No rule limits them. Google knows fewer languages.
 ALTERNATES_MAX = 200
 
 _CODE = re.compile(r"([a-z]{2})(?:-([a-z]{4}))?(?:-([a-z]{2}))?")
@@ -23,23 +26,23 @@ _CODE = re.compile(r"([a-z]{2})(?:-([a-z]{4}))?(?:-([a-z]{2}))?")
 
 @dataclass(frozen=True, slots=True)
 class Alternate:
-    """A version of the page: `fr`, `en-GB`, `zh-Hant-TW` or `x-default`, and its URL."""
+    """A version of the page: its URL, and `fr`, `en-GB`, `zh-Hant-TW` or `x-default`."""
 
     hreflang: str
     href: str
 
 
 def hreflang_of(language: str) -> str | None:
-    """A language of news:language as hreflang has it; None where it has none, such as `haw`."""
+    """The hreflang code for a code of news:language; None where there is none, as for `haw`."""
     code = _OF_NEWS.get(language, language)
     return code if code[:2] in LANGUAGES and (len(code) == 2 or "-" in code) else None
 
 
 def read_alternates(value: object, base: str) -> tuple[tuple[Alternate, ...], list[str]]:
-    """The versions of the page `base`, by language, and what was left out. The first of a language counts.
+    """The versions of the page `base`, sorted by language, and the reasons for what is left out.
 
-    Takes a list of {"hreflang": …, "url": …} or one object {"fr": URL, …}. The page itself is one of its versions (R5.1);
-    it is not added where it is missing.
+    Takes a list of {"hreflang": …, "url": …} or an object {"fr": URL, …}. The first version of a language counts. The
+    page itself belongs among its versions (R5.1), but is not added here.
     """
     reasons: list[str] = []
     hrefs: dict[str, str] = {}
@@ -60,7 +63,7 @@ def read_alternates(value: object, base: str) -> tuple[tuple[Alternate, ...], li
 
 
 def hreflang(text: str) -> str:
-    """`EN_us` -> `en-US`, `zh-hant-tw` -> `zh-Hant-TW`. Raises ValueError for what no search engine knows."""
+    """`EN_us` -> `en-US`, `zh-hant-tw` -> `zh-Hant-TW`. Raises ValueError for codes that search engines do not know."""
     plain = text.strip().lower().replace("_", "-")
     if plain == DEFAULT:
         return plain

@@ -1,7 +1,7 @@
-"""Images and videos of an article: read from what a CMS sends, each one good, or left out with the reason.
+"""Reads the images and videos of an article from what a CMS sends. Each is valid, or is left out with a reason.
 
-`base` is the page's URL, under the scheme that its site has. URLs come out canonical with all their parameters, since those
-of a file may be signed; dates come out as the text that stands in the file, so that JSON, the table and the file agree.
+`base` is the page's URL, with the site's scheme. URLs become canonical but keep all parameters, because the URL of a file
+may be signed. Dates become the text that the sitemap shows, so that JSON, the table and the file agree.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,12 @@ from stoppress.model.media_values import READERS, Page, media_url, read_date
 
 # Google: at most 1,000 image:image in a url (R3.1).
 IMAGES_MAX = 1_000
-# No rule bounds the videos of a page (R4.4); this is far more than one has.
+# No rule limits the videos of a page (R4.4). No page has as many.
 VIDEOS_MAX = 100
-# Ten times what may stand in a file: what a sender may have read, so that no list keeps a function busy on purpose.
+# Ten times what a sitemap takes. Limits the work that a sender can cause with a long list.
 ITEMS_READ_MAX = 10_000
 
-# What a video's values are also called; schema.org's names are among them.
+# Other names for a video's values, schema.org's among them.
 _ALIASES = {
     "thumbnail_url": "thumbnail_loc",
     "content_url": "content_loc",
@@ -31,9 +31,9 @@ _NAMES = {key.replace("_", ""): name for key, name in (*zip(READERS, READERS, st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Video:
-    """A video of a page, its fields named as the tags. Dates are as written: `2026-11-20` or `2026-11-20T08:00:00Z`.
+    """A video of a page, with a field for each tag. Dates are texts: `2026-11-20` or `2026-11-20T08:00:00Z`.
 
-    `restriction` and `platform` are a relationship and its codes, such as `allow GB IE` or `deny tv`.
+    `restriction` and `platform` hold a relationship and codes, such as `allow GB IE` or `deny tv`.
     """
 
     thumbnail_loc: str
@@ -57,10 +57,10 @@ class Video:
 
 
 def read_images(value: object, base: str) -> tuple[tuple[str, ...], list[str]]:
-    """The URLs of a page's images, each once, and what was left out.
+    """The different URLs of a page's images, oldest first by `published_at`, and the reasons for what is left out.
 
-    Of more than IMAGES_MAX the newest stay. Images come out oldest first by `published_at`; those without one count as
-    older than those with one, and as newer the later they stand in the list.
+    Images without a date come before those with a date, in the order of the list. Beyond IMAGES_MAX the
+    oldest are left out.
     """
     reasons: list[str] = []
     dates: dict[str, str] = {}
@@ -83,7 +83,7 @@ def read_images(value: object, base: str) -> tuple[tuple[str, ...], list[str]]:
 
 
 def read_videos(value: object, base: str, loc: str) -> tuple[tuple[Video, ...], list[str]]:
-    """The videos of the page that is listed as `loc`, each once, in their order, and what was left out or cut."""
+    """The different videos of the page `loc`, in their order, and the reasons for what is left out or cut."""
     reasons: list[str] = []
     videos: dict[str | None, Video] = {}
     for place, item in items_of("videos", value, reasons):
@@ -98,7 +98,7 @@ def read_videos(value: object, base: str, loc: str) -> tuple[tuple[Video, ...], 
             reasons.append(f"{place}: is left out without {', '.join(missing)}: give what is missing")
             continue
         video = Video(**values)
-        # Google knows a video by its file, else by its player.
+        # Google identifies a video by its file, else by its player.
         if videos.setdefault(video.content_loc or video.player_loc, video) != video:
             reasons.append(f"{place}: is left out: a video before it has the same file or player")
     if len(videos) > VIDEOS_MAX:
@@ -107,26 +107,23 @@ def read_videos(value: object, base: str, loc: str) -> tuple[tuple[Video, ...], 
 
 
 def video_json(video: Video) -> dict[str, Any]:
-    """A video as JSON and the table have it: texts, integers, booleans, a list; what is absent is left out."""
-    said = {field.name: getattr(video, field.name) for field in fields(video)}
+    """A video for JSON and the table: texts, integers, booleans, a list. Absent values are left out."""
+    values = {field.name: getattr(video, field.name) for field in fields(video)}
     return {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in said.items()
+        for name, value in values.items()
         if value is not None and value != ()
     }
 
 
 def video_of(plain: Mapping[str, Any]) -> Video:
-    """The video that `video_json` made this of; the table's numbers may be Decimals."""
+    """The inverse of `video_json`. Accepts the Decimals of the table as numbers."""
     numbers = {name: int(plain[name]) for name in ("duration_s", "view_count") if name in plain}
     return Video(**{**plain, **numbers, "tags": tuple(plain.get("tags", ()))})
 
 
-# ── what is read of every kind ──
-
-
 def items_of(name: str, value: object, reasons: list[str]) -> Iterator[tuple[str, Any]]:
-    """The items of a list, or a single one given without a list, each with its place: `images[3]`."""
+    """The items of a list, or a single item without a list, each with its place, such as `images[3]`."""
     if not isinstance(value, list):
         yield from [] if value in (None, "", {}) else [(name, value)]
         return
@@ -137,7 +134,7 @@ def items_of(name: str, value: object, reasons: list[str]) -> Iterator[tuple[str
 
 
 def _image(item: object, page: Page) -> tuple[str, object]:
-    """URL and date of an image."""
+    """The URL and the date of an image. Raises ValueError."""
     if isinstance(item, dict):
         named = next((item[name] for name in ("url", "loc", "src") if item.get(name) is not None), None)
         return media_url(named, page), item.get("published_at")
@@ -145,9 +142,9 @@ def _image(item: object, page: Page) -> tuple[str, object]:
 
 
 def _values(item: dict[str, Any], page: Page, place: str, reasons: list[str]) -> dict[str, Any]:
-    """The fields of a video that could be read."""
+    """The readable fields of a video. Adds a reason for each other field."""
     values: dict[str, Any] = {}
-    for name, value in _said(item).items():
+    for name, value in _by_tag(item).items():
         notes: list[str] = []
         try:
             values[name] = READERS[name](value, page, notes)
@@ -161,14 +158,14 @@ def _values(item: dict[str, Any], page: Page, place: str, reasons: list[str]) ->
     return values
 
 
-def _said(item: dict[str, Any]) -> dict[str, Any]:
-    """What an item gives, by tag. Names may be in snake case or camel case; a tag's own name goes before another."""
+def _by_tag(item: dict[str, Any]) -> dict[str, Any]:
+    """The values of an item by tag. Accepts names in snake case and camel case; a tag's own name overrules its aliases."""
     uploader = item.get("uploader")
     if isinstance(uploader, dict):
         item = {**item, "uploader": uploader.get("name"), "uploader_info": uploader.get("info", uploader.get("url"))}
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in item.items():
         name = _NAMES.get(key.replace("_", "").lower())
-        if name and value not in (None, "", []) and (key == name or name not in said):
-            said[name] = value
-    return said
+        if name and value not in (None, "", []) and (key == name or name not in values):
+            values[name] = value
+    return values

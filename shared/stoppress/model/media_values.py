@@ -1,7 +1,7 @@
-"""Single values of images and videos: each read, or refused with what to give instead.
+"""Reads single values of images and videos, or refuses them and says what to give instead.
 
-A reader takes the value, the page it stands on, and a list for notes on what was cut off a value that is good otherwise.
-It raises ValueError for a value that is not good.
+A reader takes the value, its page, and a list of notes. Where it shortens a usable value, it adds a note. It raises
+ValueError for an unusable value.
 """
 
 import re
@@ -15,21 +15,21 @@ from stoppress.primitives.languages import COUNTRIES
 from stoppress.primitives.text import TITLE_CHARACTERS_MAX, clean
 from stoppress.primitives.urls import canonical, host_of, linked
 
-# The schema's bound. Google no longer documents one, and a file that breaks its schema is no file of ours (R4.1).
+# The schema's limit. Google no longer documents one, but our files keep to the schema (R4.1).
 TITLE_MAX = 100
 DESCRIPTION_MAX = 2_048  # R4.1
 DURATION_S_MAX = 28_800  # R4.2, as the next three
 RATING_MAX = 5
 UPLOADER_MAX = 255
 TAGS_MAX = 32
-# No rule bounds a tag's length; it is a word or two.
+# No rule limits a tag's length. A tag is a word or two.
 TAG_CHARACTERS_MAX = 200
-# So that a list keeps nobody busy on purpose.
+# Limits the work that a sender can cause with a long list.
 TAGS_READ_MAX = 1_000
 CODES_SHOWN = 5
-# Larger than any counter, smaller than what DynamoDB's numbers lose digits at.
+# Larger than any counter, and within the 38 digits of DynamoDB's numbers.
 VIEW_COUNT_MAX = 2**63 - 1
-# What a reason repeats of a wrong value.
+# How much of a wrong value a reason repeats.
 SHOWN_CHARACTERS_MAX = 60
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -45,7 +45,7 @@ _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where values stand: the URL that relative ones are resolved against, and the one that the sitemap lists."""
+    """The page of the values: the base of relative URLs, and the URL that the sitemap lists."""
 
     base: str
     loc: str
@@ -55,19 +55,19 @@ Reader: TypeAlias = Callable[[Any, Page, list[str]], Any]
 
 
 def shown(value: object) -> str:
-    """A wrong value as a reason repeats it: short, on one line."""
+    """A wrong value for a reason: shortened, on one line."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     return repr(value[:SHOWN_CHARACTERS_MAX] if isinstance(value, str) else value)[: SHOWN_CHARACTERS_MAX + 2]
 
 
 def _same_page(url: str, loc: str) -> bool:
-    """Whether a URL is that of the page, under whatever scheme and with whatever tracking parameters."""
+    """Whether a URL is the page's, apart from the scheme and tracking parameters."""
     return canonical(url).partition(":")[2] == loc.partition(":")[2]
 
 
 def media_url(value: object, page: Page, notes: list[str] | None = None) -> str:
-    """The URL of an image, a file or a player, with all its parameters."""
+    """The URL of an image, a file or a player, with all its parameters. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{shown(value)} is no URL: give one, as a text")
     url = linked(value, page.base, keep_query=True)
@@ -89,7 +89,7 @@ def _text(characters_max: int) -> Reader:
     def read(value: object, page: Page, notes: list[str]) -> str:
         if not isinstance(value, str):
             raise ValueError(f"{shown(value)} is no text: give it in quotation marks")
-        # Two more than fit: the first of them may be a space, which `clean` takes off the end.
+        # Two characters more than fit: `clean` removes a space at the end.
         plain = clean(value, max(characters_max + 2, TITLE_CHARACTERS_MAX))
         if not plain:
             raise ValueError("is empty: give it as readers see it")
@@ -102,13 +102,13 @@ def _text(characters_max: int) -> Reader:
 
 
 def _shortened(text: str, characters_max: int) -> str:
-    """Cut at the end of a word, unless that word is half of the text, with an ellipsis."""
+    """Cuts a text after a word and adds an ellipsis. Cuts inside a word that is half of the text."""
     words = text[:characters_max].rpartition(" ")[0]
     return f"{words if len(words) > characters_max // 2 else text[: characters_max - 1]}…"
 
 
 def _number(value: object) -> float | None:
-    """A number, or a text that is one."""
+    """The value of a number, or of a text with a number; else None."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         return float(value) if "." in value else int(value)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
@@ -142,7 +142,7 @@ def _view_count(value: object, page: Page, notes: list[str]) -> int:
 
 
 def read_date(value: object, page: Page | None = None, notes: list[str] | None = None) -> str:
-    """A date as it stands in the file: a day, or a day and a time in UTC. Such texts sort as the dates do."""
+    """A date for the sitemap: a day, or a day and a time in UTC. Such texts sort by time. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{shown(value)} is no date: give a text such as 2026-11-20T08:00:00Z")
     if not _DAY.fullmatch(value.strip()):
@@ -161,7 +161,7 @@ def _yes_or_no(value: object, page: Page, notes: list[str]) -> bool:
 
 
 def _country(code: str) -> str | None:
-    # Two codes of their own making that say clearly which country is meant: to lose one would show a video where it must not be.
+    # Two wrong codes with a clear meaning. Dropping them would show a video where it is forbidden.
     spelled = {"UK": "GB", "EL": "GR"}.get(code.upper(), code.upper())
     return spelled if spelled in COUNTRIES else None
 

@@ -1,7 +1,7 @@
-"""What a hub asks and brings (WebSub): one more door to the articles queue, for the feeds that have subscribed.
+"""Requests of WebSub hubs, for the feeds that are subscribed: a hub confirms a subscription, or pushes new entries.
 
-A request is known by the token of its path, before anything is looked up for it, a push by its signature as well. What is pushed
-is read by the same code as what is polled; it is a part of the feed, so that absence means nothing.
+The token in the path is checked before anything is read, and a push needs a signature as well. The code that reads
+polled feeds reads pushes too. A push is a part of the feed, so an entry that is missing there is not removed.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,6 +17,7 @@ from stoppress.feeds.callbacks import hub_secret, is_signed, subscription_of
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
 from stoppress.feeds.subscription import Subscription
+from stoppress.model.http_request import Request
 from stoppress.model.site import HUBS_SECRET, BadConfiguration, Feed, Site
 from stoppress.poll import subscribe
 from stoppress.poll.items import (
@@ -31,13 +32,13 @@ from stoppress.poll.items import (
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
 
-# What Lambda takes of a body that API Gateway hands on in base64 (6 MB); the poll takes what is larger.
+# Lambda takes events of 6 MB, and API Gateway encodes bodies as base64. The next poll reads what is larger.
 BODY_BYTES_MAX = 4_500_000
-# What is echoed is short, and nothing but text: hubs send random letters and digits.
+# The answer repeats the challenge. Hubs send a few random letters and digits.
 CHALLENGE_CHARACTERS_MAX = 1_000
 QUERY_FIELDS_MAX = 50
 
-# By what they are counted and logged.
+# The metric that counts an answer.
 Kind: TypeAlias = Literal[
     "HubsConfirmed", "HubsDenied", "HubsRefused", "PushesTaken", "PushesIgnored", "PushesUnread", "PushesRefused",
     "PushesFailed",
@@ -45,20 +46,8 @@ Kind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A hub's request: the parts of its path, the query as it came, headers with names in small letters, the raw bytes."""
-
-    site: str
-    feed: str
-    token: str
-    query: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
-    """What the hub hears, how that is counted, and what the log is told besides."""
+    """The answer to the hub, the metric that counts it, and further values for the log."""
 
     status: int
     body: str
@@ -68,62 +57,62 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A feed that is subscribed today; `secrets` are what its hub may have signed with."""
+    """A feed with a subscription. `secrets` are those that its hub may have signed with."""
 
     site: Site
     feed: Feed
     state: Subscription
     secrets: tuple[str, ...]
 
-    def about(self, **said: Any) -> dict[str, Any]:
-        return {"site": self.site.host, "feed": self.feed.url, "hub": self.state.hub, **said}
+    def about(self, **values: Any) -> dict[str, Any]:
+        return {"site": self.site.host, "feed": self.feed.url, "hub": self.state.hub, **values}
 
 
 class _Refused(Exception):
     def __init__(self, status: HTTPStatus, reason: str, cause: str = "") -> None:
         super().__init__(reason)
         self.status = status
-        # For the log alone: whoever asks may be anybody.
+        # For the log alone: anyone may have sent the request.
         self.about = {"cause": cause} if cause else {}
 
 
 def confirm(request: Request, now: datetime) -> Answer:
-    """A hub's question whether we have asked for what it was asked, or its denial (WebSub, 5.3 and 5.2)."""
+    """Answers a hub that verifies our request to subscribe, or that denies it (WebSub, 5.3 and 5.2)."""
     try:
-        asked = dict(parse_qsl(request.query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX))
+        query = dict(parse_qsl(request.query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX))
     except ValueError:
         return Answer(HTTPStatus.BAD_REQUEST, "the query has too many fields", "HubsRefused")
     try:
-        return _confirmed(request, asked, now)
+        return _confirmed(request, query, now)
     except _Refused as refusal:
         status = HTTPStatus.NOT_FOUND if refusal.status == HTTPStatus.GONE else refusal.status
-        return Answer(status, str(refusal), "HubsRefused", {"mode": asked.get("hub.mode", "")[:40], **refusal.about})
+        return Answer(status, str(refusal), "HubsRefused", {"mode": query.get("hub.mode", "")[:40], **refusal.about})
 
 
-def _confirmed(request: Request, asked: Mapping[str, str], now: datetime) -> Answer:
+def _confirmed(request: Request, query: Mapping[str, str], now: datetime) -> Answer:
     """Raises _Refused."""
-    mode = asked.get("hub.mode", "")
-    challenge = "" if mode == "denied" else _challenge(asked)
+    mode = query.get("hub.mode", "")
+    challenge = "" if mode == "denied" else _challenge(query)
     try:
         known = _known(request)
     except _Refused as refusal:
-        if refusal.status == HTTPStatus.GONE and mode == "unsubscribe":  # it is what we want, whoever has asked
+        if refusal.status == HTTPStatus.GONE and mode == "unsubscribe":  # it has ended, as the hub wants to hear
             return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", {"mode": mode})
         raise
-    if asked.get("hub.topic", "") != known.state.topic:
+    if query.get("hub.topic", "") != known.state.topic:
         raise _Refused(HTTPStatus.NOT_FOUND, "this topic was not asked for")
     if mode == "denied":
-        reason = clean(asked.get("hub.reason", ""), limit=300)
+        reason = clean(query.get("hub.reason", ""), limit=300)
         _changed(known, lambda state: subscription.denied(state, reason, now))
         return Answer(HTTPStatus.OK, "", "HubsDenied", known.about(reason=reason))
-    lease_s = _seconds(asked.get("hub.lease_seconds"))
+    lease_s = _seconds(query.get("hub.lease_seconds"))
     if mode != "subscribe" or not _changed(known, lambda state: subscription.verified(state, lease_s, now)):
         raise _Refused(HTTPStatus.NOT_FOUND, "this was not asked for")
     return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", known.about(mode=mode, lease_s=lease_s))
 
 
 def take(request: Request, now: datetime) -> Answer:
-    """A push: the part of a feed that is new (WebSub, 7). What nobody has signed is answered like any other, and ignored."""
+    """Queues the new entries of a push (WebSub, 7). A push with a wrong signature gets the usual answer and is ignored."""
     if len(request.body) > BODY_BYTES_MAX:
         return Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {BODY_BYTES_MAX:,} bytes", "PushesRefused")
     try:
@@ -132,46 +121,48 @@ def take(request: Request, now: datetime) -> Answer:
         kind: Kind = "PushesFailed" if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else "PushesRefused"
         return Answer(refusal.status, str(refusal), kind, refusal.about)
     if not is_signed(request.headers, request.body, known.secrets):
-        said = request.headers.get("x-hub-signature", "")[:20]
-        return Answer(HTTPStatus.ACCEPTED, "", "PushesIgnored", known.about(signature=said or "none"))
+        signature = request.headers.get("x-hub-signature", "")[:20] or "none"
+        return Answer(HTTPStatus.ACCEPTED, "", "PushesIgnored", known.about(signature=signature))
     try:
         document = read_document(request.body, request.headers)
-        found = parse.read(document, known.state.topic, known.site, known.feed.take)
+        parsed = parse.read(document, known.state.topic, known.site, known.feed.take)
     except FeedError as error:
+        # 202 all the same: the hub would only send the same bytes again. The poll reads the feed itself.
         _make_due(known, now)
         return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason=str(error)))
     seen = read_feed_entries(table.get_many([key := feed_entries_key(known.site.host, known.feed.url)]).get(key))
-    events, skipped = to_events(found, known.site, now, seen.shared, feed=known.feed.url)
+    events, skipped = to_events(parsed, known.site, now, seen.shared, feed=known.feed.url)
     polled = set(seen.digests)
     heard = [(event, known.state.has_news(event, polled)) for event in events]
     new = [event for event, is_news in heard if is_news]
     queues.send_articles(new)
-    brought = [event for event, is_news in heard if is_news or subscription.is_owed(known.state, event)]
-    _changed(known, lambda state: subscription.told(state, brought, now))
+    pushed = [event for event, is_news in heard if is_news or subscription.is_owed(known.state, event)]
+    _changed(known, lambda state: subscription.told(state, pushed, now))
     about = known.about(sent=len(new), skipped=skipped[:5])
-    if found.incomplete:
+    if parsed.incomplete:
         _make_due(known, now)
-        return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", about | {"reason": found.incomplete})
+        return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", about | {"reason": parsed.incomplete})
     return Answer(HTTPStatus.ACCEPTED, "", "PushesTaken", about)
 
 
 def _known(request: Request) -> _Known:
-    """The feed that a request is for. Raises _Refused: 404 who has no token of ours, 410 where nobody wants it any more."""
+    """The feed that a request is for. Raises _Refused: 404 for a token that is not ours, 410 for an ended subscription."""
+    host, feed_id, token = (request.path_parameters.get(name, "") for name in ("site", "feed", "token"))
     try:
         masters = secrets.load(HUBS_SECRET)
     except secrets.NoSecret as error:
         reason = "no callback can be known at the moment: send it again"
         raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
-    subscribed = subscription_of(request.token, masters, request.site, request.feed)
+    subscribed = subscription_of(token, masters, host, feed_id)
     if subscribed is None:
         raise _Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
     gone = _Refused(HTTPStatus.GONE, "nobody wants this any more")
     try:
-        site = sites.load(request.site)
-        feed = _feed_of(site, request.feed)
+        site = sites.load(host)
+        feed = _feed_of(site, feed_id)
         if feed is None:
-            site = sites.load(request.site, age_max=sites.MISSED_AGE_MAX)
-            feed = _feed_of(site, request.feed)
+            site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
+            feed = _feed_of(site, feed_id)
     except sites.UnknownSite:
         raise gone from None
     except BadConfiguration as error:
@@ -185,7 +176,7 @@ def _known(request: Request) -> _Known:
     state = read_subscription(item) if item else None
     if state is None or state.id != subscribed or (polled and read_feed(polled).hub != state.hub):
         raise gone
-    used = tuple(hub_secret(master, request.site, request.feed, subscribed) for master in masters)
+    used = tuple(hub_secret(master, host, feed_id, subscribed) for master in masters)
     return _Known(site, feed, state, used)
 
 
@@ -194,7 +185,7 @@ def _feed_of(site: Site, key: str) -> Feed | None:
 
 
 def _changed(known: _Known, decide: Callable[[Subscription], Subscription | None]) -> Subscription | None:
-    """The subscription as `decide` makes it, written; None where another has taken its place, or `decide` says so."""
+    """Writes what `decide` makes of the subscription. None where another subscription replaced it, or `decide` gives None."""
 
     def if_the_same(state: Subscription | None) -> Subscription | None:
         return decide(state) if state and state.id == known.state.id else None
@@ -203,9 +194,9 @@ def _changed(known: _Known, decide: Callable[[Subscription], Subscription | None
 
 
 def _make_due(known: _Known, now: datetime) -> None:
-    """Have the feed polled in the next minute. A poll that is under way cannot write its state then, and comes again.
+    """Makes the next run poll the feed. A poll under way cannot write its state then, and is repeated.
 
-    Not where polls fail: the feed's server may have asked to be left alone (R10.3).
+    Does nothing where polls fail: the feed's server may have asked for fewer requests (R10.3).
     """
     key = feed_key(known.site.host, known.feed.url)
     for _ in range(3):
@@ -223,8 +214,8 @@ def _make_due(known: _Known, now: datetime) -> None:
         return
 
 
-def _challenge(asked: Mapping[str, str]) -> str:
-    challenge = asked.get("hub.challenge", "")
+def _challenge(query: Mapping[str, str]) -> str:
+    challenge = query.get("hub.challenge", "")
     if not 0 < len(challenge) <= CHALLENGE_CHARACTERS_MAX or not challenge.isprintable():
         raise _Refused(
             HTTPStatus.BAD_REQUEST,
@@ -233,6 +224,6 @@ def _challenge(asked: Mapping[str, str]) -> str:
     return challenge
 
 
-def _seconds(said: str | None) -> int | None:
-    text = (said or "").strip()
+def _seconds(value: str | None) -> int | None:
+    text = (value or "").strip()
     return int(text[:9]) if text.isascii() and text.isdigit() else None

@@ -1,4 +1,7 @@
-"""Verdicts into what is queued: the event of each article for the site that its URL is of, or what quarantine is to keep."""
+"""From a CMS's delivery to what is queued: an event for each article, or an incomplete item for quarantine.
+
+Incomplete items travel on the articles queue too, so that the webhook needs one write and no access to the table.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -6,45 +9,57 @@ from datetime import datetime
 from typing import Any
 
 from stoppress.cms.contract import BadArticle
+from stoppress.cms.engine import read_delivery
+from stoppress.cms.mapping import load
 from stoppress.cms.verdicts import Verdict
 from stoppress.model.event import ArticleEvent, Incomplete
-from stoppress.model.site import Site, Source
+from stoppress.model.http_request import Request
+from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import host_of
 
-# Other sites that one delivery is looked up for: each may cost a call to Parameter Store, and a sender waits two seconds.
+# Other sites that one delivery may name. Each may cost a call to Parameter Store, and a sender waits two seconds.
 OTHER_SITES_MAX = 5
-# What an answer repeats of what was left out.
+# How many dropped values an answer lists.
 DROPPED_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of one verdict: what goes to the queue (nothing where it is ignored), and what the sender hears."""
+    """The result of one verdict: the message to queue (None if the item is ignored), and the answer to the sender."""
 
     message: ArticleEvent | Incomplete | None
     answer: dict[str, Any]
 
 
 class _Foreign(ValueError):
-    """An article of a host that this source does not speak for."""
+    """An article of a host that this source may not post for."""
+
+
+def take_delivery(
+    request: Request, site: Site, name: str, now: datetime, load_site: Callable[[str], Site], delivery: str | None
+) -> list[Taken]:
+    """Reads a CMS's delivery to the source `name` by its mapping. See Taker for the rest. Raises BadDelivery."""
+    source = site.sources[name]
+    verdicts = read_delivery(load(source.adapter), request, source.settings, site, now)
+    return Taker(site, name, now, load_site, delivery).take(verdicts)
 
 
 class Taker:
-    """Takes the verdicts of one delivery to a site's source. `load` gives another site of the stack, or raises LookupError.
+    """Turns the verdicts of one delivery into messages. `delivery` is the sender's id, the same in every attempt.
 
-    `delivery` is the sender's id of the delivery, constant over attempts.
+    `load_site` returns another site of the stack, or raises LookupError or BadConfiguration.
     """
 
     def __init__(
-        self, site: Site, name: str, now: datetime, load: Callable[[str], Site], delivery: str | None = None
+        self, site: Site, name: str, now: datetime, load_site: Callable[[str], Site], delivery: str | None = None
     ) -> None:
-        self._site, self._name, self._now, self._load, self._delivery = site, name, now, load, delivery
+        self._site, self._name, self._now, self._load_site, self._delivery = site, name, now, load_site, delivery
         self._source = site.sources[name]
         self._others: dict[str, Site | None] = {}
 
     def take(self, verdicts: Iterable[Verdict]) -> list[Taken]:
-        """What becomes of each verdict. The site's host is checked here; no article gets to a site whose host is another."""
+        """The result of each verdict. An event goes only to the site whose host its URL has."""
         return [self._taken(verdict) for verdict in verdicts]
 
     def _taken(self, verdict: Verdict) -> Taken:
@@ -54,37 +69,37 @@ class Taker:
             return self._incomplete(verdict, verdict.missing, verdict.reason)
         try:
             event = verdict.event(self._site_of(verdict), self._name, self._now)
-            event = replace(event, delivery=self._delivery)
         except _Foreign as error:
             return self._incomplete(verdict, ("url",), f"url: {error}")
         except BadArticle as error:
-            return self._incomplete(verdict, (str(error).partition(":")[0],), str(error))
-        dropped = (*verdict.dropped, *event.dropped)[:DROPPED_SHOWN]
+            return self._incomplete(verdict, (error.field,), str(error))
         answer: dict[str, Any] = {
             "status": "queued", "site": event.site, "source": event.source, "id": event.id, "action": verdict.action,
         }  # fmt: skip
         if verdict.hold_until:
             answer["held_until"] = exact(verdict.hold_until)
-        return Taken(event, answer | ({"dropped": list(dropped)} if dropped else {}))
+        if dropped := [*verdict.dropped, *event.dropped][:DROPPED_SHOWN]:
+            answer["dropped"] = dropped
+        return Taken(replace(event, delivery=self._delivery), answer)
 
     def _incomplete(self, verdict: Verdict, missing: tuple[str, ...], reason: str) -> Taken:
-        said = {name: str(verdict.data[name]) for name in ("id", "url") if name in verdict.data}
-        kept = Incomplete(
+        known = {name: str(verdict.data[name]) for name in ("id", "url") if name in verdict.data}
+        message = Incomplete(
             self._site.host,
             self._name,
             self._source.adapter,
             missing,
             reason,
             verdict.kept(),
-            said.get("id"),
-            said.get("url"),
+            known.get("id"),
+            known.get("url"),
         )
         answer: dict[str, Any] = {"status": "incomplete", "site": self._site.host, "source": self._name}
-        answer |= {"id": said["id"]} if "id" in said else {}
-        return Taken(kept, answer | {"missing": list(missing), "reason": reason})
+        answer |= {"id": known["id"]} if "id" in known else {}
+        return Taken(message, answer | {"missing": list(missing), "reason": reason})
 
     def _site_of(self, verdict: Verdict) -> Site:
-        """The site that an article is of: that of its URL; of a removal that of the CMS's site, else the delivery's own."""
+        """The site of an article, by its URL. A removal without URL goes to the CMS's site, else to the delivery's."""
         url = verdict.data.get("url")
         host = host_of(url) if url else verdict.host or self._site.host
         if host == self._site.host:
@@ -102,14 +117,11 @@ class Taker:
         return other
 
     def _other(self, host: str) -> Site | None:
-        """Another site of the stack, where it names the same source: whoever may post here may then post there."""
+        """Another site, if it has the same source with the same adapter and secret: the sender could post there anyway."""
         try:
-            other = self._load(host)
-        except LookupError:
+            other = self._load_site(host)
+        except (LookupError, BadConfiguration):
             return None
         source = other.sources.get(self._name)
-        return other if source and _same(source, self._source) else None
-
-
-def _same(one: Source, other: Source) -> bool:
-    return (one.adapter, one.secret) == (other.adapter, other.secret)
+        is_same = source and (source.adapter, source.secret) == (self._source.adapter, self._source.secret)
+        return other if is_same else None

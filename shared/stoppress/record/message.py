@@ -13,7 +13,8 @@ from typing import Any
 from stoppress.aws import sites
 from stoppress.cms.contract import BadArticle, UnknownType, delivery_id, read_bus_event
 from stoppress.model.event import ArticleEvent, Incomplete, from_message
-from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.http_request import Request
+from stoppress.model.site import Site
 
 # What these put on the bus is our own contract.
 OF_OUR_CONTRACT = ("standard", "eventbridge")
@@ -89,21 +90,17 @@ def _site_of(envelope: Mapping[str, Any], from_bus: bool) -> Site:
 
 def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
     """A CMS's delivery in a bus event: `detail` is {"site": …, "headers": {…}, "body": what the CMS sends}. Raises ValueError."""
-    from stoppress.cms import registry
-    from stoppress.receive.queueing import Taker
+    from stoppress.receive.queueing import take_delivery
 
-    name, adapter = envelope["source"], site.sources[envelope["source"]].adapter
-    detail = envelope["detail"]
+    name, detail = envelope["source"], envelope["detail"]
     body = detail.get("body", {**detail, "site": None})
     headers = detail.get("headers") if isinstance(detail.get("headers"), dict) else {}
-    received = registry.Received(
-        body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),
+    request = Request(
         {str(key).lower(): str(value) for key, value in headers.items()},
+        body.encode(errors="surrogatepass") if isinstance(body, str) else json.dumps(body).encode(),
     )
-    delivery = delivery_id({str(key).lower(): str(value) for key, value in headers.items()}, envelope)
-    taken = Taker(site, name, now, _other_site, delivery).take(
-        registry.read(adapter, received, site.sources[name].settings, site, now)
-    )
+    delivery = delivery_id(request.headers, envelope)
+    taken = take_delivery(request, site, name, now, sites.load_usable, delivery)
     faults = [one.answer["reason"] for one in taken if isinstance(one.message, Incomplete)]
     events = [one.message for one in taken if isinstance(one.message, ArticleEvent)]
     unusable = Unusable(site.host, f"incomplete: {'; '.join(faults)[:1_000]}") if faults else None
@@ -114,14 +111,6 @@ def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
     }
     reasons = dict.fromkeys(str(one.answer.get("reason", "")) for one in taken)
     return Content(site, tuple((event, known[event.site]) for event in events), unusable, "; ".join(reasons))
-
-
-def _other_site(host: str) -> Site:
-    """Another site of the stack. Raises LookupError where there is none that can be used."""
-    try:
-        return sites.load_usable(host)
-    except BadConfiguration as error:
-        raise LookupError(str(error)) from None
 
 
 def named_in(body: str) -> dict[str, str | None]:

@@ -1,6 +1,6 @@
-"""For senders that cannot sign: a long secret that travels with the request, to be had over TLS alone.
+"""For senders that cannot sign: a long secret in each request, which only TLS protects.
 
-None of them protects what was posted, or knows how old it is: whoever has seen one request can make others.
+A token does not cover the content or the time: whoever has seen one request can make others.
 """
 
 import base64
@@ -8,10 +8,11 @@ import json
 from datetime import datetime, timedelta
 from urllib.parse import unquote, unquote_plus
 
-from stoppress.signatures.verify import BadSecret, BadSignature, Request, Verifier, any_equal, header_bytes
+from stoppress.model.http_request import Request
+from stoppress.signatures.verify import BadSecret, BadSignature, Verifier, any_equal, header_bytes
 
 AUTHORIZATION = "authorization"
-# RFC 6750 and the HTTP webhooks of CloudEvents: for who cannot set a header.
+# RFC 6750 and the HTTP webhooks of CloudEvents: for senders that cannot set a header.
 ACCESS_TOKEN = "access_token"
 TOKEN = "token"
 
@@ -24,7 +25,7 @@ def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timed
 
 
 def token(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
-    """`?token=<secret>` in the URL that was given to the sender. Raises BadSignature."""
+    """`?token=<secret>` in the URL that the sender posts to. Raises BadSignature."""
     if not any_equal(secrets, _parameter(request, TOKEN)):
         raise BadSignature(
             "the token does not match: end the URL given to the sender with ?token= and this source's secret"
@@ -44,7 +45,7 @@ def basic(request: Request, secrets: list[str], now: datetime, tolerance: timede
 
 
 def body_secret(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
-    """`{"secret": …}` in a JSON body, as Prismic has it. Raises BadSignature."""
+    """`{"secret": …}` in a JSON body, as Prismic sends it. Raises BadSignature."""
     try:
         document = json.loads(request.body)
     except (ValueError, RecursionError):
@@ -60,9 +61,10 @@ def _credentials(request: Request, scheme: str) -> list[str]:
 
 
 def _parameter(request: Request, name: str) -> list[str]:
-    """The parameter, where it is there once: of two nobody could say which one counts.
+    """The value of a query parameter, decoded with + as itself and with + as a space.
 
-    A secret may have a + in it that was put into the URL as it is, so that + is read both as itself and as a space.
+    People paste a secret with a + into a URL without escaping it. Empty where the parameter is missing or repeated:
+    nothing says which of two would count.
     """
     pairs = [part.partition("=") for part in request.query.split("&")]
     values = [value for key, _, value in pairs if unquote_plus(key) == name]

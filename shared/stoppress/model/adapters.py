@@ -1,44 +1,62 @@
-"""What a source's `settings` may say for an adapter, each checked when the site's configuration is read."""
+"""Names and settings of the adapters, as data: what a site's configuration may say of a source.
+
+Each file of `cms/mappings/` is an adapter. Its settings are read only for a source that has settings.
+"""
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from stoppress.model.signature_schemes import BadScheme, check_settings as check_signature
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.urls import canonical
 
-# What the signature of a source takes from its settings (`signatures.check_settings`); the adapter does not look at them.
+MAPPINGS = Path(__file__).parents[1] / "cms" / "mappings"
+
+# Settings of every source, which concern its signature and not its adapter.
 OF_SIGNATURES = ("signature", "signed_path", "tolerance_s")
 _TEXTS_MAX = 200
 _TEXT_CHARACTERS_MAX = 500
 
 
-def check(settings: Mapping[str, Any], declared: Mapping[str, str]) -> None:
-    """Raises ValueError, a line for each setting that cannot be used or that the mapping does not know."""
-    faults = []
-    for name, value in settings.items():
-        if name in OF_SIGNATURES:
-            faults += _of_signature(name, value)
-            continue
-        if name not in declared:
-            known = ", ".join((*declared, *OF_SIGNATURES))
-            faults.append(f"settings.{name}: is not known here: correct its name, or take it out; there are {known}")
-            continue
-        try:
-            _READERS[name](value)
-        except ValueError as error:
-            faults.append(f"settings.{name}: {error}")
-    if faults:
+def names(folder: Path | None = None) -> list[str]:
+    """Every adapter that has a mapping file."""
+    return sorted(path.stem for path in (folder or MAPPINGS).glob("*.toml"))
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError, with the names that exist, where no mapping file has this name."""
+    if name not in names():
+        raise ValueError(f"{name[:80]!r} is no adapter: give one of {', '.join(names())}")
+
+
+def check_settings(name: str, settings: Mapping[str, Any]) -> None:
+    """Raises ValueError, with a line for each setting that cannot be used or that the adapter does not have."""
+    declared = _declared(MAPPINGS / f"{name}.toml")
+    if faults := [fault for setting, value in settings.items() for fault in _faults(setting, value, declared)]:
         raise ValueError("\n".join(faults))
 
 
-def _of_signature(name: str, value: object) -> list[str]:
-    from stoppress.signatures.verify import check_settings
+@cache
+def _declared(path: Path) -> tuple[str, ...]:
+    import tomllib  # for sources with settings alone
 
+    return tuple(tomllib.loads(path.read_text("utf-8")).get("settings", ()))
+
+
+def _faults(name: str, value: object, declared: tuple[str, ...]) -> list[str]:
     try:
-        check_settings({name: value})
+        if name in OF_SIGNATURES:
+            check_signature({name: value})
+        elif name in declared:
+            _CHECKS[name](value)
+        else:
+            known = ", ".join((*declared, *OF_SIGNATURES))
+            return [f"settings.{name}: is not known here: correct its name, or take it out; there are {known}"]
     except ValueError as error:
-        return [f"settings.{name}: {str(error).removeprefix(f'{name}: ')}"]
+        return [f"settings.{name}: {error.reason if isinstance(error, BadScheme) else error}"]
     return []
 
 
@@ -92,7 +110,7 @@ def _zone(value: object) -> None:
         raise ValueError("give a name of the IANA time zone database, such as Europe/Paris") from None
 
 
-_READERS: dict[str, Callable[[object], object]] = {
+_CHECKS: dict[str, Callable[[object], object]] = {
     "base_url": _url,
     "site_urls": _urls,
     "url_template": _template,
@@ -105,4 +123,4 @@ _READERS: dict[str, Callable[[object], object]] = {
     "locales": _texts,
     "map": _named,
 }
-NAMES = tuple(_READERS)
+SETTINGS = tuple(_CHECKS)

@@ -1,10 +1,9 @@
-"""A feed's bytes as text that a parser accepts: decoded, mended, and without what precedes and follows the root element.
+"""A feed's bytes as text that a parser takes: decoded, without what stands before and after, its damage mended.
 
-The text begins with the root element. Blank lines, server warnings, the XML declaration and a DOCTYPE before it are cut off:
-the encoding is known by then, and no entity can be declared or expanded.
+A document begins with its root element here. What stands before it (blank lines, warnings of the server, the XML
+declaration, a DOCTYPE) is left out: the encoding is settled, and no entity is ever declared or expanded.
 """
 
-import codecs
 import re
 import sys
 from collections.abc import Mapping
@@ -15,16 +14,16 @@ from itertools import accumulate, pairwise
 
 from stoppress.feeds.nested import without_nested
 
-# A server's warnings before the root element are short.
+# A feed begins with its root element; a server's warnings before it are short.
 PROLOG_CHARACTERS_MAX = 65_536
 
-# Feeds are windows of twenty to a hundred entries, the newest first. Later entries are dropped, so that neither the time for
-# a feed nor its item in the table grows without bound.
+# Feeds are windows of twenty to a hundred entries, the newest on top; what comes after this many is left out, so that
+# neither the time for a feed nor what is remembered of it grows without bound.
 ENTRIES_MAX = 2_000
 
 # feedparser takes some 20 microseconds for a tag. A start and an end count as two; the largest real feed that we know has 22,000.
 TAGS_MAX = 200_000
-# Each ampersand is looked up. The most that we know of a real feed is 216,000.
+# As characters &: each is looked at. The most that we know of a real feed is 216,000.
 REFERENCES_MAX = 1_000_000
 TAG_CHARACTERS_MAX = 1_000_000
 
@@ -35,53 +34,76 @@ _SIGNATURES = (
 )  # fmt: skip
 _DECLARED = re.compile(rb"""<\?xml[^<>]*?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
-# Python's names of text encodings begin like this. Its other codecs (punycode, unicode_escape) are traps.
-_TEXT_CODECS = (
-    "iso8859", "iso2022", "cp", "koi8", "gb", "big5", "euc_", "shift_jis", "ascii", "mac", "tis-620", "ptcp154", "kz1048",
-)  # fmt: skip
-# As browsers decode them: feeds use more characters than the encoding they name has.
+# Encodings of texts only: Python knows others under such names (punycode, unicode_escape) that are traps.
+_TEXT_ENCODING = re.compile(
+    r"(?:iso8859|latin|windows-|cp12|koi8|gb|big5|euc|shift|sjis|iso-2022|us-ascii|ascii|mac|tis|cp8|cp9|ibm8|ks-c-)"
+)
+# As browsers read them: the name promises less than the bytes hold.
 _WIDER = {
-    "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
-    "shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs",
+    **dict.fromkeys(("iso8859-1", "us-ascii", "ascii", "latin-1", "latin1"), "cp1252"), "iso8859-9": "cp1254",
+    "iso8859-11": "cp874", "tis-620": "cp874", "shift-jis": "cp932", "sjis": "cp932", "euc-kr": "cp949",
+    "ks-c-5601-1987": "cp949", "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs",
 }  # fmt: skip
+# windows1251, win-1251; ISO_8859-2.
+_WINDOWS = re.compile(r"(?:windows|win|cp)-?(125\d|874)")
+_ISO_8859 = re.compile(r"iso-?8859-?(\d\d?)(?:-\d+)?")
 
 _ROOT = re.compile(r"<!--|<((?:[\w.-]+:)?(rss|rdf|channel|feed|entry|urlset|sitemapindex))(?=[\s/>])", re.IGNORECASE)
 _PAGE = re.compile(r"<(?:html|head|body)[\s>]", re.IGNORECASE)
-_HAS_VERSION = re.compile(r"[^<>]*\b(?:xmlns|version)\b")
+_MARKED = re.compile(r"[^<>]*\b(?:xmlns|version)\b")
 _JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*\{)")
 _FIRST_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{0,60})")
 _LONG_TAG = re.compile(f"<[^<>]{{{TAG_CHARACTERS_MAX}}}")
-# An Atom entry may be a document of its own (RFC 4287, 2). RSS 1.1 has the root element `channel`.
+# What a root holds. (An Atom entry may be a document of its own: RFC 4287, 2. A channel is one in RSS 1.1, and where its
+# `rss` was left out.)
 _ITEMS = {"urlset": "url", "sitemapindex": "sitemap"}
 _FEED_ITEMS = "(?:item|entry)"
 SITEMAPS = {"urlset", "sitemapindex"}
 _ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry|url|sitemap)\s*>", re.IGNORECASE)
-_ITEM_START = re.compile(r"<item[\s/>]", re.IGNORECASE)
 _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 
-# XML 1.0, Char: what may neither occur nor be referred to.
+# XML 1.0, Char: what may not occur at all, and what may not be referred to.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-# Bare `&` in titles: bold.dk (FeedKit's Ampersand.xml).
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
-# `<link></link>`: le-cercle-psy.scienceshumaines.com. feedparser would not take the guid's permalink beside it.
-_EMPTY_LINK = re.compile(r"<link>\s*</link\s*>|<link\s*/>", re.IGNORECASE)
-# RSS has no namespace; an `xmlns` for another vocabulary at its root would take in all items (crawler-commons issues 173 to 572).
+# As a parser of HTML writes links, which have neither text nor end there.
+_LINK_WITHOUT_AN_END = re.compile(r"<link\s*/?>\s*+(https?://[^<>\s]++)\s*+(?=<(?!/link|!))")
+# A link that says nothing, or leads to no page, would keep feedparser from taking the permalink, or lead to the base. (A
+# hostile tag is why nothing here gives back what it took.)
+_NO_PAGE = r"(?:\s*(?:#|undefined|null|(?:javascript|mailto|data|about):[^<>\]]*+))?+\s*"
+_EMPTY_LINK = re.compile(
+    rf"<link>{_NO_PAGE}(?:<!\[CDATA\[{_NO_PAGE}\]\]>\s*)?</link\s*>|<link\s*/>"
+    r"""|<(?:[\w.-]+:)?link\b(?>[^<>]*?\bhref\s*=\s*(?:"\s*"|'\s*'))[^<>]*+>""",
+    re.IGNORECASE,
+)
+# Of a link with a text feedparser takes any `uri` or `url` in the tag instead.
+_TAG_OF_A_LINK_WITH_TEXT = re.compile(
+    r"<link\s(?![^<>]*\b(?:href|rel)\b)[^<>]*+(?<!/)>(?=\s*(?:<!\[CDATA\[\s*)?https?://)", re.IGNORECASE
+)
+# Where it stands for no namespace, it is none.
+_PREFIX_OF_ITEMS = re.compile(rf"</([\w.-]+):{_FEED_ITEMS}\s*>", re.IGNORECASE)
+# Whatever does not say no (R10.7); to feedparser only "true" is yes.
+_TRUE_PERMALINK = re.compile(
+    r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])(?!\s*(?:false|no|0)\b)[^<>"']*+(?=["'])""", re.IGNORECASE
+)
+# RSS has no namespace; with that of another vocabulary its items would be of that.
 _ROOT_WITH_NAMESPACE = re.compile(
     r"""\A(?>(<rss\b[^<>]*?)\sxmlns\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))([^<>]*+>)""", re.IGNORECASE
 )
+_EMPTY_ITEM = re.compile(r"<item\s*(?:/>|>\s*</item\s*>)", re.IGNORECASE)
+_ITEM_TAG = re.compile(r"<(/?)item(?:\s[^<>]*|/)?>", re.IGNORECASE)
 _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
 
 
 class FeedError(Exception):
-    """The body is no feed, or nothing in it is usable; the text is the reason."""
+    """What was fetched is not a feed, or nothing of it can be used; the text is the reason."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A feed or a sitemap from its root element on; `root` is that element's name in lower case, without its prefix.
+    """A feed or a sitemap from its root element on; `root` is that element's name without its prefix, in small letters.
 
-    `cut_off`: the body broke off inside an item, and the text ends before that item. `left_out` counts the items over the
-    limits of a feed. A sitemap has no such limit here, because it has no order.
+    `cut_off` where it broke off inside an item: the text ends before that one. `left_out` counts what came after the
+    first entries of a feed, as many as are read; a sitemap, which has no order, is whole.
     """
 
     text: str
@@ -91,7 +113,7 @@ class Document:
 
 
 def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
-    """The feed in a body. Raises FeedError if there is none, or if it breaks off before its first item is complete."""
+    """The feed that a body holds. Raises FeedError for what is none, or breaks off before anything is complete."""
     if not body.strip():
         raise FeedError("the body is empty")
     text = decode(body, headers.get("content-type", ""))
@@ -100,33 +122,35 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
 
 
 def _feed_root(text: str) -> re.Match[str]:
-    """Find the root element of a feed. Raises FeedError if there is none."""
+    """Where the root element of a feed begins. Raises FeedError for what is none."""
     if _JSON.match(text):
         raise FeedError("JSON, not a feed: only RSS and Atom are read")
     root = _root(text)
     page = _PAGE.search(text, 0, root.start() if root else PROLOG_CHARACTERS_MAX)
-    # A feed inside a page (tablix.org, feedjira's DuplicateContentAtomFeed.xml) has a namespace or version, and items.
-    has_version = root and _HAS_VERSION.match(text, root.end())
-    if page and not (root and has_version and _ITEM_END.search(text, root.end())):
+    # Some feed does stand inside a page; it is one by its namespace or version, and has items.
+    marked = root and _MARKED.match(text, root.end())
+    if page and not (root and marked and _ITEM_END.search(text, root.end())):
         raise FeedError("an HTML page, not a feed")
     name = root[2].lower() if root else ""
-    if root is None or (name == "entry" and not has_version) or (name == "channel" and not _ITEM_START.search(text)):
+    if root is None or (name == "entry" and not marked) or (name == "channel" and not _ITEM_TAG.search(text)):
         first = _FIRST_ELEMENT.search(text, 0, PROLOG_CHARACTERS_MAX)
         raise FeedError(f"neither RSS nor Atom: begins with <{first[1]}>" if first else "not XML: no element in it")
     return root
 
 
 def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
-    """Cut a text that begins with a feed's root where the feed ends, breaks off or reaches a limit. Raises FeedError."""
-    item_end = rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>"
-    items = [end.end() for end in re.finditer(item_end, text, re.IGNORECASE)]
+    """A text that begins with a feed's root, up to where it ends, has enough items or breaks off. Raises FeedError."""
+    items = [
+        found.end()
+        for found in re.finditer(rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>", text, re.IGNORECASE)
+    ]
     if _LONG_TAG.search(text):
-        raise FeedError(f"a tag is longer than {TAG_CHARACTERS_MAX:,} characters")
+        raise FeedError(f"a tag of it is longer than {TAG_CHARACTERS_MAX:,} characters")
     fitting = len(items) if name in SITEMAPS else _fitting(text, items)
     if fitting < len(items):
         whole = _mended(_closed(text[: items[fitting - 1]], tag))
         return Document(whole, name, left_out=len(items) - fitting)
-    ends = [end.end() for end in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
+    ends = [found.end() for found in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
     if ends:
         return Document(_mended(text[: ends[-1]]), name)
     if re.match(r"<[^<>]*/>", text):
@@ -138,7 +162,7 @@ def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
 
 
 def has_items(document: Document) -> bool:
-    """Whether the document has the end of an item or entry outside comments and CDATA."""
+    """Whether an item or an entry ends in the document, outside comments and CDATA."""
     text = document.text
     for start, end in (("<!--", "-->"), ("<![CDATA[", "]]>")):
         before, *pieces = text.split(start)
@@ -147,29 +171,29 @@ def has_items(document: Document) -> bool:
 
 
 def _root(text: str) -> re.Match[str] | None:
-    """The root element's tag, but not one inside a comment before it."""
-    tag = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
-    while tag and not tag[1]:
-        end = text.find("-->", tag.end(), PROLOG_CHARACTERS_MAX)
+    """The root's tag; one that a comment before it names is not meant."""
+    found = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
+    while found and not found[1]:
+        end = text.find("-->", found.end(), PROLOG_CHARACTERS_MAX)
         if end < 0:
             return None
-        tag = _ROOT.search(text, end, PROLOG_CHARACTERS_MAX)
-    return tag
+        found = _ROOT.search(text, end, PROLOG_CHARACTERS_MAX)
+    return found
 
 
 def _fitting(text: str, items: list[int]) -> int:
-    """How many of the items, given where each ends, are within the limits. Raises FeedError if the first is not."""
+    """How many of the items that end there are read. Raises FeedError where there is too much before the first ends."""
     fitting = min(len(items), ENTRIES_MAX)
     if _tags(text) > TAGS_MAX:
         tags = accumulate(_tags(text[start:end]) for start, end in pairwise([0, *items[:fitting]]))
         fitting = sum(count <= TAGS_MAX for count in tags)
         if not fitting:
-            raise FeedError(f"the feed has more than {TAGS_MAX:,} tags before its first item is complete")
+            raise FeedError(f"it has more than {TAGS_MAX:,} tags before its first item is complete")
     return fitting
 
 
 def _tags(text: str) -> int:
-    """The number of tags outside CDATA; a start and an end count as two."""
+    """How many tags there are outside CDATA, starts and ends."""
     count, position = 0, 0
     while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
         count += text.count("<", position, start)
@@ -178,57 +202,66 @@ def _tags(text: str) -> int:
 
 
 def _closed(text: str, root: str) -> str:
-    """Close a text that ends behind an item."""
+    """A part that ends behind an item, as a document of its own."""
     channel = "</channel>" if root.lower() == "rss" and "</channel" not in text else ""
     return f"{text}{channel}</{root}>"
 
 
 def decode(body: bytes, content_type: str) -> str:
-    """The body as text. The bytes themselves decide, then the XML declaration, then the Content-Type."""
+    """The body as text, in the encoding that it has rather than the one that is claimed for it."""
     for signature, encoding in _SIGNATURES:
         if body.startswith(signature):
             return body.decode(encoding, "replace").removeprefix("\ufeff")
     body = body.removeprefix(b"\xef\xbb\xbf")
-    # ISO-2022 is ASCII with escape characters.
-    if not (body.isascii() and b"\x1b" in body) and (text := _as_utf_8(body)) is not None:
-        return text
-    declared, charset = _DECLARED.search(body, 0, 1_000), _CHARSET.search(content_type)
-    claims = (declared[1].decode() if declared else "", charset[1] if charset else "")
-    decoded = (text for claim in claims if (text := _as_claimed(body, claim)) is not None)
-    return next(decoded, None) or body.decode("windows-1252", "replace")
-
-
-def _as_utf_8(body: bytes) -> str | None:
-    """The body, if it is UTF-8: hardly any text in another encoding is valid UTF-8 by accident.
-
-    A few broken characters, as in a text cut by bytes, do not spoil the whole feed.
-    """
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
+    declared = _DECLARED.search(body, 0, 1_000)
+    charset = _CHARSET.search(content_type)
+    if not body.isascii() or b"\x1b" not in body:
+        # Hardly any text in another encoding is valid UTF-8 by accident.
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            pass
+        # A few broken characters (a text cut by bytes) must not make the whole feed unreadable.
         text = body.decode("utf-8", "replace")
-        few = text.count("\ufffd") * 10 <= sum(1 for character in text if character > "\x7f")
-        return text if few else None
+        if text.count("\ufffd") * 10 <= sum(1 for character in text if character > "\x7f"):
+            return text
+    claims = (declared[1].decode() if declared else "", charset[1] if charset else "")
+    known = (decoded for claim in claims if (decoded := _as_claimed(body, claim)) is not None)
+    return next(known, None) or body.decode("windows-1252", "replace")
 
 
 def _as_claimed(body: bytes, claim: str) -> str | None:
+    name = claim.lower().replace("_", "-").removeprefix("x-")
+    if windows := _WINDOWS.fullmatch(name):
+        name = f"cp{windows[1]}"
+    elif iso := _ISO_8859.fullmatch(name):
+        name = f"iso8859-{iso[1]}"
+    if not _TEXT_ENCODING.match(name):
+        return None
     try:
-        name = codecs.lookup(claim.lower().removeprefix("x-")).name
+        return body.decode(_WIDER.get(name, name), "replace")
     except LookupError:
         return None
-    return body.decode(_WIDER.get(name, name), "replace") if name.startswith(_TEXT_CODECS) else None
 
 
 def _mended(text: str) -> str:
-    """Drop empty links, a wrong namespace and characters that XML forbids; escape bare ampersands and HTML's entities.
+    """Without characters that XML forbids and links that are empty; bare ampersands and HTML's entities as XML has them.
 
-    CDATA stays as it is. feedparser mends ampersands too, but turns `&copy=1` of a link into a copyright sign.
-    Raises FeedError for too many ampersands.
+    CDATA is left alone. Raises FeedError for too many ampersands. feedparser would mend them too, but turn `&copy=1` of a
+    link into a copyright sign.
     """
-    text = _EMPTY_LINK.sub("", _FORBIDDEN.sub("", text))
-    text = without_nested(_ROOT_WITH_NAMESPACE.sub(r"\1\2", text, count=1))
+    text = _FORBIDDEN.sub("", text)
+    text = _LINK_WITHOUT_AN_END.sub(r"<link>\1</link>", text)
+    text = _TAG_OF_A_LINK_WITH_TEXT.sub("<link>", _EMPTY_LINK.sub("", text))
+    prefix = _PREFIX_OF_ITEMS.search(text)
+    if prefix and f"xmlns:{prefix[1]}" not in text:
+        text = re.sub(rf"(</?){re.escape(prefix[1])}:", r"\1", text)
+    text = _ROOT_WITH_NAMESPACE.sub(r"\1\2", _TRUE_PERMALINK.sub(r"\1true", text), count=1)
+    if _EMPTY_ITEM.search(text):
+        text = _without_items_inside(text)
+    text = without_nested(text)
     if text.count("&") > REFERENCES_MAX:
-        raise FeedError(f"the feed has more than {REFERENCES_MAX:,} ampersands")
+        raise FeedError(f"it has more than {REFERENCES_MAX:,} ampersands")
     pieces, position = [], 0
     while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
         pieces += [_AMPERSAND.sub(_reference, text[position:start]), text[start : end + 3]]
@@ -237,14 +270,27 @@ def _mended(text: str) -> str:
     return "".join(pieces)
 
 
-def _reference(ampersand: re.Match[str]) -> str:
-    """What replaces a reference, or a bare ampersand."""
-    decimal, hexadecimal, name = ampersand.groups()
+def _without_items_inside(text: str) -> str:
+    """Without the empty items inside others: feedparser would end the other one there."""
+    pieces, position, is_inside = [], 0, False
+    for tag in _ITEM_TAG.finditer(text):
+        if tag.start() < position:
+            continue
+        if is_inside and (empty := _EMPTY_ITEM.match(text, tag.start())):
+            pieces.append(text[position : tag.start()])
+            position = empty.end()
+        elif not tag[0].endswith("/>"):
+            is_inside = not tag[1]
+    return "".join([*pieces, text[position:]])
+
+
+def _reference(found: re.Match[str]) -> str:
+    decimal, hexadecimal, name = found.groups()
     if name:
         if name in _XML_NAMES:
-            return ampersand[0]
+            return found[0]
         return escape(html5[f"{name};"]) if f"{name};" in html5 else f"&amp;{name};"
     if decimal or hexadecimal:
         point = int(decimal) if decimal else int(hexadecimal, 16)
-        return "" if point > sys.maxunicode or _FORBIDDEN.match(chr(point)) else ampersand[0]
+        return "" if point > sys.maxunicode or _FORBIDDEN.match(chr(point)) else found[0]
     return "&amp;"

@@ -1,14 +1,13 @@
-"""Dates as feeds write them: RFC 822 with its common mistakes, ISO 8601, many languages, any zone or none (R10.8)."""
+"""Dates as feeds write them: RFC 822 and its misspellings, ISO 8601, many languages, any zone or none (R10.8)."""
 
 import re
 import unicodedata
 from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from email.utils import parsedate_to_datetime
 from html import unescape
 from zoneinfo import ZoneInfo
 
-# Earlier dates are a program's zero (1 January of year 1 or of 1970), not a story's.
+# Before it lie the zeros of programs (1 January of 1 and of 1970), not stories.
 YEAR_MIN, YEAR_MAX = 1971, 9998
 # RFC 2822, 4.3: years of two digits below it are of this century.
 CENTURY_PIVOT = 50
@@ -16,8 +15,8 @@ DATE_CHARACTERS_MAX = 100
 
 UTC_ZONE = ZoneInfo("UTC")
 
-# The first letters of month names, enough to tell them from each other and from days of the week: English, French, Italian,
-# German, Spanish, Portuguese, Galician; Dutch and Indonesian, the Scandinavian languages, Romanian, Turkish, Hungarian, Finnish,
+# By their first letters, long enough to tell them apart, and from days of the week: English, French, Italian, German,
+# Spanish, Portuguese, Galician; Dutch and Indonesian, the Scandinavian languages, Romanian, Turkish, Hungarian, Finnish,
 # Latvian; Polish, Czech, Croatian, Slovene; Russian, Ukrainian, Bulgarian, Serbian, Greek; Hebrew, Arabic.
 _MONTHS = (
     "jan gen ene jän ian xan oca tamm sty led sij янв січ яну јан ιαν ינו ينا",
@@ -34,35 +33,53 @@ _MONTHS = (
     "dec déc dic dez des ara joul gru pro дек гру дец δεκ דצמ ديس",
 )
 _MONTH_OF = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names.split()}
-# This month in Croatian, the next one in Polish or Czech. The day of the week decides.
+# Of this month in Croatian, and of the next one in Polish or Czech: the day of the week says which.
 _MONTH_OR_NEXT = {"lip": 6, "srp": 7, "lis": 10}
 
-# RFC 822 names the first ten; the others are unambiguous. Ambiguous names (IST, CST of China) are read as the site's own zone.
+
+# RFC 822 names the first ten; the rest are unambiguous. Others (IST, CST of China) are read as the site's own zone.
 _ZONE_HOURS: dict[str, float] = {
     "z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8,
     "pdt": -7, "wet": 0, "west": 1, "cet": 1, "cest": 2, "mez": 1, "mesz": 2, "eet": 2, "eest": 3, "bst": 1, "msk": 3,
     "jst": 9, "kst": 9, "hkt": 8, "sgt": 8, "aest": 10, "aedt": 11, "acst": 9.5, "awst": 8, "nzst": 12, "nzdt": 13,
     "akst": -9, "akdt": -8, "hst": -10, "wib": 7, "pkt": 5, "sast": 2, "brt": -3,
 }  # fmt: skip
-# American names without a season, which feedparser reads too.
+# Of America those that mean one of two, by the time of year (feedparser's, and newsrooms').
 _ZONES_OF_THE_YEAR = {
     "et": "America/New_York", "ct": "America/Chicago", "mt": "America/Denver", "pt": "America/Los_Angeles",
 }  # fmt: skip
-# Kiribati has the largest offset.
+# Kiribati's; what is written beyond it is no offset.
 OFFSET_HOURS_MAX = 14
 
 _ISO = re.compile(
-    r"(?P<year>\d{4})(?:[-/.](?P<month>\d\d?)[-/.](?P<day>\d\d?)|(?P<month2>\d\d)(?P<day2>\d\d))"
-    r"(?:(?:T|\s+(?!\d{8}))(?P<hour>\d\d?):?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)"
+    r"(?P<year>\d{4})(?:[-/.]\s?(?P<month>\d\d?)[-/.]\s?(?P<day>\d\d?)\.?|(?P<month2>\d\d)(?P<day2>\d\d))"
+    # A letter T, or what people put there: a comma, a bar, a word as short as "um". (In Chinese it may be the half of the
+    # day.) Another day is no time.
+    r"(?:(?:\s*T\s*|[\s,_|]+(?:(?:(?P<word>[A-Za-z\u00c0-\u024f\u0400-\u052f]{1,3})|[-\N{EN DASH}]) )?(?!\d{4}[-/.]\s?\d|\d{8}))"
+    r"(?P<hour>\d\d?)[:h]?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)"
     # A day may have a zone as well (XML Schema, 3.3.9).
     r"|(?P<zone>Z|[+-]\d\d:\d\d))?",
     re.IGNORECASE,
 )
-_TIME = re.compile(r"(?<!\d)(?P<hour>\d\d?):(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?(?P<rest>.*)")
-# `Thu, 02 Sep 2021 20:0:0 Z`: distill.pub/rss.xml.
+# As nearly all feeds of RSS have it (RFC 822).
+_USUAL = re.compile(
+    r"(?:[A-Za-z]{3}, )?(\d\d?) ([A-Za-z]{3}) (\d{4}) ([01]\d|2[0-3]):([0-5]\d):([0-5]\d) (?:GMT|UTC|([+-])(\d\d)([0-5]\d))",
+    re.ASCII,
+)
+_TIME = re.compile(
+    r"(?<!\d)(?P<hour>\d\d?)[:h](?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?(?P<rest>.*)", re.IGNORECASE
+)
+# As some write 08.00.00; days are parted so as well, but not where a month has a name.
+_DOTTED_TIME = re.compile(r"\b(\d\d)\.(\d\d)(?:\.(\d\d))?(?=\s|$)")
+_DOTTED_DATE = re.compile(r"(?:\w+,? )?(\d\d?)\.\s?(\d\d?)\.\s?(\d{4})\b")
+# 8 a.m., 8 PM, 8 Uhr, 8h, 8 h 05.
+_HOUR_ALONE = re.compile(
+    r"(?<![\d:.])(\d\d?)\s?(?:(?=[ap]\.?\s?m\b)|uhr\b|h(?:\s?(\d\d)\b|\b)(?!\s?\d))", re.IGNORECASE
+)
 _ONE_DIGIT = re.compile(r":(\d)(?!\d)")
-# `8/21/2018 9:00:00 AM`: gatesnotes.com/rss. The size of a number or the weekday decides which is the day.
-_DIGIT_DATE = re.compile(r"(?:([^\W\d_]{2,20})\.?,? )?(\d\d?)[/-](\d\d?)[/-](\d{4})\b,?")
+_WEEKDAY_BEFORE_ISO = re.compile(r"\A[^\W\d_]{2,20}\.?,? (?=\d{4}[-/.])")
+# Fri, 11/20/2026 - 08:00 and 20-11-2026: which is the day, its number or the weekday may say.
+_DIGIT_DATE = re.compile(r"(?:([^\W\d_]{2,20})\.?,? )?(\d\d?)[/-](\d\d?)[/-](\d{4})\b,?(?: -)?")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # Polish, Czech, Croatian.
 _SLAVIC_WEEKDAYS = (
@@ -75,69 +92,85 @@ _SLAVIC_WEEKDAYS = (
     "nie nd ned ne",
 )
 _WEEKDAY_OF = {name: day for day, names in enumerate(_SLAVIC_WEEKDAYS) for name in (_WEEKDAYS[day], *names.split())}
-# `2004년 05월 28일 01:31:15` and `2004-05-25 오후 11:23:17`: the Korean hosts OnBlog and Nate.
-_KOREAN_DATE = re.compile(r"(\d{4})년\s*(\d\d?)월\s*(\d\d?)일")
-# 12-hour forms (R10.8): `오후 11:23:17`, `PM 08:00`; `8 a.m. ET`; in Arabic and Greek too.
-_HALF_BEFORE_TIME = re.compile(r"(?:\b([ap])\.?m\b\.?|(오전)|(오후))\s*(\d\d?:\d\d?(?::\d\d?)?)", re.IGNORECASE)
-_HOUR_ALONE = re.compile(r"(?<![\d:.])(\d\d?)(?=\s?[ap]\.?\s?m\b)", re.IGNORECASE)
+# 2026年11月20日, 2026년 11월 20일; the half of the day stands before the time.
+_CJK_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d\d?)\s*[月월]\s*(\d\d?)\s*[日일](?:\s*[(（][^\d()（）]{1,4}[)）])?")
+_CJK_TIME = re.compile(r"(\d\d?)\s*[時时點点시]\s*(?:(\d\d?)\s*[分분])?\s*(?:(\d\d?)\s*[秒초])?")
+_CJK_HALF = re.compile(r"(上午|下午|午前|午後|오전|오후)\s*(\d\d?:\d\d?(?::\d\d?)?)")
+_AFTERNOON = {"下午", "午後", "오후"}
+_HALF_BEFORE_TIME = re.compile(r"\A([^:]*\b)([ap])\.?m\b\.?\s*(\d\d?:\d\d?(?::\d\d?)?)", re.IGNORECASE)
+_DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)")
 _OFFSET = re.compile(
-    r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)", re.IGNORECASE
+    r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}\N{EN DASH}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)",
+    re.IGNORECASE,
 )
-# `Sat, Dec 16 2023 02:02:33 PM`: nbcnewyork.com.
+# "p. m." in Spanish; Arabic, Greek.
 _HALF = re.compile(r"\s*(?:[ap]\.?\s?m\b\.?|(?:م|ص)\b|مساء|صباح|[μπ]\.?\s?μ\b\.?)", re.IGNORECASE)
 _LATE = ("p", "م", "μ")
+# The plus sign of an offset is a space where somebody took the date for a part of a URL.
+_PLUS_LOST = re.compile(r"\s(?P<hours>\d\d):?(?P<minutes>\d\d)$")
+_ZONE_NAME = re.compile(r"[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+")
 
 
 def instant(text: object, zone: ZoneInfo) -> datetime | None:
-    """The instant that a feed's date names, in UTC and whole seconds; None if `text` is no date.
+    """The instant that a feed's date says, in UTC, whole seconds; None for what is no date.
 
-    A date without a zone, or with an unknown one, is read in `zone`, the newsroom's.
+    A date without a zone, or with one that nobody knows, is read in `zone`, the newsroom's.
     """
-    # feedparser turns some damaged elements into objects.
+    # feedparser makes an object of some damage.
     if not isinstance(text, str) or not text or len(text) > DATE_CHARACTERS_MAX:
         return None
     try:
-        local = _rfc_822(text) or _any(" ".join(unescape(text).split()), zone)
+        local = _usual(text) or _any(" ".join(unescape(text).split()), zone)
         moment = local.astimezone(UTC) if YEAR_MIN <= local.year <= YEAR_MAX else None
     except (ValueError, OverflowError):
         return None
     return moment
 
 
-def _rfc_822(text: str) -> datetime | None:
-    """`Fri, 20 Nov 2026 08:00:00 GMT`, in a sixth of the time of `_any`. None for other zones, which depend on the site's."""
-    if not text.endswith(("GMT", "UTC")) and text[-5:-4] not in ("+", "-"):
+def _usual(text: str) -> datetime | None:
+    """`Fri, 20 Nov 2026 08:00:00 GMT`, as `_any` reads it too, in a tenth of the time."""
+    found = _USUAL.fullmatch(text)
+    month = _month(found[2].lower()) if found else None
+    if not found or not month:
         return None
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
+    day, _, year, hour, minute, second, sign, *offset = found.groups()
+    hours, minutes = map(int, offset) if sign else (0, 0)
+    if hours >= OFFSET_HOURS_MAX:
         return None
-    offset = moment.utcoffset()
-    return moment if offset is not None and abs(offset) <= timedelta(hours=OFFSET_HOURS_MAX) else None
+    delta = timedelta(hours=hours, minutes=minutes)
+    zone = timezone(-delta if sign == "-" else delta)
+    return datetime(int(year), month, int(day), int(hour), int(minute), int(second), tzinfo=zone)
 
 
 def _any(text: str, site_zone: ZoneInfo) -> datetime:
-    """A date of any form. Raises ValueError if there is none, OverflowError at the end of the calendar."""
+    """A date of any form. Raises ValueError for none, OverflowError for one at the end of the calendar."""
     text = _iso_spelt(text if text.isascii() else unicodedata.normalize("NFC", text))
     local, rest = _iso(text) or _written(text)
     return local.replace(tzinfo=_zone(rest, local, site_zone))
 
 
 def _iso_spelt(text: str) -> str:
-    """Rewrite dates in digits as ISO 8601 where they can mean only one day."""
-    text = _KOREAN_DATE.sub(r"\1-\2-\3", text)
-    text = _HALF_BEFORE_TIME.sub(lambda half: f"{half[4]} {half[1] or ('a' if half[2] else 'p')}m", text)
-    text = _ONE_DIGIT.sub(r":0\1", text)
-    if (digits := _DIGIT_DATE.match(text)) and (day := _only_day(digits)):
-        return f"{day.isoformat()}{text[digits.end() :]}"
+    """Dates in digits that can be meant in one way only, as ISO 8601 has them."""
+    if not text.isascii():
+        text = _CJK_DATE.sub(lambda date: f"{date[1]}-{date[2]}-{date[3]} ", text).rstrip()
+        text = " ".join(_CJK_TIME.sub(lambda time: f"{time[1]}:{time[2] or '00'}:{time[3] or '00'} ", text).split())
+    text = _CJK_HALF.sub(lambda time: f"{time[2]} {'PM' if time[1] in _AFTERNOON else 'AM'}", text)
+    text = _HALF_BEFORE_TIME.sub(r"\1\3 \2m", text)
+    text = _ONE_DIGIT.sub(r":0\1", _WEEKDAY_BEFORE_ISO.sub("", text, count=1))
+    text = _DOTTED_DATE.sub(lambda date: f"{date[3]}-{date[2]}-{date[1]}", text, count=1)
+    if (found := _DIGIT_DATE.match(text)) and (only := _only_day(found)):
+        return f"{only.isoformat()}{text[found.end() :]}"
+    if digits := _DIGITS.fullmatch(text):
+        year, month, day, *time = digits.groups()
+        return f"{year}-{month}-{day}T{':'.join(time)}"
     return text
 
 
-def _only_day(digits: re.Match[str]) -> date | None:
-    """The day that two numbers and a year mean; None where they can mean two, or none."""
-    weekday, first, second, year = digits.groups()
+def _only_day(found: re.Match[str]) -> date | None:
+    """The day that two numbers and a year can mean; None where they can mean two, or none."""
+    weekday, first, second, year = found.groups()
     days = set()
     for month, day in ((first, second), (second, first)):
         try:
@@ -150,47 +183,49 @@ def _only_day(digits: re.Match[str]) -> date | None:
 
 
 def _iso(text: str) -> tuple[datetime, str] | None:
-    """`2026-11-20T08:00:00Z`, `2026-11-20 08:00`, `2026/11/20`, `20261120T080000Z`: the local time, and the zone's text."""
-    parts = _ISO.fullmatch(text)
-    if not parts:
+    """`2026-11-20T08:00:00Z`, `2026-11-20 08:00`, `2026/11/20`, `20261120T080000Z`."""
+    found = _ISO.fullmatch(text)
+    if not found:
         return None
-    month, day = int(parts["month"] or parts["month2"]), int(parts["day"] or parts["day2"])
-    date = datetime(int(parts["year"]), month, day)  # noqa: DTZ001 - `_zone` reads the zone
-    return (date, parts["zone"] or "") if parts["hour"] is None else _at(date, parts)
+    month, day = int(found["month"] or found["month2"]), int(found["day"] or found["day2"])
+    date = datetime(int(found["year"]), month, day)  # noqa: DTZ001 - the zone is read from what follows
+    if found["hour"] is None:
+        return date, found["zone"] or ""
+    moment, rest = _at(date, found)
+    return moment, f"{rest} {found['word']}" if found["word"] else rest
 
 
 def _written(text: str) -> tuple[datetime, str]:
-    """`Fri, 20 Nov 2026 08:00:00 GMT`, `mer, 16 nov 2022 00:38`, `Sat, Dec 16 2023 02:02:33 PM`, `Nov 20 08:00:00 2026`.
-
-    Returns the local time and the zone's text. Raises ValueError.
-    """
-    time = _TIME.search(text) or _TIME.search(text := _HOUR_ALONE.sub(r"\1:00", text, count=1))
+    """`Fri, 20 Nov 2026 08:00:00 GMT`, `mer, 16 nov 2022 00:38`, `Sat, Dec 16 2023 02:02:33 PM`, `Nov 20 08:00:00 2026`."""
+    if not _TIME.search(text):
+        text = _DOTTED_TIME.sub(lambda time: f"{time[1]}:{time[2]}:{time[3] or '00'}", text, count=1)
+    if not _TIME.search(text):
+        text = _HOUR_ALONE.sub(lambda time: f"{time[1]}:{time[2] or '00'} ", text, count=1)
+    time = _TIME.search(text)
     before = text[: time.start()] if time else text
     numbers = [number.group() for number in _NUMBER.finditer(before)]
     month_name = _month_name(before)
-    zone = ""
+    rest = ""
     if time and len(numbers) == 1 and (year := re.search(r"\b\d{4}\b(?!.*\d)", time["rest"])):
-        # asctime: the year follows the time, and the zone is between them.
+        # asctime: the year stands behind the time, and the zone between them.
         numbers.append(year.group())
-        zone = time["rest"][: year.start()]
-    # A third number may be a time that is not read here, like "8h": midnight would be wrong.
-    if not month_name or not numbers[1:] or (not time and numbers[2:]):
+        rest = time["rest"][: year.start()]
+    if not month_name or not numbers[1:]:
         raise ValueError("no date")
     day, year_written = numbers[:2] if len(numbers[0]) < len("2026") else numbers[1::-1]
     if month := _month(month_name):
-        date = datetime(_year(year_written), month, int(day))  # noqa: DTZ001 - `_zone` reads the zone
+        date = datetime(_year(year_written), month, int(day))  # noqa: DTZ001 - the zone is read from what follows
     else:
         date = _of_two_months(_year(year_written), month_name, int(day), before)
     if not time:
         return date, ""
-    moment, rest = _at(date, time)
-    return moment, zone or rest
+    moment, zone = _at(date, time)
+    return moment, rest or zone
 
 
 def _month_name(text: str) -> str | None:
-    """The last word that names a month ("mar" is Tuesday in three languages), preferably before the last number.
-
-    Behind it may be a place that begins like a month: "Dublin", "Stuttgart".
+    """The last word that names a month ("mar" is Tuesday in three languages), before the last number if any: a place, "Dublin"
+    or "Stuttgart", stands behind it.
     """
     last = max((number.start() for number in _NUMBER.finditer(text)), default=0)
     words = ((word.start(), word.group().lower()) for word in _WORD.finditer(text))
@@ -200,16 +235,16 @@ def _month_name(text: str) -> str | None:
 
 
 def _of_two_months(year: int, name: str, day: int, text: str) -> datetime:
-    """The day in the one month or the next, by its day of the week. Raises ValueError where that decides nothing."""
-    first_word = _WORD.search(text)
-    word = first_word.group().lower() if first_word else ""
-    weekday = next((_WEEKDAY_OF[short] for short in (word[:3], word[:2]) if short in _WEEKDAY_OF), None)
+    """The day in the one month or the next, by its day of the week. Raises ValueError where that says neither."""
+    weekday = _WORD.search(text)
+    said = weekday.group().lower() if weekday else ""
+    named = next((_WEEKDAY_OF[short] for short in (said[:3], said[:2]) if short in _WEEKDAY_OF), None)
     first = _MONTH_OR_NEXT[name[:3]]
     days = [datetime(year, month, day) for month in (first, first + 1) if day <= monthrange(year, month)[1]]  # noqa: DTZ001
-    matching = [day for day in days if day.weekday() == weekday]
-    if not matching:
+    meant = [day for day in days if day.weekday() == named]
+    if not meant:
         raise ValueError("one of two months")
-    return matching[0]
+    return meant[0]
 
 
 def _month(name: str) -> int | None:
@@ -222,30 +257,45 @@ def _year(digits: str) -> int:
     return int(digits)
 
 
-def _at(day: datetime, time: re.Match[str]) -> tuple[datetime, str]:
-    """The day at the time, and what follows the time. Raises ValueError for no time of day."""
-    hour, rest = int(time["hour"]), time["rest"]
+def _at(day: datetime, found: re.Match[str]) -> tuple[datetime, str]:
+    hour, rest = int(found["hour"]), found["rest"]
     if half := _HALF.match(rest):
         hour = hour % 12 + (12 if half.group().strip().lower().startswith(_LATE) else 0)
         rest = rest[half.end() :]
-    minute, second = int(time["minute"]), int(time["second"] or 0)
-    # 24:00 and leap seconds are valid, but datetime has neither.
+    minute, second = int(found["minute"]), int(found["second"] or 0)
+    # Midnight as 24:00, and a leap second, are instants that datetime cannot spell.
     if hour > 24 or minute > 59 or second > 60:
         raise ValueError("no time of day")
     return day + timedelta(hours=hour, minutes=minute, seconds=second), rest
 
 
 def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
-    """The zone that follows the time. A name that the site's own zone has at that time means the site's zone."""
+    """The zone that is written behind the time. The site's own abbreviation is meant before anyone else's."""
     if offset := _OFFSET.match(rest.strip()):
         delta = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
         if delta > timedelta(hours=OFFSET_HOURS_MAX):
             return site_zone
         return timezone(delta if offset["sign"] == "+" else -delta)
+    if (lost := _PLUS_LOST.fullmatch(rest)) and int(lost["hours"]) <= OFFSET_HOURS_MAX:
+        return timezone(timedelta(hours=int(lost["hours"]), minutes=int(lost["minutes"])))
     name = _WORD.search(rest)
-    if name is None or local.replace(tzinfo=site_zone).tzname() == name.group().upper():
+    if name is None:
+        return site_zone
+    if local.replace(tzinfo=site_zone).tzname() == name.group().upper():
         return site_zone
     abbreviation = name.group().lower()
-    if (hours := _ZONE_HOURS.get(abbreviation)) is not None:
+    hours = _ZONE_HOURS.get(abbreviation)
+    if hours is not None:
         return timezone(timedelta(hours=hours))
-    return ZoneInfo(_ZONES_OF_THE_YEAR[abbreviation]) if abbreviation in _ZONES_OF_THE_YEAR else site_zone
+    if abbreviation in _ZONES_OF_THE_YEAR:
+        return ZoneInfo(_ZONES_OF_THE_YEAR[abbreviation])
+    return _zone_of_place(rest) or site_zone
+
+
+def _zone_of_place(rest: str) -> ZoneInfo | None:
+    # After a Z or GMT it only says for whom the instant was written down (RFC 9557, 2).
+    place = _ZONE_NAME.search(rest)
+    try:
+        return ZoneInfo(place.group()) if place else None
+    except (KeyError, ValueError, OSError):
+        return None

@@ -13,11 +13,12 @@ from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import general_item
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.table import Busy, Conflict
+from stoppress.model.entries import GeneralEntry
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.rewrite import forms, publish, render, retire, sitemaps
 from stoppress.rewrite.sitemaps import rewrite
-from stoppress.sitemaps.render import GeneralEntry, render_general
+from stoppress.sitemaps.render import render_general
 from tests.ledger import HOST, SITE, page
 from tests.partitions import HOUR, MINUTE, NOON, SHARD, key
 

@@ -9,13 +9,15 @@ from stoppress.aws import bucket, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import general_item, news_item, read_mark
 from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.limits import FileTooLarge
 from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.render import BrokenFile
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
 from stoppress.roll.window import roll
 from stoppress.sitemaps import render
-from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_index
+from stoppress.sitemaps.render import render_general, render_index
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, queue_batch
 from tests.ledger import HOST, MORNING, SITE, page
@@ -188,7 +190,7 @@ def test_a_file_over_its_limit_leaves_the_last_good_one(behind: Doors, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(render, "URLS_MAX", 1)
         (result,) = rewrite_all([RewriteRequest(HOST, SHARD)], NOON + MINUTE)
-    assert (result.outcome, type(result.error)) == ("failed", render.FileTooLarge)
+    assert (result.outcome, type(result.error)) == ("failed", FileTooLarge)
     assert behind.file(SHARD) == before
     assert hand_over(result) is None
     assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD)]

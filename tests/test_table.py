@@ -37,9 +37,9 @@ from stoppress.aws.items import (
 )
 from stoppress.aws.table import Conflict, Delete, Put
 from stoppress.model.article import Article, Claim, EntryKey
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.order import Order
 from stoppress.model.places import Place, Series, Used
-from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry
 from tests import doors
 from tests.doors import Doors, failing
 from tests.ledger import HOST, MORNING, page

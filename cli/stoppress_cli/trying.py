@@ -16,11 +16,11 @@ from stoppress.feeds.events import Judged, judged, to_events
 from stoppress.feeds.parse import children_of
 from stoppress.http import client
 from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.site import Feed, Site, explain
 from stoppress.poll import fetch
 from stoppress.primitives.instants import iso
 from stoppress.record.decide import excluded_because
-from stoppress.sitemaps.render import NEWS_WINDOW
 from stoppress_cli.printing import text_console
 from stoppress_cli.wording import counted
 

@@ -9,9 +9,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from stoppress.aws.clients import client
-from stoppress.model.file_names import is_shard
+from stoppress.model.file_names import content_type, is_shard
 from stoppress.primitives.instants import exact, parse
-from stoppress.sitemaps.formats import content_type
 
 # What must be fresh is fetched every minute (R9.3); a shard that somebody edits is late by five at most.
 CACHE_FRESH = "public, max-age=60"

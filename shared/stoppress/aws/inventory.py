@@ -2,9 +2,8 @@
 
 from stoppress.aws import table
 from stoppress.aws.items import file_pk, read_series, series_files
-from stoppress.model.file_names import INDEX_FILE, permanent_files
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, permanent_files
 from stoppress.model.site import Site
-from stoppress.sitemaps.formats import ROBOTS_FILE
 
 
 def all_files(site: Site, *, robots: bool = False) -> list[str]:

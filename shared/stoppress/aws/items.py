@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stoppress.model.alternates import Alternate
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE, file_name
 from stoppress.model.media import video_json, video_of
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.rules import Traits
 from stoppress.primitives.instants import epoch_seconds, exact, iso, parse
 from stoppress.primitives.urls import identity, key_of, key_of_spelling
-from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry
 
 if TYPE_CHECKING:  # who writes files knows nothing of articles, and in a cold start does not pay for them
     from stoppress.model.article import Article, Claim, EntryKey

@@ -38,15 +38,25 @@ from stoppress.aws.items import (
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.table import BATCH_KEYS_MAX, Check, Conflict, Delete
 from stoppress.model.article import Article, Claim
-from stoppress.model.file_names import INDEX_FILE, file_name, is_news, is_news_series, permanent_files, series_of
+from stoppress.model.entries import Mark
+from stoppress.model.file_names import (
+    INDEX_FILE,
+    ROBOTS_FILE,
+    file_name,
+    is_news,
+    is_news_series,
+    permanent_files,
+    series_of,
+)
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, parse
 from stoppress.rewrite.publish import UNMARKED, digest_of
 from stoppress.rewrite.render import Forms, render
 from stoppress.rewrite.retire import EMPTIED_KEPT
-from stoppress.sitemaps.formats import ROBOTS_FILE
-from stoppress.sitemaps.render import NEWS_WINDOW, Mark, Rendered, general_line, line_bytes
+from stoppress.sitemaps.lines import general_line, line_bytes
+from stoppress.sitemaps.render import Rendered
 
 # Longer than any function runs: what was on its way at the first look has arrived, or never will.
 LOOKS_APART = timedelta(minutes=2)

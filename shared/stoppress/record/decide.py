@@ -10,8 +10,10 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from stoppress.model.article import FORGOTTEN, Article, Claim, Decision, Entries, EntryKey, Known
+from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, digest_of, names_of, order_of, rank_of
 from stoppress.model.file_names import PAGES_SERIES, news_series, shard_series
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.order import Order, dated_names, is_claimed_before, page_order, remembered
 from stoppress.model.places import Want
 from stoppress.model.rules import excluding_rule
@@ -29,7 +31,7 @@ from stoppress.record.publication_date import (
     released,
     with_date_order,
 )
-from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, general_line, line_bytes, news_line
+from stoppress.sitemaps.lines import general_line, line_bytes, news_line
 
 EXPIRED = "published more than 48 hours ago"
 NO_DATE = "no publication date"

@@ -11,11 +11,10 @@ from stoppress.aws import bucket, queues, sites
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.sites import SETTLED_AFTER
-from stoppress.model.file_names import INDEX_FILE, is_news, series_of
+from stoppress.model.entries import Mark
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, is_news, series_of, text_name
 from stoppress.model.site import Site
-from stoppress.rewrite.render import text_name
-from stoppress.sitemaps.formats import ROBOTS_FILE, atom_name
-from stoppress.sitemaps.render import Mark, Rendered
+from stoppress.sitemaps.render import Rendered
 
 # A packed file as the index names it, without its `.gz`.
 _PACKED = re.compile(rb"/([^/<]+)\.gz</loc>")

@@ -12,14 +12,14 @@ from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import file_pk, mark_item, read_mark
 from stoppress.aws.queues import RewriteRequest
-from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
+from stoppress.model.entries import Mark
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, permanent_files
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.forms import replace_forms, requeue_unlisted_forms
 from stoppress.rewrite.render import Forms, assert_valid, form_of
 from stoppress.rewrite.retire import is_over, retire, schedule_retirement
-from stoppress.sitemaps.formats import ROBOTS_FILE
-from stoppress.sitemaps.render import Mark, Rendered
+from stoppress.sitemaps.render import Rendered
 
 REWRITTEN = "sitemap rewritten"
 

@@ -14,29 +14,25 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.check.checker import check
 from stoppress.check.findings import Findings
 from stoppress.check.input import InMemory, Source
-from stoppress.model.file_names import INDEX_FILE, is_news, is_pages, is_shard, series_of
-from stoppress.model.site import Site
-from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
-from stoppress.sitemaps.formats import (
+from stoppress.model.entries import NewsEntry
+from stoppress.model.file_names import (
+    INDEX_FILE,
     ROBOTS_FILE,
-    atom_feed,
     atom_name,
-    compressed,
     index_part_name,
-    named_in_robots,
-    robots_txt,
-    text_sitemap,
+    is_news,
+    is_pages,
+    is_shard,
+    series_of,
+    text_name,
 )
-from stoppress.sitemaps.render import (
-    RENDERER,
-    NewsEntry,
-    Rendered,
-    in_window,
-    render_general,
-    render_index,
-    render_news,
-    render_pages,
-)
+from stoppress.model.site import Site
+from stoppress.sitemaps.atom import atom_feed
+from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
+from stoppress.sitemaps.gzip_text import compressed, text_sitemap
+from stoppress.sitemaps.lines import RENDERER
+from stoppress.sitemaps.render import Rendered, in_window, render_general, render_index, render_news, render_pages
+from stoppress.sitemaps.robots import named_in_robots, robots_txt
 
 # DynamoDB: what a strongly consistent read unit reads.
 READ_UNIT_BYTES = 4_096
@@ -151,11 +147,6 @@ def _feed(site: Site, file: str, news: list[NewsEntry], now: datetime) -> dict[s
     others = [table.query(file_pk(site.host, other)) for other in series_files(series) if other != file]
     entries = in_window([*news, *(read_news(item) for items in others for item in items)], site, now)
     return {atom_name(name): atom_feed(entries, site, file=atom_name(name), hub=site.outputs.hub)}
-
-
-def text_name(file: str) -> str:
-    """The plain text of a shard."""
-    return f"{file.removesuffix('.xml')}.txt"
 
 
 def assert_valid(site: Site, file: str, rendered: Rendered, changed: datetime) -> None:

@@ -9,11 +9,11 @@ from stoppress.aws import bucket, table
 from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import due_item, due_sk, file_pk, read_series, series_files
 from stoppress.aws.queues import RewriteRequest
-from stoppress.model.file_names import INDEX_FILE, is_news, series_of
+from stoppress.model.entries import Mark
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, is_news, series_of
 from stoppress.model.site import Site
 from stoppress.rewrite.forms import possible_forms, standing, take_away
-from stoppress.sitemaps.formats import ROBOTS_FILE, atom_name
-from stoppress.sitemaps.render import Mark, Rendered
+from stoppress.sitemaps.render import Rendered
 
 # An emptied file leaves the index at once; who still holds an old index finds it for another day.
 EMPTIED_KEPT = timedelta(days=1)

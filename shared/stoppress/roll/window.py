@@ -17,10 +17,10 @@ from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso, parse
-from stoppress.sitemaps.render import NEWS_WINDOW
 
 # More than a minute's work: the rest is due in the next minute.
 DUE_MAX = 2_000

@@ -102,7 +102,16 @@ def _without_metadata(stored: StoredFile) -> None:
 
 def _put_again(stored: StoredFile, version: int, form: str, whole: datetime) -> None:
     bucket.write(
-        HOST, SHARD, stored.body, replaces=stored, changed=NOON, config_version=version, form=form, whole=whole
+        HOST,
+        SHARD,
+        stored.body,
+        replaces=stored,
+        changed=NOON,
+        config_version=version,
+        content_type="application/xml",
+        cache_control="no-cache",
+        form=form,
+        whole=whole,
     )
 
 

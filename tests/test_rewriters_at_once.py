@@ -16,7 +16,7 @@ from stoppress.aws.table import Busy, Conflict
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
-from stoppress.rewrite import forms, publish, render, retire, sitemaps
+from stoppress.rewrite import attempt, forms, publish, render, retire, sitemaps
 from stoppress.rewrite.sitemaps import rewrite
 from stoppress.sitemaps.render import render_general
 from tests.ledger import HOST, SITE, page
@@ -106,6 +106,8 @@ class World:
         replaces: StoredFile | None,
         changed: datetime,
         config_version: int,
+        content_type: str,
+        cache_control: str,
         form: str,
         whole: datetime | None,
     ) -> None:
@@ -145,7 +147,8 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
     """
     world = World()
     doors = {
-        sitemaps: ("bucket", "sites"),
+        sitemaps: ("sites",),
+        attempt: ("bucket", "sites", "table"),
         render: ("table",),
         publish: ("bucket", "table", "queues"),
         forms: ("bucket", "queues"),

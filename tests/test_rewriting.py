@@ -138,7 +138,7 @@ def test_a_message_that_names_a_configuration_is_not_served_by_an_older_one(behi
 def test_of_several_works_for_a_file_the_one_of_the_newest_configuration_is_done(behind: Doors) -> None:
     works = [RewriteRequest(HOST, NEWS), RewriteRequest(HOST, NEWS, 1), RewriteRequest(HOST, NEWS)]
     (result,) = rewrite_all(works, NOON)
-    assert result.work.config_version == 1
+    assert result.request.config_version == 1
 
 
 # ── the index ──
@@ -149,7 +149,7 @@ def test_the_index_follows_the_marks_and_never_records_itself(behind: Doors) -> 
     put_news()
     results = rewrite_all([RewriteRequest(HOST, INDEX), RewriteRequest(HOST, SHARD), RewriteRequest(HOST, NEWS)], NOON)
 
-    assert [result.work.file for result in results] == [SHARD, NEWS, INDEX]
+    assert [result.request.file for result in results] == [SHARD, NEWS, INDEX]
     assert [result.outcome for result in results] == ["written"] * 3
     assert [item["sk"] for item in behind.items(f"file#{HOST}/{INDEX}")] == [SHARD, NEWS]
     marks = [found for name in (SHARD, NEWS) if (found := mark(name))]
@@ -208,7 +208,7 @@ def test_one_bad_file_stops_no_other(behind: Doors) -> None:
     ]
     with failing("s3", "GetObject", code="InternalError"):
         results = rewrite_all(works, NOON)
-    assert [(result.work.site, result.work.file, result.outcome) for result in results] == [
+    assert [(result.request.site, result.request.file, result.outcome) for result in results] == [
         ("nowhere.example.com", NEWS, "failed"),
         (HOST, SHARD, "failed"),
         (HOST, NEWS, "written"),

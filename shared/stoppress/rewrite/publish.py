@@ -12,14 +12,7 @@ from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.items import mark_item
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import (
-    INDEX_FILE,
-    ROBOTS_FILE,
-    cache_control,
-    content_type,
-    is_news,
-    permanent_files,
-)
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, cache_control, content_type, is_news, permanent_files
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.attempt import Attempt, mark_of

@@ -7,16 +7,7 @@ from typing import TypeVar
 
 from stoppress.aws import table
 from stoppress.aws.bucket import StoredFile
-from stoppress.aws.items import (
-    Item,
-    file_pk,
-    places_pk,
-    read_general,
-    read_mark,
-    read_news,
-    read_series,
-    series_files,
-)
+from stoppress.aws.items import Item, file_pk, places_pk, read_general, read_mark, read_news, read_series, series_files
 from stoppress.check.checker import check
 from stoppress.check.findings import Findings
 from stoppress.check.input import InMemory, Source
@@ -37,14 +28,7 @@ from stoppress.sitemaps.atom import atom_feed
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
 from stoppress.sitemaps.gzip_text import compressed, text_sitemap
 from stoppress.sitemaps.lines import RENDERER
-from stoppress.sitemaps.render import (
-    Rendered,
-    in_window,
-    render_general,
-    render_index,
-    render_news,
-    render_pages,
-)
+from stoppress.sitemaps.render import Rendered, in_window, render_general, render_index, render_news, render_pages
 from stoppress.sitemaps.robots import named_in_robots, robots_txt
 
 # DynamoDB: a strongly consistent read unit reads 4 KB.

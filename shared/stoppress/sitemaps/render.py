@@ -13,14 +13,7 @@ from operator import attrgetter
 
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import permanent_files
-from stoppress.model.limits import (
-    BYTES_MAX,
-    INDEX_ENTRIES_MAX,
-    NEWS_ENTRIES_MAX,
-    NEWS_WINDOW,
-    URLS_MAX,
-    FileTooLarge,
-)
+from stoppress.model.limits import BYTES_MAX, INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, NEWS_WINDOW, URLS_MAX, FileTooLarge
 from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 
 from stoppress.model.site import Site
-from stoppress.reconcile.findings import END, Past, Report, keep_past, read_past
+from stoppress.reconcile.findings import END, Finding, Past, Report, keep_past, read_past
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.repair import repair
 
@@ -39,9 +39,7 @@ def reconcile(
         return Report(suspected=past.suspects)  # too soon to confirm
     look = Look(site, now)
     suspected_units = {suspect.unit for suspect in past.suspects}
-    findings = [finding for unit in sorted(suspected_units) for finding in look.at(unit)]
-    repaired = [finding for finding in findings if finding in past.suspects]
-    suspects = [finding for finding in findings if finding not in past.suspects]
+    repaired, suspects = _confirmed(look, past)
     if not dry_run:
         repair(site, repaired, now)
     began, stopped_after = past.continued(now, anew=anew)
@@ -56,6 +54,15 @@ def reconcile(
     if not dry_run:
         keep_past(site, began, stopped_after, suspects[:SUSPECTS_MAX], now)
     return Report(tuple(repaired), tuple(suspects), tuple(look.failed), units, whole=stopped_after == END)
+
+
+def _confirmed(look: Look, past: Past) -> tuple[list[Finding], list[Finding]]:
+    """Look again at the units with suspects: the findings seen before, and the new ones."""
+    findings = [finding for unit in sorted({suspect.unit for suspect in past.suspects}) for finding in look.at(unit)]
+    return (
+        [finding for finding in findings if finding in past.suspects],
+        [finding for finding in findings if finding not in past.suspects],
+    )
 
 
 def in_turn(sites: Iterable[Site]) -> list[Site]:

@@ -73,9 +73,6 @@ def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
     return "written" if plan.is_written else "unchanged"
 
 
-# ── plan ──
-
-
 def _plan(attempt: Attempt, rendered: Rendered) -> _Plan:
     site, file, mark, stored = attempt.site, attempt.file, attempt.mark, attempt.stored
     stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
@@ -125,9 +122,6 @@ def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
     return hashlib.sha256(body + wanted.encode()).hexdigest()[:32]
 
 
-# ── put ──
-
-
 def _put(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
     """Put the file if its bytes or metadata differ. Raises BrokenFile, Overtaken."""
     site, file, stored = attempt.site, attempt.file, attempt.stored
@@ -149,9 +143,6 @@ def _put(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
         )
 
 
-# ── forms ──
-
-
 def _put_forms(attempt: Attempt, plan: _Plan, forms: Forms) -> tuple[Mark | None, tuple[str, ...]]:
     """Put the file's other forms: the mark before, and the names of the forms. Raises Overtaken."""
     # An index of several parts has other forms even without gzip. Then its mark was not read in advance.
@@ -162,9 +153,6 @@ def _put_forms(attempt: Attempt, plan: _Plan, forms: Forms) -> tuple[Mark | None
     return attempt.mark, attempt.mark.also if attempt.mark else ()
 
 
-# ── announce ──
-
-
 def _announce(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
     if not plan.must_announce:
         return
@@ -173,9 +161,6 @@ def _announce(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
     queues.announce(REWRITTEN, detail)
     if not plan.stays:
         schedule_retirement(site, file, plan.changed)
-
-
-# ── mark ──
 
 
 def _mark(attempt: Attempt, plan: _Plan, before: Mark | None, mark: Mark) -> None:

@@ -101,9 +101,6 @@ class Forms:
         return {name: atom_feed(entries, self.site, file=name, hub=self.site.outputs.hub)}
 
 
-# ── folding ──
-
-
 def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:
     """The stored file with its changed entries as they are now, or None if the file must be made from all its entries.
 
@@ -153,9 +150,6 @@ def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
 def form_of(site: Site) -> str:
     """What a line depends on besides its entry: the line format and the site's configuration."""
     return f"{RENDERER}.{site.digest}"
-
-
-# ── from all entries ──
 
 
 def render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:

@@ -7,6 +7,7 @@ The functions return None if the file must be made from all its entries instead.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from html import unescape
+from operator import itemgetter
 
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import permanent_files
@@ -63,22 +64,27 @@ def fold_news(
     lines = {key: line for line in _lines(body) if (key := (_published_of(line), _page_of(line, site)))[0] > oldest}
     fresh = []
     for (published, loc), entry in changed.items():
-        page = identity(loc)
-        is_listed = entry is not None and bool(in_window([entry], site, now))
-        # A new date gives the article a new key, so its line goes under every date.
-        for key in [key for key in lines if (is_listed or key[0] == published) and identity(key[1]) == page]:
-            del lines[key]
-        if entry and is_listed:
+        if entry and in_window([entry], site, now):
+            # A new date gives an article a new key: the line goes whatever its date.
+            lines = _without(lines, loc)
             lines[published, entry.loc] = news_line(entry, site)
             fresh.append(lines[published, entry.loc])
+        else:
+            lines = _without(lines, loc, published)
     if not lines:
         return None
-    newest_first = sorted(sorted(lines, key=lambda key: key[1]), key=lambda key: key[0], reverse=True)
+    newest_first = sorted(sorted(lines, key=itemgetter(1)), key=itemgetter(0), reverse=True)
     listed = (entry for (published, _), entry in changed.items() if entry and (published, entry.loc) in lines)
     instants = (instant for entry in listed for instant in (entry.lastmod, entry.published))
     body = news_file([lines[key] for key in newest_first])
     rendered = Rendered(body, len(lines), newest_of(instants), by_line=True, fresh=_of(news_file, fresh))
     return _fitting(rendered, NEWS_ENTRIES_MAX)
+
+
+def _without(lines: dict[tuple[str, str], str], loc: str, published: str = "") -> dict[tuple[str, str], str]:
+    """News lines without those of a page; with `published`, only without its line of that date."""
+    page = identity(loc)
+    return {key: line for key, line in lines.items() if (published or key[0]) != key[0] or identity(key[1]) != page}
 
 
 def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> Rendered | None:

@@ -84,9 +84,6 @@ def under_scheme(loc: str, site: Site) -> str:
     return loc if site.scheme == "https" else loc.replace("https:", "http:", 1)
 
 
-# ── language versions ──
-
-
 def backlinks_of(entries: Sequence[GeneralEntry], site: Site) -> dict[str, list[Alternate]]:
     """For each page of a shard, the pages that name it as their alternate: Google wants mutual links (R5.1).
 
@@ -126,9 +123,6 @@ def alternates_of(entry: GeneralEntry, site: Site, backlinks: Iterable[Alternate
     return [
         Alternate(name, _ours(known[name], site)) for name in sorted(known, key=lambda name: (name == DEFAULT, name))
     ]
-
-
-# ── URLs of media ──
 
 
 def _ours(url: str, site: Site) -> str:

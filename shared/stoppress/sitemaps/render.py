@@ -45,9 +45,6 @@ class Rendered:
     fresh: bytes | None = None
 
 
-# ── shards ──
-
-
 def render_general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
     """A shard of the pages that the site's rules allow. Without pages it lists the home page (R2.8). Raises FileTooLarge.
 
@@ -112,9 +109,6 @@ def _shard(lines: Iterable[str], used: Collection[str]) -> bytes:
     return _framed("urlset", {"xmlns": _SITEMAP} | extensions, lines)
 
 
-# ── news sitemaps ──
-
-
 def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rendered:
     """A news sitemap of the entries in the window at `now`, newest first. An empty window lists the home page.
 
@@ -142,9 +136,6 @@ def news_file(lines: Iterable[str]) -> bytes:
     return _framed("urlset", {"xmlns": _SITEMAP, "xmlns:news": _NEWS}, lines)
 
 
-# ── the index ──
-
-
 def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
     """The index of all permanent files and all other files that list a page, in parts of at most 50,000 files.
 
@@ -170,9 +161,6 @@ def _index(marks: list[Mark], site: Site) -> Rendered:
 def index_file(lines: Sequence[str]) -> bytes:
     """An index of these lines."""
     return _framed("sitemapindex", {"xmlns": _SITEMAP}, lines)
-
-
-# ── every file ──
 
 
 def newest_of(instants: Iterable[datetime | None]) -> datetime | None:

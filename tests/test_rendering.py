@@ -11,6 +11,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import changed_entry, general_item
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import GeneralEntry
+from stoppress.model.file_names import headers
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite import render as rendering
 from stoppress.rewrite.render import BrokenFile
@@ -105,11 +106,10 @@ def _put_again(stored: StoredFile, version: int, form: str, whole: datetime) -> 
         HOST,
         SHARD,
         stored.body,
+        *headers(SHARD),
         replaces=stored,
         changed=NOON,
         config_version=version,
-        content_type="application/xml",
-        cache_control="no-cache",
         form=form,
         whole=whole,
     )

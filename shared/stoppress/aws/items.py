@@ -5,7 +5,7 @@ Partition keys: `article#<site>#<source>#<id>`, `url#<site>#<hash>`, `file#<site
 Attributes without a value are left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -254,7 +254,7 @@ def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
             **_traits_item(entry.traits),
             "images": list(entry.images) or None,
             "videos": [video_json(video) for video in entry.videos] or None,
-            "alternates": _alternates_item(entry.alternates),
+            "alternates": [[alternate.hreflang, alternate.href] for alternate in entry.alternates] or None,
             "language": entry.language,
             "changefreq": entry.changefreq,
             "priority": entry.priority,
@@ -270,19 +270,11 @@ def read_general(item: Mapping[str, Any]) -> GeneralEntry:
         _read_traits(item),
         tuple(item.get("images", ())),
         tuple(video_of(video) for video in item.get("videos", ())),
-        _read_alternates(item.get("alternates")),
+        tuple(Alternate(*alternate) for alternate in item.get("alternates", ())),
         item.get("language"),
         item.get("changefreq"),
         item.get("priority"),
     )
-
-
-def _alternates_item(alternates: Iterable[Alternate]) -> list[list[str]] | None:
-    return [[alternate.hreflang, alternate.href] for alternate in alternates] or None
-
-
-def _read_alternates(item: Iterable[Sequence[str]] | None) -> tuple[Alternate, ...]:
-    return tuple(Alternate(*alternate) for alternate in item or ())
 
 
 def _traits_item(traits: Traits) -> Item:
@@ -438,7 +430,7 @@ def _read_order(item: Mapping[str, Any]) -> "Order":
     if "heard" not in item and isinstance(version, str):
         version = None
     return Order(
-        version if version is None else _plain(version),
+        version if version is None or isinstance(version, str) else int(version),
         int(item["sequence"]) if "sequence" in item else None,
         timestamp,
         item.get("heard") or str(timestamp),
@@ -463,10 +455,6 @@ def _read_place(item: list[Any] | None) -> Place | None:
 
 def _instant(item: Mapping[str, Any], name: str) -> datetime | None:
     return parse(item[name]) if name in item else None
-
-
-def _plain(version: Any) -> int | str:
-    return version if isinstance(version, str) else int(version)
 
 
 def _present(item: Item) -> Item:

@@ -38,9 +38,9 @@ def content_type(file: str) -> str:
     return next(kind for suffix, kind in CONTENT_TYPES.items() if file.endswith(suffix))
 
 
-def cache_control(file: str) -> str:
-    """The Cache-Control of a file."""
-    return CACHE_SHARD if is_shard(file) else CACHE_FRESH
+def headers(file: str) -> tuple[str, str]:
+    """The Content-Type and Cache-Control of a file."""
+    return content_type(file), CACHE_SHARD if is_shard(file) else CACHE_FRESH
 
 
 def file_name(series: str, number: int) -> str:

@@ -91,13 +91,7 @@ def read_past(site: Site) -> Past:
 
 def keep_past(site: Site, began: datetime, stopped_after: str, suspects: list[Finding], now: datetime) -> None:
     """Keep what a look at `now` leaves for the next one."""
-    table.put_if(
-        {
-            "pk": places_pk(site.host),
-            "sk": "reconciliation",
-            "began": exact(began),
-            "stopped_after": stopped_after,
-            "seen_at": exact(now),
-            "suspects": [[suspect.kind, suspect.unit, suspect.name, suspect.seen] for suspect in suspects],
-        }
-    )
+    key = {"pk": places_pk(site.host), "sk": "reconciliation"}
+    seen = [[suspect.kind, suspect.unit, suspect.name, suspect.seen] for suspect in suspects]
+    times = {"began": exact(began), "seen_at": exact(now)}
+    table.put_if(key | times | {"stopped_after": stopped_after, "suspects": seen})

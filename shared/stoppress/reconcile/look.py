@@ -210,12 +210,9 @@ class Look:
 def _miscounted(unit: str, series: Series, counted: Series) -> Finding:
     # The repair writes this count if the series still has this revision: nobody has reserved or returned a place since.
     seen = json.dumps([series.rev, [[used.entries, used.size_bytes] for used in counted.files]])
-    differences = ", ".join(
-        f"{kept.entries} entries instead of {actual.entries}"
-        for kept, actual in _pairs(series, counted)
-        if kept != actual
-    )
-    return Finding("miscounted", unit, series.name, seen, f"the series counts {differences}")
+    wrong = [(kept.entries, actual.entries) for kept, actual in _pairs(series, counted) if kept != actual]
+    counts = ", ".join(f"{kept} entries instead of {actual}" for kept, actual in wrong)
+    return Finding("miscounted", unit, series.name, seen, f"the series counts {counts}")
 
 
 def _pairs(series: Series, other: Series) -> list[tuple[Used, Used]]:

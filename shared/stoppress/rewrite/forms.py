@@ -11,16 +11,7 @@ from stoppress.aws import bucket, queues, sites
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.sites import SETTLED_AFTER
-from stoppress.model.file_names import (
-    INDEX_FILE,
-    ROBOTS_FILE,
-    atom_name,
-    cache_control,
-    content_type,
-    is_news,
-    series_of,
-    text_name,
-)
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, headers, is_news, series_of, text_name
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt
 from stoppress.sitemaps.render import Rendered
@@ -58,15 +49,9 @@ def _write_forms(site: Site, bodies: Mapping[str, bytes], changed: datetime) -> 
         # A feed is made from several news sitemaps, so the instant of one of them says nothing.
         is_shared = name.endswith(".atom")
         if stored is None or (stored.body != body and (is_shared or not stored.ours or stored.changed <= changed)):
+            at = max(changed, stored.changed) if stored else changed
             bucket.write(
-                site.host,
-                name,
-                body,
-                replaces=stored,
-                changed=max(changed, stored.changed) if stored else changed,
-                config_version=site.version,
-                content_type=content_type(name),
-                cache_control=cache_control(name),
+                site.host, name, body, *headers(name), replaces=stored, changed=at, config_version=site.version
             )
 
 

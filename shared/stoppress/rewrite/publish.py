@@ -12,7 +12,7 @@ from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.items import mark_item
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, cache_control, content_type, is_news, permanent_files
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, headers, is_news, permanent_files
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.attempt import Attempt, mark_of
@@ -133,11 +133,10 @@ def _put(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
             site.host,
             file,
             rendered.body,
+            *headers(file),
             replaces=stored,
             changed=plan.changed,
             config_version=site.version,
-            content_type=content_type(file),
-            cache_control=cache_control(file),
             form=form_of(site) if rendered.by_line else "",
             whole=stored.whole if stored and rendered.fresh is not None else attempt.now,
         )

@@ -31,8 +31,8 @@ UNMARKED = (INDEX_FILE, ROBOTS_FILE)
 class _Plan:
     """What to do about a file.
 
-    `changed`, `digest`: for the file's mark.
-    `file_changed`: the instant of the object itself, which its other forms take over. It is earlier than `changed` if the file
+    `mark`: the file's next mark, still without the names of the other forms.
+    `file_changed`: the instant of the object itself, which its other forms take over. It is earlier than the mark's if the file
     keeps its bytes and leaves the index.
     `stays`: the file lists a page, or is permanent. A file that does not stay is deleted after a day (`is_over`).
     `is_written`: the bytes differ, or somebody else put the object. `is_put`: the bytes or the metadata differ.
@@ -40,9 +40,8 @@ class _Plan:
     `checks_forms`: the other forms are compared with the bucket.
     """
 
-    changed: datetime
+    mark: Mark
     file_changed: datetime
-    digest: str
     stays: bool
     is_over: bool
     is_written: bool
@@ -63,13 +62,8 @@ def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
         return retire(attempt)
     _put(attempt, plan, rendered)
     mark_before, also = _put_forms(attempt, plan, forms)
-    _announce(attempt, plan, rendered)
-    _mark(
-        attempt,
-        plan,
-        mark_before,
-        Mark(attempt.file, plan.changed, rendered.urls, len(rendered.body), plan.digest, also),
-    )
+    _announce(attempt, plan)
+    _mark(attempt, plan, mark_before, also)
     return "written" if plan.is_written else "unchanged"
 
 
@@ -87,9 +81,8 @@ def _plan(attempt: Attempt, rendered: Rendered) -> _Plan:
     is_settled = marked_at is not None and marked_at >= changed
     must_announce = is_written or (file not in UNMARKED and not is_settled)
     return _Plan(
-        changed,
+        Mark(file, changed, rendered.urls, len(rendered.body), digest),
         changed if is_put or stored is None else stored.changed,
-        digest,
         stays,
         is_over=not stays and is_over(attempt, rendered, digest),
         is_written=is_written,
@@ -126,7 +119,7 @@ def _put(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
     """Put the file if its bytes or metadata differ. Raises BrokenFile, Overtaken."""
     site, file, stored = attempt.site, attempt.file, attempt.stored
     if plan.is_written:
-        assert_valid(site, file, rendered, plan.changed)
+        assert_valid(site, file, rendered, plan.file_changed)
         requeue_unlisted_forms(attempt, rendered)
     if plan.is_put:
         bucket.write(
@@ -135,7 +128,7 @@ def _put(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
             rendered.body,
             *headers(file),
             replaces=stored,
-            changed=plan.changed,
+            changed=plan.file_changed,
             config_version=site.version,
             form=form_of(site) if rendered.by_line else "",
             whole=stored.whole if stored and rendered.fresh is not None else attempt.now,
@@ -152,28 +145,28 @@ def _put_forms(attempt: Attempt, plan: _Plan, forms: Forms) -> tuple[Mark | None
     return attempt.mark, attempt.mark.also if attempt.mark else ()
 
 
-def _announce(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
-    if not plan.must_announce:
-        return
-    site, file = attempt.site, attempt.file
-    detail = {"site": site.host, "file": file, "urls": rendered.urls, "changed": exact(plan.changed)}
-    queues.announce(REWRITTEN, detail)
-    if not plan.stays:
-        schedule_retirement(site, file, plan.changed)
+def _announce(attempt: Attempt, plan: _Plan) -> None:
+    """Announce the file on the bus, and have an emptied file rewritten in a day. Raises SendError."""
+    if plan.must_announce:
+        mark, host = plan.mark, attempt.site.host
+        detail = {"site": host, "file": mark.file, "urls": mark.urls, "changed": exact(mark.changed)}
+        queues.announce(REWRITTEN, detail)
+        if not plan.stays:
+            schedule_retirement(attempt.site, mark.file, mark.changed)
 
 
-def _mark(attempt: Attempt, plan: _Plan, before: Mark | None, mark: Mark) -> None:
-    """Write the file's commit mark; for the index, only the names of its other forms. Raises Overtaken."""
-    site, file = attempt.site, attempt.file
-    if file == ROBOTS_FILE:
+def _mark(attempt: Attempt, plan: _Plan, before: Mark | None, also: tuple[str, ...]) -> None:
+    """Write the file's commit mark; the index's only if its other forms change. Raises Overtaken."""
+    site = attempt.site
+    if attempt.file == ROBOTS_FILE:
         return
-    if file == INDEX_FILE:
-        if mark.also != (before.also if before else ()):
-            table.put_if(mark_item(site.host, mark))
+    if attempt.file == INDEX_FILE:
+        if also != (before.also if before else ()):
+            table.put_if(mark_item(site.host, replace(plan.mark, also=also)))
     elif plan.must_announce:
-        _put_mark(site, mark, before)
-    elif before and (mark.also != before.also or not attempt.request.config_version):
-        _put_mark(site, replace(before, also=mark.also), before)
+        _put_mark(site, replace(plan.mark, also=also), before)
+    elif before and (also != before.also or not attempt.request.config_version):
+        _put_mark(site, replace(before, also=also), before)
 
 
 def _put_mark(site: Site, mark: Mark, before: Mark | None) -> None:

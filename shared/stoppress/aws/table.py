@@ -24,7 +24,7 @@ BATCH_ITEMS_MAX = 25
 
 # botocore does not retry unprocessed keys and items.
 _UNPROCESSED_ATTEMPTS_MAX = 6
-# Reasons of a cancelled transaction that mean: read and decide again.
+# Cancellation reasons of a transaction that conflicts with another write.
 _BUSY = {"ConditionalCheckFailed", "TransactionConflict"}
 
 _EXISTS = {"ConditionExpression": "attribute_exists(pk)"}

@@ -36,8 +36,8 @@ class Attempt:
 def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
     """Read a file's mark, then its object. If a newer configuration wrote the object, that configuration is loaded.
 
-    In this order an unchanged file costs a read unit and not a write unit, and the mark of an emptied file that was filled again
-    meanwhile is not deleted.
+    In this order an unchanged file costs a read unit and not a write unit. And if an emptied file is filled again meanwhile, its
+    mark is not deleted.
     """
     mark = None if _needs_no_mark(site, request) else mark_of(site, request.file)
     stored = bucket.read(site.host, request.file)

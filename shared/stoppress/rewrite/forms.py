@@ -46,7 +46,7 @@ def _write_forms(site: Site, bodies: Mapping[str, bytes], changed: datetime) -> 
     """
     for name, body in bodies.items():
         stored = bucket.read(site.host, name)
-        # A feed is made from several news sitemaps, so the instant of one of them says nothing.
+        # A feed is made from several news sitemaps, so the instant of one does not show which feed is newer.
         is_shared = name.endswith(".atom")
         if stored is None or (stored.body != body and (is_shared or not stored.ours or stored.changed <= changed)):
             at = max(changed, stored.changed) if stored else changed

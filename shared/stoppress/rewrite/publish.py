@@ -75,9 +75,9 @@ def _plan(attempt: Attempt, rendered: Rendered) -> _Plan:
     changed, is_written = _changed(attempt, rendered, marked_at)
     if not stays and not is_written and mark and marked_at is None:
         changed = max(attempt.now, changed)  # empty for long, leaves the index now
-    # The metadata of a file that could be folded into, and cannot any more, must change even if its bytes do not.
+    # A file that can no longer be folded into needs new metadata, even if its bytes stay.
     is_put = is_written or bool(stored and stored.form and not rendered.by_line)
-    # A file may return to the bytes of an older mark while the steps after the bytes in between are still to do.
+    # If a file returns to the bytes of an older mark, the steps for the bytes in between may still be to do.
     is_settled = marked_at is not None and marked_at >= changed
     must_announce = is_written or (file not in UNMARKED and not is_settled)
     return _Plan(
@@ -109,7 +109,7 @@ def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -
 
 def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
     """The digest in a commit mark: of the file's bytes and of the other forms that the site wants."""
-    # A feed names the publication even without entries. "leaving" has a file announced once more when it stops being permanent.
+    # A feed names the publication even without entries. " leaving" has an empty file announced when it stops being permanent.
     named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
     wanted = f"{site.outputs.model_dump_json()}{named}{'' if stays else ' leaving'}"
     return hashlib.sha256(body + wanted.encode()).hexdigest()[:32]

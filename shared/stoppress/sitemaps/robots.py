@@ -18,7 +18,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 def robots_txt(site: Site, sitemaps: Iterable[str], rules: str) -> bytes:
     """The file. `sitemaps` are the site's files or URLs; sitemaps named in `rules` follow them, each once.
 
-    `Sitemap:` lines come first: no group is open there, and no crawler has stopped reading. Raises FileTooLarge, and
+    `Sitemap:` lines come first: they belong to no group there, and every crawler reads the start. Raises FileTooLarge, and
     ValueError for a control character or a `Sitemap:` line without exactly one URL.
     """
     kept, named = [], list(sitemaps)

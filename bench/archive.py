@@ -32,11 +32,11 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.table import BATCH_ITEMS_MAX
 from stoppress.cms.contract import read_delivery
 from stoppress.model.article import Known
+from stoppress.model.entries import Mark
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
 from stoppress.model.places import Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import Site, read_site
 from stoppress.record.decide import decide
-from stoppress.sitemaps.render import Mark
 from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION

@@ -11,10 +11,10 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 from stoppress.aws.items import news_item, series_item
 from stoppress.feeds.subscription import Subscription
+from stoppress.model.entries import NewsEntry
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.site import Site, read_site
 from stoppress.poll.items import subscription_item
-from stoppress.sitemaps.render import NewsEntry
 from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME

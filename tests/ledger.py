@@ -5,13 +5,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from stoppress.model.article import Article, Claim, Decision, Entries, Known
+from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Place, Series, Want, entries_max_of
 from stoppress.model.site import Site, Source
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import is_aimed_at, urls_of
 from stoppress.record.decide import decide
-from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry
 
 HOST = "www.example.com"
 MORNING = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)

@@ -6,11 +6,10 @@ from typing import Any
 from stoppress.aws import table
 from stoppress.aws.items import file_pk, general_item, news_item, read_mark
 from stoppress.aws.queues import RewriteRequest
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.places import Place
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite.sitemaps import rewrite
-from stoppress.sitemaps import render
-from stoppress.sitemaps.render import GeneralEntry, NewsEntry
 from tests.doors import Doors
 from tests.ledger import HOST, MORNING, page
 
@@ -45,7 +44,7 @@ def shard(now: datetime = NOON, **said: Any) -> str:
     return rewrite(RewriteRequest(HOST, SHARD, **said), now).outcome
 
 
-def mark(file: str = SHARD) -> render.Mark | None:
+def mark(file: str = SHARD) -> Mark | None:
     """A file's commit mark."""
     item = table.get(file_pk(HOST, INDEX), file)
     return read_mark(item) if item else None

@@ -11,11 +11,12 @@ from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk, news_item
 from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.file_names import content_type
 from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
-from stoppress.sitemaps.formats import content_type
-from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general
+from stoppress.sitemaps.render import render_general
 from tests import doors
 from tests.doors import Doors, failing, once_before
 from tests.ledger import HOST, MORNING, SITE, page

@@ -13,9 +13,8 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 
 from stoppress.aws import bucket
-from stoppress.aws.bucket import CACHE_FRESH, CACHE_SHARD
 from stoppress.aws.clients import client
-from stoppress.model.file_names import INDEX_FILE, NEWS_FILE, file_name
+from stoppress.model.file_names import CACHE_FRESH, CACHE_SHARD, INDEX_FILE, NEWS_FILE, file_name, headers
 from stoppress_cli.local import resources
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.stack import Stack
@@ -172,7 +171,7 @@ def test_no_header_is_added_that_binds_the_publishers_own_host() -> None:
 
 def metadata_of_a_file() -> set[str]:
     with opened(NOON):
-        bucket.write(HOST, NEWS_FILE, b"<urlset/>", replaces=None, changed=NOON, config_version=1)
+        bucket.write(HOST, NEWS_FILE, b"", *headers(NEWS_FILE), replaces=None, changed=NOON, config_version=1)
         return set(client("s3").head_object(Bucket=BUCKET, Key=f"{HOST}/{NEWS_FILE}")["Metadata"])
 
 

@@ -17,11 +17,11 @@ import pytest
 from stoppress.aws.items import mark_item, read_news_place
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.cms.contract import read_delivery
+from stoppress.model.entries import Mark
 from stoppress.model.event import from_message, to_message
 from stoppress.model.http_request import Request as Signed
 from stoppress.primitives.instants import parse
 from stoppress.signatures.verify import verify
-from stoppress.sitemaps.render import Mark
 from stoppress_cli.local import patterns, queues
 from stoppress_cli.local.functions import Result
 from stoppress_cli.local.gateway import Request, event as gateway_event

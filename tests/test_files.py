@@ -11,21 +11,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from lxml import etree
 
+from stoppress.model import limits
 from stoppress.model.alternates import Alternate
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import NEWS_FILE, file_name, is_news, period_of, shard_series
+from stoppress.model.limits import FileTooLarge
 from stoppress.model.site import Page, Shards, Site
 from stoppress.primitives.text import clean
 from stoppress.sitemaps import render
+from stoppress.sitemaps.lines import general_line, line_bytes, news_line
 from stoppress.sitemaps.render import (
-    FileTooLarge,
-    GeneralEntry,
-    Mark,
-    NewsEntry,
     Rendered,
-    general_line,
-    line_bytes,
     lists_in_general,
-    news_line,
     render_general,
     render_index,
     render_news,
@@ -244,8 +241,8 @@ def test_a_thousand_news_fit_and_one_more_does_not() -> None:
 
 
 def test_the_protocols_numbers_are_in_the_code() -> None:
-    assert (render.URLS_MAX, render.BYTES_MAX, render.NEWS_ENTRIES_MAX) == (50_000, 50 * 1024 * 1024, 1_000)
-    assert timedelta(hours=48) == render.NEWS_WINDOW
+    assert (limits.URLS_MAX, limits.BYTES_MAX, limits.NEWS_ENTRIES_MAX) == (50_000, 50 * 1024 * 1024, 1_000)
+    assert timedelta(hours=48) == limits.NEWS_WINDOW
 
 
 # ── any text ──
@@ -297,7 +294,7 @@ def test_a_line_takes_what_was_counted_for_it(news: NewsEntry, general: GeneralE
         (news_line(news, SITE), render_news([news], SITE, news.published).body),
         (general_line(general, SITE), render_general([general], SITE).body),
     ):
-        assert line_bytes(line) <= len(body) <= line_bytes(line) + render.FRAME_BYTES_MAX
+        assert line_bytes(line) <= len(body) <= line_bytes(line) + limits.FRAME_BYTES_MAX
 
 
 def _root(rendered: Rendered) -> Any:

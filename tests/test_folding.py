@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stoppress.model.alternates import Alternate
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.media import Video
 from stoppress.model.rules import Traits
 from stoppress.model.site import Edition, Outputs, Page, Rule, Site, Voice
 from stoppress.primitives.instants import iso
 from stoppress.sitemaps import fold, render
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
-from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry, Rendered, render_general, render_index, render_news
+from stoppress.sitemaps.lines import RENDERER, general_line, index_line, news_line
+from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news
 from tests.ledger import HOST, MORNING, SITE, page
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
@@ -255,10 +257,10 @@ def test_a_change_of_the_lines_form_is_a_new_renderer() -> None:
     rich = GeneralEntry(page("a?b=1&c=2"), MORNING, images=("https://img.example.com/1.jpg",), videos=(VIDEO,))
     article = NewsEntry(page("a"), "Fish & <chips>", MORNING, MORNING, "Other", "fr")
     lines = [
-        render.general_line(rich, SITE),
-        render.news_line(article, SITE),
-        render.index_line(Mark("sitemap-2026-11.xml", MORNING, 1, 1, ""), SITE),
+        general_line(rich, SITE),
+        news_line(article, SITE),
+        index_line(Mark("sitemap-2026-11.xml", MORNING, 1, 1, ""), SITE),
     ]
-    golden = Path(__file__).parent / "golden" / f"lines-of-renderer-{render.RENDERER}.txt"
+    golden = Path(__file__).parent / "golden" / f"lines-of-renderer-{RENDERER}.txt"
 
     assert "\n".join([*lines, ""]) == golden.read_text(encoding="utf-8")

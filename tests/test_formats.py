@@ -19,13 +19,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from lxml import etree
 
+from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.file_names import CONTENT_TYPES
+from stoppress.model.limits import FileTooLarge
 from stoppress.model.site import Edition, Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import canonical
-from stoppress.sitemaps import formats
-from stoppress.sitemaps.formats import CONTENT_TYPES, atom_feed, compressed, robots_lines, robots_txt, text_sitemap
-from stoppress.sitemaps.render import FileTooLarge, GeneralEntry, NewsEntry, render_general
+from stoppress.sitemaps import gzip_text, robots
+from stoppress.sitemaps.atom import atom_feed
+from stoppress.sitemaps.gzip_text import compressed, text_sitemap
+from stoppress.sitemaps.render import render_general
+from stoppress.sitemaps.robots import robots_lines, robots_txt
 from tests.ledger import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parent / "golden" / "formats"
@@ -167,13 +172,13 @@ def test_the_lines_of_a_text_sitemap_are_the_locs_of_the_shard() -> None:
 
 def test_a_text_sitemap_is_limited_as_every_sitemap(monkeypatch: pytest.MonkeyPatch) -> None:
     size_bytes = len(text_sitemap(LOCS, SITE))
-    monkeypatch.setattr(formats, "BYTES_MAX", size_bytes)
-    monkeypatch.setattr(formats, "URLS_MAX", 3)
+    monkeypatch.setattr(gzip_text, "BYTES_MAX", size_bytes)
+    monkeypatch.setattr(gzip_text, "URLS_MAX", 3)
     text_sitemap([*LOCS, *LOCS], SITE)
 
     with pytest.raises(FileTooLarge, match="4 URLs, at most 3"):
         text_sitemap([*LOCS, page("z")], SITE)
-    monkeypatch.setattr(formats, "BYTES_MAX", size_bytes - 1)
+    monkeypatch.setattr(gzip_text, "BYTES_MAX", size_bytes - 1)
     with pytest.raises(FileTooLarge, match=f"{size_bytes} bytes, at most {size_bytes - 1}"):
         text_sitemap(LOCS, SITE)
 
@@ -379,7 +384,7 @@ def test_what_only_looks_like_a_sitemap_line_stays_in_the_rules() -> None:
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        ("User-agent: *\nDisallow: /\x00a", r"line 2 of the rules has U\+0000 in it: take it out"),
+        ("User-agent: *\nDisallow: /\x00a", r"line 2 of the rules contains U\+0000: remove it"),
         ("Disallow: /a\x0bAllow: /", r"line 1 .* U\+000B"),
         ("a\rb\r\nc\x85d", r"line 3 .* U\+0085"),
         ("a\u2028Disallow: /", r"line 1 .* U\+2028"),
@@ -395,7 +400,7 @@ def test_rules_that_cannot_stand_as_they_are_are_refused(rules: str, said: str) 
 
 def test_robots_txt_ends_where_crawlers_may_stop_reading() -> None:
     rules = "#" * (512_000 - len(robots_txt(SITE, SITEMAPS, "#")) + 1)
-    assert len(robots_txt(SITE, SITEMAPS, rules)) == 512_000 == formats.ROBOTS_BYTES_MAX
+    assert len(robots_txt(SITE, SITEMAPS, rules)) == 512_000 == robots.ROBOTS_BYTES_MAX
     with pytest.raises(FileTooLarge, match="512001 bytes, and crawlers read 512000"):
         robots_txt(SITE, SITEMAPS, f"{rules}#")
 

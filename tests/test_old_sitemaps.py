@@ -240,7 +240,7 @@ def test_readers_get_the_header_by_which_a_file_of_our_own_is_known(monkeypatch:
         clients.client.cache_clear()
         storage = boto3.client("s3", region_name="us-east-1")
         storage.create_bucket(Bucket="files")
-        bucket.write(HOST, "sitemap.xml", b"<urlset/>", replaces=None, changed=MORNING, config_version=3)
+        bucket.write(HOST, "sitemap.xml", b"", "application/xml", "", replaces=None, changed=MORNING, config_version=3)
         answer = storage.get_object(Bucket="files", Key=f"{HOST}/sitemap.xml")
     clients.client.cache_clear()
 

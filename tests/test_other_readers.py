@@ -14,7 +14,7 @@ from protego import Protego
 from usp.fetch_parse import SitemapFetcher
 from usp.web_client.abstract_client import AbstractWebClient, AbstractWebClientSuccessResponse
 
-from stoppress.sitemaps.formats import compressed
+from stoppress.sitemaps.gzip_text import compressed
 from tests.beside import SHARED, needs_shared
 from tests.docs.test_tags import rendered
 from tests.ledger import HOST, page

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stoppress.model import places
+from stoppress.model.limits import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.model.places import Place, Series, Used, Want, entries_max_of
 from stoppress.model.site import PAGES_MAX
-from stoppress.sitemaps.render import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 
 ROOM_BYTES = BYTES_MAX - FRAME_BYTES_MAX
 MONTH = "2026-11"

@@ -16,6 +16,7 @@ from stoppress.aws.items import general_item, news_item, read_general, read_news
 from stoppress.cms.contract import BadArticle, read_delivery
 from stoppress.model import file_names
 from stoppress.model.article import Article
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.event import ArticleEvent, from_message, to_message
 from stoppress.model.file_names import is_news, is_pages, is_shard, news_series
 from stoppress.model.media_values import DESCRIPTION_MAX, DURATION_S_MAX, TITLE_MAX, UPLOADER_MAX
@@ -23,17 +24,9 @@ from stoppress.model.places import Place
 from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Edition, Outputs, Page, Rule, Shards, Site, Source, Voice
 from stoppress.sitemaps import render
-from stoppress.sitemaps.formats import atom_feed, compressed, text_sitemap
-from stoppress.sitemaps.render import (
-    GeneralEntry,
-    Mark,
-    NewsEntry,
-    Rendered,
-    render_general,
-    render_index,
-    render_news,
-    render_pages,
-)
+from stoppress.sitemaps.atom import atom_feed
+from stoppress.sitemaps.gzip_text import compressed, text_sitemap
+from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
 from tests.ledger import HOST, MORNING, Ledger, page
 
 SM, NEWS = "{http://www.sitemaps.org/schemas/sitemap/0.9}", "{http://www.google.com/schemas/sitemap-news/0.9}"

@@ -10,7 +10,8 @@ import pytest
 from stoppress.aws import bucket, sites, table
 from stoppress.aws.items import read_series
 from stoppress.aws.queues import read_rewrite
-from stoppress.reconcile.sites import KINDS, LOOKS_APART, Report, in_turn, reconcile
+from stoppress.reconcile.findings import KINDS, Report
+from stoppress.reconcile.sites import LOOKS_APART, in_turn, reconcile
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.stack import rebuild
 from tests.event_files import objects, on_queue
@@ -208,7 +209,7 @@ def test_a_file_that_cannot_be_looked_at_hides_no_other(stack: Stack, monkeypatc
     report = look(stack)
     assert kinds(report) == (["edited"], [])
     assert [(str(error), error.__notes__) for error in report.failed] == [
-        ("no answer", [f"while {HOST}/{NEWS} was looked at"])
+        ("no answer", [f"while looking at {HOST}/{NEWS}"])
     ]
 
 

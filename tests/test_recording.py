@@ -27,6 +27,7 @@ from stoppress.aws.table import Check, Conflict, Delete, Put
 from stoppress.cms.contract import KEYWORDS_MAX
 from stoppress.model.article import Article
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent, to_message
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Used
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import TITLE_CHARACTERS_MAX
@@ -36,7 +37,6 @@ from stoppress.record.article import ATTEMPTS_MAX, MessageOutcome, record
 from stoppress.record.decide import decide
 from stoppress.record.message import Message
 from stoppress.roll.window import roll
-from stoppress.sitemaps.render import NEWS_WINDOW
 from stoppress_cli.local.meter import item_bytes
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before, queue_batch

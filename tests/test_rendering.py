@@ -10,12 +10,14 @@ from stoppress.aws.bucket import StoredFile
 from stoppress.aws.clients import client
 from stoppress.aws.items import changed_entry, general_item
 from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.model.entries import GeneralEntry
+from stoppress.model.file_names import headers
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite import render as rendering
 from stoppress.rewrite.render import BrokenFile
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
-from stoppress.sitemaps import render
-from stoppress.sitemaps.render import GeneralEntry, render_general, render_news
+from stoppress.sitemaps.lines import RENDERER
+from stoppress.sitemaps.render import render_general, render_news
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, once_before
 from tests.ledger import HOST, MORNING, SITE, page
@@ -101,12 +103,20 @@ def _without_metadata(stored: StoredFile) -> None:
 
 def _put_again(stored: StoredFile, version: int, form: str, whole: datetime) -> None:
     bucket.write(
-        HOST, SHARD, stored.body, replaces=stored, changed=NOON, config_version=version, form=form, whole=whole
+        HOST,
+        SHARD,
+        stored.body,
+        *headers(SHARD),
+        replaces=stored,
+        changed=NOON,
+        config_version=version,
+        form=form,
+        whole=whole,
     )
 
 
 def _of_another_renderer(stored: StoredFile) -> None:
-    _put_again(stored, 1, f"{render.RENDERER + 1}.{stored.form.partition('.')[2]}", NOON)
+    _put_again(stored, 1, f"{RENDERER + 1}.{stored.form.partition('.')[2]}", NOON)
 
 
 def _of_another_configuration(stored: StoredFile) -> None:
@@ -115,7 +125,7 @@ def _of_another_configuration(stored: StoredFile) -> None:
 
 def _of_another_first_configuration(stored: StoredFile) -> None:
     """As after a parameter that was deleted and made again."""
-    _put_again(stored, 1, f"{render.RENDERER}.{SITE.model_copy(update={'scheme': 'http'}).digest}", NOON)
+    _put_again(stored, 1, f"{RENDERER}.{SITE.model_copy(update={'scheme': 'http'}).digest}", NOON)
 
 
 def _made_as_a_whole_long_ago(stored: StoredFile) -> None:

@@ -13,11 +13,12 @@ from stoppress.aws.bucket import Overtaken, StoredFile
 from stoppress.aws.items import general_item
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.table import Busy, Conflict
+from stoppress.model.entries import GeneralEntry
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
-from stoppress.rewrite import forms, publish, render, retire, sitemaps
+from stoppress.rewrite import attempt, forms, publish, render, retire, sitemaps
 from stoppress.rewrite.sitemaps import rewrite
-from stoppress.sitemaps.render import GeneralEntry, render_general
+from stoppress.sitemaps.render import render_general
 from tests.ledger import HOST, SITE, page
 from tests.partitions import HOUR, MINUTE, NOON, SHARD, key
 
@@ -101,6 +102,8 @@ class World:
         site: str,
         file: str,
         body: bytes,
+        content_type: str,
+        cache_control: str,
         *,
         replaces: StoredFile | None,
         changed: datetime,
@@ -144,7 +147,8 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
     """
     world = World()
     doors = {
-        sitemaps: ("bucket", "sites"),
+        sitemaps: ("sites",),
+        attempt: ("bucket", "sites", "table"),
         render: ("table",),
         publish: ("bucket", "table", "queues"),
         forms: ("bucket", "queues"),

@@ -9,13 +9,15 @@ from stoppress.aws import bucket, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import general_item, news_item, read_mark
 from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.limits import FileTooLarge
 from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.render import BrokenFile
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
 from stoppress.roll.window import roll
 from stoppress.sitemaps import render
-from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_index
+from stoppress.sitemaps.render import render_general, render_index
 from tests import doors
 from tests.doors import Doors, failed_ones, failing, queue_batch
 from tests.ledger import HOST, MORNING, SITE, page
@@ -136,7 +138,7 @@ def test_a_message_that_names_a_configuration_is_not_served_by_an_older_one(behi
 def test_of_several_works_for_a_file_the_one_of_the_newest_configuration_is_done(behind: Doors) -> None:
     works = [RewriteRequest(HOST, NEWS), RewriteRequest(HOST, NEWS, 1), RewriteRequest(HOST, NEWS)]
     (result,) = rewrite_all(works, NOON)
-    assert result.work.config_version == 1
+    assert result.request.config_version == 1
 
 
 # ── the index ──
@@ -147,7 +149,7 @@ def test_the_index_follows_the_marks_and_never_records_itself(behind: Doors) -> 
     put_news()
     results = rewrite_all([RewriteRequest(HOST, INDEX), RewriteRequest(HOST, SHARD), RewriteRequest(HOST, NEWS)], NOON)
 
-    assert [result.work.file for result in results] == [SHARD, NEWS, INDEX]
+    assert [result.request.file for result in results] == [SHARD, NEWS, INDEX]
     assert [result.outcome for result in results] == ["written"] * 3
     assert [item["sk"] for item in behind.items(f"file#{HOST}/{INDEX}")] == [SHARD, NEWS]
     marks = [found for name in (SHARD, NEWS) if (found := mark(name))]
@@ -188,7 +190,7 @@ def test_a_file_over_its_limit_leaves_the_last_good_one(behind: Doors, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(render, "URLS_MAX", 1)
         (result,) = rewrite_all([RewriteRequest(HOST, SHARD)], NOON + MINUTE)
-    assert (result.outcome, type(result.error)) == ("failed", render.FileTooLarge)
+    assert (result.outcome, type(result.error)) == ("failed", FileTooLarge)
     assert behind.file(SHARD) == before
     assert hand_over(result) is None
     assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD)]
@@ -206,7 +208,7 @@ def test_one_bad_file_stops_no_other(behind: Doors) -> None:
     ]
     with failing("s3", "GetObject", code="InternalError"):
         results = rewrite_all(works, NOON)
-    assert [(result.work.site, result.work.file, result.outcome) for result in results] == [
+    assert [(result.request.site, result.request.file, result.outcome) for result in results] == [
         ("nowhere.example.com", NEWS, "failed"),
         (HOST, SHARD, "failed"),
         (HOST, NEWS, "written"),

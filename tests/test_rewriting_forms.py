@@ -14,6 +14,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk, mark_item, read_mark, series_item
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.aws.sites import SETTLED_AFTER
+from stoppress.model.entries import Mark
 from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
 from stoppress.primitives.urls import key_of
@@ -21,7 +22,6 @@ from stoppress.rewrite import publish, render as rendering
 from stoppress.rewrite.retire import EMPTIED_KEPT
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all
 from stoppress.sitemaps import render
-from stoppress.sitemaps.render import Mark
 from tests import doors
 from tests.doors import Doors, failing, once_before
 from tests.ledger import HOST, MORNING, page

@@ -12,6 +12,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.aws.sites import SETTLED_AFTER
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.event import ArticleEvent, from_message, to_message
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.site import Site
@@ -20,7 +21,6 @@ from stoppress.record.article import record
 from stoppress.record.message import Message
 from stoppress.roll import window
 from stoppress.roll.window import roll
-from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry
 from tests import doors
 from tests.doors import Doors, counted, failing, once_before
 from tests.ledger import HOST, MORNING, page, publish

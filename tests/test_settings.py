@@ -12,19 +12,24 @@ import pytest
 from pydantic import BaseModel
 
 from stoppress.cms.contract import read_delivery
-from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES, file_name, is_news, is_pages, permanent_files, series_of
+from stoppress.model.entries import Mark
+from stoppress.model.file_names import (
+    INDEX_FILE,
+    NEWS_SERIES,
+    ROBOTS_FILE,
+    atom_name,
+    file_name,
+    is_news,
+    is_pages,
+    permanent_files,
+    series_of,
+)
 from stoppress.model.site import Site, read_site
 from stoppress.primitives.instants import iso
-from stoppress.sitemaps.formats import (
-    ROBOTS_FILE,
-    atom_feed,
-    atom_name,
-    compressed,
-    named_in_robots,
-    robots_txt,
-    text_sitemap,
-)
-from stoppress.sitemaps.render import Mark, render_general, render_index, render_news, render_pages
+from stoppress.sitemaps.atom import atom_feed
+from stoppress.sitemaps.gzip_text import compressed, text_sitemap
+from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages
+from stoppress.sitemaps.robots import named_in_robots, robots_txt
 from tests.ledger import HOST, MORNING, Ledger
 
 GOLDEN = Path(__file__).parent / "golden" / "settings"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from stoppress.model.site import BadConfiguration, Feed, Shards, Site, Source, read_site
-from stoppress.sitemaps.formats import robots_txt
+from stoppress.sitemaps.robots import robots_txt
 
 LEAST = {"host": "www.example.com", "publication": "Example News"}
 

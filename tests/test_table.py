@@ -37,9 +37,9 @@ from stoppress.aws.items import (
 )
 from stoppress.aws.table import Conflict, Delete, Put
 from stoppress.model.article import Article, Claim, EntryKey
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.order import Order
 from stoppress.model.places import Place, Series, Used
-from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry
 from tests import doors
 from tests.doors import Doors, failing
 from tests.ledger import HOST, MORNING, page
@@ -307,7 +307,7 @@ def test_a_files_partition_names_site_and_file(pk: str, names: tuple[str, str]) 
 
 @pytest.mark.parametrize("pk", ["", "file#", "file#a", "file#/b", "file#a/", "article#a/b", "a/b"])
 def test_another_partition_is_no_files(pk: str) -> None:
-    with pytest.raises(ValueError, match="is no file's partition"):
+    with pytest.raises(ValueError, match="is not the partition of a file"):
         file_of(pk)
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from bench.workers import usage
 from stoppress.model.alternates import Alternate
+from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.media import Video
 from stoppress.model.site import Site
-from stoppress.sitemaps.formats import compressed
-from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_news
+from stoppress.sitemaps.gzip_text import compressed
+from stoppress.sitemaps.render import render_general, render_news
 
 SITE = Site(host="www.example.com", publication="Example News", language="en")
 ZLIB_LEVEL = 6

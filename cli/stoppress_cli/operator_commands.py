@@ -13,6 +13,7 @@ import typer
 
 from stoppress.aws import sites
 from stoppress.reconcile import sites as reconciling
+from stoppress.reconcile.findings import Report
 from stoppress_cli.commands import DIFFERENT, UNREADABLE, WELL, asked, console, errors, over_sites
 from stoppress_cli.stack import (
     forget as forgetting,
@@ -235,7 +236,7 @@ def reconcile(target: Target, site: str | None, *, dry_run: bool, as_json: bool,
     return DIFFERENT if found else WELL
 
 
-def _look(host: str | None, *, dry_run: bool, wait: bool) -> list[tuple[str, reconciling.Report]]:
+def _look(host: str | None, *, dry_run: bool, wait: bool) -> list[tuple[str, Report]]:
     chosen = rebuilding.chosen_sites(host)
     reports = [
         (site.host, reconciling.reconcile(site, datetime.now(UTC), dry_run=dry_run, anew=True)) for site in chosen

@@ -18,11 +18,11 @@ from stoppress.http import client
 from stoppress.http.body import CHUNK_BYTES, read_body
 from stoppress.http.errors import FetchError
 from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.site import Feed, Site, explain
 from stoppress.poll import fetch
 from stoppress.primitives.instants import iso
 from stoppress.record.exclude import excluded_because
-from stoppress.sitemaps.render import NEWS_WINDOW
 from stoppress_cli.printing import text_console
 from stoppress_cli.wording import counted
 

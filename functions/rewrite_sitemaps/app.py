@@ -1,7 +1,7 @@
 """Changed partitions and named files in -> sitemap files in the bucket out.
 
-The table's stream says which entries of which partitions changed: they are folded into the file. The rewrites queue names
-files that failed, or that a changed configuration or a repair asks for: they are made anew from their whole partition.
+The table's stream names changed entries, which are folded into their files. The rewrites queue names whole files: those that
+failed, and those that a changed configuration or a repair asks for.
 """
 
 import os
@@ -24,12 +24,12 @@ metrics = Metrics()
 @logger.inject_lambda_context
 @metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
-    """A batch of the stream or of the rewrites queue; the answer names the records that must come again."""
+    """Handle a batch of the stream or of the rewrites queue; the answer names the records to send again."""
     records: list[dict[str, Any]] = event["Records"]
     from_queue = records[0]["eventSource"] == "aws:sqs"
-    works, unreadable = _works(records, from_queue)
-    results = rewrite_all(works.values(), datetime.now(UTC))
-    failed = {(result.work.site, result.work.file): error for result in results if (error := _tell(result, from_queue))}
+    requests, unreadable = _requests(records, from_queue)
+    results = rewrite_all(requests.values(), datetime.now(UTC))
+    failed = {(result.request.site, result.request.file) for result in results if _must_return(result, from_queue)}
     for outcome, count in Counter(result.outcome for result in results).items():
         metrics.add_metric(f"Files{outcome.capitalize()}", MetricUnit.Count, count)
     metrics.add_metric("FilesUnreadable", MetricUnit.Count, len(unreadable))
@@ -37,7 +37,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
     again = [
         record
         for record in records
-        if (identity := _identity(record)) in unreadable or (works[identity].site, works[identity].file) in failed
+        if (identity := _identity(record)) in unreadable or (requests[identity].site, requests[identity].file) in failed
     ]
     if from_queue:
         for error in retry_later(os.environ["REWRITES_QUEUE_URL"], again):
@@ -45,19 +45,21 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
     return {"batchItemFailures": [{"itemIdentifier": _identity(record)} for record in again]}
 
 
-def _works(records: list[dict[str, Any]], from_queue: bool) -> tuple[dict[str, RewriteRequest], dict[str, Exception]]:
-    works: dict[str, RewriteRequest] = {}
+def _requests(
+    records: list[dict[str, Any]], from_queue: bool
+) -> tuple[dict[str, RewriteRequest], dict[str, Exception]]:
+    requests: dict[str, RewriteRequest] = {}
     unreadable: dict[str, Exception] = {}
     for record in records:
         try:
             if from_queue:
-                works[_identity(record)] = read_rewrite(record["body"])
+                requests[_identity(record)] = read_rewrite(record["body"])
             else:
-                works[_identity(record)] = _changed(record["dynamodb"])
+                requests[_identity(record)] = _changed(record["dynamodb"])
         except ValueError as error:
             logger.warning("names no file", reason=str(error))
             unreadable[_identity(record)] = error
-    return works, unreadable
+    return requests, unreadable
 
 
 def _changed(record: dict[str, Any]) -> RewriteRequest:
@@ -69,11 +71,11 @@ def _identity(record: dict[str, Any]) -> str:
     return str(record["messageId"] if "messageId" in record else record["dynamodb"]["SequenceNumber"])
 
 
-def _tell(result: Result, from_queue: bool) -> Exception | None:
-    """Log what became of a file. What failed goes to the rewrites queue; the error, where it must come again here."""
-    said: dict[str, Any] = {"site": result.work.site, "file": result.work.file, "outcome": result.outcome}
+def _must_return(result: Result, from_queue: bool) -> bool:
+    """Log the outcome for a file. A failed file of the stream goes to the rewrites queue; True if its record must come again."""
+    fields: dict[str, Any] = {"site": result.request.site, "file": result.request.file, "outcome": result.outcome}
     if result.error is None:
-        logger.info("file", urls=result.urls, size_bytes=result.size_bytes, **said)
-        return None
-    logger.warning("file", reason=repr(result.error), **said)
-    return result.error if from_queue else hand_over(result)
+        logger.info("file", urls=result.urls, size_bytes=result.size_bytes, **fields)
+        return False
+    logger.warning("file", reason=repr(result.error), **fields)
+    return from_queue or hand_over(result) is not None

@@ -1,7 +1,7 @@
 """Every minute, or at a changed site, in -> due articles and files to their queues, expired entries out.
 
-Whatever wakes it, it looks at every site: the work is what the table says is due. A site whose parameter is gone goes on as it was
-last applied, until somebody retires it.
+Every event makes it look at every site: the table says what is due. A site without a parameter continues with its last applied
+configuration until an operator retires it.
 """
 
 from datetime import UTC, datetime
@@ -22,18 +22,18 @@ metrics = Metrics()
 @logger.inject_lambda_context
 @metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """A schedule's or a parameter's event; raises at the end if a site's work failed, so that somebody hears of it."""
+    """Handle a schedule's or a parameter's event. Raises at the end if a site's work failed, so that the alarm goes off."""
     now = datetime.now(UTC)
     good, bad = sites.load_all()
     metrics.add_metric("SitesUnreadable", MetricUnit.Count, len(bad))
-    for unreadable in bad:  # a misspelt key stops no clock: the site is rolled as it was last applied
+    for unreadable in bad:  # a typing error must not stop expiry: the site's last applied configuration is used
         logger.error("site unreadable", parameter=unreadable.name, reason=unreadable.reason)
         if applied := sites.last_applied(unreadable.host):
             good.append(applied)
     failures: list[Exception] = []
     try:
         good += _without_parameter(good, {unreadable.host for unreadable in bad})
-    except Exception as fault:  # noqa: BLE001 - a registry that does not answer keeps no site that has its parameter
+    except Exception as fault:  # noqa: BLE001 - sites with a parameter do not need the registry
         failures.append(fault)
     for site in good:
         done, failed = roll(site, now)
@@ -49,7 +49,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
 
 
 def _without_parameter(present: list[Site], unreadable: set[str]) -> list[Site]:
-    """Registered sites whose parameter is gone, as they were last applied. Those that have one are registered."""
+    """Registered sites without a parameter, as last applied. Registers the sites that have a parameter."""
     known, hosts = sites.registered(), {site.host for site in present}
     for host in sorted(hosts - known):
         sites.register(host)

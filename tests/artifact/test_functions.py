@@ -12,8 +12,8 @@ import pytest
 
 from stoppress.aws.items import mark_item
 from stoppress.aws.queues import read_rewrite
+from stoppress.model.entries import Mark
 from stoppress.model.event import from_message
-from stoppress.sitemaps.render import Mark
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 from tests.artifact import builds, events_now, faults

@@ -14,8 +14,9 @@ from stoppress.check.findings import Finding, Findings
 from stoppress.check.input import Source
 from stoppress.check.rulebook import RULES
 from stoppress.check.values import check_plain_text, is_spaced
+from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.primitives.text import clean
-from stoppress.sitemaps.render import GeneralEntry, NewsEntry, render_general, render_news
+from stoppress.sitemaps.render import render_general, render_news
 from stoppress_cli.checking.folders import collect
 from tests.check.good_site import (
     ARTICLE,

@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from stoppress.cms.contract import read_delivery
+from stoppress.model.entries import Mark
+from stoppress.model.file_names import atom_name
 from stoppress.model.rules import Traits, excluding_rule
 from stoppress.model.site import Outputs, Rule, Site, Source, Voice
-from stoppress.sitemaps.formats import atom_feed, atom_name, named_in_robots, robots_txt, text_sitemap
-from stoppress.sitemaps.render import Mark, render_general, render_index, render_news
+from stoppress.sitemaps.atom import atom_feed
+from stoppress.sitemaps.gzip_text import text_sitemap
+from stoppress.sitemaps.render import render_general, render_index, render_news
+from stoppress.sitemaps.robots import named_in_robots, robots_txt
 from tests.docs.pages import table_rows, text_of
 from tests.ledger import HOST, MORNING, Ledger, page
 

@@ -196,12 +196,12 @@ FAULTS: dict[str, Fault | Swap] = {
     # ── the clock ──
     "what is due is deleted before it is sent": Fault(
         "roll.window:_send_due",
-        "        due.append(item)",
-        '        due.append(item)\n        table.delete(item["pk"], item["sk"])',
+        '        try:\n            if item["queue"]',
+        '        table.delete(item["pk"], item["sk"])\n        try:\n            if item["queue"]',
         33,
     ),
     "only the first news sitemap expires": Fault(
-        "roll.window:_expire_news", "for file in series_files(one)]", "for file in series_files(one)[:1]]", 5
+        "roll.window:_expire_news", "for file in series_files(news)]", "for file in series_files(news)[:1]]", 5
     ),
     "an expired entry gives its place back twice": Fault(
         "roll.window:_expire_news",
@@ -221,7 +221,7 @@ FAULTS: dict[str, Fault | Swap] = {
     ),
     "a file that failed is handed over to nobody": Fault(
         "rewrite.sitemaps:hand_over",
-        "queues.send_rewrites([result.work], delay_seconds=RETRY_DELAY_SECONDS)",
+        "queues.send_rewrites([result.request], delay_seconds=RETRY_DELAY_SECONDS)",
         "pass",
         95,
     ),
@@ -231,19 +231,17 @@ FAULTS: dict[str, Fault | Swap] = {
         " in ()\n    ]",
         1,
     ),
-    "an emptied file is never deleted": Fault(
-        "rewrite.publish:commit", "            schedule_retirement(site, file, plan.changed)", "            pass", 26
-    ),
-    "what changed is folded in without being read": Fault(
-        "rewrite.render:fold", "found = table.get_many((pk, sk) for sk, _ in sorted(entries))", "found = {}", 1
+    "an emptied file is never deleted": Swap("rewrite.retire:schedule_retirement", lambda _: lambda *of: None, 26),
+    "what changed is folded in without being read": Swap(
+        "rewrite.render:_changed_items", lambda _: lambda site, file, entries: dict.fromkeys(sorted(entries)), 1
     ),
     "an edition's articles stand in the site's news sitemap": Fault(
         "model.file_names:news_series", "if edition and edition.news else", "if False else", 27
     ),
     "what an edition lists never expires": Fault(
         "roll.window:_expire_news",
-        "for one in series for file",
-        "for one in series if one.name == NEWS_SERIES for file",
+        "for news in series for file",
+        "for news in series if news.name == NEWS_SERIES for file",
         5,
     ),
     "a robots.txt that is not kept any more stays": Fault(
@@ -267,11 +265,11 @@ FAULTS: dict[str, Fault | Swap] = {
     ),
     "an item is written whatever was read": Fault("aws.table:_as_read", '"rev = :read"', '"attribute_exists(pk)"', 5),
     "packed files go before the index that names them": Fault(
-        "rewrite.forms:take_away", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 123
+        "rewrite.forms:delete_forms", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 123
     ),
-    "forms that no mark tells of stay": Fault("rewrite.forms:replace_forms", " | possible_forms(work.file)", "", 1),
-    "of several changed entries one is folded in": Fault(
-        "rewrite.render:fold", "for sk, loc in sorted(entries)}", "for sk, loc in sorted(entries)[:1]}", 31
+    "forms that no mark tells of stay": Fault("rewrite.forms:replace_forms", " | possible_forms(attempt.file)", "", 1),
+    "of several changed entries one is folded in": Swap(
+        "rewrite.render:_changed_items", lambda items: lambda *of: dict([*items(*of).items()][:1]), 31
     ),
     "a file is folded into whatever its size": Fault(
         "sitemaps.fold:_fitting", "return file if is_within_limits(file, entries_max) else None", "return file", 101

@@ -187,7 +187,7 @@ def test_a_file_is_not_over_its_limit_because_its_letters_take_three_bytes(
 ) -> None:
     for module in (render, places):
         monkeypatch.setattr(module, "BYTES_MAX", 6_000)
-        monkeypatch.setattr(module, "FRAME_BYTES_MAX", 500)
+    monkeypatch.setattr(places, "FRAME_BYTES_MAX", 500)
     told(behind, stories(30, title="東京の港が洪水で閉鎖された" * 4))
     written(behind)
 

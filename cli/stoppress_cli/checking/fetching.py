@@ -20,7 +20,7 @@ from stoppress.check.findings import Findings, shown
 from stoppress.check.input import CHUNK_BYTES, Source
 from stoppress.check.one_pass import Facts
 from stoppress.check.values import Place, place_of
-from stoppress.sitemaps.render import BYTES_MAX
+from stoppress.model.limits import BYTES_MAX
 from stoppress_cli.checking.folders import Unreadable, base_place, of_file
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"

@@ -11,15 +11,17 @@ from urllib.parse import urljoin
 from stoppress.aws import bucket, sites, table
 from stoppress.aws.items import article_key, claim_key, entry_key, read_article, read_claim, read_general, read_news
 from stoppress.model.article import Article, Claim, EntryKey
+from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.file_names import PAGES_FILE
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Place
 from stoppress.model.rules import excluding_rule
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
 from stoppress.record.message import UNKNOWN_SITE
-from stoppress.sitemaps.formats import named_in_robots, robots_lines
-from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, under_scheme
+from stoppress.sitemaps.lines import under_scheme
+from stoppress.sitemaps.robots import named_in_robots, robots_lines
 
 # What a reader can take in; the rest is in the log.
 STORY_LINES_MAX = 50

@@ -33,7 +33,7 @@ from stoppress.primitives.instants import parse
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
 from stoppress.record.message import UNKNOWN_SITE
-from stoppress.sitemaps.render import under_scheme
+from stoppress.sitemaps.lines import under_scheme
 from stoppress_cli.stack import redrive
 from stoppress_cli.stack.explain import is_said_of
 from stoppress_cli.wording import counted

@@ -1,4 +1,4 @@
-"""The door to the files, in S3: `<host>/<file>`, written only while they are as they were read."""
+"""The files in S3 under `<host>/<file>`. A file is written or deleted only while it is as it was read."""
 
 import os
 from collections.abc import Iterator
@@ -9,28 +9,22 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from stoppress.aws.clients import client
-from stoppress.model.file_names import is_shard
 from stoppress.primitives.instants import exact, parse
-from stoppress.sitemaps.formats import content_type
 
-# What must be fresh is fetched every minute (R9.3); a shard that somebody edits is late by five at most.
-CACHE_FRESH = "public, max-age=60"
-CACHE_SHARD = "public, max-age=300"
-
-# 412: somebody wrote meanwhile. 409: somebody is writing. 404: what was to be replaced is gone (R9.6).
+# 412: the file was written since it was read. 409: it is being written. 404: it was deleted (R9.6).
 _OVERTAKEN = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "412", "409", "404"}
 
 
 class Overtaken(Exception):
-    """Somebody wrote the file since it was read: read again, render again."""
+    """Another writer wrote the file since it was read: read and render it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as it stands in the bucket, when its bytes last changed, and the configuration it was made by.
+    """A file in the bucket, when its bytes last changed, and the version of the configuration that made it.
 
-    `form` names what its lines were made by, where a change can be folded into them; `whole` is when it was last made from all
-    its entries. What somebody else has put there is not `ours`: it has no such metadata, and perhaps other headers.
+    `form`: line format and configuration, if changes can be folded in. `whole`: when it was last made from all its entries.
+    `ours` is false for a file that somebody else put: it has no such metadata, and perhaps other headers.
     """
 
     body: bytes
@@ -44,7 +38,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file as a listing of the bucket names it."""
+    """A file in a listing of the bucket."""
 
     file: str
     etag: str
@@ -52,7 +46,7 @@ class Listed:
 
 
 def read(site: str, file: str) -> StoredFile | None:
-    """A site's file, or None where there is none."""
+    """A site's file, or None."""
     try:
         answer = client("s3").get_object(Bucket=bucket_name(), Key=f"{site}/{file}")
     except ClientError as error:
@@ -77,6 +71,8 @@ def write(
     site: str,
     file: str,
     body: bytes,
+    content_type: str,
+    cache_control: str,
     *,
     replaces: StoredFile | None,
     changed: datetime,
@@ -84,15 +80,15 @@ def write(
     form: str = "",
     whole: datetime | None = None,
 ) -> None:
-    """Put a file in the place of what was read, or where there was none. Raises Overtaken."""
+    """Put a file that replaces the one read (None: there was none). Raises Overtaken."""
     condition: dict[str, Any] = {"IfMatch": replaces.etag} if replaces else {"IfNoneMatch": "*"}
     try:
         client("s3").put_object(
             Bucket=bucket_name(),
             Key=f"{site}/{file}",
             Body=body,
-            ContentType=content_type(file),
-            CacheControl=CACHE_SHARD if is_shard(file) else CACHE_FRESH,
+            ContentType=content_type,
+            CacheControl=cache_control,
             Metadata={
                 "changed": exact(changed),
                 "config-version": str(config_version),
@@ -106,14 +102,14 @@ def write(
 
 
 def listed(site: str) -> Iterator[Listed]:
-    """All that stands in a site's folder, in the order of the names."""
+    """All files in a site's folder, by name."""
     pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket_name(), Prefix=f"{site}/")
     for row in (row for page in pages for row in page.get("Contents", [])):
         yield Listed(row["Key"].removeprefix(f"{site}/"), row["ETag"], row["LastModified"])
 
 
 def delete(site: str, file: str, stored: StoredFile | Listed) -> None:
-    """Take away a file that is as it was read. Raises Overtaken."""
+    """Delete a file that is as it was read. Raises Overtaken."""
     try:
         client("s3").delete_object(Bucket=bucket_name(), Key=f"{site}/{file}", IfMatch=stored.etag)
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""The one place where boto3 clients are made."""
+"""The only place where boto3 clients are made."""
 
 from functools import cache
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-# Short enough to fail inside a function's time-out, with botocore's own retries in between.
+# Short enough to fail within a function's timeout, including botocore's retries.
 _CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4})
 
 
 @cache
 def client(service: str) -> Any:
-    """The client of an AWS service, made at its first use: a cold start pays only for what it calls."""
+    """The client of an AWS service, made at its first use, so that a cold start makes only those it needs."""
     return boto3.client(service, config=_CONFIG)  # type: ignore[call-overload]

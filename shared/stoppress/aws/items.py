@@ -1,37 +1,37 @@
-"""How things are kept in the table: the keys and attributes of each kind of item, written and read back.
+"""The items of the table: keys and attributes of each kind, written and read.
 
-Keys are those of one table (docs/reference/table.md): `article#<site>#<source>#<id>`, `url#<site>#<hash>`, `file#<site>/<file>`,
-`places#<site>`, `due#<site>`, `quarantine#<site>`, `story#<site>#<hash>`; `feeds.items` has `feed#<site>#<hash>`, and `sites` the
-registry. What is absent is left out.
+Partition keys: `article#<site>#<source>#<id>`, `url#<site>#<hash>`, `file#<site>/<file>`, `places#<site>`, `due#<site>`,
+`quarantine#<site>`, `story#<site>#<hash>`. `poll.items` has `feed#<site>#<hash>`, `aws.sites` the registry of sites.
+Attributes without a value are left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stoppress.model.alternates import Alternate
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE, file_name
 from stoppress.model.media import video_json, video_of
 from stoppress.model.places import Place, Series, Used
 from stoppress.model.rules import Traits
 from stoppress.primitives.instants import epoch_seconds, exact, iso, parse
 from stoppress.primitives.urls import identity, key_of, key_of_spelling
-from stoppress.sitemaps.render import GeneralEntry, Mark, NewsEntry
 
-if TYPE_CHECKING:  # who writes files knows nothing of articles, and in a cold start does not pay for them
+if TYPE_CHECKING:  # rewrite_sitemaps needs no articles; importing them would slow its cold start
     from stoppress.model.article import Article, Claim, EntryKey
     from stoppress.model.event import ArticleEvent
     from stoppress.model.order import Order
 
 Item: TypeAlias = dict[str, Any]
 
-# Quarantined events are kept for a month, as long as somebody may still ask for them.
+# An operator has a month to look at a quarantined event.
 QUARANTINE_KEPT = timedelta(days=30)
-# The net under roll_window: an expired entry that nothing took out goes by itself.
+# DynamoDB's TTL removes an expired news entry that roll_window missed.
 EXPIRED_KEPT = timedelta(days=1)
-# How long somebody may ask what became of a page's events.
+# How long `stoppress explain` can show what happened to a page.
 STORY_KEPT = timedelta(days=90)
-# The longest text that quarantine keeps of what came: an item takes 400 KB at the most, and a reader a screen.
+# The longest text of an event in quarantine: an item takes at most 400 KB.
 QUARANTINED_CHARACTERS_MAX = 50_000
 
 
@@ -51,29 +51,54 @@ def old_claim_key(site: str, url: str) -> tuple[str, str] | None:
 
 
 def waiting_key(site: str, url: str, name: str) -> tuple[str, str]:
-    """Key of the event of an article that waits for a URL."""
+    """Key of the event of an article that waits until a URL is free."""
     return claim_key(site, url)[0], f"waiting#{name}"
 
 
 def file_pk(site: str, file: str) -> str:
-    """Partition of a file's entries; that of the index holds the marks of all files."""
+    """Partition of a file's entries; the index's partition holds the commit marks of all files."""
     return f"file#{site}/{file}"
 
 
+def places_pk(site: str) -> str:
+    """Partition of a site's series, and of what roll_window and reconcile_sites know about the site."""
+    return f"places#{site}"
+
+
+def configuration_key(site: str) -> tuple[str, str]:
+    """Key of the configuration that a site's files were last written with."""
+    return places_pk(site), "configuration"
+
+
+def due_pk(site: str) -> str:
+    """Partition of what is due later: held articles and emptied files."""
+    return f"due#{site}"
+
+
+def quarantine_pk(site: str) -> str:
+    """Partition of the events that could not be applied."""
+    return f"quarantine#{site}"
+
+
+def story_pk(site: str, url: str) -> str:
+    """Partition of a page's story: what events did to it."""
+    return f"story#{site}#{key_of(url)}"
+
+
 def file_of(pk: str) -> tuple[str, str]:
-    """Site and file of a partition `file#<site>/<file>`. Raises ValueError for another one."""
+    """Site and file of a partition `file#<site>/<file>`. Raises ValueError for any other partition."""
     kind, _, rest = pk.partition("#")
     site, _, file = rest.partition("/")
     if kind != "file" or not site or not file:
-        raise ValueError(f"{pk!r} is no file's partition")
+        raise ValueError(f"{pk!r} is not the partition of a file: expected file#<site>/<file>")
     return site, file
 
 
 def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Sort key and URL of the entry that a record of the table's stream tells of; of a mark, its file. None: it says no URL.
+    """Sort key and URL of the entry in a stream record; for a mark, the file twice. None if the URL is missing or not the key's.
 
-    Of the images nothing else is looked at: they are as old as the record. The URL cannot be: the sort key is made of it.
-    None as well where it is not.
+    Nothing else of the record's images is used: a redriven record is older than the file. The URL cannot be outdated, because
+    the sort key is its hash.
     """
     sk = record["Keys"]["sk"]["S"]
     if file_of(record["Keys"]["pk"]["S"])[1] == INDEX_FILE:
@@ -94,7 +119,7 @@ def _entry_key(site: str, file: str, sk: str, published: datetime | None = None)
 
 
 def due_sk(release: datetime, name: str) -> str:
-    """Sort key of what is due at an instant: sorted by it."""
+    """Sort key of what is due at an instant."""
     return f"{exact(release)}#{name}"
 
 
@@ -122,9 +147,7 @@ def article_item(article: "Article") -> Item:
             "url": article.url,
             "first_published": article.first_published and exact(article.first_published),
             "dated_by": article.dated_by or None,
-            # True: the event that dated it is its newest. A usual article's item stays below 1 KB, one write unit.
-            "dated_order": article.dated_order == article.order
-            or (article.dated_order and _order_item(article.dated_order)),
+            "dated_order": _dated_order_item(article),
             "held_order": article.held_order and _order_item(article.held_order),
             "changed_at": article.changed_at and exact(article.changed_at),
             "shard": article.shard and _place_item(article.shard),
@@ -135,6 +158,13 @@ def article_item(article: "Article") -> Item:
             "dropped": list(article.dropped) or None,
         }
     )
+
+
+def _dated_order_item(article: "Article") -> list[Any] | bool | None:
+    """The order of the event that dated the article; True if that is its newest event, to keep most items below 1 KB."""
+    if article.dated_order is None:
+        return None
+    return article.dated_order == article.order or _order_item(article.dated_order)
 
 
 def read_article(item: Mapping[str, Any]) -> "Article":
@@ -192,7 +222,7 @@ def claim_item(claim: "Claim") -> Item:
 
 
 def read_claim(item: Mapping[str, Any], url: str, *, is_old_form: bool = False) -> "Claim":
-    """Read the item of the claim on a URL; one that was forgotten does not name it."""
+    """Read the item of the claim on a URL. The URL is a parameter because `stoppress forget` erases it from the item."""
     from stoppress.model.article import Claim
     from stoppress.model.order import Order
 
@@ -204,7 +234,7 @@ def read_claim(item: Mapping[str, Any], url: str, *, is_old_form: bool = False) 
 
 
 def waiting_item(event: "ArticleEvent") -> Item:
-    """The event of an article that waits for the URL it names."""
+    """The event of an article that waits until its URL is free."""
     from stoppress.model.event import to_message
 
     assert event.url
@@ -224,7 +254,7 @@ def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
             **_traits_item(entry.traits),
             "images": list(entry.images) or None,
             "videos": [video_json(video) for video in entry.videos] or None,
-            "alternates": _alternates_item(entry.alternates),
+            "alternates": [[alternate.hreflang, alternate.href] for alternate in entry.alternates] or None,
             "language": entry.language,
             "changefreq": entry.changefreq,
             "priority": entry.priority,
@@ -240,19 +270,11 @@ def read_general(item: Mapping[str, Any]) -> GeneralEntry:
         _read_traits(item),
         tuple(item.get("images", ())),
         tuple(video_of(video) for video in item.get("videos", ())),
-        _read_alternates(item.get("alternates")),
+        tuple(Alternate(*alternate) for alternate in item.get("alternates", ())),
         item.get("language"),
         item.get("changefreq"),
         item.get("priority"),
     )
-
-
-def _alternates_item(alternates: Iterable[Alternate]) -> list[list[str]] | None:
-    return [[alternate.hreflang, alternate.href] for alternate in alternates] or None
-
-
-def _read_alternates(item: Iterable[Sequence[str]] | None) -> tuple[Alternate, ...]:
-    return tuple(Alternate(*alternate) for alternate in item or ())
 
 
 def _traits_item(traits: Traits) -> Item:
@@ -302,7 +324,7 @@ def read_news(item: Mapping[str, Any]) -> NewsEntry:
 
 
 def read_news_place(item: Mapping[str, Any]) -> Place:
-    """The place that a news entry's item takes."""
+    """The place of a news entry."""
     place = _read_place(item["place"])
     assert place
     return place
@@ -335,13 +357,13 @@ def read_mark(item: Mapping[str, Any]) -> Mark:
 
 
 def series_item(site: str, series: Series) -> Item:
-    """What has been handed out of a series: two numbers a file."""
+    """The used places of a series: entries and bytes of each file."""
     files = [[used.entries, used.size_bytes] for used in series.files]
-    return {"pk": f"places#{site}", "sk": series.name, "files": files}
+    return {"pk": places_pk(site), "sk": series.name, "files": files}
 
 
 def read_series(name: str, item: Mapping[str, Any] | None) -> Series:
-    """Read a series; one that is not there has handed out nothing."""
+    """Read a series. Without an item it has no files."""
     if item is None:
         return Series(name)
     return Series(name, tuple(Used(int(entries), int(size)) for entries, size in item["files"]), int(item["rev"]))
@@ -353,24 +375,24 @@ def series_files(series: Series) -> list[str]:
 
 
 def due_item(site: str, release: datetime, name: str, message: str, *, queue: str) -> Item:
-    """What is to be sent to a queue (`articles` or `rewrites`) when its hour comes."""
-    return {"pk": f"due#{site}", "sk": due_sk(release, name), "queue": queue, "message": message}
+    """A message for a queue (`articles` or `rewrites`), to be sent at the instant `release`."""
+    return {"pk": due_pk(site), "sk": due_sk(release, name), "queue": queue, "message": message}
 
 
 def quarantine_item(
     site: str, identity: str, reason: str, event: str, now: datetime, *, kind: str = "event", **more: str
 ) -> Item:
-    """What could not be applied, and why.
+    """An event that could not be applied, and why.
 
-    An `event` is a message of the articles queue as it came; of another `kind`, `more` says what is needed to read it again.
-    Of a text that is too long the beginning is kept, and `characters` says how long it was.
+    `event` is the message of the articles queue. For another `kind`, `more` holds what is needed to read it again.
+    Too long a text is cut, and `characters` is its original length.
     """
     long = len(event) > QUARANTINED_CHARACTERS_MAX
     return {
         **more,
         **({} if kind == "event" else {"kind": kind}),
         **({"characters": len(event)} if long else {}),
-        "pk": f"quarantine#{site}",
+        "pk": quarantine_pk(site),
         "sk": f"{exact(now)}#{identity}",
         "reason": reason,
         "event": event[:QUARANTINED_CHARACTERS_MAX].encode(errors="replace").decode(),
@@ -379,10 +401,10 @@ def quarantine_item(
 
 
 def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: datetime) -> Item:
-    """A line of a page's story: what was said of it, and what became of that. A message that comes again tells nothing new."""
+    """A line of a page's story: an event and its outcome. A repeated message writes the same line again."""
     return _present(
         {
-            "pk": f"story#{event.site}#{key_of(url)}",
+            "pk": story_pk(event.site, url),
             "sk": f"{exact(event.heard_at or now)}#{event.name}#{outcome}",
             "url": url,
             "action": event.action,
@@ -401,14 +423,14 @@ def _order_item(order: "Order") -> list[Any]:
 
 
 def _read_order(item: Mapping[str, Any]) -> "Order":
-    """An article's order. Earlier versions kept `updated_at` as a version, and clamped timestamps to the time of hearing."""
+    """An article's order. Earlier versions stored `updated_at` as the version, and no `heard`."""
     from stoppress.model.order import Order
 
     version, timestamp, removal = item.get("version"), item.get("timestamp"), item.get("removal", "")
     if "heard" not in item and isinstance(version, str):
         version = None
     return Order(
-        version if version is None else _plain(version),
+        version if version is None or isinstance(version, str) else int(version),
         int(item["sequence"]) if "sequence" in item else None,
         timestamp,
         item.get("heard") or str(timestamp),
@@ -433,10 +455,6 @@ def _read_place(item: list[Any] | None) -> Place | None:
 
 def _instant(item: Mapping[str, Any], name: str) -> datetime | None:
     return parse(item[name]) if name in item else None
-
-
-def _plain(version: Any) -> int | str:
-    return version if isinstance(version, str) else int(version)
 
 
 def _present(item: Item) -> Item:

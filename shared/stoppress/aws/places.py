@@ -1,4 +1,4 @@
-"""Reserving: places in the files of a series are handed out, and given back, by conditional writes of the series' record."""
+"""Places in the files of a series are reserved and returned by conditional writes of the series' item."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,11 +6,11 @@ from contextlib import suppress
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import table
-from stoppress.aws.items import read_series, series_item
+from stoppress.aws.items import places_pk, read_series, series_item
 from stoppress.aws.table import Conflict, Put
 from stoppress.model.places import Place, Series, Want, entries_max_of
 
-# Each conflict is another writer's success, so a few attempts are enough; after them the queue tries again.
+# Each conflict is another writer's success, so a few attempts suffice. After these the queue tries again.
 ATTEMPTS_MAX = 10
 
 
@@ -25,21 +25,20 @@ def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> lis
 
 
 def give_back(host: str, places: Sequence[Place]) -> None:
-    """Let places in the news sitemaps be handed out again.
+    """Return places in the news sitemaps.
 
-    What is lost of this makes the count too high, never too low, until a night in which nobody publishes between the two looks:
-    so a call that fails fails nothing else.
+    On failure the count stays too high, never too low, and reconcile_sites recounts. So errors are ignored here.
     """
     for name in sorted({place.series for place in places}):
-        left = [place for place in places if place.series == name]
+        returned = [place for place in places if place.series == name]
         with suppress(ClientError, BotoCoreError):
             for _ in range(ATTEMPTS_MAX):
-                if _give_back_once(host, _series(host, name).give_back(left)):
+                if _give_back_once(host, _series(host, name).give_back(returned)):
                     break
 
 
 def _series(host: str, name: str) -> Series:
-    return read_series(name, table.get(f"places#{host}", name))
+    return read_series(name, table.get(places_pk(host), name))
 
 
 def _keep_series(host: str, series: Series) -> bool:
@@ -51,8 +50,8 @@ def _keep_series(host: str, series: Series) -> bool:
 
 
 def _give_back_once(host: str, series: Series) -> bool:
-    # A transaction, which has a token: a put whose answer is lost is sent again by botocore and met by what it has
-    # written itself. That would look like another's, and the places would be given back twice.
+    # A transaction has a token that makes botocore's retries idempotent. A put whose answer is lost is sent again and conflicts
+    # with itself; the places would then be returned twice.
     try:
         table.transact([Put(series_item(host, series), series.rev)])
     except Conflict:

@@ -1,4 +1,4 @@
-"""The door to the queues and the bus: article events, files to be rewritten, announcements."""
+"""The queues and the event bus: article events, requests to rewrite files, announcements."""
 
 import json
 import os
@@ -13,26 +13,25 @@ from stoppress.primitives.instants import exact, parse
 if TYPE_CHECKING:
     from stoppress.model.event import ArticleEvent, Incomplete
 
-# SQS: at most 10 messages and 1,048,576 bytes in a call; some bytes are left for what frames them.
+# SQS: at most 10 messages and 1,048,576 bytes in a call, less some bytes for the envelope.
 BATCH_MESSAGES_MAX = 10
 BATCH_BYTES_MAX = 1_000_000
-# However often a file has failed, it is tried again after this time at the latest.
+# The longest delay before a failed message is tried again.
 RETRY_DELAY_MAX_SECONDS = 900
 
 
 class SendError(RuntimeError):
-    """A queue or the bus has not taken everything; what was not taken must be sent again."""
+    """A queue or the bus rejected part of a call; the sender must send that part again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteRequest:
-    """A file to be written again by name, by the configuration of this version or a later one.
+    """A request to rewrite a file with this version of the configuration or a later one.
 
-    `release` is set where a due record asked for it: its hour, before which nobody acts on it, whatever his own clock says.
-    `repair_forms`: a repair, or a configuration that has settled, this version of it: the file's other forms are looked at even where
-    the file itself is as it should be, and those that are not wanted any more go.
-    `entries` are sort key and URL of those that changed, where the table's stream has said so; None: make it from all. They
-    do not travel: who is told by a queue cannot know what else has changed.
+    `release`: the instant of the due record that caused the request. The rewriter's clock counts as at least this late.
+    `repair_forms`: compare the other forms even if the file is unchanged, and delete those that this version does not want.
+    `entries`: sort key and URL of each changed entry, from the table's stream; None: use all entries. Not part of the message:
+    other entries may change while it waits in the queue.
     """
 
     site: str
@@ -43,19 +42,19 @@ class RewriteRequest:
     entries: frozenset[tuple[str, str]] | None = None
 
     def message(self) -> str:
-        """As it travels on the rewrites queue."""
-        said: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
-        said |= {"release": exact(self.release)} if self.release else {}
-        return json.dumps(said | ({"thorough": True} if self.repair_forms else {}))
+        """The message for the rewrites queue."""
+        fields: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
+        fields |= {"release": exact(self.release)} if self.release else {}
+        return json.dumps(fields | ({"thorough": True} if self.repair_forms else {}))
 
 
 def read_rewrite(message: str) -> RewriteRequest:
     """Read a message of the rewrites queue. Raises ValueError."""
     try:
-        said = json.loads(message)
-        release = parse(said["release"]) if said.get("release") else None
-        version, repair_forms = int(said.get("config_version", 0)), said.get("thorough") is True
-        return RewriteRequest(str(said["site"]), str(said["file"]), version, release, repair_forms)
+        fields = json.loads(message)
+        release = parse(fields["release"]) if fields.get("release") else None
+        version, repair_forms = int(fields.get("config_version", 0)), fields.get("thorough") is True
+        return RewriteRequest(str(fields["site"]), str(fields["file"]), version, release, repair_forms)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(
             f'the message names no file: {error!r}; write {{"site": "<host>", "file": "<file>"}}'
@@ -63,27 +62,27 @@ def read_rewrite(message: str) -> RewriteRequest:
 
 
 def send_articles(events: "Sequence[ArticleEvent | Incomplete]") -> None:
-    """Article events, and what quarantine is to keep, to the articles queue. Raises SendError where one was not taken."""
-    from stoppress.model.event import Incomplete, to_message  # whoever sends articles has it
+    """Send article events, and incomplete deliveries for quarantine, to the articles queue. Raises SendError."""
+    from stoppress.model.event import Incomplete, to_message  # rewrite_sitemaps does without it
 
     messages = [event.message() if isinstance(event, Incomplete) else to_message(event) for event in events]
     _send(os.environ["ARTICLES_QUEUE_URL"], messages, delay_seconds=0)
 
 
 def send_rewrites(rewrites: Sequence[RewriteRequest], delay_seconds: int = 0) -> None:
-    """Files to the rewrites queue. Raises SendError where one was not taken."""
+    """Send requests to the rewrites queue. Raises SendError."""
     _send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)
 
 
 def send_again(queue_url: str, messages: Sequence[str]) -> None:
-    """Messages as they were, to the queue that they were on. Raises SendError where one was not taken."""
+    """Send dead letters unchanged to their queue. Raises SendError."""
     _send(queue_url, messages, delay_seconds=0)
 
 
 def retry_later(queue_url: str, records: Iterable[Mapping[str, Any]]) -> list[Exception]:
-    """Have messages that failed come back after a time that doubles with each attempt, not when their visibility ends.
+    """Have failed messages come back after 10 s, 20 s, 40 s and so on. Their visibility timeout would delay a story by minutes.
 
-    Where that fails they come all the same, later: the errors are for the log.
+    Returns the errors for the log: such a message comes back when its visibility timeout ends.
     """
     failures: list[Exception] = []
     for record in records:
@@ -93,13 +92,13 @@ def retry_later(queue_url: str, records: Iterable[Mapping[str, Any]]) -> list[Ex
             client("sqs").change_message_visibility(
                 QueueUrl=queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=delay_seconds
             )
-        except Exception as error:  # noqa: BLE001 - one that is not delayed must not keep the others from it
+        except Exception as error:  # noqa: BLE001 - the other messages must still be delayed
             failures.append(error)
     return failures
 
 
 def announce(detail_type: str, detail: dict[str, Any]) -> None:
-    """Something that happened, to the bus. Raises SendError where it was not taken."""
+    """Put an event on the bus. Raises SendError."""
     entry = {
         "EventBusName": os.environ["BUS_NAME"],
         "Source": "stoppress",

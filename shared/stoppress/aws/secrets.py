@@ -1,4 +1,4 @@
-"""The door to the webhooks' secrets, in Secrets Manager."""
+"""The webhooks' secrets in Secrets Manager."""
 
 import json
 import os
@@ -10,28 +10,28 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress.aws.clients import client
 
 CACHE_AGE_MAX = timedelta(seconds=60)
-# For so long nobody asks again for a secret that is not to be had: a flood costs one call, and one that was just made is there soon.
+# How long a missing secret is cached: a flood of webhooks costs one call, and a new secret is found soon.
 MISSING_AGE_MAX = timedelta(seconds=10)
-# What is shorter, beside others, is more likely a word of a phrase than a secret of its own: anybody could guess it.
+# Of several secrets a shorter one is probably a word of a phrase, which anybody could guess.
 PART_CHARACTERS_MIN = 8
 
 _PEM = re.compile(r"-----BEGIN [^-]+-----[^-]+-----END [^-]+-----")
 
-# Missing, denied, about to be deleted. Any other failure may be over with the next call, and some senders make no other.
+# Missing, denied, about to be deleted. Any other error may pass before the next call, so it is not cached: some senders never retry.
 _LASTING = {"ResourceNotFoundException", "AccessDeniedException", "InvalidRequestException"}
 
 
 class NoSecret(LookupError):
-    """The secret that a source names is not there, may not be read, or is written in no way that is known."""
+    """The secret of a source is missing, may not be read, or has an unknown format."""
 
 
 _cache: dict[str, tuple[datetime, str | NoSecret]] = {}
 
 
 def load(name: str) -> list[str]:
-    """The secrets kept under a name, at most a minute old: one, or several while one is rotated.
+    """The secrets under a name, at most a minute old: one, or several during a rotation.
 
-    Raises NoSecret, without which nothing may be let in; where the secret is not to be had, for ten seconds.
+    Raises NoSecret, for ten seconds without another call if the secret is missing.
     """
     full_name = f"{os.environ['SECRETS_PATH']}/{name}"
     text = _text(full_name)
@@ -42,7 +42,7 @@ def load(name: str) -> list[str]:
 
 
 def split(text: str) -> list[str]:
-    """The secrets of a text: parted by white space, in a JSON list where they have some in them, or public keys in PEM.
+    """The secrets of a text: separated by white space, a JSON list if they contain any, or public keys in PEM.
 
     Raises ValueError.
     """
@@ -65,7 +65,7 @@ def _listed(text: str) -> list[str]:
 
 
 def forget() -> None:
-    """Forget what is kept, as a cold start does."""
+    """Empty the cache, like a cold start."""
     _cache.clear()
 
 
@@ -85,6 +85,6 @@ def _text(full_name: str) -> str:
         if isinstance(error, ClientError) and error.response["Error"]["Code"] in _LASTING:
             _cache[full_name] = (now, NoSecret(reason))
         raise NoSecret(reason) from None
-    text = str(answer.get("SecretString", ""))  # absent where somebody stored bytes
+    text = str(answer.get("SecretString", ""))  # absent if the secret is binary
     _cache[full_name] = (now, text)
     return text

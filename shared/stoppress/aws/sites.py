@@ -1,4 +1,4 @@
-"""The door to the sites' configuration: one SSM parameter a site, kept for a minute."""
+"""The sites' configuration in Parameter Store: one parameter a site, cached for a minute."""
 
 import os
 from collections.abc import Iterator
@@ -12,14 +12,13 @@ from stoppress.aws.clients import client
 from stoppress.model.site import HOST, BadConfiguration, Site, read_site
 
 CACHE_AGE_MAX = timedelta(seconds=60)
-# Nobody goes by a configuration any more that has been replaced for so long: it may be kept for a minute by whoever read it just
-# before, a function runs for another minute on what it has begun, and half a minute is for the clocks.
+# After this long no function uses a replaced configuration: 60 s cache + 60 s run + 30 s clock skew.
 SETTLED_AFTER = CACHE_AGE_MAX * 2.5
-# Whoever misses something in a configuration looks again where it is older than this, so that what was just added is there.
+# A function that misses something in a configuration reads it again if it is older than this.
 MISSED_AGE_MAX = timedelta(seconds=5)
-# The partition that names each host that roll_window has rolled: so a site is known whose parameter is gone.
+# Partition of the hosts that roll_window has handled, so that a site without a parameter is still known.
 REGISTRY = "sites"
-# So many hosts that are no sites are remembered: enough for senders that are mistaken, whoever makes hosts up has no end of them.
+# Hosts without a site that are cached: enough for mistaken senders. A sender that invents hosts would fill the memory.
 UNKNOWN_MAX = 1_000
 
 _cache: dict[str, tuple[datetime, Site | None]] = {}
@@ -30,12 +29,12 @@ class UnknownSite(LookupError):
 
 
 class RetiredSite(UnknownSite):
-    """No parameter describes this host any more, and an operator has retired the site."""
+    """The host has no parameter any more, and an operator has retired the site."""
 
 
 @dataclass(frozen=True)
 class BadSite:
-    """A parameter that describes no usable site, and why."""
+    """A parameter with an unusable configuration, and why."""
 
     name: str
     host: str
@@ -45,10 +44,10 @@ class BadSite:
 def load(
     host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX, unknown_age_max: timedelta = timedelta()
 ) -> Site:
-    """The configuration of a site, not older than `age_max` and not of a version below `at_least`.
+    """The configuration of a site, at most `age_max` old and of version `at_least` or later.
 
-    While Parameter Store does not answer, what was read before is used. Raises UnknownSite, where there was none less than
-    `unknown_age_max` ago as well, and BadConfiguration where the parameter cannot be used.
+    If Parameter Store does not answer, the cached configuration is used. Raises UnknownSite if there is no parameter, or was none
+    less than `unknown_age_max` ago; BadConfiguration if the parameter cannot be used.
     """
     if not HOST.fullmatch(host):
         raise UnknownSite(f"{host[:120]!r} is not a host name")
@@ -81,9 +80,9 @@ def parameter_name(host: str) -> str:
 
 
 def load_usable(host: str, at_least: int = 0) -> Site:
-    """As `load`; where the parameter cannot be used, the site as it was last applied.
+    """Like `load`, but falls back to the last applied configuration if the parameter cannot be used.
 
-    A misspelt key must not keep what has expired or was removed in the files. Raises as `load` where none was applied.
+    Otherwise a typing error would keep expired and removed pages in the files. Raises like `load` if none was applied.
     """
     try:
         return load(host, at_least)
@@ -95,9 +94,9 @@ def load_usable(host: str, at_least: int = 0) -> Site:
 
 
 def load_kept(host: str, at_least: int = 0) -> Site:
-    """As `load_usable`; where the parameter is gone, the site as it was last applied. Raises RetiredSite too.
+    """Like `load_usable`, but falls back to the last applied configuration if the parameter is gone. Raises RetiredSite too.
 
-    For what the site began while it had a parameter: its files, and articles that wait for their hour.
+    For work that began while the site had a parameter: its files and its held articles.
     """
     try:
         return load_usable(host, at_least)
@@ -112,18 +111,15 @@ def load_kept(host: str, at_least: int = 0) -> Site:
 
 
 def last_applied(host: str) -> Site | None:
-    """The configuration that the site's files were last written by, as `roll_window` keeps it; None where none can be read."""
+    """The configuration that the site's files were last written with, as roll_window keeps it; None if none can be read."""
     return _read_applied(_applied(host))
 
 
 def _applied(host: str) -> dict[str, Any] | None:
-    from stoppress.aws import table  # webhooks do without it, and without all that it knows of items
+    from stoppress.aws import table  # receive_webhook needs neither; its cold start would pay for them
+    from stoppress.aws.items import configuration_key
 
-    return table.get(*_applied_key(host))
-
-
-def _applied_key(host: str) -> tuple[str, str]:
-    return f"places#{host}", "configuration"
+    return table.get(*configuration_key(host))
 
 
 def _read_applied(applied: dict[str, Any] | None) -> Site | None:
@@ -131,12 +127,12 @@ def _read_applied(applied: dict[str, Any] | None) -> Site | None:
         return None
     try:
         return read_site(applied["document"], int(applied["version"]))
-    except BadConfiguration:  # an older version of the stack knew other settings
+    except BadConfiguration:  # an older version of the stack had other settings
         return None
 
 
 def load_all() -> tuple[list[Site], list[BadSite]]:
-    """All sites of the stack as they are now, and the parameters that describe none."""
+    """All sites of the stack as they are now, and the parameters that cannot be used."""
     path = os.environ["SITES_PATH"]
     good, bad = [], []
     for parameter in _parameters(path):
@@ -149,28 +145,29 @@ def load_all() -> tuple[list[Site], list[BadSite]]:
 
 
 def registered() -> set[str]:
-    """The hosts in the registry. A host that was registered a moment ago may be missing: that read costs half as much."""
+    """The hosts in the registry. A host registered a moment ago may be missing: the read is eventually consistent, at half the price."""
     from stoppress.aws import table
 
     return {item["sk"] for item in table.query(REGISTRY, consistent=False)}
 
 
 def register(host: str) -> None:
-    """Name a host in the registry; again does no harm."""
+    """Add a host to the registry, if it is not there yet."""
     from stoppress.aws import table
 
     table.put_if({"pk": REGISTRY, "sk": host})
 
 
 def retire(host: str, now: datetime) -> None:
-    """Give a site without a parameter up. Its registry entry goes last: until then the site is still reported.
+    """Retire a site without a parameter. Its registry entry is deleted last: until then the site is still reported.
 
-    The item has neither version nor document: a parameter that is made again is applied as a new one.
+    The item keeps neither version nor document, so that a parameter created later counts as a new configuration.
     """
     from stoppress.aws import table
+    from stoppress.aws.items import configuration_key
     from stoppress.primitives.instants import exact
 
-    pk, sk = _applied_key(host)
+    pk, sk = configuration_key(host)
     applied = _applied(host)
     rev = int(applied["rev"]) if applied else None
     table.put({"pk": pk, "sk": sk, "retired_at": exact(now)}, rev)
@@ -178,19 +175,19 @@ def retire(host: str, now: datetime) -> None:
 
 
 def forget() -> None:
-    """Forget what is kept, as a cold start does."""
+    """Empty the cache, like a cold start."""
     _cache.clear()
 
 
 def _remember_unknown(name: str, now: datetime) -> None:
-    hosts = [one for one, (_, site) in _cache.items() if site is None]
-    if len(hosts) >= UNKNOWN_MAX:
-        del _cache[hosts[0]]
+    unknown = [cached for cached, (_, site) in _cache.items() if site is None]
+    if len(unknown) >= UNKNOWN_MAX:
+        del _cache[unknown[0]]
     _cache[name] = (now, None)
 
 
 def _parameters(path: str) -> Iterator[dict[str, Any]]:
-    """All parameters below a path; page by page, as in `table.query`."""
+    """All parameters below a path. Without botocore's paginator, for the reason given in `table.query`."""
     page: dict[str, Any] = {"NextToken": ""}
     while "NextToken" in page:
         start = {"NextToken": page["NextToken"]} if page["NextToken"] else {}

@@ -1,7 +1,7 @@
-"""The door to the table, in DynamoDB. Items are plain dictionaries; `rev` counts how often one was written.
+"""The table in DynamoDB. Items are dictionaries; their `rev` counts the writes.
 
-Whoever writes an item says which `rev` it read (None: it was absent); if somebody was faster the write is a Conflict,
-and the whole decision is taken again.
+A writer passes the `rev` that it read (None: no item). If another writer was faster, the write raises Conflict, and the writer
+reads and decides again.
 """
 
 import os
@@ -17,14 +17,14 @@ from botocore.exceptions import ClientError
 from stoppress.aws.clients import client
 from stoppress.aws.items import Item
 
-# DynamoDB: at most 100 keys in a BatchGetItem. (A transaction takes 100 items too; ours has less than half of that.)
+# DynamoDB: at most 100 keys in a BatchGetItem. (A transaction takes 100 items too; ours have less than half of that.)
 BATCH_KEYS_MAX = 100
 # DynamoDB: at most 25 items in a BatchWriteItem.
 BATCH_ITEMS_MAX = 25
 
-# Botocore does not repeat what DynamoDB leaves unprocessed.
+# botocore does not retry unprocessed keys and items.
 _UNPROCESSED_ATTEMPTS_MAX = 6
-# Somebody else was at the same items; the same transaction may go through a moment later.
+# Cancellation reasons of a transaction that conflicts with another write.
 _BUSY = {"ConditionalCheckFailed", "TransactionConflict"}
 
 _EXISTS = {"ConditionExpression": "attribute_exists(pk)"}
@@ -34,16 +34,16 @@ _deserialize = TypeDeserializer().deserialize
 
 
 class Conflict(Exception):
-    """Somebody wrote first: read again and decide again."""
+    """Another writer was faster: read and decide again."""
 
 
 class Busy(Conflict):
-    """A transaction is at the item: nothing is said of it, and the same write may go through a moment later."""
+    """A transaction holds the item. Its state is unknown; the same write may succeed a moment later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write an item; with `guarded`, only while it is as it was read (`expected_rev`), with `must_exist` in place of another."""
+    """Write an item. `guarded`: only while its `rev` is `expected_rev`. `must_exist`: only over an existing item."""
 
     item: Item
     expected_rev: int | None = None
@@ -53,7 +53,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Take an item out; with `must_exist`, the transaction fails where it is gone already."""
+    """Delete an item; with `must_exist`, the transaction fails if there is none."""
 
     pk: str
     sk: str
@@ -62,7 +62,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The rest of a transaction goes through only while this item is as it was read (None: absent)."""
+    """Let a transaction succeed only while this item has the `rev` that was read (None: no item)."""
 
     pk: str
     sk: str
@@ -70,41 +70,41 @@ class Check:
 
 
 def get(pk: str, sk: str = "-") -> Item | None:
-    """An item as it is now (strongly consistent), or None."""
-    found = _table().get_item(TableName=_name(), Key=_key(pk, sk), ConsistentRead=True).get("Item")
-    return _read(found) if found else None
+    """An item (strongly consistent), or None."""
+    item = _table().get_item(TableName=_name(), Key=_key(pk, sk), ConsistentRead=True).get("Item")
+    return _read(item) if item else None
 
 
 def get_many(keys: Iterable[tuple[str, str]], *, consistent: bool = True) -> dict[tuple[str, str], Item]:
-    """The items at these keys as they are now; absent ones are left out. Not consistent: of a moment ago, at half the price."""
+    """The items at these keys; absent ones are left out. Eventually consistent reads cost half."""
     wanted = [_key(*key) for key in dict.fromkeys(keys)]
-    found: dict[tuple[str, str], Item] = {}
+    read: dict[tuple[str, str], Item] = {}
     for attempt in range(_UNPROCESSED_ATTEMPTS_MAX):
         rest: list[Any] = []
         for start in range(0, len(wanted), BATCH_KEYS_MAX):
             request = {_name(): {"Keys": wanted[start : start + BATCH_KEYS_MAX], "ConsistentRead": consistent}}
             answer = _table().batch_get_item(RequestItems=request)
             items = map(_read, answer["Responses"].get(_name(), []))
-            found |= {(item["pk"], item["sk"]): item for item in items}
+            read |= {(item["pk"], item["sk"]): item for item in items}
             rest += answer.get("UnprocessedKeys", {}).get(_name(), {}).get("Keys", [])
         if not rest:
-            return found
+            return read
         wanted = rest
         time.sleep(0.05 * 2**attempt)
     raise TimeoutError(f"DynamoDB left {len(wanted)} keys unread, {_UNPROCESSED_ATTEMPTS_MAX} attempts long")
 
 
 def query(pk: str, *, below: str | None = None, prefix: str | None = None, consistent: bool = True) -> Iterator[Item]:
-    """All items of a partition as they are now, in the order of their sort keys.
+    """All items of a partition, by sort key; only those below `below`, and only those that begin with `prefix`.
 
-    `below`: only those before it; `prefix`: only those that begin with it. Not consistent: as `get_many`.
+    `consistent`: as in `get_many`.
     """
     condition, values = "pk = :pk", {":pk": _serialize(pk)}
     if below is not None:
         condition, values = f"{condition} AND sk < :below", values | {":below": _serialize(below)}
     if prefix is not None:
         condition, values = f"{condition} AND begins_with(sk, :prefix)", values | {":prefix": _serialize(prefix)}
-    # Not botocore's paginator: to make its first one it lists the folders of all services, which a cold start would pay for.
+    # Without botocore's paginator: the first one lists the folders of all services, which would slow cold starts.
     page: dict[str, Any] = {"LastEvaluatedKey": None}
     while "LastEvaluatedKey" in page:
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]} if page["LastEvaluatedKey"] else {}
@@ -119,12 +119,12 @@ def query(pk: str, *, below: str | None = None, prefix: str | None = None, consi
 
 
 def put(item: Item, expected_rev: int | None) -> None:
-    """Write an item that was read at `expected_rev` (None: was absent). Raises Conflict."""
+    """Write an item while its `rev` is `expected_rev` (None: no item). Raises Conflict."""
     put_if(*_guarded(Put(item, expected_rev)))
 
 
 def put_many(items: Sequence[Item]) -> None:
-    """Write items whatever was there, in no order. Raises TimeoutError where DynamoDB leaves some unwritten."""
+    """Write items unconditionally, in any order. Raises TimeoutError if DynamoDB leaves some unwritten."""
     rest = [{"PutRequest": {"Item": _write(item)}} for item in items]
     for attempt in range(_UNPROCESSED_ATTEMPTS_MAX):
         if not rest:
@@ -140,7 +140,7 @@ def put_many(items: Sequence[Item]) -> None:
 
 
 def put_if(item: Item, condition: str | None = None, values: dict[str, Any] | None = None) -> None:
-    """Write an item under a condition of DynamoDB's. Raises Conflict where it does not hold."""
+    """Write an item under a DynamoDB condition. Raises Conflict if the condition fails."""
     arguments: dict[str, Any] = {"TableName": _name(), "Item": _write(item)}
     if condition:
         arguments["ConditionExpression"] = condition
@@ -153,7 +153,7 @@ def put_if(item: Item, condition: str | None = None, values: dict[str, Any] | No
 
 
 def delete(pk: str, sk: str, condition: str | None = None, values: dict[str, Any] | None = None) -> Item | None:
-    """Take an item out and return it, or None where it was gone already. Raises Conflict where the condition fails."""
+    """Delete an item and return it; None if there was none. Raises Conflict if the condition fails."""
     arguments: dict[str, Any] = {"TableName": _name(), "Key": _key(pk, sk), "ReturnValues": "ALL_OLD"}
     if condition:
         arguments["ConditionExpression"] = condition
@@ -167,7 +167,7 @@ def delete(pk: str, sk: str, condition: str | None = None, values: dict[str, Any
 
 
 def transact(operations: Iterable[Put | Delete | Check]) -> None:
-    """All of it or nothing. Raises Conflict where one item is not as it was read."""
+    """Do all operations or none. Raises Conflict if an item is not as it was read."""
     try:
         _table().transact_write_items(TransactItems=[_transact_item(operation) for operation in operations])
     except ClientError as error:
@@ -178,7 +178,7 @@ def transact(operations: Iterable[Put | Delete | Check]) -> None:
 
 
 def back_off(conflicts: int) -> None:
-    """After a conflict let the other writer finish, for a time drawn anew so that both do not meet again."""
+    """After a conflict wait a random time, so that the other writer finishes and both do not collide again."""
     if conflicts:
         time.sleep(random.uniform(0, 0.01 * 2**conflicts))  # noqa: S311
 

@@ -10,8 +10,8 @@ from stoppress.check.namespaces import SITEMAP, Namespaces
 from stoppress.check.one_pass import Pass
 from stoppress.check.robots import check_robots, is_robots
 from stoppress.check.values import check_url
+from stoppress.model.limits import NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.primitives.xml import Broken, Document, Node
-from stoppress.sitemaps.render import NEWS_ENTRIES_MAX, URLS_MAX
 
 COMMENT_CHARACTERS_MAX = 500  # the part of a comment that is checked
 LINE_CHARACTERS_MAX = 65_536  # of a line in a text sitemap; no URL is as long

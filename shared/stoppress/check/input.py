@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stoppress.check.findings import shown
 from stoppress.check.values import CONTROLS
-from stoppress.sitemaps.render import BYTES_MAX
+from stoppress.model.limits import BYTES_MAX
 
 CHUNK_BYTES = 65_536
 HEAD_CHARACTERS = 32_768  # must hold the declaration and the root element

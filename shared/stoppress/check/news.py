@@ -9,8 +9,8 @@ from stoppress.check.findings import shown
 from stoppress.check.namespaces import NEWS
 from stoppress.check.one_pass import Pass
 from stoppress.check.values import Place, check_plain_text, is_escaped_twice, is_spaced, read_date
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.primitives.xml import Node
-from stoppress.sitemaps.render import NEWS_WINDOW
 
 _HOURS = int(NEWS_WINDOW / timedelta(hours=1))
 _CHILDREN = ("publication", "publication_date", "title")

@@ -7,7 +7,7 @@ from datetime import datetime
 from stoppress.check.findings import Findings, shown
 from stoppress.check.sets import Together
 from stoppress.check.values import Moment, Place, is_storage, place_of
-from stoppress.sitemaps.render import URLS_MAX
+from stoppress.model.limits import URLS_MAX
 
 ONCE_MAX = 1_000  # different messages of `tell_once` in one file
 

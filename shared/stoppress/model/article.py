@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import ArticleEvent, rank_of, split_name
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.order import Order
 from stoppress.model.places import Place, Want
 from stoppress.primitives.urls import identity
-from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry
 
 # hidden: a rule of the site keeps it out of the files; its entries are there, so that a changed rule can let it in.
 State: TypeAlias = Literal["listed", "hidden", "held", "excluded", "displaced", "removed"]

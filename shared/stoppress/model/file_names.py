@@ -1,7 +1,8 @@
-"""Names of files: which series a page goes into, which file of it, and what kind of file a name is of."""
+"""Names of files: the series a page goes into, the files of a series, and what a name says about a file."""
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -12,18 +13,40 @@ NEWS_SERIES = "news"
 NEWS_FILE = "sitemap-news.xml"
 PAGES_SERIES = "pages"
 PAGES_FILE = "sitemap-pages.xml"
+ROBOTS_FILE = "robots.txt"
 
-# Of a section's name in a file's: names stay short enough to be read.
+# By the end of the file's name. Gzip is the file itself, not an encoding of it: no Content-Encoding (R9.1, R9.2).
+CONTENT_TYPES: Mapping[str, str] = {
+    ".xml": "application/xml; charset=utf-8",
+    ".xml.gz": "application/gzip",
+    ".txt": "text/plain; charset=utf-8",  # robots.txt too (RFC 9309, 2.3)
+    ".atom": "application/atom+xml; charset=utf-8",
+}
+# Crawlers see new articles after a minute (R9.3), an edited page of a shard after five.
+CACHE_FRESH = "public, max-age=60"
+CACHE_SHARD = "public, max-age=300"
+
+# A section's part of a file name, so that the name stays readable.
 CATEGORY_CHARACTERS_MAX = 40
 
 # The first number that could be read as a day or a month.
 _DAY_LIKE = 10
 
 
+def content_type(file: str) -> str:
+    """The Content-Type of a file."""
+    return next(kind for suffix, kind in CONTENT_TYPES.items() if file.endswith(suffix))
+
+
+def headers(file: str) -> tuple[str, str]:
+    """The Content-Type and Cache-Control of a file."""
+    return content_type(file), CACHE_SHARD if is_shard(file) else CACHE_FRESH
+
+
 def file_name(series: str, number: int) -> str:
     """The n-th file of a series: sitemap-2026-11.xml, sitemap-2026-11-2.xml, …
 
-    From the tenth on with three digits: sitemap-2026-11-10.xml is the first file of a day, where a site cuts by days.
+    Numbers from 10 on have three digits: sitemap-2026-11-10.xml is the first file of a day.
     """
     if number == 1:
         return f"sitemap-{series}.xml"
@@ -36,11 +59,11 @@ def period_of(instant: datetime, by: Literal["day", "month", "year"]) -> str:
 
 
 def shard_series(site: Site, instant: datetime, section: str | None) -> str:
-    """The series of shards for a page first published at an instant: its period, and its section where the site says so."""
+    """The shard series of a page first published at an instant: its period, plus its section if the site configures that."""
     period = period_of(instant, site.shards.by)
     plain = unicodedata.normalize("NFKD", section or "").encode("ascii", "ignore").decode().lower()
     category = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:CATEGORY_CHARACTERS_MAX]
-    # Nothing that could be a shard's number: it begins with a letter, and `formula-2` would be the second file of `formula`.
+    # The section must not look like a file's number: `formula-2` would be the second file of `formula`.
     category = re.sub(r"-(?=[0-9-]*$)", "", category)
     return f"{period}-{category}" if site.shards.per_section and category[:1].isalpha() else period
 
@@ -51,7 +74,7 @@ def is_news(file: str) -> bool:
 
 
 def is_shard(file: str) -> bool:
-    """Whether a file is a shard, in whatever form: its name begins with a year, or with `pages`."""
+    """Whether a file is a shard, in any form: its name begins with a year or with `pages`."""
     return re.match(r"sitemap-(?:[0-9]{4}|pages)\b", file) is not None
 
 
@@ -61,22 +84,37 @@ def is_pages(file: str) -> bool:
 
 
 def series_of(file: str) -> str:
-    """The series that a news sitemap belongs to: `news`, or `news-fr` of an edition."""
+    """The series of a news sitemap: `news`, or an edition's, such as `news-fr`."""
     return re.sub(r"-[0-9]+$", "", file.removeprefix("sitemap-").removesuffix(".xml"))
 
 
 def is_news_series(series: str) -> bool:
-    """Whether a series is one of news sitemaps: the site's, or an edition's."""
+    """Whether a series holds news sitemaps: the site's or an edition's."""
     return series == NEWS_SERIES or series.startswith(f"{NEWS_SERIES}-")
 
 
 def news_series(site: Site, url: str) -> str:
-    """The series of news sitemaps that a page's article goes into."""
+    """The news series for an article at this URL."""
     edition = site.edition_of(url)
     return f"{NEWS_SERIES}-{edition.news}" if edition and edition.news else NEWS_SERIES
 
 
 def permanent_files(site: Site) -> list[str]:
-    """The files that stand whether or not they list anything, but for the index: search engines were told their names."""
+    """Files that exist even if they list nothing, without the index: search engines know their names."""
     editions = [file_name(f"{NEWS_SERIES}-{edition.news}", 1) for edition in site.editions if edition.news]
     return [NEWS_FILE, *editions, *([PAGES_FILE] if site.pages else [])]
+
+
+def atom_name(series: str) -> str:
+    """The feed of a series of news sitemaps: sitemap-news.atom, or an edition's sitemap-news-fr.atom."""
+    return f"sitemap-{series}.atom"
+
+
+def text_name(file: str) -> str:
+    """The plain-text form of a shard."""
+    return f"{file.removesuffix('.xml')}.txt"
+
+
+def index_part_name(number: int) -> str:
+    """The n-th index of a site that has more files than one index can list."""
+    return f"sitemap-index-{number}.xml"

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from stoppress.model.file_names import PAGES_SERIES, file_name, is_news_series
+from stoppress.model.limits import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.model.site import PAGES_MAX
-from stoppress.sitemaps.render import BYTES_MAX, FRAME_BYTES_MAX, NEWS_ENTRIES_MAX, URLS_MAX
 
 
 @dataclass(frozen=True, slots=True)

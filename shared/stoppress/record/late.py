@@ -8,8 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from stoppress.model.article import FORGOTTEN, Article, Decision, Entries, EntryKey, Known
+from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, names_of, order_of
 from stoppress.model.file_names import news_series
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.order import dated_names, remembered
 from stoppress.model.places import Want
 from stoppress.model.rules import excluding_rule
@@ -20,7 +22,7 @@ from stoppress.record.claims import event_again, leave
 from stoppress.record.entry_keys import entries_of, without_entries
 from stoppress.record.exclude import EXPIRED, NO_DATE, excluded_because
 from stoppress.record.publication_date import dated_late, first_heard, is_embargo, newest, with_date_order
-from stoppress.sitemaps.render import NEWS_WINDOW, NewsEntry, line_bytes, news_line
+from stoppress.sitemaps.lines import line_bytes, news_line
 
 
 def is_late(event: ArticleEvent, article: Article) -> bool:

@@ -10,8 +10,10 @@ from datetime import datetime
 from typing import Literal
 
 from stoppress.model.article import Article, Decision
+from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import CMS_RANK
 from stoppress.model.file_names import PAGES_SERIES, news_series, shard_series
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Want
 from stoppress.model.rules import excluding_rule
 from stoppress.primitives.instants import exact
@@ -22,7 +24,7 @@ from stoppress.record.exclude import EXPIRED, NO_DATE, NOT_NEWS, excluded_becaus
 from stoppress.record.late import dated_by_another
 from stoppress.record.publication_date import changed_at, dated, inherited, is_embargo, with_date_order
 from stoppress.record.remove import weaker_page_removed
-from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, general_line, line_bytes, news_line
+from stoppress.sitemaps.lines import general_line, line_bytes, news_line
 
 
 class Publication(Claimant):

@@ -1,6 +1,6 @@
-"""Outputs: the other forms of a file, put beside it, and taken away when nobody wants or names them any more.
+"""The other forms of a file in the bucket: gzip, plain text, feed.
 
-For committing: after the file that they are made of, before its mark. What is packed the index names, and only then does it go.
+They are put after the file and before its mark. A gzip file goes only when the index no longer lists it.
 """
 
 import re
@@ -11,88 +11,88 @@ from stoppress.aws import bucket, queues, sites
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.sites import SETTLED_AFTER
-from stoppress.model.file_names import INDEX_FILE, is_news, series_of
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, headers, is_news, series_of, text_name
 from stoppress.model.site import Site
-from stoppress.rewrite.render import text_name
-from stoppress.sitemaps.formats import ROBOTS_FILE, atom_name
-from stoppress.sitemaps.render import Mark, Rendered
+from stoppress.rewrite.attempt import Attempt
+from stoppress.sitemaps.render import Rendered
 
-# A packed file as the index names it, without its `.gz`.
+# A gzip file in the index, without its `.gz`.
 _PACKED = re.compile(rb"/([^/<]+)\.gz</loc>")
 
 
-def replace_forms(
-    site: Site, work: RewriteRequest, mark: Mark | None, forms: dict[str, bytes], changed: datetime
-) -> tuple[str, ...]:
-    """Put a file's other forms in the place of those that it had: the names for its mark. Raises Overtaken.
+def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: datetime) -> tuple[str, ...]:
+    """Put a file's other forms and delete unwanted ones: the names for its mark. Raises Overtaken.
 
-    By a changed configuration forms are written at once. What is new is named, and what is not wanted goes, when nobody goes by
-    another configuration any more: else one of two would take away what the index names by the other.
+    A changed configuration adds forms at once. It lists and deletes only when no function uses the old configuration any more
+    (`repair_forms`); until then a rewriter with the old one could delete what the index lists.
     """
-    _write_forms(site, forms, changed)
-    had = set(mark.also) if mark else set()
-    if work.repair_forms and work.config_version == site.version:
-        # By another configuration a rewriter that was killed may have left what no mark tells of.
-        take_away(site, standing(site, (had | possible_forms(work.file)) - forms.keys()))
-    elif work.file == INDEX_FILE:  # whose forms no index names: its mark tells of all that may be there
-        return tuple(sorted(had | forms.keys()))
-    elif mark:
-        return tuple(sorted(had & forms.keys()))
-    return tuple(sorted(forms))
+    site, request = attempt.site, attempt.request
+    _write_forms(site, bodies, changed)
+    before = set(attempt.mark.also) if attempt.mark else set()
+    if request.repair_forms and request.config_version == site.version:
+        # A rewriter that was killed may have left forms that no mark names.
+        delete_forms(site, stored_forms(site, (before | possible_forms(attempt.file)) - bodies.keys()))
+    elif attempt.file == INDEX_FILE:  # no index lists its forms: its mark names all that may exist
+        return tuple(sorted(before | bodies.keys()))
+    elif attempt.mark:
+        return tuple(sorted(before & bodies.keys()))
+    return tuple(sorted(bodies))
 
 
-def _write_forms(site: Site, forms: dict[str, bytes], changed: datetime) -> None:
-    """Write a file's other forms. Raises Overtaken.
+def _write_forms(site: Site, bodies: Mapping[str, bytes], changed: datetime) -> None:
+    """Put other forms whose bytes differ. Raises Overtaken.
 
-    They go by the instant of the file itself: what is newer is somebody else's, who has written the file since.
+    Forms carry the file's own `changed`, not the time of writing: a form with a later instant belongs to a newer file and stays.
     """
-    for name, body in forms.items():
+    for name, body in bodies.items():
         stored = bucket.read(site.host, name)
-        # The feed of several news sitemaps is read anew from all of them: it goes by none of their instants.
-        shared = name.endswith(".atom")
-        if stored is None or (stored.body != body and (shared or not stored.ours or stored.changed <= changed)):
+        # A feed is made from several news sitemaps, so the instant of one does not show which feed is newer.
+        is_shared = name.endswith(".atom")
+        if stored is None or (stored.body != body and (is_shared or not stored.ours or stored.changed <= changed)):
             at = max(changed, stored.changed) if stored else changed
-            bucket.write(site.host, name, body, replaces=stored, changed=at, config_version=site.version)
+            bucket.write(
+                site.host, name, body, *headers(name), replaces=stored, changed=at, config_version=site.version
+            )
 
 
 def possible_forms(file: str) -> set[str]:
     """The names of all other forms that a file may have."""
     if file == ROBOTS_FILE:
         return set()
-    also = {f"{file}.gz"}
+    names = {f"{file}.gz"}
     if is_news(file):
-        also.add(atom_name(series_of(file)))
+        names.add(atom_name(series_of(file)))
     elif file != INDEX_FILE:
-        also.add(text_name(file))
-    return also
+        names.add(text_name(file))
+    return names
 
 
-def standing(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
-    """Other forms as they stand, but for what a newer configuration has written: that one wants it.
-
-    A parameter that was deleted and made again counts from 1 again: a version above its latest is older than all of its own.
-    """
-    found = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
-    highest = max((stored.config_version for stored in found.values()), default=0)
+def stored_forms(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
+    """Other forms in the bucket by name, without those of a newer configuration, which wants them."""
+    forms = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
+    highest = max((stored.config_version for stored in forms.values()), default=0)
+    # Parameter versions restart at 1 after a deletion: a version above the latest one is older than the configuration.
     latest = sites.load_kept(site.host, at_least=highest).version if highest > site.version else site.version
-    return {name: stored for name, stored in found.items() if not site.version < stored.config_version <= latest}
+    return {name: stored for name, stored in forms.items() if not site.version < stored.config_version <= latest}
 
 
-def take_away(site: Site, there: Mapping[str, StoredFile]) -> None:
-    """Take away other forms of a file that are as they were read, but for those that the index still names. Raises Overtaken."""
-    index = bucket.read(site.host, INDEX_FILE) if there else None
-    named = {name for name in there if index and f"/{name}</loc>".encode() in index.body}
-    for name in sorted(there.keys() - named):
-        bucket.delete(site.host, name, there[name])
+def delete_forms(site: Site, forms: Mapping[str, StoredFile]) -> None:
+    """Delete other forms that are as they were read, except those that the index still lists. Raises Overtaken."""
+    # A form that stays for this is looked at again later (`requeue_unlisted_forms`).
+    index = bucket.read(site.host, INDEX_FILE) if forms else None
+    listed = {name for name in forms if index and f"/{name}</loc>".encode() in index.body}
+    for name in sorted(forms.keys() - listed):
+        bucket.delete(site.host, name, forms[name])
 
 
-def requeue_unlisted_forms(site: Site, file: str, stored: StoredFile | None, rendered: Rendered) -> None:
-    """Where the index is about to name some packed files no more, have their files take them away when that has been done.
+def requeue_unlisted_forms(attempt: Attempt, index: Rendered) -> None:
+    """Before an index drops gzip files: have their files rewritten later, which deletes the gzip files.
 
-    Told before the index is put, and heard when whoever puts it is long done: a crash in between tells it again.
+    Sent before the index is put, so that a crash in between sends again. Delayed until the rewriter of the index is done.
     """
-    if file != INDEX_FILE or stored is None or not stored.ours:
+    site, stored = attempt.site, attempt.stored
+    if attempt.file != INDEX_FILE or stored is None or not stored.ours:
         return
-    unnamed = set(_PACKED.findall(stored.body)) - set(_PACKED.findall(rendered.body))
-    works = [RewriteRequest(site.host, name.decode(), site.version, repair_forms=True) for name in sorted(unnamed)]
-    queues.send_rewrites(works, int(SETTLED_AFTER.total_seconds()))
+    unlisted = set(_PACKED.findall(stored.body)) - set(_PACKED.findall(index.body))
+    requests = [RewriteRequest(site.host, name.decode(), site.version, repair_forms=True) for name in sorted(unlisted)]
+    queues.send_rewrites(requests, int(SETTLED_AFTER.total_seconds()))

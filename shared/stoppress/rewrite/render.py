@@ -1,51 +1,44 @@
-"""Rendering: a file as the table has it now, whole or folded, with its other forms; and whether it may be put.
+"""A file as the table has it now: whole or folded, with its other forms. Nothing here writes."""
 
-For rewriting. Nothing here writes.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
+from typing import TypeVar
 
 from stoppress.aws import table
 from stoppress.aws.bucket import StoredFile
-from stoppress.aws.items import file_pk, read_general, read_mark, read_news, read_series, series_files
-from stoppress.aws.queues import RewriteRequest
+from stoppress.aws.items import Item, file_pk, places_pk, read_general, read_mark, read_news, read_series, series_files
 from stoppress.check.checker import check
 from stoppress.check.findings import Findings
 from stoppress.check.input import InMemory, Source
-from stoppress.model.file_names import INDEX_FILE, is_news, is_pages, is_shard, series_of
-from stoppress.model.site import Site
-from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
-from stoppress.sitemaps.formats import (
+from stoppress.model.entries import NewsEntry
+from stoppress.model.file_names import (
+    INDEX_FILE,
     ROBOTS_FILE,
-    atom_feed,
     atom_name,
-    compressed,
     index_part_name,
-    named_in_robots,
-    robots_txt,
-    text_sitemap,
+    is_news,
+    is_pages,
+    series_of,
+    text_name,
 )
-from stoppress.sitemaps.render import (
-    RENDERER,
-    NewsEntry,
-    Rendered,
-    in_window,
-    render_general,
-    render_index,
-    render_news,
-    render_pages,
-)
+from stoppress.model.site import Site
+from stoppress.rewrite.attempt import Attempt
+from stoppress.sitemaps.atom import atom_feed
+from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
+from stoppress.sitemaps.gzip_text import compressed, text_sitemap
+from stoppress.sitemaps.lines import RENDERER
+from stoppress.sitemaps.render import Rendered, in_window, render_general, render_index, render_news, render_pages
+from stoppress.sitemaps.robots import named_in_robots, robots_txt
 
-# DynamoDB: what a strongly consistent read unit reads.
+# DynamoDB: a strongly consistent read unit reads 4 KB.
 READ_UNIT_BYTES = 4_096
-# More entries than one call reads are not folded in.
+# As many entries as one call reads.
 FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
-# Into an older file nothing is folded: whatever it has missed, by a fault of ours or of others, it misses for so long.
+# A file is made from all its entries at least this often, so that a change missed by any fault lasts no longer.
 WHOLE_EVERY = timedelta(hours=6)
 
-# What the words of one entry can break harms that entry: it is no reason to hold back the file of all the others.
+# Rules that one article's own words can break. They harm that article, and must not hold back all others in the file.
 SPARED = frozenset(
     {
         "alternate-not-mutual",
@@ -62,106 +55,127 @@ SPARED = frozenset(
     }
 )
 
-# The other files that are published with a file, by their names: its gzip, its text, the feed of a news sitemap.
-Forms = Callable[[], dict[str, bytes]]
+_T = TypeVar("_T")
 
 
 class BrokenFile(ValueError):
-    """A file would break a rule of the protocol. Nothing is written; the last good file stands."""
+    """A file would break a rule of the protocol. Nothing is written; the last good file remains."""
 
 
-def fold(site: Site, work: RewriteRequest, stored: StoredFile | None, now: datetime) -> tuple[Rendered, Forms] | None:
-    """The file as it is with the entries that changed as they are now; None where all of its entries have to be read.
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """The other forms of a rendered file, made on demand: most rewrites need none, and a feed reads its whole series.
 
-    The entries are read after the object, as the whole partition would be: who writes first with an older one loses.
+    `more_indexes`: the parts after the first. `news`: the entries of a news sitemap that was made from all of them.
     """
-    file, entries = work.file, work.entries
-    if entries is None or stored is None or not _can_fold(site, file, stored, now):
+
+    site: Site
+    file: str
+    rendered: Rendered
+    now: datetime
+    more_indexes: Sequence[Rendered] = ()
+    news: Sequence[NewsEntry] = ()
+
+    def bodies(self) -> dict[str, bytes]:
+        """Their bytes by name."""
+        file, outputs = self.file, self.site.outputs
+        if file == ROBOTS_FILE:
+            return {}
+        bodies = {index_part_name(number): part.body for number, part in enumerate(self.more_indexes, 2)}
+        if outputs.gzip:
+            bodies |= {f"{name}.gz": compressed(body) for name, body in [(file, self.rendered.body), *bodies.items()]}
+        if is_news(file):
+            if outputs.atom:
+                bodies |= self._feed()
+        elif file != INDEX_FILE and outputs.text:
+            bodies[text_name(file)] = text_sitemap(self.rendered.locs, self.site)
+        return bodies
+
+    def _feed(self) -> dict[str, bytes]:
+        """The feed of a series of news sitemaps, from the entries of all its files."""
+        series = series_of(self.file)
+        files = series_files(read_series(series, table.get(places_pk(self.site.host), series)))
+        others = [table.query(file_pk(self.site.host, other)) for other in files if other != self.file]
+        entries = in_window([*self.news, *(read_news(item) for items in others for item in items)], self.site, self.now)
+        name = atom_name(series)
+        return {name: atom_feed(entries, self.site, file=name, hub=self.site.outputs.hub)}
+
+
+def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:
+    """The stored file with its changed entries as they are now, or None if the file must be made from all its entries.
+
+    The entries are read after the object, as in `render`: a rewriter that read older entries loses the conditional PUT.
+    """
+    site, file, stored, entries = attempt.site, attempt.file, attempt.stored, attempt.request.entries
+    if entries is None or stored is None or not _can_fold(site, file, stored, attempt.now):
         return None
-    # A key is a unit to read, however small its item is; read as a whole, a partition is one for each 4 KB.
+    # A key costs a read unit however small its item is; reading the partition costs one for each 4 KB.
     if len(entries) > min(FOLD_ENTRIES_MAX, len(stored.body) // READ_UNIT_BYTES):
         return None
-    pk = file_pk(site.host, file)
-    found = table.get_many((pk, sk) for sk, _ in sorted(entries))
-    items = {(sk, loc): found.get((pk, sk)) for sk, loc in sorted(entries)}
-    rendered: Rendered | None
+    rendered = _folded(attempt, stored.body, _changed_items(site, file, entries))
+    return (rendered, Forms(site, file, rendered, attempt.now)) if rendered else None
+
+
+def _changed_items(site: Site, file: str, entries: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Item | None]:
+    pk, keys = file_pk(site.host, file), sorted(entries)
+    items = table.get_many((pk, sk) for sk, _ in keys)
+    return {(sk, loc): items.get((pk, sk)) for sk, loc in keys}
+
+
+def _folded(attempt: Attempt, body: bytes, items: Mapping[tuple[str, str], Item | None]) -> Rendered | None:
+    site, file = attempt.site, attempt.file
     if file == INDEX_FILE:
-        marks = {name: read_mark(item) if item else None for (name, _), item in items.items() if name != INDEX_FILE}
-        rendered = fold_index(stored.body, marks, site)
-    elif is_news(file):
-        dated = {(sk.partition("#")[0], loc): read_news(item) if item else None for (sk, loc), item in items.items()}
-        rendered = fold_news(stored.body, dated, site, now)
-    else:
-        pages = {loc: read_general(item) if item else None for (_, loc), item in items.items()}
-        rendered = fold_general(stored.body, pages, site)
-    if rendered is None:
-        return None
-    text = partial(_text, site, file, rendered) if is_shard(file) else dict
-    return rendered, lambda: _packed(site, {file: rendered.body}) | text()
+        marks = {name: _read(read_mark, item) for (name, _), item in items.items() if name != INDEX_FILE}
+        return fold_index(body, marks, site)
+    if is_news(file):
+        dated = {(sk.partition("#")[0], loc): _read(read_news, item) for (sk, loc), item in items.items()}
+        return fold_news(body, dated, site, attempt.now)
+    return fold_general(body, {loc: _read(read_general, item) for (_, loc), item in items.items()}, site)
+
+
+def _read(reader: Callable[[Item], _T], item: Item | None) -> _T | None:
+    return reader(item) if item else None
 
 
 def _can_fold(site: Site, file: str, stored: StoredFile, now: datetime) -> bool:
-    """Whether the object was written by us, by this configuration, line by line, and as a whole not long ago.
+    """Whether this configuration wrote the object, line by line, and made it from all its entries not long ago.
 
-    A feed is made from whole entries.
+    A feed needs all entries.
     """
-    made_alike = stored.config_version == site.version and stored.form == form_of(site)
-    young = stored.whole is not None and now < stored.whole + WHOLE_EVERY
-    return made_alike and young and not is_pages(file) and not (is_news(file) and site.outputs.atom)
+    is_made_alike = stored.config_version == site.version and stored.form == form_of(site)
+    is_young = stored.whole is not None and now < stored.whole + WHOLE_EVERY
+    return is_made_alike and is_young and not is_pages(file) and not (is_news(file) and site.outputs.atom)
 
 
 def form_of(site: Site) -> str:
-    """What a line is made by, besides its entry."""
+    """What a line depends on besides its entry: the line format and the site's configuration."""
     return f"{RENDERER}.{site.digest}"
 
 
 def render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
-    """A file as its partition, the configuration and the clock have it now. Raises FileTooLarge, and what the doors raise."""
+    """A file as its partition, the configuration and the clock have it now. Raises FileTooLarge and the table's errors."""
     if file == ROBOTS_FILE:
         body = robots_txt(site, named_in_robots(site), site.robots) if site.robots is not None else b""
-        return Rendered(body, len(body), None), dict
+        rendered = Rendered(body, len(body), None)
+        return rendered, Forms(site, file, rendered, now)
     items = table.query(file_pk(site.host, file))
     if file == INDEX_FILE:
-        parts = render_index((mark for mark in map(read_mark, items) if mark.file != INDEX_FILE), site)
-        more = {index_part_name(number): part.body for number, part in enumerate(parts[1:], 2)}
-        return parts[0], lambda: more | _packed(site, {file: parts[0].body} | more)
+        marks = (mark for mark in map(read_mark, items) if mark.file != INDEX_FILE)
+        rendered, *more = render_index(marks, site)
+        return rendered, Forms(site, file, rendered, now, more_indexes=more)
     if is_news(file):
         news = [read_news(item) for item in items]
         rendered = render_news(news, site, now)
-        return rendered, lambda: _packed(site, {file: rendered.body}) | _feed(site, file, news, now)
-    entries = [read_general(item) for item in items]
+        return rendered, Forms(site, file, rendered, now, news=news)
+    entries = map(read_general, items)
     rendered = (render_pages if is_pages(file) else render_general)(entries, site)
-    return rendered, lambda: _packed(site, {file: rendered.body}) | _text(site, file, rendered)
-
-
-def _packed(site: Site, bodies: dict[str, bytes]) -> dict[str, bytes]:
-    return {f"{name}.gz": compressed(body) for name, body in bodies.items()} if site.outputs.gzip else {}
-
-
-def _text(site: Site, file: str, rendered: Rendered) -> dict[str, bytes]:
-    return {text_name(file): text_sitemap(rendered.locs, site)} if site.outputs.text else {}
-
-
-def _feed(site: Site, file: str, news: list[NewsEntry], now: datetime) -> dict[str, bytes]:
-    """The feed of a series of news sitemaps, from all its files."""
-    if not site.outputs.atom:
-        return {}
-    name = series_of(file)
-    series = read_series(name, table.get(f"places#{site.host}", name))
-    others = [table.query(file_pk(site.host, other)) for other in series_files(series) if other != file]
-    entries = in_window([*news, *(read_news(item) for items in others for item in items)], site, now)
-    return {atom_name(name): atom_feed(entries, site, file=atom_name(name), hub=site.outputs.hub)}
-
-
-def text_name(file: str) -> str:
-    """The plain text of a shard."""
-    return f"{file.removesuffix('.xml')}.txt"
+    return rendered, Forms(site, file, rendered, now)
 
 
 def assert_valid(site: Site, file: str, rendered: Rendered, changed: datetime) -> None:
-    """What `stoppress check` asks of anybody's files, asked of ours before anybody can read them. Raises BrokenFile.
+    """Check a file before anybody can read it, as `stoppress check` does. Raises BrokenFile.
 
-    Of a file that was folded into, the lines that are new: the others have been held to it.
+    A folded file is checked by its new lines alone: the others were checked before.
     """
     body = rendered.body if rendered.fresh is None else rendered.fresh
     if file == ROBOTS_FILE or not body:
@@ -169,6 +183,6 @@ def assert_valid(site: Site, file: str, rendered: Rendered, changed: datetime) -
     findings = Findings(each_max=1, severities=frozenset({"error"}))
     source = Source(file, f"{site.origin}/{file}", InMemory(file, body))
     check([source], findings, changed, is_all=False)
-    if broken := [found for found in findings if found.rule.name not in SPARED]:
-        said = "; ".join(f"line {found.line}: {found.rule.id} {found.message}" for found in broken)
-        raise BrokenFile(f"{file} would break the protocol, and is not written: {said}")
+    if broken := [finding for finding in findings if finding.rule.name not in SPARED]:
+        reasons = "; ".join(f"line {finding.line}: {finding.rule.id} {finding.message}" for finding in broken)
+        raise BrokenFile(f"{file} would break the protocol, and is not written: {reasons}")

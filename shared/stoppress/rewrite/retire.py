@@ -1,79 +1,79 @@
-"""Retiring: a file that has become empty, and that the configuration does not name, is taken away when its day is over.
+"""Retiring: an emptied file that is not permanent is deleted after a day.
 
-For committing. It goes before its other forms, and they before its mark: what a crash leaves is found by the mark, or by their names.
+The file goes first, then its other forms, then its mark: after a crash the mark or the forms' names show what is left.
 """
 
 from datetime import datetime, timedelta
 
 from stoppress.aws import bucket, table
-from stoppress.aws.bucket import Overtaken, StoredFile
-from stoppress.aws.items import due_item, due_sk, file_pk, read_series, series_files
+from stoppress.aws.bucket import Overtaken
+from stoppress.aws.items import due_item, due_pk, due_sk, file_pk, places_pk, read_series, series_files
 from stoppress.aws.queues import RewriteRequest
-from stoppress.model.file_names import INDEX_FILE, is_news, series_of
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, is_news, series_of
 from stoppress.model.site import Site
-from stoppress.rewrite.forms import possible_forms, standing, take_away
-from stoppress.sitemaps.formats import ROBOTS_FILE, atom_name
-from stoppress.sitemaps.render import Mark, Rendered
+from stoppress.rewrite.attempt import Attempt
+from stoppress.rewrite.forms import delete_forms, possible_forms, stored_forms
+from stoppress.sitemaps.render import Rendered
 
-# An emptied file leaves the index at once; who still holds an old index finds it for another day.
+# An emptied file leaves the index at once. Crawlers with an older index can still fetch it for a day.
 EMPTIED_KEPT = timedelta(days=1)
 
 
-def is_over(
-    file: str, stored: StoredFile | None, rendered: Rendered, mark: Mark | None, digest: str, now: datetime
-) -> bool:
-    """Whether a file that does not stay goes now: its day is over, or it has none."""
-    if stored is None or file == ROBOTS_FILE:
+def is_over(attempt: Attempt, rendered: Rendered, digest: str) -> bool:
+    """Whether a file that does not stay is deleted now: its day is over, or it has none."""
+    stored, mark = attempt.stored, attempt.mark
+    if stored is None or attempt.file == ROBOTS_FILE:
         return True
-    # The mark of a file that was empty and permanent has the index name it, for however long: its day begins with the mark
-    # that says it leaves.
-    told = mark is None or mark.digest == digest
+    # The index lists an empty permanent file however long it is empty. Its day begins when a mark says that it leaves.
+    leaves = mark is None or mark.digest == digest
     since = max(mark.changed, stored.changed) if mark else stored.changed
-    return told and stored.body == rendered.body and since + EMPTIED_KEPT <= now
+    return leaves and stored.body == rendered.body and since + EMPTIED_KEPT <= attempt.now
 
 
 def schedule_retirement(site: Site, file: str, emptied: datetime) -> None:
-    """Have a file that was emptied at this instant come again when its day is over."""
+    """Have a file that was emptied at this instant rewritten a day later."""
     release = emptied + EMPTIED_KEPT
     message = RewriteRequest(site.host, file, release=release).message()
     table.put_if(due_item(site.host, release, _due_name(file), message, queue="rewrites"))
 
 
 def clear_due(site: str, file: str, release: datetime) -> None:
-    """What was due at this instant has been done."""
-    table.delete(f"due#{site}", due_sk(release, _due_name(file)))
+    """Delete the due record of this instant: its work is done."""
+    table.delete(due_pk(site), due_sk(release, _due_name(file)))
 
 
 def _due_name(file: str) -> str:
     return f"file#{file}"
 
 
-def retire(site: Site, file: str, mark: Mark | None, stored: StoredFile | None) -> str:
-    """Take away a file that is as it was read, its other forms and its mark: what became of it. Raises Overtaken."""
-    if file == ROBOTS_FILE and not (stored and stored.ours):
-        return "unchanged"  # where none is kept, what is there is the site's own
-    # Read before the file goes: whoever fills it from then on writes other forms than these.
-    there = standing(site, (set(mark.also if mark else ()) | possible_forms(file)) - _others_forms(site, file))
+def retire(attempt: Attempt) -> str:
+    """Delete a file that is as it was read, its other forms and its mark: the outcome. Raises Overtaken."""
+    site, file, mark, stored = attempt.site, attempt.file, attempt.mark, attempt.stored
+    if file == ROBOTS_FILE and not attempt.has_own_object:
+        return "unchanged"  # the site keeps its own robots.txt
+    # Read before the file is deleted: a rewriter that fills the file from then on writes other forms than these.
+    names = set(mark.also if mark else ()) | possible_forms(file)
+    forms = stored_forms(site, names - _shared_forms(site, file))
     if stored:
         bucket.delete(site.host, file, stored)
-    elif there and bucket.read(site.host, file):
-        raise Overtaken(f"{site.host}/{file} was written meanwhile")
-    take_away(site, there)
+    elif forms and bucket.read(site.host, file):
+        raise Overtaken(f"another rewriter wrote {site.host}/{file}: read and render the file again")
+    delete_forms(site, forms)
     if mark:
         try:
             table.delete(file_pk(site.host, INDEX_FILE), file, "digest = :digest", {":digest": mark.digest})
-        except table.Busy:  # which says nothing of the mark: then the file comes again
+        except table.Busy:  # a transaction holds the mark: the file is tried again
             raise
-        except table.Conflict:  # the file has been filled again meanwhile, and its mark is newer
+        except table.Conflict:  # the file was filled again, and its mark is newer
             pass
     return "retired"
 
 
-def _others_forms(site: Site, file: str) -> set[str]:
-    """The feed of a news sitemap that is not the last of its series: it is the others' as well."""
+def _shared_forms(site: Site, file: str) -> set[str]:
+    """The feed of a news sitemap while other files of its series have marks: the feed belongs to them too."""
     if not is_news(file):
         return set()
     name = series_of(file)
-    series = read_series(name, table.get(f"places#{site.host}", name))
+    series = read_series(name, table.get(places_pk(site.host), name))
     others = (other for other in series_files(series) if other != file)
     return {atom_name(name)} if any(table.get(file_pk(site.host, INDEX_FILE), other) for other in others) else set()

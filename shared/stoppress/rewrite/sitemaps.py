@@ -1,97 +1,100 @@
-"""Rewriting: files brought up to date with their partitions. Nothing else ever writes a sitemap.
+"""Rewriting: brings files up to date with their partitions. Nothing else writes a sitemap.
 
-Rewriters may run at once. Each reads the object first, then the partition, then puts the file only if the object is still
-the one that was read: who read the partition earlier loses, and starts again.
+Several rewriters may run at once. Each reads the object, then the partition, and puts the file only if the object is still the
+one it read. So a rewriter that read an older partition loses and starts again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from stoppress.aws import bucket, queues, sites
+from stoppress.aws import queues, sites
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.file_names import INDEX_FILE
-from stoppress.rewrite.publish import commit, mark_before
+from stoppress.rewrite.attempt import begin
+from stoppress.rewrite.publish import commit
 from stoppress.rewrite.render import fold, render
 from stoppress.rewrite.retire import clear_due
 
-# Each attempt lost is a newer file that somebody else put; after these the rewrites queue takes over.
+# Each lost attempt is a newer file put by another rewriter. After these the rewrites queue takes over.
 ATTEMPTS_MAX = 8
-# A file that failed is not tried again before whatever was wrong had a moment to pass.
+# Gives a passing fault a moment to pass.
 RETRY_DELAY_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a file: `written`, `unchanged`, `retired` (an emptied file whose day is over), `ignored` (its site is retired), or `failed`."""
+    """The outcome for a file: `written`, `unchanged`, `retired` (emptied a day ago), `ignored` (retired site) or `failed`."""
 
-    work: RewriteRequest
+    request: RewriteRequest
     outcome: str
     urls: int = 0
     size_bytes: int = 0
     error: Exception | None = None
 
 
-def rewrite_all(works: Iterable[RewriteRequest], now: datetime) -> list[Result]:
+def rewrite_all(requests: Iterable[RewriteRequest], now: datetime) -> list[Result]:
     """Bring files up to date, each once, the indexes last. A file that fails stops no other."""
-    wanted: dict[tuple[str, str], list[RewriteRequest]] = defaultdict(list)
-    for work in works:
-        wanted[work.site, work.file].append(work)
+    by_file: dict[tuple[str, str], list[RewriteRequest]] = defaultdict(list)
+    for request in requests:
+        by_file[request.site, request.file].append(request)
     results = []
-    for site, file in sorted(wanted, key=lambda one: (one[1] == INDEX_FILE, one)):
-        same = wanted[site, file]
-        releases = sorted({work.release for work in same if work.release})
-        newest = max(one.config_version for one in same)
-        named = [one.entries for one in same if one.entries is not None]
-        work = RewriteRequest(
-            site,
-            file,
-            config_version=newest,
-            release=releases[-1] if releases else None,
-            repair_forms=any(one.repair_forms for one in same if one.config_version == newest),
-            entries=frozenset().union(*named) if len(named) == len(same) else None,
-        )
+    for _, same in sorted(by_file.items(), key=lambda item: (item[0][1] == INDEX_FILE, item[0])):
+        request = _joined(same)
         try:
-            results.append(rewrite(work, now))
-            for release in releases[:-1]:
-                clear_due(work.site, work.file, release)
-        except Exception as error:  # noqa: BLE001 - whatever it is, its neighbours go on and the file is tried again
-            results.append(Result(work, "failed", error=error))
+            results.append(rewrite(request, now))
+            for release in sorted({other.release for other in same if other.release} - {request.release}):
+                clear_due(request.site, request.file, release)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other files go on and this one is tried again
+            results.append(Result(request, "failed", error=error))
     return results
 
 
+def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
+    """One request that does what several for the same file want."""
+    version = max(request.config_version for request in requests)
+    entries = [request.entries for request in requests if request.entries is not None]
+    return RewriteRequest(
+        requests[0].site,
+        requests[0].file,
+        config_version=version,
+        release=max((request.release for request in requests if request.release), default=None),
+        repair_forms=any(request.repair_forms for request in requests if request.config_version == version),
+        entries=frozenset().union(*entries) if len(entries) == len(requests) else None,
+    )
+
+
 def hand_over(result: Result) -> Exception | None:
-    """Give a file that failed to the rewrites queue; the error, if not even that succeeds."""
+    """Send a file that failed to the rewrites queue; the error if even that fails."""
     try:
-        queues.send_rewrites([result.work], delay_seconds=RETRY_DELAY_SECONDS)
+        queues.send_rewrites([result.request], delay_seconds=RETRY_DELAY_SECONDS)
     except Exception as error:  # noqa: BLE001 - then the stream must bring its records again
         return error
     return None
 
 
-def rewrite(work: RewriteRequest, now: datetime) -> Result:
-    """Bring one file up to date; one of a retired site stays as it is. Raises UnknownSite, FileTooLarge, BrokenFile, Overtaken, and what the doors raise.
+def rewrite(request: RewriteRequest, now: datetime) -> Result:
+    """Bring one file up to date; a retired site's files stay as they are.
 
-    Its mark is read before its object, its object before its partition: whoever has committed since then is noticed.
+    Raises UnknownSite, FileTooLarge, BrokenFile, Overtaken, and the errors of bucket, table and queues.
     """
     try:
-        site = sites.load_kept(work.site, at_least=work.config_version)
-    except sites.RetiredSite:  # DynamoDB's TTL goes on taking its old news entries out, and the stream tells of it
-        return Result(work, "ignored")
+        site = sites.load_kept(request.site, at_least=request.config_version)
+    except sites.RetiredSite:  # its old news entries still expire by DynamoDB's TTL, and the stream reports that
+        return Result(request, "ignored")
+    # The clock of the function that found the release due may be ahead of this one.
+    now = max(now, request.release or now)
     for _ in range(ATTEMPTS_MAX):
-        mark = mark_before(site, work)
-        stored = bucket.read(site.host, work.file)
-        if stored and stored.config_version > site.version:
-            site = sites.load_kept(work.site, at_least=stored.config_version)
-        rendered, forms = fold(site, work, stored, now) or render(site, work.file, now)
+        attempt = begin(site, request, now)
+        site = attempt.site
+        rendered, forms = fold(attempt) or render(site, request.file, now)
         try:
-            at = max(now, work.release or now)
-            outcome = commit(site, work, mark, stored, rendered, forms, at)
+            outcome = commit(attempt, rendered, forms)
         except Overtaken:
             continue
-        if work.release:
-            clear_due(site.host, work.file, work.release)
-        return Result(work, outcome, rendered.urls, len(rendered.body))
-    raise Overtaken(f"{work.site}/{work.file} was written by others, {ATTEMPTS_MAX} attempts long")
+        if request.release:
+            clear_due(site.host, request.file, request.release)
+        return Result(request, outcome, rendered.urls, len(rendered.body))
+    raise Overtaken(f"{request.site}/{request.file}: other rewriters were faster in all {ATTEMPTS_MAX} attempts")

@@ -1,52 +1,56 @@
-"""Rolling: what the clock brings, every minute and for every site.
+"""What is due every minute for every site.
 
-Held articles whose hour has come go to the articles queue, emptied files whose day is over to the rewrites queue, expired
-entries out of the news sitemap, and after a changed configuration all files of the site to the rewrites queue.
-What was sent stays due until its consumer has taken it out: a crash sends twice, never not at all.
+Released articles are sent to the articles queue, files that were emptied a day ago to the rewrites queue. Expired news entries are
+deleted. After a change of configuration all files of the site are sent to the rewrites queue. A due record stays until its consumer
+deletes it: a crash sends twice, and loses nothing.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import islice
 
 from stoppress.aws import queues, table
 from stoppress.aws.inventory import all_files
-from stoppress.aws.items import file_pk, read_news_place, read_series, series_files
+from stoppress.aws.items import (
+    configuration_key,
+    due_pk,
+    file_pk,
+    places_pk,
+    read_news_place,
+    read_series,
+    series_files,
+)
 from stoppress.aws.places import give_back
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.model.event import from_message
 from stoppress.model.file_names import NEWS_SERIES
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso, parse
-from stoppress.sitemaps.render import NEWS_WINDOW
 
-# More than a minute's work: the rest is due in the next minute.
+# As much as a minute can send; the rest is sent in the next minute.
 DUE_MAX = 2_000
 
 
 def roll(site: Site, now: datetime) -> tuple[Counter[str], list[Exception]]:
-    """Do for a site what is due at `now`: how much of each was done, and what failed without stopping the rest."""
+    """Do what is due for a site at `now`. Returns counts by metric, and the errors of tasks, which do not stop each other."""
     done: Counter[str] = Counter()
     failures: list[Exception] = []
     tasks: Sequence[Callable[[Site, datetime], Counter[str]]] = (_send_due, _expire_news, _apply_configuration)
     for task in tasks:
         try:
             done += task(site, now)
-        except Exception as error:  # noqa: BLE001 - one task's fault keeps no other; the next minute tries again
+        except Exception as error:  # noqa: BLE001 - the other tasks go on; the next minute tries again
             failures.append(error)
     return done, failures
 
 
 def _send_due(site: Site, now: datetime) -> Counter[str]:
-    due = []
-    for item in table.query(f"due#{site.host}", below=exact(now) + "~"):
-        due.append(item)
-        if len(due) == DUE_MAX:
-            break
     articles, rewrites, unreadable = [], [], []
-    for item in due:
+    for item in islice(table.query(due_pk(site.host), below=exact(now) + "~"), DUE_MAX):
         try:
             if item["queue"] == "articles":
                 articles.append(from_message(item["message"]))
@@ -57,42 +61,42 @@ def _send_due(site: Site, now: datetime) -> Counter[str]:
     queues.send_articles(articles)
     queues.send_rewrites(rewrites)
     if unreadable:
-        raise ExceptionGroup("records that are due cannot be read: correct or delete them", unreadable)
+        raise ExceptionGroup("some due records cannot be read: correct or delete them", unreadable)
     return Counter(ArticlesReleased=len(articles), FilesReleased=len(rewrites))
 
 
 def _expire_news(site: Site, now: datetime) -> Counter[str]:
-    """Take expired entries out: their sort keys begin with their publication. It is their removal that wakes the file."""
-    # Of editions too, and of those that the configuration does not name any more.
-    series = (read_series(item["sk"], item) for item in table.query(f"places#{site.host}", prefix=NEWS_SERIES))
+    """Delete expired news entries: their sort keys begin with the publication date. The stream then wakes the rewriter."""
+    # Every news series in the table, including those of editions that the configuration no longer names.
+    series = (read_series(item["sk"], item) for item in table.query(places_pk(site.host), prefix=NEWS_SERIES))
     expired: list[Place] = []
     try:
-        for file in [file for one in series for file in series_files(one)]:
+        for file in [file for news in series for file in series_files(news)]:
             for item in table.query(file_pk(site.host, file), below=iso(now - NEWS_WINDOW) + "~"):
                 removed = table.delete(item["pk"], item["sk"])
                 if removed:
                     expired.append(read_news_place(removed))
-    finally:  # a delete that fails must not cost the places of those before it
+    finally:  # a failing delete must not lose the places freed before it
         give_back(site.host, expired)
     return Counter(EntriesExpired=len(expired))
 
 
 def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
-    """After a change, and for a new site, have all files written again by the configuration of today.
+    """After a change of configuration, and for a new site, have all files rewritten.
 
-    And once more when nobody goes by the old one any longer: a rewriter that did might have written since, and only then what the
-    old one wanted may go.
+    They are rewritten again when no function uses the old configuration any more (`settled`). Until then a rewriter with the old
+    one may write a file, and the other forms that the old one wants must stay.
     """
-    applied = table.get(f"places#{site.host}", "configuration")
+    applied = table.get(*configuration_key(site.host))
     document = site.model_dump_json()
-    # A parameter that was deleted and made again begins at version 1 again.
+    # The document too: versions restart at 1 when a parameter is deleted and created again.
     known = bool(applied and (applied.get("version"), applied.get("document")) == (site.version, document))
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
-    # A configuration that wanted a robots.txt may have been sent out, and the run killed before it was noted here.
+    # With robots.txt: a run that was killed before the put below may have requested it for an earlier configuration.
     files = all_files(site, robots=True)
     queues.send_rewrites([RewriteRequest(site.host, file, site.version, repair_forms=known) for file in files])
-    said = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
-    key = {"pk": f"places#{site.host}", "sk": "configuration"}
-    table.put(key | said, int(applied["rev"]) if applied else None)
+    pk, sk = configuration_key(site.host)
+    sent = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
+    table.put({"pk": pk, "sk": sk} | sent, int(applied["rev"]) if applied else None)
     return Counter(FilesOfChangedSites=len(files))

@@ -1,44 +1,38 @@
-"""Folding: a file with the lines that changed made anew, to the very bytes that all its entries would give.
+"""Folding: only the changed lines of a file are made anew. The bytes equal those of a file made from all its entries.
 
-Only a file that was written by the same configuration and whose lines depend on their own entries alone can be folded into
-(`Rendered.by_line`). Where that does not suffice the answer is None, and the file has to be made from all its entries.
+A file can be folded into if the same configuration wrote it and each line depends on its own entry alone (`Rendered.by_line`).
+The functions return None if the file must be made from all its entries instead.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from html import unescape
+from operator import itemgetter
 
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import permanent_files
+from stoppress.model.limits import INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, NEWS_WINDOW, URLS_MAX
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.urls import identity
+from stoppress.sitemaps.lines import general_line, index_line, news_line
 from stoppress.sitemaps.render import (
-    INDEX_ENTRIES_MAX,
-    NEWS_ENTRIES_MAX,
-    NEWS_WINDOW,
-    URLS_MAX,
-    GeneralEntry,
-    Mark,
-    NewsEntry,
     Rendered,
     general_file,
-    general_line,
     in_index,
     in_window,
     index_file,
-    index_line,
     is_within_limits,
     lists_in_general,
     newest_of,
     news_file,
-    news_line,
 )
 
 _PUBLISHED = "<news:publication_date>"
 
 
 def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: Site) -> Rendered | None:
-    """A shard after its entries at these URLs have become what is given (None: are gone)."""
+    """A shard with the entries at these URLs replaced; None removes the entry."""
     lines = {_page_of(line, site): line for line in _lines(body)}
     spellings = _spellings(lines)
     fresh = []
@@ -46,7 +40,7 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
         page = identity(loc)
         lines.pop(spellings.get(page, page), None)
         if entry and lists_in_general(entry, site):
-            if entry.alternates:  # the lines of the others depend on it
+            if entry.alternates:  # other pages' lines depend on it
                 return None
             lines[entry.loc] = general_line(entry, site)
             fresh.append(lines[entry.loc])
@@ -62,26 +56,24 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
 def fold_news(
     body: bytes, changed: Mapping[tuple[str, str], NewsEntry | None], site: Site, now: datetime
 ) -> Rendered | None:
-    """A news sitemap at `now` after the entries of these (publication date, URL) have become what is given.
+    """A news sitemap at `now` with the entries at these (publication date, URL) replaced; None removes the entry.
 
-    What has left the window is dropped.
+    Expired entries are dropped.
     """
     oldest = iso(now - NEWS_WINDOW)
     lines = {key: line for line in _lines(body) if (key := (_published_of(line), _page_of(line, site)))[0] > oldest}
     fresh = []
     for (published, loc), entry in changed.items():
-        page = identity(loc)
-        for key in [key for key in lines if key[0] == published and identity(key[1]) == page]:
-            del lines[key]
         if entry and in_window([entry], site, now):
-            # Dated anew it has another key: the line of the date before goes with it, whoever is told of it first.
-            for key in [key for key in lines if identity(key[1]) == page]:
-                del lines[key]
+            # A new date gives an article a new key: the line goes whatever its date.
+            lines = _without(lines, loc)
             lines[published, entry.loc] = news_line(entry, site)
             fresh.append(lines[published, entry.loc])
+        else:
+            lines = _without(lines, loc, published)
     if not lines:
         return None
-    newest_first = sorted(sorted(lines, key=lambda key: key[1]), key=lambda key: key[0], reverse=True)
+    newest_first = sorted(sorted(lines, key=itemgetter(1)), key=itemgetter(0), reverse=True)
     listed = (entry for (published, _), entry in changed.items() if entry and (published, entry.loc) in lines)
     instants = (instant for entry in listed for instant in (entry.lastmod, entry.published))
     body = news_file([lines[key] for key in newest_first])
@@ -89,10 +81,16 @@ def fold_news(
     return _fitting(rendered, NEWS_ENTRIES_MAX)
 
 
+def _without(lines: dict[tuple[str, str], str], loc: str, published: str = "") -> dict[tuple[str, str], str]:
+    """News lines without those of a page; with `published`, only without its line of that date."""
+    page = identity(loc)
+    return {key: line for key, line in lines.items() if (published or key[0]) != key[0] or identity(key[1]) != page}
+
+
 def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> Rendered | None:
-    """The index after the marks of these files have become what is given."""
+    """The index with the marks of these files replaced; None removes the file."""
     lines = {_file_of(line, site): line for line in _lines(body)}
-    if len(lines) == INDEX_ENTRIES_MAX:  # there may be more, in a second index
+    if len(lines) == INDEX_ENTRIES_MAX:  # there may be more in a second index
         return None
     permanent = permanent_files(site)
     fresh = []
@@ -109,17 +107,17 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
 
 
 def _spellings(locs: Iterable[str]) -> dict[str, str]:
-    """The pages that are not spelled as their identity is, by their identity."""
+    """Pages whose spelling differs from their identity, by identity."""
     return {page: loc for loc in locs if (page := identity(loc)) != loc}
 
 
 def _fitting(file: Rendered, entries_max: int) -> Rendered | None:
-    """The file, unless it is too large: what makes room in it may be told of in another batch."""
+    """The file, or None if it is too large: a batch still to come may remove entries from it."""
     return file if is_within_limits(file, entries_max) else None
 
 
 def _lines(body: bytes) -> list[str]:
-    """One entry a line, between declaration and root element before and its end after them."""
+    """The lines between the root element's start (line 2) and its end."""
     return body.decode().split("\n")[2:-2]
 
 
@@ -128,7 +126,7 @@ def _of(file: Callable[[Sequence[str]], bytes], lines: Sequence[str]) -> bytes:
 
 
 def _page_of(line: str, site: Site) -> str:
-    """The page of a line, as it is known inside: under https."""
+    """The page of a line, under https like all pages in the table."""
     loc = _loc(line)
     return loc if site.scheme == "https" else loc.replace("http:", "https:", 1)
 

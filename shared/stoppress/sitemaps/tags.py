@@ -1,6 +1,6 @@
-"""The tags of a page's images, videos and language versions: without line breaks, in the order of their schemas.
+"""The tags of a page's images, videos and language versions, without line breaks and in the order of their schemas.
 
-They stand in a `<url>` after its lastmod. The prefixes image, video and xhtml are for the root element to declare.
+They follow `<lastmod>`. The root element declares the prefixes image, video and xhtml.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,17 +18,17 @@ _T = TypeVar("_T")
 
 
 def image_tags(images: Iterable[str]) -> str:
-    """An `image:image` each, with nothing but its URL: the other tags are deprecated (R3.2)."""
+    """One `image:image` per image, with its URL only: the other tags are deprecated (R3.2)."""
     return "".join(f"<image:image><image:loc>{escaped(url)}</image:loc></image:image>" for url in images)
 
 
 def video_tags(videos: Iterable[Video]) -> str:
-    """A `video:video` each."""
+    """One `video:video` per video."""
     return "".join(f"<video:video>{_video(video)}</video:video>" for video in videos)
 
 
 def alternate_tags(alternates: Iterable[Alternate]) -> str:
-    """An `xhtml:link` each (R5.1)."""
+    """One `xhtml:link` per language version (R5.1)."""
     return "".join(
         f'<xhtml:link rel="alternate" hreflang="{escaped(alternate.hreflang)}" href="{escaped(alternate.href)}"/>'
         for alternate in alternates
@@ -38,10 +38,10 @@ def alternate_tags(alternates: Iterable[Alternate]) -> str:
 def fit(
     images: tuple[str, ...], videos: tuple[Video, ...], alternates: tuple[Alternate, ...], size_bytes_max: int
 ) -> tuple[tuple[str, ...], tuple[Video, ...], tuple[Alternate, ...], list[str]]:
-    """What of a page's tags fits into so many bytes of UTF-8, and what was left out.
+    """The tags of a page that fit into `size_bytes_max` bytes of UTF-8, and a reason for each kind that was shortened.
 
-    Language versions come first: without one of them readers are sent to the wrong page, and nobody else says it. Then
-    videos in their order, each a result of its own in a search. Images have the rest, the newest (the last) of them.
+    Language versions come first: without one of them a search engine sends readers to the wrong page. Videos follow, because
+    each is a search result of its own. The newest images, which are the last ones, get the rest.
     """
     kept_alternates, room = _fitting(alternates, alternate_tags, size_bytes_max)
     kept_videos, room = _fitting(videos, video_tags, room)
@@ -60,7 +60,7 @@ def fit(
 
 
 def _fitting(items: tuple[_T, ...], tags: Callable[[tuple[_T, ...]], str], room: int) -> tuple[tuple[_T, ...], int]:
-    """The first items whose tags fit, and the bytes that are left after them."""
+    """The first items whose tags fit, and the bytes left after them."""
     for number, item in enumerate(items):
         size_bytes = len(tags((item,)).encode())
         if size_bytes > room:
@@ -101,9 +101,9 @@ def _relation(name: str, relation: str | None) -> str:
 
 
 def _tag(name: str, value: str | int | None, attributes: dict[str, str] | None = None) -> str:
-    """A tag of a video; nothing where there is no value."""
+    """A tag of a video; empty without a value."""
     if value is None:
         return ""
     text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-    said = "".join(f' {attribute}="{escaped(text)}"' for attribute, text in attributes.items()) if attributes else ""
-    return f"<video:{name}{said}>{escaped(text)}</video:{name}>"
+    pairs = "".join(f' {name}="{escaped(value)}"' for name, value in attributes.items()) if attributes else ""
+    return f"<video:{name}{pairs}>{escaped(text)}</video:{name}>"

@@ -1,0 +1,65 @@
+"""Entries of sitemaps and of the index, as the table holds them."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from stoppress.model.alternates import Alternate
+from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.media import Video
+from stoppress.model.rules import NO_TRAITS, Traits
+from stoppress.model.site import ChangeFreq
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralEntry:
+    """A page in a shard. `language` is set only if it differs from that of the page's section, edition or site."""
+
+    loc: str
+    lastmod: datetime | None = None
+    traits: Traits = NO_TRAITS
+    images: tuple[str, ...] = ()
+    videos: tuple[Video, ...] = ()
+    alternates: tuple[Alternate, ...] = ()
+    language: str | None = None
+    changefreq: ChangeFreq | None = None
+    priority: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewsEntry:
+    """An article in a news sitemap. Publication and language default to those of its section, edition or site."""
+
+    loc: str
+    title: str
+    published: datetime
+    lastmod: datetime | None = None
+    publication: str | None = None
+    language: str | None = None
+    traits: Traits = NO_TRAITS
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the article leaves the news window."""
+        return self.published + NEWS_WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Commit mark: what the index records about the last rewrite of a file.
+
+    `also` names the other forms written with the file; `rev` counts the writes of the mark.
+    """
+
+    file: str
+    changed: datetime
+    urls: int
+    size_bytes: int
+    digest: str
+    also: tuple[str, ...] = ()
+    rev: int | None = field(default=None, compare=False)
+
+    @property
+    def served(self) -> str:
+        """The name that the index lists: the gzip form if there is one."""
+        packed = f"{self.file}.gz"
+        return packed if packed in self.also else self.file

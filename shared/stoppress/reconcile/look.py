@@ -1,0 +1,264 @@
+"""One look at a site: where table, index and bucket differ."""
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from hashlib import md5
+from itertools import islice
+from typing import Any
+
+from stoppress.aws import bucket, table
+from stoppress.aws.bucket import StoredFile
+from stoppress.aws.inventory import all_files
+from stoppress.aws.items import (
+    article_key,
+    claim_key,
+    file_pk,
+    places_pk,
+    read_article,
+    read_claim,
+    read_general,
+    read_mark,
+    read_news,
+    read_news_place,
+    read_series,
+    series_files,
+)
+from stoppress.aws.table import BATCH_KEYS_MAX
+from stoppress.model.article import Article, Claim
+from stoppress.model.entries import Mark
+from stoppress.model.file_names import (
+    INDEX_FILE,
+    ROBOTS_FILE,
+    file_name,
+    is_news,
+    is_news_series,
+    permanent_files,
+    series_of,
+)
+from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.places import Series, Used
+from stoppress.model.site import Site
+from stoppress.reconcile.findings import Finding
+from stoppress.rewrite.attempt import mark_of
+from stoppress.rewrite.publish import UNMARKED, digest_of
+from stoppress.rewrite.render import Forms, render
+from stoppress.rewrite.retire import EMPTIED_KEPT
+from stoppress.sitemaps.lines import general_line, line_bytes
+from stoppress.sitemaps.render import Rendered
+
+# roll_window removes an expired entry within two minutes. An entry that is there after this was forgotten.
+EXPIRED_FORGOTTEN = timedelta(minutes=15)
+
+# Objects in the site's folder that only Stoppress writes. Any others belong to somebody else and stay.
+_OURS = re.compile(r"sitemap(-[a-z0-9-]+)?\.(xml|xml\.gz|txt|atom)")
+# The two units that are not files.
+ORPHANS, _PLACES = "*orphans", "*places"
+
+
+class Look:
+    """One look at a site. Memory holds the names of its files, and the entries of one file at a time."""
+
+    def __init__(self, site: Site, now: datetime) -> None:
+        self.site, self.now = site, now
+        self.files = all_files(site)
+        self.listed = {listed.file: listed for listed in bucket.listed(site.host)}
+        self.failed: list[Exception] = []
+        items = {item["sk"]: item for item in table.query(places_pk(site.host))}
+        self.series = {name: read_series(name, item) for name, item in items.items() if "files" in item}
+        applied = items.get("configuration", {})
+        self.is_settled = applied.get("settled") and applied["version"] == site.version
+
+    def units_after(self, stopped_after: str) -> list[str]:
+        """The parts of the site that sort after `stopped_after`, in their order."""
+        return [unit for unit in sorted({ORPHANS, _PLACES, *self.files}) if unit > stopped_after]
+
+    def at(self, unit: str) -> list[Finding]:
+        """The findings in one part of the site."""
+        look = {ORPHANS: self._orphans, _PLACES: self._places}.get(unit, partial(self._file, unit))
+        try:
+            return list(look())
+        except Exception as error:  # noqa: BLE001 - a file that cannot be rendered must not hide the others
+            error.add_note(f"while looking at {self.site.host}/{unit}")
+            self.failed.append(error)
+            return []
+
+    # ── a file ──
+
+    def _file(self, file: str) -> Iterator[Finding]:
+        if file not in UNMARKED:
+            yield from self._ownerless(file)
+        mark = mark_of(self.site, file) if file != ROBOTS_FILE else None
+        stored = bucket.read(self.site.host, file)  # before the entries, like a rewriter
+        rendered, forms = render(self.site, file, self.now)
+        if fault := self._fault(file, mark, stored, rendered):
+            kind, reason = fault
+            yield Finding(kind, file, file, stored.etag if stored else "", reason)
+        elif stored and self.is_settled:  # otherwise a change of forms may be on its way
+            yield from self._forms(file, mark, forms)
+
+    def _fault(
+        self, file: str, mark: Mark | None, stored: StoredFile | None, rendered: Rendered
+    ) -> tuple[str, str] | None:
+        """Kind and reason of a fault; None if the object has the right bytes and its mark agrees."""
+        stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(self.site)
+        if stored is None:
+            if stays:
+                return "missing", f"lists {rendered.urls} pages and is not in the bucket"
+            return ("unmarked", "has a commit mark, but neither entries nor an object") if mark else None
+        # An object that somebody else put is written again even with the right bytes: its headers are not ours.
+        if stored.body != rendered.body or not stored.ours:
+            return self._wrong_bytes(file, mark, stored)
+        if not stays and stored.changed + 2 * EMPTIED_KEPT <= self.now:
+            return "orphan", "has listed nothing for two days and was not deleted"
+        digest = digest_of(self.site, file, rendered.body, stays=stays)
+        if file not in UNMARKED and (mark is None or mark.digest != digest):
+            return "unmarked", "differs from its commit mark in the index's partition"
+        return None
+
+    def _wrong_bytes(self, file: str, mark: Mark | None, stored: StoredFile) -> tuple[str, str]:
+        digests = {digest_of(self.site, file, stored.body, stays=stays) for stays in (True, False)}
+        if not stored.ours or (mark and mark.digest not in digests):
+            return "edited", "was changed by somebody else"
+        return "stale", "differs from its entries in the table"
+
+    def _forms(self, file: str, mark: Mark | None, forms: Forms) -> Iterator[Finding]:
+        bodies = forms.bodies()
+        for name, body in bodies.items():
+            listed = self.listed.get(name)
+            if listed is None:
+                if bucket.read(self.site.host, name) is None:
+                    yield Finding("missing", file, name, "", f"belongs to {file} and is not in the bucket")
+            elif listed.etag.strip('"') != md5(body, usedforsecurity=False).hexdigest():
+                stored = bucket.read(self.site.host, name)
+                if stored and _unpacked(name, stored.body) != _unpacked(name, body):
+                    yield Finding("edited", file, name, stored.etag, f"differs from what belongs to {file}")
+        if mark and set(mark.also) != bodies.keys():
+            yield Finding("unmarked", file, file, mark.digest, "has other forms than its commit mark names")
+
+    # ── entries ──
+
+    def _ownerless(self, file: str) -> Iterator[Finding]:
+        """Entries that contradict their article or claim: readers would be sent to a page that was removed."""
+        items = table.query(file_pk(self.site.host, file), consistent=False)
+        counted = Used()
+        while batch := list(islice(items, BATCH_KEYS_MAX)):
+            owners = read_owners(self.site, [item["loc"] for item in batch])
+            for item in batch:
+                if reason := why_ownerless(file, item, *owners[item["loc"]], self.now):
+                    yield Finding("ownerless", file, item["sk"], "", f"{item['loc']}: {reason}")
+                elif not is_news(file):
+                    counted = counted.with_room_for(line_bytes(general_line(read_general(item), self.site)))
+        yield from self._too_few_places(file, counted)
+
+    # ── objects that nothing names ──
+
+    def _orphans(self) -> Iterator[Finding]:
+        marks = map(read_mark, table.query(file_pk(self.site.host, INDEX_FILE)))
+        named = {*self.files, *(name for mark in marks for name in (mark.file, *mark.also))}
+        orphans = [
+            listed
+            for listed in self.listed.values()
+            if listed.file not in named and _OURS.fullmatch(listed.file) and listed.put_at + EMPTIED_KEPT <= self.now
+        ]
+        # An index that cannot be written may still list files without a mark.
+        index = bucket.read(self.site.host, INDEX_FILE) if orphans else None
+        for orphan in orphans:
+            if index is None or f"/{orphan.file}</loc>".encode() not in index.body:
+                yield Finding("orphan", ORPHANS, orphan.file, orphan.etag, "no index, series or commit mark names it")
+
+    # ── places ──
+
+    def _places(self) -> Iterator[Finding]:
+        """News series whose count differs from their entries: a crash may have lost a reservation or a return."""
+        lost = {series_of(file) for file in self.files if is_news(file)} - self.series.keys()
+        for name in sorted({name for name in self.series if is_news_series(name)} | lost):
+            series = self.series.get(name) or Series(name)
+            counted = self._counted(series)
+            if any(kept != actual for kept, actual in _pairs(series, counted)):
+                yield _miscounted(_PLACES, series, counted)
+
+    def _counted(self, series: Series) -> Series:
+        files = []
+        for number in range(1, len(self.files) + 1):
+            file = file_name(series.name, number)
+            if number > len(series.files) and file not in self.files:
+                break
+            sizes = [read_news_place(item).size_bytes for item in table.query(file_pk(self.site.host, file))]
+            files.append(Used(len(sizes), sum(sizes)))
+        return replace(series, files=tuple(files))
+
+    def _too_few_places(self, file: str, counted: Used) -> Iterator[Finding]:
+        """A shard with more pages than its series counts. Fewer is no fault: a removed page keeps its place."""
+        for series in self.series.values():
+            names = series_files(series)
+            if file in names and not is_news_series(series.name):
+                index = names.index(file)
+                kept = series.files[index]
+                if counted.entries > kept.entries:
+                    raised = Used(counted.entries, max(counted.size_bytes, kept.size_bytes))
+                    files = (*series.files[:index], raised, *series.files[index + 1 :])
+                    yield _miscounted(file, series, replace(series, files=files))
+
+
+def _miscounted(unit: str, series: Series, counted: Series) -> Finding:
+    # The repair writes this count if the series still has this revision: nobody has reserved or returned a place since.
+    seen = json.dumps([series.rev, [[used.entries, used.size_bytes] for used in counted.files]])
+    wrong = [(kept.entries, actual.entries) for kept, actual in _pairs(series, counted) if kept != actual]
+    counts = ", ".join(f"{kept} entries instead of {actual}" for kept, actual in wrong)
+    return Finding("miscounted", unit, series.name, seen, f"the series counts {counts}")
+
+
+def _pairs(series: Series, other: Series) -> list[tuple[Used, Used]]:
+    """The files of two series side by side; missing files count as unused."""
+    most = max(len(series.files), len(other.files))
+    padded = [files + (Used(),) * (most - len(files)) for files in (series.files, other.files)]
+    return list(zip(*padded, strict=True))
+
+
+def _unpacked(name: str, body: bytes) -> bytes:
+    """A form's content: two versions of zlib pack the same file differently."""
+    with suppress(OSError, EOFError, zlib.error):
+        return gzip.decompress(body) if name.endswith(".gz") else body
+    return body
+
+
+# ── owners of entries ──
+
+
+def read_owners(
+    site: Site, urls: Sequence[str], *, consistent: bool = False
+) -> dict[str, tuple[Claim | None, Article | None]]:
+    """The claim on each URL, and the article that the claim names."""
+    items = table.get_many((claim_key(site.host, url) for url in urls), consistent=consistent)
+    claims = {url: read_claim(item, url) for url in urls if (item := items.get(claim_key(site.host, url)))}
+    keys = dict.fromkeys(article_key(site.host, claim.owner) for claim in claims.values())
+    articles = table.get_many(keys, consistent=consistent)
+    owners = {url: articles.get(article_key(site.host, claim.owner)) for url, claim in claims.items()}
+    return {url: (claims.get(url), read_article(item) if (item := owners.get(url)) else None) for url in urls}
+
+
+def why_ownerless(
+    file: str, item: Mapping[str, Any], claim: Claim | None, article: Article | None, now: datetime
+) -> str:
+    """Why an entry does not belong in its file; empty if it does."""
+    published = read_news(item).published if is_news(file) else None
+    if published and published + NEWS_WINDOW <= now:
+        is_forgotten = published + NEWS_WINDOW + EXPIRED_FORGOTTEN <= now
+        return "48 hours are over, and nobody removed it" if is_forgotten else ""
+    if claim is None or not claim.live:
+        return "no live claim on the URL"
+    if article is None or not article.has_entries or article.url != item["loc"]:
+        return f"{claim.owner} does not have this page"
+    place = article.news if published else article.shard
+    if place is None or place.file != file:
+        return f"{article.name} is in {place.file if place else 'no file of this kind'}"
+    if published and article.first_published != published:
+        return f"{article.name} was first published at {article.first_published}"
+    return ""

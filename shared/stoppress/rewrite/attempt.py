@@ -1,0 +1,59 @@
+"""One attempt to rewrite a file: what was read before its entries are read."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from stoppress.aws import bucket, sites, table
+from stoppress.aws.bucket import StoredFile
+from stoppress.aws.items import file_pk, read_mark
+from stoppress.aws.queues import RewriteRequest
+from stoppress.model.entries import Mark
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE
+from stoppress.model.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The site, the request, the file's commit mark and object as they were read, and the clock."""
+
+    site: Site
+    request: RewriteRequest
+    mark: Mark | None
+    stored: StoredFile | None
+    now: datetime
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return self.request.file
+
+    @property
+    def has_own_object(self) -> bool:
+        """Whether there is an object and Stoppress put it."""
+        return self.stored is not None and self.stored.ours
+
+
+def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
+    """Read a file's mark, then its object. If a newer configuration wrote the object, that configuration is loaded.
+
+    In this order an unchanged file costs a read unit and not a write unit. And if an emptied file is filled again meanwhile, its
+    mark is not deleted.
+    """
+    mark = None if _needs_no_mark(site, request) else mark_of(site, request.file)
+    stored = bucket.read(site.host, request.file)
+    if stored and stored.config_version > site.version:
+        site = sites.load_kept(request.site, at_least=stored.config_version)
+    return Attempt(site, request, mark, stored, now)
+
+
+def _needs_no_mark(site: Site, request: RewriteRequest) -> bool:
+    """The index has a mark only if it has other forms, now or under another configuration. robots.txt never has one."""
+    if request.file == INDEX_FILE:
+        return not (site.outputs.gzip or request.config_version)
+    return request.file == ROBOTS_FILE
+
+
+def mark_of(site: Site, file: str) -> Mark | None:
+    """A file's commit mark as the table has it."""
+    item = table.get(file_pk(site.host, INDEX_FILE), file)
+    return read_mark(item) if item else None

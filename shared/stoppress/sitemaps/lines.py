@@ -1,0 +1,141 @@
+"""One entry as one line: the `<url>` of a page or an article, the `<sitemap>` of a file. Pure functions."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from stoppress.model.alternates import DEFAULT, Alternate, hreflang_of
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.model.media import Video
+from stoppress.model.site import Site
+from stoppress.primitives.instants import iso
+from stoppress.primitives.text import escaped
+from stoppress.primitives.urls import host_of
+from stoppress.sitemaps.tags import alternate_tags, image_tags, video_tags
+
+# Line-format version, stored with each object. Raise it when an entry would render differently, or when a file would list
+# other entries; older files are then rebuilt whole.
+RENDERER = 1
+
+
+def general_line(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate] = ()) -> str:
+    """The `<url>` of a page in a shard; `backlinks` are the pages of the shard that name it as their alternate."""
+    lastmod = f"<lastmod>{iso(entry.lastmod)}</lastmod>" if entry.lastmod else ""
+    # Most pages of the largest files have nothing beyond URL and date: 2 µs a line instead of 6.
+    is_plain = not (entry.alternates or backlinks or entry.images or entry.videos or site.write)
+    more = "" if is_plain else _more(entry, site, backlinks)
+    return f"<url><loc>{escaped(under_scheme(entry.loc, site))}</loc>{lastmod}{more}</url>"
+
+
+def _more(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate]) -> str:
+    """What follows lastmod: hints, alternates, images and videos."""
+    hints = "".join(
+        f"<{name}>{value}</{name}>"
+        for name, value in (("changefreq", entry.changefreq), ("priority", entry.priority))
+        if value and name in site.write
+    )
+    alternates = alternate_tags(alternates_of(entry, site, backlinks))
+    images = image_tags(_ours(url, site) for url in entry.images)
+    videos = video_tags(_our_video(video, site) for video in entry.videos)
+    return f"{hints}{alternates}{images}{videos}"
+
+
+def news_line(entry: NewsEntry, site: Site) -> str:
+    """The `<url>` of an article in the news sitemap, its elements in the schema's order (R2.3)."""
+    keywords = ", ".join(entry.traits.keywords) if "keywords" in site.write else ""
+    lastmod = f"<lastmod>{iso(entry.lastmod)}</lastmod>" if entry.lastmod else ""
+    return (
+        f"<url><loc>{escaped(under_scheme(entry.loc, site))}</loc>{lastmod}<news:news>"
+        f"<news:publication><news:name>{escaped(publication_of(entry, site))}</news:name>"
+        f"<news:language>{escaped(language_of(entry, site))}</news:language></news:publication>"
+        f"<news:publication_date>{iso(entry.published)}</news:publication_date>"
+        f"<news:title>{escaped(entry.title)}</news:title>"
+        f"{f'<news:keywords>{escaped(keywords)}</news:keywords>' if keywords else ''}</news:news></url>"
+    )
+
+
+def index_line(mark: Mark, site: Site) -> str:
+    """The `<sitemap>` of a file in the index."""
+    url = escaped(f"{site.origin}/{mark.served}")
+    return f"<sitemap><loc>{url}</loc><lastmod>{iso(mark.changed)}</lastmod></sitemap>"
+
+
+def line_bytes(line: str) -> int:
+    """UTF-8 bytes of a line in the file, including its line end."""
+    return len(line.encode()) + 1
+
+
+def publication_of(entry: NewsEntry, site: Site) -> str:
+    """The publication of an article: its own, its section's, its edition's, or the site's."""
+    if entry.publication or not site.speaks_in_parts:
+        return entry.publication or site.publication
+    return next(voice.publication for voice in site.voices(entry.loc, entry.traits.section) if voice.publication)
+
+
+def language_of(entry: NewsEntry | GeneralEntry, site: Site) -> str:
+    """The language of an entry: its own, its section's, its edition's, or the site's."""
+    if entry.language or not site.speaks_in_parts:
+        return entry.language or site.language
+    return next(voice.language for voice in site.voices(entry.loc, entry.traits.section) if voice.language)
+
+
+def under_scheme(loc: str, site: Site) -> str:
+    """A page's URL under the site's scheme. The table keeps pages under https, so that a site can change its scheme."""
+    return loc if site.scheme == "https" else loc.replace("https:", "http:", 1)
+
+
+def backlinks_of(entries: Sequence[GeneralEntry], site: Site) -> dict[str, list[Alternate]]:
+    """For each page of a shard, the pages that name it as their alternate: Google wants mutual links (R5.1).
+
+    Links become mutual here and not when an event arrives, so that the order of events makes no difference.
+    """
+    shard = {entry.loc for entry in entries}
+    backlinks: dict[str, list[Alternate]] = defaultdict(list)
+    for entry in entries:
+        own = _own_code(entry, site) if entry.alternates else None
+        for alternate in entry.alternates:
+            if own and alternate.href != entry.loc and alternate.href in shard:
+                backlinks[alternate.href].append(Alternate(own, entry.loc))
+    return backlinks
+
+
+def _own_code(entry: GeneralEntry, site: Site) -> str | None:
+    """The hreflang under which a page names itself, else that of its language."""
+    codes = (link.hreflang for link in entry.alternates if link.href == entry.loc and link.hreflang != DEFAULT)
+    return next(codes, None) or hreflang_of(language_of(entry, site))
+
+
+def alternates_of(entry: GeneralEntry, site: Site, backlinks: Iterable[Alternate]) -> list[Alternate]:
+    """The alternates of a page including itself (R5.1), x-default last. The page's own alternates win over backlinks.
+
+    Empty if the page cannot name itself: hreflang has no code for its language, or another page has that language.
+    """
+    known = {alternate.hreflang: alternate.href for alternate in entry.alternates}
+    for alternate in backlinks:
+        if alternate.href not in known.values():
+            known.setdefault(alternate.hreflang, alternate.href)
+    if not known:
+        return []
+    if entry.loc not in (href for name, href in known.items() if name != DEFAULT):
+        own = _own_code(entry, site)
+        if own is None or known.setdefault(own, entry.loc) != entry.loc:
+            return []
+    return [
+        Alternate(name, _ours(known[name], site)) for name in sorted(known, key=lambda name: (name == DEFAULT, name))
+    ]
+
+
+def _ours(url: str, site: Site) -> str:
+    """A URL of any host; one of the site's own host gets the site's scheme."""
+    return under_scheme(url, site) if site.scheme == "http" and host_of(url) == site.host else url
+
+
+def _our_video(video: Video, site: Site) -> Video:
+    if site.scheme == "https":
+        return video
+    return replace(
+        video,
+        thumbnail_loc=_ours(video.thumbnail_loc, site),
+        content_loc=video.content_loc and _ours(video.content_loc, site),
+        player_loc=video.player_loc and _ours(video.player_loc, site),
+    )

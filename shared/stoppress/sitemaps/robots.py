@@ -1,0 +1,62 @@
+"""robots.txt: a `Sitemap:` line for each sitemap, then the site's own rules."""
+
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import urljoin
+
+from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
+from stoppress.model.limits import FileTooLarge
+from stoppress.model.site import SITEMAP_LINE, Site
+from stoppress.primitives.urls import canonical, on_site
+
+# RFC 9309, 2.5: crawlers must read 500 KiB and may cut the rest.
+ROBOTS_BYTES_MAX = 512_000
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def robots_txt(site: Site, sitemaps: Iterable[str], rules: str) -> bytes:
+    """The file. `sitemaps` are the site's files or URLs; sitemaps named in `rules` follow them, each once.
+
+    `Sitemap:` lines come first: they belong to no group there, and every crawler reads the start. Raises FileTooLarge, and
+    ValueError for a control character or a `Sitemap:` line without exactly one URL.
+    """
+    kept, named = [], list(sitemaps)
+    for number, line in enumerate(_lines(rules), 1):
+        if control := _CONTROL.search(line):
+            raise ValueError(f"line {number} of the rules contains U+{ord(control.group()):04X}: remove it")
+        if own := SITEMAP_LINE.match(line):
+            named.append(_only_url(own.group(1), number))
+        else:
+            kept.append(line)
+    parts = ["\n".join(robots_lines(site, named)), "\n".join(kept).strip("\n")]
+    body = ("\n\n".join(filter(None, parts)) + "\n").encode()
+    if len(body) > ROBOTS_BYTES_MAX:
+        raise FileTooLarge(f"robots.txt has {len(body)} bytes, and crawlers read {ROBOTS_BYTES_MAX}: shorten the rules")
+    return body
+
+
+def named_in_robots(site: Site) -> list[str]:
+    """The sitemaps that a site's robots.txt names: the index, and each news sitemap by itself (R8.2)."""
+    return [INDEX_FILE, *(name for name in permanent_files(site) if is_news(name))]
+
+
+def robots_lines(site: Site, sitemaps: Iterable[str]) -> list[str]:
+    """The `Sitemap:` lines for a robots.txt: absolute URLs, each once (R8.2). Raises ValueError for what is not a URL."""
+    urls: dict[str, str] = {}
+    for sitemap in sitemaps:
+        url = urljoin(site.home, sitemap)
+        urls.setdefault(on_site(canonical(url), site.host), url)
+    return [f"Sitemap: {url}" for url in urls.values()]
+
+
+def _lines(rules: str) -> Iterator[str]:
+    # A byte order mark is valid only at the start of a file, and `Sitemap:` lines precede the rules.
+    yield from rules.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _only_url(text: str, number: int) -> str:
+    words = text.split()
+    if len(words) != 1:
+        raise ValueError(f"line {number} of the rules: after `Sitemap:` give one URL")
+    return words[0]

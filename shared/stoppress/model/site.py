@@ -25,19 +25,19 @@ from stoppress.primitives.languages import language_code
 from stoppress.primitives.text import publication_name
 from stoppress.primitives.urls import canonical, host_of, identity, on_site, path_identity
 
-# All feeds of a site together are one source, and this is its name.
+# The name of the one source that all feeds of a site form together.
 FEED_SOURCE = "feed"
-# And all old sitemaps that are polled as feeds are.
+# The same for old sitemaps that are polled like feeds.
 SITEMAP_SOURCE = "sitemap"
 
 HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 SOURCE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-# A parameter holds 8 KB at the most; more pages than that come as events of type page.published.
+# A parameter holds at most 8 KB. More pages than that come as events of type page.published.
 PAGES_MAX = 1_000
 # RFC 9309, 2.5: crawlers read at least 500 KiB of a robots.txt; a parameter holds far less.
 ROBOTS_CHARACTERS_MAX = 8_000
 
-# RFC 9309, 2.2.4: a record of its own, of no group. What stands after # is a comment.
+# RFC 9309, 2.2.4: a record outside the groups. A comment begins with #.
 SITEMAP_LINE = re.compile(r"\s*site-?map\s*:([^#]*)", re.IGNORECASE)
 
 # sitemaps.org: the values of changefreq.
@@ -45,11 +45,11 @@ ChangeFreq: TypeAlias = Literal["always", "hourly", "daily", "weekly", "monthly"
 
 
 class BadConfiguration(ValueError):
-    """A site's configuration that cannot be used; the text says which key and why, a line for each."""
+    """A site's configuration that cannot be used. The text has a line for each key: what is wrong and what to do."""
 
 
 def priority_text(value: object) -> str | None:
-    """A priority from 0.0 to 1.0 as files show it; None where there is none. Raises ValueError."""
+    """A priority from 0.0 to 1.0 as files show it; None for None. Raises ValueError."""
     if value is None:
         return None
     if (
@@ -78,7 +78,7 @@ def _language(language: str | None) -> str | None:
 
 
 class _Part(BaseModel):
-    # Deferred: a part is built within the site, and a second time by itself only where somebody makes one by itself.
+    # Deferred, because pydantic builds each part again within the site. A cold start would pay for both.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
@@ -86,30 +86,30 @@ Taken: TypeAlias = Literal["images", "videos", "language", "keywords", "alternat
 
 
 class Feed(_Part):
-    """A feed that is polled for a site. What else is noted of it there (a title, a section) is left alone."""
+    """A feed to poll for a site. Other keys, such as a title, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     url: str = Field(pattern=r"^https?://\S+$", max_length=2_000)
     interval_minutes: int = Field(default=1, ge=1, le=1_440)
-    # Up to which interval it is asked the more seldom, the longer nothing new has come.
+    # The longest interval. Polls become rarer up to it while the feed has nothing new.
     interval_max_minutes: int | None = Field(default=None, ge=1, le=1_440)
-    # Whether it is the publisher's own, where its host does not tell.
+    # Whether the feed is the publisher's own, if its host does not show that.
     own: bool | None = None
     # What to take from a feed besides a page, its title and its dates.
     take: tuple[Taken, ...] = ()
-    # Whether to subscribe at the hub that it names.
+    # Whether to subscribe at the hub that the feed names.
     websub: bool = True
 
 
-# The name of the stack's own secret among the sources' (template.yaml), for WebSub. Whoever knew it could push as any hub.
+# The stack's own secret for WebSub (template.yaml). A source must not use it: who knows it can push as any hub.
 HUBS_SECRET = "websub"
 
 
 class Source(_Part):
-    """Where articles come from: a CMS that posts webhooks, or one that puts events on the bus."""
+    """A CMS that posts webhooks or puts events on the bus."""
 
-    # Our own contract, or a mapping of `adapters/mappings/`.
+    # `standard` is our own contract. Any other is a mapping of `cms/mappings/`.
     adapter: str = "standard"
     secret: str | None = Field(default=None, pattern=r"^[A-Za-z0-9/_+=.@-]{1,256}$")
     settings: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class Source(_Part):
     @classmethod
     def _known_adapter(cls, adapter: str) -> str:
         if adapter != "standard":
-            from stoppress.cms.registry import check_name  # what most sites do without
+            from stoppress.cms.registry import check_name  # most sites need no adapter
 
             check_name(adapter)
         return adapter
@@ -127,7 +127,7 @@ class Source(_Part):
     @classmethod
     def _own_secret(cls, secret: str | None) -> str | None:
         if secret == HUBS_SECRET:
-            raise ValueError(f"{secret!r} is the stack's own, for hubs: give the source's secret another name")
+            raise ValueError(f"{secret!r} is the stack's own secret, for hubs: give the source's secret another name")
         return secret
 
     @model_validator(mode="after")
@@ -140,10 +140,10 @@ class Source(_Part):
 
 
 class Shards(_Part):
-    """How the general sitemap is cut: a period of first publication, and the URLs of one file."""
+    """How the general sitemap is split: the period of first publication of a shard, and the URLs of one file."""
 
     by: Literal["day", "month", "year"] = "month"
-    # 50,000 is the protocol's own bound (R1.10).
+    # The protocol allows 50,000 (R1.10).
     size: int = Field(default=2_000, ge=1, le=50_000)
     per_section: bool = False
 
@@ -152,9 +152,9 @@ Target: TypeAlias = Literal["all", "general", "news"]
 
 
 class Rule(_Part):
-    """What of the site's pages is kept out of the sitemaps, or in them: all the conditions given must hold.
+    """Pages to exclude from sitemaps or to include in them: those for which all conditions hold.
 
-    Of several rules the first one whose conditions hold decides, for each sitemap it speaks of.
+    For each sitemap the first rule for that sitemap whose conditions hold decides.
     """
 
     exclude: Target | None = None
@@ -167,10 +167,9 @@ class Rule(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _excluding_unless_said(cls, said: Any) -> Any:
-        return (
-            {"exclude": "all", **said} if isinstance(said, dict) and not {"exclude", "include"} & said.keys() else said
-        )
+    def _excluding_by_default(cls, rule: Any) -> Any:
+        has_target = not isinstance(rule, dict) or {"exclude", "include"} & rule.keys()
+        return rule if has_target else {"exclude": "all", **rule}
 
     @model_validator(mode="after")
     def _one_verdict_and_some_condition(self) -> "Rule":
@@ -184,40 +183,40 @@ class Rule(_Part):
 
     @property
     def target(self) -> Target:
-        """The sitemaps it speaks of."""
+        """The sitemaps that the rule is for."""
         target = self.exclude or self.include
         assert target
         return target
 
     @property
     def conditions(self) -> dict[str, str]:
-        """What must hold of a page."""
-        said = {name: getattr(self, name) for name in ("path", "section", "keyword", "type", "flag")}
-        return {name: value for name, value in said.items() if value is not None}
+        """The rule's conditions on a page."""
+        values = {name: getattr(self, name) for name in ("path", "section", "keyword", "type", "flag")}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class Voice(_Part):
-    """The publication and language that a section or an edition has of its own."""
+    """A publication and a language, of a section, an edition or the site."""
 
     publication: Annotated[str | None, AfterValidator(_publication)] = None
     language: Annotated[str | None, AfterValidator(_language)] = None
 
 
 class Edition(Voice):
-    """A part of the site below a path, with a voice of its own and, if it says so, a news sitemap of its own."""
+    """A part of the site below a path, with its own publication and language and possibly its own news sitemap."""
 
     prefix: str = Field(pattern=r"^/[^\s?#]*$", max_length=200)
-    # The part of a file's name: sitemap-news-fr.xml.
+    # Part of the news sitemap's name: fr for sitemap-news-fr.xml.
     news: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9]{0,19}$")
 
     @cached_property
     def below(self) -> str:
-        """The prefix in whole segments: `/fr` is of `/fr` and `/fr/a`, and not of `/france`."""
+        """The prefix in whole segments: `/fr` has `/fr` and `/fr/a` below it, not `/france`."""
         return f"{path_identity(self.prefix).rstrip('/')}/"
 
 
 class Page(_Part):
-    """A page that is not an article: a home page, a section front, a static page. A text is its URL or its path."""
+    """A page that is not an article: a home page, a section front, a static page. `url` is a URL or a path."""
 
     url: str = Field(min_length=1, max_length=2_000)
     changefreq: ChangeFreq | None = None
@@ -225,7 +224,7 @@ class Page(_Part):
 
 
 class Outputs(_Part):
-    """The other forms in which the sitemaps are published beside the plain XML."""
+    """The forms in which sitemaps are published beside plain XML."""
 
     gzip: bool = False
     text: bool = False
@@ -233,8 +232,8 @@ class Outputs(_Part):
     hub: str | None = Field(default=None, pattern=r"^https?://\S+$", max_length=2_000)
 
 
-def _one_url(words: list[str], host: str, number: int) -> None:
-    """Raises ValueError where a `Sitemap:` line of a robots.txt has no URL, or several."""
+def _check_one_url(words: list[str], host: str, number: int) -> None:
+    """Raises ValueError if a `Sitemap:` line of a robots.txt has no URL, a bad URL, or several."""
     home = f"https://{host}/"
     if len(words) != 1:
         wanted = f"give one URL, such as {home}sitemap-video.xml, or take the line out"
@@ -245,11 +244,7 @@ def _one_url(words: list[str], host: str, number: int) -> None:
         raise ValueError(f"line {number}: {error}; give the URL of a sitemap, or take the line out") from None
 
 
-def _feed(value: object) -> object:
-    return {"url": value} if isinstance(value, str) else value
-
-
-def _page(value: object) -> object:
+def _by_url(value: object) -> object:
     return {"url": value} if isinstance(value, str) else value
 
 
@@ -261,20 +256,20 @@ class Site(_Part):
     language: Annotated[str, AfterValidator(_language)] = "en"
     timezone: str = "UTC"
     scheme: Literal["https", "http"] = "https"
-    feeds: tuple[Annotated[Feed, BeforeValidator(_feed)], ...] = ()
+    feeds: tuple[Annotated[Feed, BeforeValidator(_by_url)], ...] = ()
     sources: dict[str, Source] = {}
     shards: Shards = Shards.model_construct()
     rules: tuple[Rule, ...] = ()
     sections: dict[str, Voice] = {}
     editions: tuple[Edition, ...] = ()
-    pages: tuple[Annotated[Page, BeforeValidator(_page)], ...] = Field(default=(), max_length=PAGES_MAX)
-    # What search engines ignore, and what the news schema has but nobody documents any more, only where it is asked for.
+    pages: tuple[Annotated[Page, BeforeValidator(_by_url)], ...] = Field(default=(), max_length=PAGES_MAX)
+    # Tags that search engines ignore or no longer document, so they are written only on request.
     write: tuple[Literal["keywords", "changefreq", "priority"], ...] = ()
     outputs: Outputs = Outputs.model_construct()
-    # The rules of a robots.txt that is kept for the site; without them it has its own.
+    # The rules of the robots.txt to publish for the site. Without them the site has its own robots.txt.
     robots: str | None = Field(default=None, max_length=ROBOTS_CHARACTERS_MAX)
     republish: Literal["keep-date", "new-date"] = "keep-date"
-    # The version of the parameter this was read from; files carry it.
+    # The version of the site's parameter. Files carry it.
     version: int = Field(default=0, exclude=True)
 
     @field_validator("host")
@@ -298,7 +293,7 @@ class Site(_Part):
     def _named_sources(cls, sources: dict[str, Source]) -> dict[str, Source]:
         for name in sources:
             if name in (FEED_SOURCE, SITEMAP_SOURCE):
-                raise ValueError(f"{name!r} is the name of all {name}s together: call the source something else")
+                raise ValueError(f"{name!r} is the source that all {name}s form together: give the source another name")
             if not SOURCE.fullmatch(name):
                 raise ValueError(f"{name[:80]!r}: a source's name is small letters, digits, dots, dashes, underscores")
         return sources
@@ -310,24 +305,24 @@ class Site(_Part):
             if not line.replace("\t", " ").isprintable():
                 raise ValueError(f"line {number} has a control character in it: take it out")
             if "host" in info.data and (sitemap := SITEMAP_LINE.match(line)):
-                _one_url(sitemap[1].split(), info.data["host"], number)
+                _check_one_url(sitemap[1].split(), info.data["host"], number)
         return rules
 
     @field_validator("editions")
     @classmethod
-    def _told_apart(cls, editions: tuple[Edition, ...]) -> tuple[Edition, ...]:
+    def _distinct(cls, editions: tuple[Edition, ...]) -> tuple[Edition, ...]:
         names = [edition.news for edition in editions if edition.news]
         prefixes = [edition.below for edition in editions]
-        for said in (names, prefixes):
-            if twice := next((one for one in said if said.count(one) > 1), None):
-                raise ValueError(f"{twice!r} is said of two editions: give each its own")
+        for values in (names, prefixes):
+            if twice := next((value for value in values if values.count(value) > 1), None):
+                raise ValueError(f"two editions have {twice!r}: give each its own")
         return editions
 
     @model_validator(mode="after")
     def _pages_of_this_site(self) -> "Site":
         if foreign := next((url for url in self.pages_by_url if host_of(url) != self.host), None):
             raise ValueError(
-                f"pages: {foreign} is of another host; give the path of a page of {self.host}, such as /about"
+                f"pages: {foreign} has another host; give the path of a page of {self.host}, such as /about"
             )
         return self
 
@@ -338,7 +333,7 @@ class Site(_Part):
         return {identity(on_site(canonical(urljoin(home, page.url)), self.host)): page for page in self.pages}
 
     def edition_of(self, url: str) -> Edition | None:
-        """The edition that a page belongs to: of several prefixes the longest."""
+        """The edition of a page: that with the longest prefix of the page's path."""
         if not self.editions:
             return None
         path = f"{urlsplit(identity(url)).path}/"
@@ -346,13 +341,13 @@ class Site(_Part):
         return max(fitting, key=lambda edition: len(edition.below), default=None)
 
     def voices(self, url: str, section: str | None) -> list[Voice]:
-        """What speaks for a page, the nearest first: its section, its edition, the site."""
+        """The publications and languages that apply to a page, the most specific first: section, edition, site."""
         nearest = [self.sections.get(section) if section else None, self.edition_of(url), self._voice]
         return [voice for voice in nearest if voice]
 
     @property
     def speaks_in_parts(self) -> bool:
-        """Whether a section or an edition may have a publication or a language of its own."""
+        """Whether a section or an edition may have its own publication or language."""
         return bool(self.sections or self.editions)
 
     @cached_property
@@ -361,7 +356,7 @@ class Site(_Part):
 
     @cached_property
     def digest(self) -> str:
-        """The configuration in short. Its version does not name it: a parameter that is deleted and made again begins at 1."""
+        """A hash of the configuration. The version is no substitute: it starts at 1 again when a parameter is deleted and made anew."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
     @cached_property
@@ -371,17 +366,17 @@ class Site(_Part):
 
     @property
     def origin(self) -> str:
-        """`https://www.example.com`, what every URL of the site begins with."""
+        """The beginning of every URL of the site, such as `https://www.example.com`."""
         return f"{self.scheme}://{self.host}"
 
     @property
     def home(self) -> str:
-        """The home page, which stands in files that would be empty (R2.8)."""
+        """The home page. Files that would be empty list it (R2.8)."""
         return f"{self.origin}/"
 
 
 def read_site(text: str, version: int) -> Site:
-    """The site that a parameter's value describes. Raises BadConfiguration."""
+    """Read a parameter's value. Raises BadConfiguration."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -395,7 +390,7 @@ def read_site(text: str, version: int) -> Site:
         raise BadConfiguration(explain(error)) from None
 
 
-# What pydantic finds, in the words of who has to change it.
+# pydantic's error types in words for the person who edits the configuration.
 _FINDINGS = {
     "missing": "is missing: it has to be given",
     "string_type": "give it as a text, in quotation marks",
@@ -417,20 +412,23 @@ _FINDINGS = {
 
 
 def explain(error: ValidationError) -> str:
-    """What pydantic found, one line a finding: the place, and what to change."""
+    """Pydantic's findings, a line for each: the place, and what to change."""
     return "\n".join(
         f"{'.'.join(map(str, place)) or 'the document'}: {reason}" for place, _, reason in explain_each(error)
     )
 
 
 def explain_each(error: ValidationError) -> list[tuple[tuple[int | str, ...], object, str]]:
-    """What pydantic found: the place, what stands there (None where it is missing), and what to change."""
+    """Pydantic's findings: the place, the value there (None if it is missing), and what to change."""
     return [
-        (finding["loc"], None if finding["type"] == "missing" else finding["input"], _said_of(finding))
+        (finding["loc"], None if finding["type"] == "missing" else finding["input"], _advice(finding))
         for finding in error.errors(include_url=False)
     ]
 
 
-def _said_of(finding: ErrorDetails) -> str:
-    said = _FINDINGS.get(finding["type"])
-    return said.format(**finding.get("ctx", {})) if said else finding["msg"].removeprefix("Value error, ")
+def _advice(finding: ErrorDetails) -> str:
+    context = finding.get("ctx", {})
+    if finding["type"] == "value_error":
+        return str(context["error"])
+    advice = _FINDINGS.get(finding["type"])
+    return advice.format(**context) if advice else finding["msg"]

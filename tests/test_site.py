@@ -116,7 +116,7 @@ def test_a_publication_loses_its_parentheses() -> None:
         ({"feeds": [{"uri": "https://a.example/"}]}, "feeds.0.url: is missing: it has to be given"),
         (
             {"sources": {"feed": {}}},
-            "sources: 'feed' is the name of all feeds together: call the source something else",
+            "sources: 'feed' is the source that all feeds form together: give the source another name",
         ),
         ({"sources": {"My CMS": {}}}, "sources: 'My CMS': a source's name is small letters, digits"),
         ({"sources": {"a#b": {}}}, "sources: 'a#b': a source's name"),
@@ -139,7 +139,10 @@ def test_a_publication_loses_its_parentheses() -> None:
         ),
         ({"sources": {"cms": {"secret": ""}}}, "sources.cms.secret: is not of the form"),
         ({"sources": {"cms": {"secret": "a b"}}}, "sources.cms.secret: is not of the form"),
-        ({"sources": {"cms": {"secret": "websub"}}}, "sources.cms.secret: 'websub' is the stack's own, for hubs"),
+        (
+            {"sources": {"cms": {"secret": "websub"}}},
+            "sources.cms.secret: 'websub' is the stack's own secret, for hubs",
+        ),
         (
             {"sources": {"cms": {"secrets": "x"}}},
             "sources.cms.secrets: is not known here: correct its name, or take it out",
@@ -151,13 +154,13 @@ def test_a_publication_loses_its_parentheses() -> None:
         ({"rules": [{"exclude": "all", "include": "news", "path": "/a"}]}, "rules.0: say either exclude or include"),
         ({"rules": [{"include": "all"}]}, "rules.0: give a path, a section, a keyword, a type or a flag"),
         ({"editions": [{"prefix": "fr"}]}, "editions.0.prefix: is not of the form"),
-        ({"editions": [{"prefix": "/a/"}, {"prefix": "/a/"}]}, "editions: '/a/' is said of two editions"),
-        ({"editions": [{"prefix": "/a"}, {"prefix": "/a/"}]}, "editions: '/a/' is said of two editions"),
+        ({"editions": [{"prefix": "/a/"}, {"prefix": "/a/"}]}, "editions: two editions have '/a/'"),
+        ({"editions": [{"prefix": "/a"}, {"prefix": "/a/"}]}, "editions: two editions have '/a/'"),
         ({"editions": [{"prefix": "/a/", "news": "2"}]}, "editions.0.news: is not of the form"),
         ({"sections": {"sport": {"language": "gibberish"}}}, "sections.sport.language: give a language code"),
         (
             {"pages": ["https://www.example.org/about"]},
-            "the document: pages: https://www.example.org/about is of another host",
+            "the document: pages: https://www.example.org/about has another host",
         ),
         ({"pages": [{"url": "/a", "priority": 2}]}, "pages.0.priority: give a number from 0.0 to 1.0"),
         ({"write": ["genres"]}, "write.0: give one of these: 'keywords', 'changefreq' or 'priority'"),

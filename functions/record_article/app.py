@@ -1,6 +1,6 @@
-"""Article events in -> one transaction each in the table out.
+"""Lambda handler of `record_article`: article events in, one transaction in the table for each event out.
 
-What cannot be recorded now is reported and comes again; what can never be is in quarantine, with its reason.
+A message that fails is reported to SQS and comes again. A message that can never be recorded is in quarantine.
 """
 
 import os
@@ -24,14 +24,14 @@ metrics = Metrics()
 @logger.inject_lambda_context
 @metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
-    """A batch of the articles queue; the answer names the messages that must come again."""
+    """Record a batch of the articles queue. The answer names the messages that must come again."""
     records: list[dict[str, Any]] = event["Records"]
     metrics.add_metric("EventsReceived", MetricUnit.Count, len(records))
     outcomes = article.record([_message(record) for record in records], datetime.now(UTC))
     for name, count in Counter(outcome.outcome for outcome in outcomes.values()).items():
         metrics.add_metric(f"Events{name.capitalize()}", MetricUnit.Count, count)
     for record in records:
-        _tell(record["messageId"], outcomes[record["messageId"]])
+        _log(record["messageId"], outcomes[record["messageId"]])
     again = [record for record in records if outcomes[record["messageId"]].error]
     for error in retry_later(os.environ["ARTICLES_QUEUE_URL"], again):
         logger.warning("not delayed", reason=repr(error))
@@ -43,8 +43,8 @@ def _message(record: dict[str, Any]) -> Message:
     return Message(record["messageId"], record["body"], sent_at)
 
 
-def _tell(message_id: str, outcome: MessageOutcome) -> None:
-    """Log what became of a message, so that "is my story in, and if not, why not?" has its answer."""
-    said: dict[str, Any] = outcome.about
+def _log(message_id: str, outcome: MessageOutcome) -> None:
+    """Log what became of a message: whether a story is listed, and if not, why."""
+    names: dict[str, Any] = outcome.about
     level = logger.warning if outcome.outcome in ("quarantined", "failed") else logger.info
-    level("article", message_id=message_id, outcome=outcome.outcome, reason=outcome.reason, **said)
+    level("article", message_id=message_id, outcome=outcome.outcome, reason=outcome.reason, **names)

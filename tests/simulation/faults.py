@@ -151,7 +151,7 @@ FAULTS: dict[str, Fault | Swap] = {
         "record.claims:leave", lambda leave: lambda claim, *of: (claim, leave(claim, *of)[1]), 6
     ),
     "an old claim takes the URL from a newer one": Swap(
-        "model.order:is_claimed_before", lambda _: lambda one, other, same_source: False, 23
+        "model.order:is_claimed_before", lambda _: lambda order, other, same_source: False, 23
     ),
     "clocks of two sources are compared as they are": Swap(
         "model.order:_own_time", lambda _: lambda order: order.timestamp or order.heard, 259

@@ -15,7 +15,7 @@ from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.file_names import PAGES_FILE
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Place
-from stoppress.model.rules import excluding_rule
+from stoppress.model.rules import excluding_rule, names_rule
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
@@ -26,8 +26,6 @@ from stoppress.sitemaps.robots import named_in_robots, robots_lines
 # What a reader can take in; the rest is in the log.
 STORY_LINES_MAX = 50
 QUARANTINED_MAX = 10
-# How a reason begins that is a rule of the site: it was one when the event was heard, and rules are asked anew each time.
-_RULE = "rule "
 # What tells an event's page where only the beginning of its JSON was kept.
 _SAID = re.compile(r'"(url|id)"\s*:\s*("(?:[^"\\]|\\.)*"|\d{1,20}\b)')
 
@@ -223,7 +221,7 @@ def _of_article(facts: Facts, article: Article, now: datetime) -> Iterator[str]:
 def _kept_out(facts: Facts, article: Article, target: Literal["general", "news"]) -> str:
     """Why an article is not in a sitemap: what was decided of it, or the rule that holds today."""
     decided = article.reason if target == "general" else article.news_reason
-    if decided and not decided.startswith(_RULE):
+    if decided and not names_rule(decided):
         return decided
     entry = facts.entries.get(article.name)
     return excluding_rule(facts.site.rules, target, entry.loc, entry.traits) if entry else ""
@@ -239,7 +237,7 @@ def _not_news(facts: Facts, article: Article, now: datetime) -> str:
 def _heard(line: dict[str, Any]) -> str:
     _, *name, outcome = line["sk"].split("#")
     reason = line.get("reason", "")
-    of_then = "by the rules of that time, " if reason.startswith(_RULE) else ""
+    of_then = "by the rules of that time, " if names_rule(reason) else ""
     why = f": {of_then}{reason}" if reason else ""
     said_at = line.get("said_at")
     when = f" of {said_at[:19]}Z" if said_at else ""

@@ -1,4 +1,4 @@
-"""What is known and what was decided: an article, the claim on its URL, and the change that an event makes of them."""
+"""What the table knows: articles and claims on URLs. And `Decision`, which says how one event changes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,27 +12,28 @@ from stoppress.model.order import Order
 from stoppress.model.places import Place, Want
 from stoppress.primitives.urls import identity
 
-# hidden: a rule of the site keeps it out of the files; its entries are there, so that a changed rule can let it in.
+# hidden: the site's rules keep the article out of every file. Its entries stay in the table for a later change of the rules.
 State: TypeAlias = Literal["listed", "hidden", "held", "excluded", "displaced", "removed"]
 Outcome: TypeAlias = Literal["listed", "held", "excluded", "displaced", "removed", "duplicate", "late"]
 
-# The reason of a tombstone that was emptied on request (`stoppress forget`): nothing that is older says anything of it again.
+# The reason of an article that `stoppress forget` erased. Its empty item stays, so that no late event brings the article back.
 FORGOTTEN = "forgotten"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:
-    """What was decided of an article: never its text, only what the next decision needs.
+    """What the next decision about an article needs, never the article's text.
 
-    `shard` is its place for life, whether or not it is listed now; `news` is its place while it is in the news sitemap.
-    `changed_at` is the change that its source reported last; `dated_order` the place of the event that dated it,
-    `held_order` that of the event that holds it; of an article that is not held, that of a newer event whose date was not taken.
-    `heard_at` is when it was first heard of, `known_since` the same by its sender's clock where that is earlier.
-    `deliveries` are what repeats of its last deliveries are known by. `reborn` is when its id was deleted, to be used again.
-    `title` and `publication` are kept only while a date that comes late could still make it news.
-    `reason` says why it is in no file, `news_reason` why it is not in the news sitemap, `dropped` what of it is in none.
-    `is_undated`: its newest event said no date of publication.
-    `is_old_form`: an earlier version of the stack wrote it, under keys of the URL as it was spelled.
+    `order` and `digest` are those of the newest event. `deliveries` recognise repeats of the last deliveries.
+    `shard` is the article's place for life, listed or not. `news` is its place while it is in a news sitemap.
+    `changed_at` is the last change that the source reported. `dated_order` is the order of the event that dated the article.
+    `held_order` is that of the event that holds it, or of the newest event whose date was not taken.
+    `heard_at` is when an event of the article first arrived, `known_since` the earliest timestamp if that is earlier.
+    `reborn` is when an article with the same id was deleted.
+    `title` and `publication` are kept only while a late date could still make the article news.
+    `reason` says why the article is in no file, `news_reason` why it is in no news sitemap, `dropped` what its entries omit.
+    `is_undated`: the newest event had no publication date.
+    `is_old_form`: a version before 0.1.0 wrote the article, under keys of the URL as it was spelled.
     """
 
     site: str
@@ -79,25 +80,25 @@ class Article:
 
     @property
     def has_entries(self) -> bool:
-        """Whether it has an entry in a shard."""
+        """Whether the article has an entry in a shard."""
         return self.state in ("listed", "hidden")
 
     @property
     def lastmod(self) -> datetime | None:
-        """When the page last changed, never before its publication; None where nobody said."""
+        """When the page last changed, never before its publication; None if unknown."""
         return max((instant for instant in (self.changed_at, self.first_published) if instant), default=None)
 
     def is_in_news(self, now: datetime) -> bool:
-        """Whether its news entry is there: after 48 hours it is `roll_window` that takes it out."""
+        """Whether the article has a news entry. After 48 hours `roll_window` removes the entry."""
         return bool(self.news and self.first_published and self.first_published + NEWS_WINDOW > now)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Whose a URL is, and the place of the event that said so. A claim that is not live: the page was removed or has moved away.
+    """Which article owns a URL, and the order of the event that decided it. Not live: the page was removed or has moved.
 
-    `waiting` are articles of equal rank that say this URL too, and come back when its owner leaves. An owner without an id
-    (`cms#`) removed the URL itself. `is_old_form` as for articles.
+    `waiting` are articles of equal rank with the same URL. They return when the owner leaves. An owner without an id (`cms#`)
+    removed the URL itself. `is_old_form` as for articles.
     """
 
     site: str
@@ -111,7 +112,7 @@ class Claim:
 
     @property
     def source(self) -> str:
-        """The owner's source."""
+        """The source of the owner."""
         return split_name(self.owner)[0]
 
     @property
@@ -130,11 +131,11 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the table holds of an event's article, of the URLs it touches and of the articles that own them.
+    """What the table holds about an event's article, about the event's URLs and about the articles that own them.
 
-    `claims` are by the identity of their URL. `entries` are by article, and only those that a decision may need: of the article
-    where the event is late, of owners that may lose their URL. `waiting` are the events of articles that wait for a URL.
-    `due` is the newest event of an article that is held, where another one comes late.
+    `claims` has the identity of the URL as key; `owners`, `entries` and `waiting` have the article's name. `entries` has only
+    what a decision may need: those of the article if the event is late, and of owners that may lose their URL. `waiting` are
+    the events of articles that wait for a URL. `due` is the newest event of a held article, if this event is late.
     """
 
     article: Article | None = None
@@ -147,9 +148,9 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class EntryKey:
-    """An entry to be taken out: the file, the page, and for a news entry its publication and the place to be given back.
+    """An entry to delete: file and page, and for a news entry its publication and the place to give back.
 
-    `url` is the page's identity; of an entry of the old form, its spelling.
+    `url` is the identity of the page; for an entry of the old form its spelling.
     """
 
     file: str
@@ -161,12 +162,13 @@ class EntryKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of an event. Without `article` and `claims` nothing is written.
+    """What one event changes. Without `article` and `claims` nothing is written.
 
-    `waits` are events to store until a URL is free, `returns` those that are to be recorded again, at once or at their release;
-    `no_longer_waits` are URL and name of one that waits no longer.
-    `general` and `news` are entries to be put into the places that `article` has, or into those that `want_shard` and
-    `want_news` ask for; `released` and `held` are the due records to take out and to put in.
+    `displaced` are the articles that lose their page. `out` are entries to delete, `general` and `news` entries to write: into
+    the places of `article`, or into those that `want_shard` and `want_news` ask for.
+    `waits` are events to store until a URL is free, `no_longer_waits` is URL and name of an article to delete from them.
+    `returns` are events to record again, at once or at their release. `held` is the instant of the due record to write for
+    the event, `released` are due records to delete.
     """
 
     outcome: Outcome
@@ -191,7 +193,7 @@ class Decision:
         return [want for want in (self.want_shard, self.want_news) if want]
 
     def placed(self, shard: Place | None, news: Place | None) -> "Decision":
-        """The decision with the places that it wanted."""
+        """The decision with the places that it asked for."""
         assert self.article
         article = replace(self.article, shard=shard or self.article.shard, news=news or self.article.news)
         outgrown = self.want_shard.held if self.want_shard else None

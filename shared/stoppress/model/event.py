@@ -1,4 +1,4 @@
-"""What is said of an article (an event), and what was decided of it (the article, the claim on its URL)."""
+"""An article event: what a source reports about an article, and its message on the articles queue."""
 
 import hashlib
 import json
@@ -16,33 +16,33 @@ from stoppress.model.rules import Traits
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, ChangeFreq, explain
 from stoppress.primitives.instants import exact
 
-# Who is believed when two sources speak of one page: a CMS knows better than the feed that it fills, and any feed better than
-# a sitemap, most of which have no titles and no dates of publication.
+# Of two sources with the same page the one of higher rank counts. A CMS knows more than the feed that it fills. A feed knows
+# more than a sitemap: most sitemaps have no titles and no publication dates.
 SITEMAP_RANK, FEED_RANK, CMS_RANK = 0, 1, 2
 
-# A newsroom's clock may be ahead of ours by this much; what lies further in the future is held back.
+# A newsroom's clock may be ahead of ours by this much. A date further in the future is an embargo.
 CLOCK_SKEW_MAX = timedelta(minutes=5)
-# Hints beyond this many are not looked at: each costs a read and, where it helps, writes.
+# Further earlier URLs are ignored: each costs a read and possibly writes.
 PREVIOUS_URLS_MAX = 10
 
-# Keys of the table hold the id, and DynamoDB takes at most 2,048 bytes in one.
+# The id is part of the table's keys. DynamoDB allows 2,048 bytes in a partition key and 1,024 in a sort key.
 ID_BYTES_MAX = 512
 
-# What an event says that is not the article itself: where and when it was heard, and in which order it stands.
+# Fields about the delivery, not about the article.
 _CIRCUMSTANCES = {"timestamp", "version", "sequence", "release", "heard_at", "delivery", "verb"}
 _INSTANTS = ("timestamp", "version", "published_at", "updated_at", "release", "heard_at")
 
-# What a sender says has happened to an article (the second part of our own types, `article.published`).
+# What happened to the article: the second part of our contract's types, such as `article.published`.
 Verb: TypeAlias = Literal["published", "updated", "unpublished", "deleted"]
 _REMOVALS: dict[Verb | None, Removal] = {"unpublished": "unpublished", "deleted": "deleted"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleEvent:
-    """What a source says of an article. URLs are canonical, texts are clean, instants are in UTC.
+    """What a source reports about an article. URLs are canonical, texts are clean, instants are in UTC.
 
-    `timestamp` is the sender's own, as given; `heard_at` is when a door of this stack first took the event. `delivery` is the
-    sender's id for it, constant over attempts. `verb` is None for a feed. A removal by URL alone has an empty `id`.
+    `timestamp` is the sender's, as given; `heard_at` is when this stack received the event. `delivery` is the sender's id of the
+    delivery, the same in each attempt. `verb` is None for a feed. A removal by URL alone has an empty `id`.
     """
 
     site: str
@@ -68,7 +68,7 @@ class ArticleEvent:
     news: bool = True
     canonical_url: str | None = None
     previous_urls: tuple[str, ...] = ()
-    # A page that is no article: it has no news entry, and a file of its own kind.
+    # A page that is not an article has no news entry and is listed in the files for pages.
     page: bool = False
     type: str | None = None
     flags: tuple[str, ...] = ()
@@ -77,9 +77,9 @@ class ArticleEvent:
     alternates: tuple[Alternate, ...] = ()
     changefreq: ChangeFreq | None = None
     priority: str | None = None
-    # What of the article was left out when it was read, each with its reason.
+    # What the reader left out of the article, each with its reason.
     dropped: tuple[str, ...] = ()
-    # Set on an event that was held and whose hour has come: the hour, which names its due record.
+    # The instant until which the event was held, set when it is recorded again. It names the due record.
     release: datetime | None = None
 
     @property
@@ -89,15 +89,15 @@ class ArticleEvent:
 
     @property
     def traits(self) -> Traits:
-        """What rules can ask of it."""
+        """The properties that the site's rules can match."""
         return Traits(self.section, self.keywords, self.type, self.flags)
 
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """What a CMS sent that is no article as it is: quarantine keeps it, with what was missing and why.
+    """A CMS's item that lacks something an article needs. Quarantine keeps it.
 
-    `item` is what was sent, as far as it is kept; `missing` are the names of fields.
+    `item` is what the CMS sent, shortened; `missing` are names of fields.
     """
 
     site: str
@@ -110,9 +110,9 @@ class Incomplete:
     url: str | None = None
 
     def message(self) -> str:
-        """As it travels on the articles queue, in ASCII."""
-        said = {"site": self.site, "source": self.source, "incomplete": list(self.missing), "adapter": self.adapter}
-        return json.dumps(said | {"reason": self.reason, "id": self.id, "url": self.url, "item": self.item})
+        """The message for the articles queue: JSON in ASCII."""
+        names = {"site": self.site, "source": self.source, "incomplete": list(self.missing), "adapter": self.adapter}
+        return json.dumps(names | {"reason": self.reason, "id": self.id, "url": self.url, "item": self.item})
 
 
 def article_name(source: str, id_: str) -> str:
@@ -127,7 +127,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def order_of(event: ArticleEvent) -> Order:
-    """The event's place among the events of its article. `heard_at` must be known."""
+    """The event's place among the events of its article. `heard_at` must not be None."""
     version = event.version
     assert event.heard_at
     return Order(
@@ -140,7 +140,7 @@ def order_of(event: ArticleEvent) -> Order:
 
 
 def names_of(event: ArticleEvent) -> tuple[str, ...]:
-    """What a repeat of the event's delivery is known by. A feed is a state: nothing it says is a repeat."""
+    """The names by which a repeat of the event's delivery is recognised. A feed shows a state, so it has no repeats."""
     if event.verb is None:
         return ()
     return known_by(
@@ -153,9 +153,9 @@ def names_of(event: ArticleEvent) -> tuple[str, ...]:
 
 
 def digest_of(event: ArticleEvent) -> str:
-    """What the event says of the article, in short: equal where the content is equal.
+    """A hash of the event's content.
 
-    A change date that is the event's timestamp is no content: attempts of one delivery may each have a timestamp of their own.
+    A change date equal to the timestamp is not content: each attempt of one delivery may have its own timestamp.
     """
     content = {name: value for name, value in _plain(event).items() if name not in _CIRCUMSTANCES}
     if event.updated_at == event.timestamp:
@@ -164,14 +164,14 @@ def digest_of(event: ArticleEvent) -> str:
 
 
 def rank_of(source: str) -> int:
-    """How far a source is believed."""
+    """The rank of a source: of two sources with the same page the one of higher rank counts."""
     return {SITEMAP_SOURCE: SITEMAP_RANK, FEED_SOURCE: FEED_RANK}.get(source, CMS_RANK)
 
 
 def to_message(event: ArticleEvent, *, in_ascii: bool = True) -> str:
-    """The event as it travels on the articles queue: JSON in ASCII (SQS refuses some characters), absent things left out.
+    """The event as JSON without fields at their defaults.
 
-    Not in ASCII it is as it waits in the table, whose items are small: there a letter takes two bytes, not six.
+    SQS refuses some characters, so messages are in ASCII. Items of the table are not: é takes two bytes there instead of six.
     """
     return json.dumps(_plain(event), separators=(",", ":"), ensure_ascii=in_ascii)
 
@@ -204,13 +204,13 @@ def _messages() -> TypeAdapter[ArticleEvent]:
 
 
 def _plain(event: ArticleEvent) -> dict[str, Any]:
-    """The event's fields as JSON has them, without those at their defaults."""
-    said = {name: value for name, default in _DEFAULTS if (value := getattr(event, name)) != default}
+    """The event's fields as JSON values, without those at their defaults."""
+    values = {name: value for name, default in _DEFAULTS if (value := getattr(event, name)) != default}
     if event.videos:
-        said["videos"] = tuple(video_json(video) for video in event.videos)
+        values["videos"] = tuple(video_json(video) for video in event.videos)
     if event.alternates:
-        said["alternates"] = tuple(asdict(alternate) for alternate in event.alternates)
-    return {name: exact(value) if isinstance(value, datetime) else value for name, value in said.items()}
+        values["alternates"] = tuple(asdict(alternate) for alternate in event.alternates)
+    return {name: exact(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 _DEFAULTS = tuple((field.name, field.default) for field in fields(ArticleEvent))

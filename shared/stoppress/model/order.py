@@ -1,14 +1,16 @@
-"""The order of events: which of two words about one article is the newer one, and which word is only a repeat.
+"""The order of events: which of two events of an article is newer, and which event is a repeat.
 
-Clocks of senders are wrong in ways that senders do not know. Three things are known of every event: what the sender says
-(a version, a timestamp), when this stack first heard it, and whether it is a removal. The rule, in one paragraph:
+Senders' clocks may be wrong. What we know of an event: the sender's version and timestamp, when we heard it (received it
+first), and whether it is a removal. The rule:
 
-Two events of an article are ordered by `version`, then `sequence`, if both have one of the same kind and they differ. Else the
-senders' timestamps decide, as given, if both events have one. If one instant was ahead of our
-clock when heard and the other was not, the first counts as the moment we heard it. So nothing is lost when a sender's clock is
-set right. If that is so of two versions, timestamps that differ decide instead. Of equal
-timestamps the one heard later wins if both were heard within a few seconds; else a removal wins. Without timestamps the order
-of hearing decides. After `article.deleted` versions may begin anew: then timestamps decide where both events have one.
+1. Two events are ordered by `version`, then by `sequence`, if both have one of the same kind and they differ. After
+   `article.deleted` versions may start again, so then timestamps decide if both events have one.
+2. Else timestamps decide, as given, if both events have one. If one timestamp was ahead of our clock when heard and the other
+   was not, the first counts as the moment we heard it. So nothing is lost when a sender corrects its clock.
+3. Of equal timestamps the event heard later is newer if both were heard within a few seconds. Else a removal is newer.
+4. Without timestamps the event heard later is newer.
+
+Timestamps are not cut to our clock when an event arrives: each attempt of one delivery would get another place in the order.
 """
 
 import base64
@@ -22,22 +24,22 @@ from stoppress.primitives.instants import exact, parse
 
 Removal: TypeAlias = Literal["", "unpublished", "deleted"]
 
-# Timestamps often have whole seconds, so two events can share one. If we heard both within this time, they came in order.
-# A longer gap means that one was delayed.
+# Timestamps often have whole seconds, so two events can share one. Heard within this time, they arrived in order. After a
+# longer gap one of them was delayed.
 BURST = timedelta(seconds=5)
-# Deliveries that an article remembers: an article's item stays below one write unit.
+# Deliveries that an article remembers. The article's item stays below one write unit (1 KB).
 DELIVERIES_KEPT = 8
-# 48 bits: a new delivery is mistaken for a remembered one less than once in 10^13. In base64 it is eight characters.
+# 48 bits: fewer than one new delivery in 10^13 is taken for a remembered one. In base64 that is eight characters.
 _HASH_BYTES = 6
-# Marks the hash of a publication without a timestamp: it is forgotten when the article is unpublished.
+# Marks the hash of a publication without a timestamp. The article forgets it when it is unpublished.
 _UNDATED = "~"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An event's place among the events of its article. Instants are text as `instants.exact` writes it, so they sort.
+    """An event's place among the events of its article. Instants are sortable text as `instants.exact` writes it.
 
-    `version` and `timestamp` are the sender's, as given; `heard` is our clock's. `removal` is empty for a publication.
+    `version` and `timestamp` are the sender's, as given; `heard` is by our clock. `removal` is empty for a publication.
     """
 
     version: int | str | None
@@ -47,7 +49,7 @@ class Order:
     removal: Removal = ""
 
     def is_before(self, other: "Order") -> bool:
-        """Whether `other` is the newer word. Equal places: neither is."""
+        """Whether `other` is newer. Of two equal places neither is newer."""
         return _compared(self, other) < 0
 
 
@@ -108,15 +110,15 @@ def _sign(value: Any, other: Any) -> int:
 
 
 def page_order(order: Order) -> Order:
-    """The place of an event among the claims on a URL: versions count within one article only."""
+    """An event's order among the claims on a URL. It has no version: versions compare within one article only."""
     return Order(None, None, order.timestamp, order.heard)
 
 
-def is_claimed_before(one: Order, other: Order, *, same_source: bool) -> bool:
-    """Whether `other` is the newer claim on a URL. Clocks of two sources are compared by ours where they are ahead of it."""
+def is_claimed_before(order: Order, other: Order, *, same_source: bool) -> bool:
+    """Whether `other` is the newer claim on a URL. Of two sources a timestamp ahead of our clock counts as the time heard."""
     if same_source:
-        return page_order(one).is_before(page_order(other))
-    return _own_time(one) < _own_time(other)
+        return page_order(order).is_before(page_order(other))
+    return _own_time(order) < _own_time(other)
 
 
 def _own_time(order: Order) -> str:
@@ -126,9 +128,9 @@ def _own_time(order: Order) -> str:
 def known_by(
     *, verb: str, timestamp: datetime | None, version: int | datetime | None, delivery: str | None, digest: str
 ) -> tuple[str, ...]:
-    """What a repeat of a delivery is known by: type, timestamp, version and content; and its id, version and content.
+    """The names of a delivery: a hash of type, timestamp, version and content, and one of id, type, version and content.
 
-    Without a timestamp only a publication is known by its content: a headline may be turned back, and a story removed again.
+    Without a timestamp only a publication has the first name: an update or a removal may have the same content twice.
     """
     names, digest = [], f"{version} {digest}"
     if timestamp is not None:
@@ -141,12 +143,12 @@ def known_by(
 
 
 def dated_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of a delivery but for that of a publication without a timestamp."""
+    """The names of a delivery without that of a publication without a timestamp."""
     return tuple(name for name in names if not name.startswith(_UNDATED))
 
 
 def remembered(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Removal) -> tuple[str, ...]:
-    """The deliveries an article remembers after one more, newest first. What is unpublished may be published again as it was."""
+    """The deliveries to remember after one more, newest first. An unpublished article may be published again unchanged."""
     kept = [name for name in deliveries if name not in names and not (removal == "unpublished" and name[0] == _UNDATED)]
     return (*names, *kept)[: 2 * DELIVERIES_KEPT]
 

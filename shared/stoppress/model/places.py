@@ -1,7 +1,7 @@
 """Places in files: which file of a series an entry goes into, counted in entries and in bytes.
 
-A series is one period's shards (`2026-11`) or the news sitemaps (`news`). Of each of its files it is known how much was handed out.
-A shard's place is for life, so what was once full stays closed; a news place is given back when its article leaves the window.
+A series is the shards of one period (`2026-11`) or the news sitemaps (`news`). It counts what was reserved of each file.
+A place in a shard is for life, so a full shard stays closed. A news place is given back after 48 hours.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from stoppress.model.site import PAGES_MAX
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Room for one entry, of so many bytes, in the n-th file of a series."""
+    """Room for one entry of `size_bytes` in file `number` of a series, counted from 1."""
 
     series: str
     number: int
@@ -28,7 +28,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Room wanted in a series; `held` is the place that an entry has outgrown."""
+    """Room to reserve in a series; `held` is the place that the entry has outgrown."""
 
     series: str
     size_bytes: int
@@ -37,13 +37,13 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What has been handed out of one file."""
+    """What is reserved of one file."""
 
     entries: int = 0
     size_bytes: int = 0
 
     def with_room_for(self, size_bytes: int, entries: int = 1) -> "Used":
-        """The same file with one more entry, or with an entry grown."""
+        """The same file with one more entry, or with `entries=0` with a larger entry."""
         return Used(self.entries + entries, self.size_bytes + size_bytes)
 
     def fits(self, entries_max: int) -> bool:
@@ -53,25 +53,25 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """All files of a series, in the order of their numbers, and the revision of the record that says so."""
+    """All files of a series by number, and the revision of the item in the table."""
 
     name: str
     files: tuple[Used, ...] = ()
     rev: int | None = None
 
     def reserve(self, wants: Iterable[Want], entries_max: int) -> tuple["Series", list[Place]]:
-        """The series with all that is wanted handed out, and a place for each want, in their order.
+        """The series after reserving, and a place for each want, in order.
 
-        A news entry takes the lowest file with room; a page takes the last file, and opens the next when that is full.
+        A news entry takes the lowest file with room. A page takes the last file, or opens the next if the last is full.
         """
         series, places = self, []
         for want in wants:
-            series, place = series._one(want, entries_max)
+            series, place = series._reserved(want, entries_max)
             places.append(place)
         return series, places
 
     def give_back(self, places: Iterable[Place]) -> "Series":
-        """The series with these places free again."""
+        """The series after places are given back."""
         files = list(self.files)
         for place in places:
             if place.number <= len(files):
@@ -79,7 +79,7 @@ class Series:
                 files[place.number - 1] = Used(max(0, used.entries - 1), max(0, used.size_bytes - place.size_bytes))
         return replace(self, files=tuple(files))
 
-    def _one(self, want: Want, entries_max: int) -> tuple["Series", Place]:
+    def _reserved(self, want: Want, entries_max: int) -> tuple["Series", Place]:
         if want.held:
             grown = self._grown(want.held, want.size_bytes)
             if grown:
@@ -104,7 +104,7 @@ class Series:
 
 
 def entries_max_of(series: str, shard_size: int) -> int:
-    """How many entries one file of a series may hold. The pages of the configuration come on top of those of events."""
+    """How many entries one file of a series may hold. Files for pages also list the pages of the site's parameter."""
     if series == PAGES_SERIES:
         return min(shard_size, URLS_MAX - PAGES_MAX)
     return NEWS_ENTRIES_MAX if is_news_series(series) else shard_size

@@ -1,6 +1,6 @@
-"""The site's rules: whether a page stands in the general sitemap, and in the news sitemap.
+"""The site's rules: whether a page is in the general sitemap and in the news sitemap.
 
-They hold when a file is rendered, not when an article is heard of: a changed rule needs no second telling.
+Rules apply when a file is rendered, not when an event is recorded. So a changed rule needs no new events.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from stoppress.primitives.urls import identity, plain_escapes
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What rules can ask of a page beside its URL."""
+    """The properties of a page, beside its URL, that rules can match."""
 
     section: str | None = None
     keywords: tuple[str, ...] = ()
@@ -24,17 +24,24 @@ class Traits:
 
 
 NO_TRAITS = Traits()
+# How the reason begins that names a rule. The table stores reasons.
+_RULE = "rule "
 
 
 def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], url: str, traits: Traits) -> str:
-    """Why a page is not in a sitemap: the rule, by its number; empty where none keeps it out.
+    """The rule that excludes a page from a sitemap, as a reason with the rule's number; empty if no rule does.
 
-    The first rule that speaks of the sitemap and whose conditions all hold decides.
+    The first rule for the sitemap whose conditions all hold decides.
     """
     for number, rule in enumerate(rules, 1):
         if rule.target in ("all", target) and _holds(rule, url, traits):
-            return f"rule {number} of the site: {rule.model_dump_json(exclude_none=True)}" if rule.exclude else ""
+            return f"{_RULE}{number} of the site: {rule.model_dump_json(exclude_none=True)}" if rule.exclude else ""
     return ""
+
+
+def names_rule(reason: str) -> bool:
+    """Whether `excluding_rule` made this reason."""
+    return reason.startswith(_RULE)
 
 
 def _holds(rule: Rule, url: str, traits: Traits) -> bool:
@@ -49,5 +56,5 @@ def _holds(rule: Rule, url: str, traits: Traits) -> bool:
 
 
 def _fits(path: str, pattern: str) -> bool:
-    """Whether a path is of the pattern, as the URL has it (`/%C3%A9t%C3%A9`) or as people read it (`/été`)."""
+    """Whether a path matches the pattern, escaped (`/%C3%A9t%C3%A9`) or as people read it (`/été`)."""
     return fnmatchcase(path, pattern) or ("%" in path and fnmatchcase(unquote(path), pattern))

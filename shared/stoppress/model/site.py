@@ -106,7 +106,7 @@ HUBS_SECRET = "websub"
 
 
 class Source(_Part):
-    """Where articles come from: a CMS that posts webhooks, or one that puts events on the bus."""
+    """A CMS that posts webhooks or puts events on the bus."""
 
     # Our own contract, or the name of a file in `cms/mappings/`.
     adapter: str = "standard"
@@ -126,7 +126,7 @@ class Source(_Part):
     @classmethod
     def _own_secret(cls, secret: str | None) -> str | None:
         if secret == HUBS_SECRET:
-            raise ValueError(f"{secret!r} is the stack's own, for hubs: give the source's secret another name")
+            raise ValueError(f"{secret!r} is the stack's own secret, for hubs: give the source's secret another name")
         return secret
 
     @model_validator(mode="after")
@@ -293,7 +293,7 @@ class Site(_Part):
     def _named_sources(cls, sources: dict[str, Source]) -> dict[str, Source]:
         for name in sources:
             if name in (FEED_SOURCE, SITEMAP_SOURCE):
-                raise ValueError(f"{name!r} is the name of all {name}s together: call the source something else")
+                raise ValueError(f"{name!r} is the source that all {name}s form together: give the source another name")
             if not SOURCE.fullmatch(name):
                 raise ValueError(f"{name[:80]!r}: a source's name is small letters, digits, dots, dashes, underscores")
         return sources
@@ -322,7 +322,7 @@ class Site(_Part):
     def _pages_of_this_site(self) -> "Site":
         if foreign := next((url for url in self.pages_by_url if host_of(url) != self.host), None):
             raise ValueError(
-                f"pages: {foreign} is of another host; give the path of a page of {self.host}, such as /about"
+                f"pages: {foreign} has another host; give the path of a page of {self.host}, such as /about"
             )
         return self
 
@@ -379,7 +379,7 @@ class Site(_Part):
 
 
 def read_site(text: str, version: int) -> Site:
-    """The site that a parameter's value describes. Raises BadConfiguration."""
+    """Read a parameter's value. Raises BadConfiguration."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -7,15 +7,15 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from html import unescape
 from zoneinfo import ZoneInfo
 
-# Before it lie the zeros of programs (1 January of 1 and of 1970), not stories.
+# Earlier years are the zero values of programs (1 January of 1 and of 1970), not dates of stories.
 YEAR_MIN, YEAR_MAX = 1971, 9998
-# RFC 2822, 4.3: years of two digits below it are of this century.
+# RFC 2822, 4.3: years of two digits below 50 belong to this century.
 CENTURY_PIVOT = 50
 DATE_CHARACTERS_MAX = 100
 
 UTC_ZONE = ZoneInfo("UTC")
 
-# By their first letters, long enough to tell them apart, and from days of the week: English, French, Italian, German,
+# By their first letters, enough of them to distinguish months and days of the week: English, French, Italian, German,
 # Spanish, Portuguese, Galician; Dutch and Indonesian, the Scandinavian languages, Romanian, Turkish, Hungarian, Finnish,
 # Latvian; Polish, Czech, Croatian, Slovene; Russian, Ukrainian, Bulgarian, Serbian, Greek; Hebrew, Arabic.
 _MONTHS = (
@@ -33,35 +33,35 @@ _MONTHS = (
     "dec déc dic dez des ara joul gru pro дек гру дец δεκ דצמ ديس",
 )
 _MONTH_OF = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names.split()}
-# Of this month in Croatian, and of the next one in Polish or Czech: the day of the week says which.
+# This month in Croatian, the next one in Polish or Czech. The day of the week decides.
 _MONTH_OR_NEXT = {"lip": 6, "srp": 7, "lis": 10}
 
 
-# RFC 822 names the first ten; the rest are unambiguous. Others (IST, CST of China) are read as the site's own zone.
+# RFC 822 has the first ten; the rest are unambiguous. Other abbreviations (IST, CST of China) mean the site's own zone.
 _ZONE_HOURS: dict[str, float] = {
     "z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8,
     "pdt": -7, "wet": 0, "west": 1, "cet": 1, "cest": 2, "mez": 1, "mesz": 2, "eet": 2, "eest": 3, "bst": 1, "msk": 3,
     "jst": 9, "kst": 9, "hkt": 8, "sgt": 8, "aest": 10, "aedt": 11, "acst": 9.5, "awst": 8, "nzst": 12, "nzdt": 13,
     "akst": -9, "akdt": -8, "hst": -10, "wib": 7, "pkt": 5, "sast": 2, "brt": -3,
 }  # fmt: skip
-# Of America those that mean one of two, by the time of year (feedparser's, and newsrooms').
+# American abbreviations for either of two zones, by the time of year (from feedparser and newsrooms).
 _ZONES_OF_THE_YEAR = {
     "et": "America/New_York", "ct": "America/Chicago", "mt": "America/Denver", "pt": "America/Los_Angeles",
 }  # fmt: skip
-# Kiribati's; what is written beyond it is no offset.
+# Kiribati's offset, the largest one.
 OFFSET_HOURS_MAX = 14
 
 _ISO = re.compile(
     r"(?P<year>\d{4})(?:[-/.]\s?(?P<month>\d\d?)[-/.]\s?(?P<day>\d\d?)\.?|(?P<month2>\d\d)(?P<day2>\d\d))"
-    # A letter T, or what people put there: a comma, a bar, a word as short as "um". (In Chinese it may be the half of the
-    # day.) Another day is no time.
+    # A letter T, or what people write instead: a comma, a bar, a word as short as "um". In Chinese it may be the half of
+    # the day. Another date is not a time.
     r"(?:(?:\s*T\s*|[\s,_|]+(?:(?:(?P<word>[A-Za-z\u00c0-\u024f\u0400-\u052f]{1,3})|[-\N{EN DASH}]) )?(?!\d{4}[-/.]\s?\d|\d{8}))"
     r"(?P<hour>\d\d?)[:h]?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)"
-    # A day may have a zone as well (XML Schema, 3.3.9).
+    # A date without a time may have a zone, too (XML Schema, 3.3.9).
     r"|(?P<zone>Z|[+-]\d\d:\d\d))?",
     re.IGNORECASE,
 )
-# As nearly all feeds of RSS have it (RFC 822).
+# The form in nearly all RSS feeds (RFC 822).
 _USUAL = re.compile(
     r"(?:[A-Za-z]{3}, )?(\d\d?) ([A-Za-z]{3}) (\d{4}) ([01]\d|2[0-3]):([0-5]\d):([0-5]\d) (?:GMT|UTC|([+-])(\d\d)([0-5]\d))",
     re.ASCII,
@@ -69,7 +69,7 @@ _USUAL = re.compile(
 _TIME = re.compile(
     r"(?<!\d)(?P<hour>\d\d?)[:h](?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?(?P<rest>.*)", re.IGNORECASE
 )
-# As some write 08.00.00; days are parted so as well, but not where a month has a name.
+# 08.00.00. A date may have dots, too, but not if its month is a name.
 _DOTTED_TIME = re.compile(r"\b(\d\d)\.(\d\d)(?:\.(\d\d))?(?=\s|$)")
 _DOTTED_DATE = re.compile(r"(?:\w+,? )?(\d\d?)\.\s?(\d\d?)\.\s?(\d{4})\b")
 # 8 a.m., 8 PM, 8 Uhr, 8h, 8 h 05.
@@ -78,7 +78,7 @@ _HOUR_ALONE = re.compile(
 )
 _ONE_DIGIT = re.compile(r":(\d)(?!\d)")
 _WEEKDAY_BEFORE_ISO = re.compile(r"\A[^\W\d_]{2,20}\.?,? (?=\d{4}[-/.])")
-# Fri, 11/20/2026 - 08:00 and 20-11-2026: which is the day, its number or the weekday may say.
+# Fri, 11/20/2026 - 08:00 and 20-11-2026. A number above 12 or the weekday tells the day from the month.
 _DIGIT_DATE = re.compile(r"(?:([^\W\d_]{2,20})\.?,? )?(\d\d?)[/-](\d\d?)[/-](\d{4})\b,?(?: -)?")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # Polish, Czech, Croatian.
@@ -92,7 +92,7 @@ _SLAVIC_WEEKDAYS = (
     "nie nd ned ne",
 )
 _WEEKDAY_OF = {name: day for day, names in enumerate(_SLAVIC_WEEKDAYS) for name in (_WEEKDAYS[day], *names.split())}
-# 2026年11月20日, 2026년 11월 20일; the half of the day stands before the time.
+# 2026年11月20日, 2026년 11월 20일. The half of the day comes before the time.
 _CJK_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d\d?)\s*[月월]\s*(\d\d?)\s*[日일](?:\s*[(（][^\d()（）]{1,4}[)）])?")
 _CJK_TIME = re.compile(r"(\d\d?)\s*[時时點点시]\s*(?:(\d\d?)\s*[分분])?\s*(?:(\d\d?)\s*[秒초])?")
 _CJK_HALF = re.compile(r"(上午|下午|午前|午後|오전|오후)\s*(\d\d?:\d\d?(?::\d\d?)?)")
@@ -106,7 +106,7 @@ _OFFSET = re.compile(
 # "p. m." in Spanish; Arabic, Greek.
 _HALF = re.compile(r"\s*(?:[ap]\.?\s?m\b\.?|(?:م|ص)\b|مساء|صباح|[μπ]\.?\s?μ\b\.?)", re.IGNORECASE)
 _LATE = ("p", "م", "μ")
-# The plus sign of an offset is a space where somebody took the date for a part of a URL.
+# The plus sign of an offset becomes a space if a program decodes the date as part of a URL.
 _PLUS_LOST = re.compile(r"\s(?P<hours>\d\d):?(?P<minutes>\d\d)$")
 _ZONE_NAME = re.compile(r"[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -114,11 +114,11 @@ _NUMBER = re.compile(r"\d+")
 
 
 def instant(text: object, zone: ZoneInfo) -> datetime | None:
-    """The instant that a feed's date says, in UTC, whole seconds; None for what is no date.
+    """A feed's date as an instant in UTC, cut to the second; None if the text is not a date.
 
-    A date without a zone, or with one that nobody knows, is read in `zone`, the newsroom's.
+    `zone` is the newsroom's. It applies to a date without a zone or with an unknown one.
     """
-    # feedparser makes an object of some damage.
+    # feedparser returns an object for some broken dates.
     if not isinstance(text, str) or not text or len(text) > DATE_CHARACTERS_MAX:
         return None
     try:
@@ -130,12 +130,12 @@ def instant(text: object, zone: ZoneInfo) -> datetime | None:
 
 
 def _usual(text: str) -> datetime | None:
-    """`Fri, 20 Nov 2026 08:00:00 GMT`, as `_any` reads it too, in a tenth of the time."""
-    found = _USUAL.fullmatch(text)
-    month = _month(found[2].lower()) if found else None
-    if not found or not month:
+    """Read `Fri, 20 Nov 2026 08:00:00 GMT`, as `_any` does, in a tenth of the time."""
+    match = _USUAL.fullmatch(text)
+    month = _month(match[2].lower()) if match else None
+    if not match or not month:
         return None
-    day, _, year, hour, minute, second, sign, *offset = found.groups()
+    day, _, year, hour, minute, second, sign, *offset = match.groups()
     hours, minutes = map(int, offset) if sign else (0, 0)
     if hours >= OFFSET_HOURS_MAX:
         return None
@@ -145,14 +145,14 @@ def _usual(text: str) -> datetime | None:
 
 
 def _any(text: str, site_zone: ZoneInfo) -> datetime:
-    """A date of any form. Raises ValueError for none, OverflowError for one at the end of the calendar."""
+    """Read a date of any form. Raises ValueError if the text is not a date, OverflowError at the end of the calendar."""
     text = _iso_spelt(text if text.isascii() else unicodedata.normalize("NFC", text))
     local, rest = _iso(text) or _written(text)
     return local.replace(tzinfo=_zone(rest, local, site_zone))
 
 
 def _iso_spelt(text: str) -> str:
-    """Dates in digits that can be meant in one way only, as ISO 8601 has them."""
+    """Rewrite unambiguous dates in digits as ISO 8601."""
     if not text.isascii():
         text = _CJK_DATE.sub(lambda date: f"{date[1]}-{date[2]}-{date[3]} ", text).rstrip()
         text = " ".join(_CJK_TIME.sub(lambda time: f"{time[1]}:{time[2] or '00'}:{time[3] or '00'} ", text).split())
@@ -160,17 +160,17 @@ def _iso_spelt(text: str) -> str:
     text = _HALF_BEFORE_TIME.sub(r"\1\3 \2m", text)
     text = _ONE_DIGIT.sub(r":0\1", _WEEKDAY_BEFORE_ISO.sub("", text, count=1))
     text = _DOTTED_DATE.sub(lambda date: f"{date[3]}-{date[2]}-{date[1]}", text, count=1)
-    if (found := _DIGIT_DATE.match(text)) and (only := _only_day(found)):
-        return f"{only.isoformat()}{text[found.end() :]}"
+    if (match := _DIGIT_DATE.match(text)) and (only := _only_day(match)):
+        return f"{only.isoformat()}{text[match.end() :]}"
     if digits := _DIGITS.fullmatch(text):
         year, month, day, *time = digits.groups()
         return f"{year}-{month}-{day}T{':'.join(time)}"
     return text
 
 
-def _only_day(found: re.Match[str]) -> date | None:
-    """The day that two numbers and a year can mean; None where they can mean two, or none."""
-    weekday, first, second, year = found.groups()
+def _only_day(match: re.Match[str]) -> date | None:
+    """The only date that two numbers and a year can mean; None if there are two such dates, or none."""
+    weekday, first, second, year = match.groups()
     days = set()
     for month, day in ((first, second), (second, first)):
         try:
@@ -184,15 +184,15 @@ def _only_day(found: re.Match[str]) -> date | None:
 
 def _iso(text: str) -> tuple[datetime, str] | None:
     """`2026-11-20T08:00:00Z`, `2026-11-20 08:00`, `2026/11/20`, `20261120T080000Z`."""
-    found = _ISO.fullmatch(text)
-    if not found:
+    match = _ISO.fullmatch(text)
+    if not match:
         return None
-    month, day = int(found["month"] or found["month2"]), int(found["day"] or found["day2"])
-    date = datetime(int(found["year"]), month, day)  # noqa: DTZ001 - the zone is read from what follows
-    if found["hour"] is None:
-        return date, found["zone"] or ""
-    moment, rest = _at(date, found)
-    return moment, f"{rest} {found['word']}" if found["word"] else rest
+    month, day = int(match["month"] or match["month2"]), int(match["day"] or match["day2"])
+    date = datetime(int(match["year"]), month, day)  # noqa: DTZ001 - the zone is read from what follows
+    if match["hour"] is None:
+        return date, match["zone"] or ""
+    moment, rest = _at(date, match)
+    return moment, f"{rest} {match['word']}" if match["word"] else rest
 
 
 def _written(text: str) -> tuple[datetime, str]:
@@ -207,11 +207,11 @@ def _written(text: str) -> tuple[datetime, str]:
     month_name = _month_name(before)
     rest = ""
     if time and len(numbers) == 1 and (year := re.search(r"\b\d{4}\b(?!.*\d)", time["rest"])):
-        # asctime: the year stands behind the time, and the zone between them.
+        # asctime: the year follows the time, and the zone is between them.
         numbers.append(year.group())
         rest = time["rest"][: year.start()]
     if not month_name or not numbers[1:]:
-        raise ValueError("no date")
+        raise ValueError("not a date")
     day, year_written = numbers[:2] if len(numbers[0]) < len("2026") else numbers[1::-1]
     if month := _month(month_name):
         date = datetime(_year(year_written), month, int(day))  # noqa: DTZ001 - the zone is read from what follows
@@ -224,8 +224,9 @@ def _written(text: str) -> tuple[datetime, str]:
 
 
 def _month_name(text: str) -> str | None:
-    """The last word that names a month ("mar" is Tuesday in three languages), before the last number if any: a place, "Dublin"
-    or "Stuttgart", stands behind it.
+    """The last word that names a month, preferably before the last number.
+
+    The last one, because "mar" is Tuesday in three languages. Before the last number, because a place such as "Dublin" follows.
     """
     last = max((number.start() for number in _NUMBER.finditer(text)), default=0)
     words = ((word.start(), word.group().lower()) for word in _WORD.finditer(text))
@@ -235,10 +236,10 @@ def _month_name(text: str) -> str | None:
 
 
 def _of_two_months(year: int, name: str, day: int, text: str) -> datetime:
-    """The day in the one month or the next, by its day of the week. Raises ValueError where that says neither."""
+    """The date in the one month or the next, by its day of the week. Raises ValueError if neither fits."""
     weekday = _WORD.search(text)
-    said = weekday.group().lower() if weekday else ""
-    named = next((_WEEKDAY_OF[short] for short in (said[:3], said[:2]) if short in _WEEKDAY_OF), None)
+    name_of_day = weekday.group().lower() if weekday else ""
+    named = next((_WEEKDAY_OF[short] for short in (name_of_day[:3], name_of_day[:2]) if short in _WEEKDAY_OF), None)
     first = _MONTH_OR_NEXT[name[:3]]
     days = [datetime(year, month, day) for month in (first, first + 1) if day <= monthrange(year, month)[1]]  # noqa: DTZ001
     meant = [day for day in days if day.weekday() == named]
@@ -257,20 +258,20 @@ def _year(digits: str) -> int:
     return int(digits)
 
 
-def _at(day: datetime, found: re.Match[str]) -> tuple[datetime, str]:
-    hour, rest = int(found["hour"]), found["rest"]
+def _at(day: datetime, match: re.Match[str]) -> tuple[datetime, str]:
+    hour, rest = int(match["hour"]), match["rest"]
     if half := _HALF.match(rest):
         hour = hour % 12 + (12 if half.group().strip().lower().startswith(_LATE) else 0)
         rest = rest[half.end() :]
-    minute, second = int(found["minute"]), int(found["second"] or 0)
-    # Midnight as 24:00, and a leap second, are instants that datetime cannot spell.
+    minute, second = int(match["minute"]), int(match["second"] or 0)
+    # datetime refuses midnight as 24:00 and leap seconds, so timedelta adds them up.
     if hour > 24 or minute > 59 or second > 60:
         raise ValueError("no time of day")
     return day + timedelta(hours=hour, minutes=minute, seconds=second), rest
 
 
 def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
-    """The zone that is written behind the time. The site's own abbreviation is meant before anyone else's."""
+    """The zone after the time. An abbreviation of the site's own zone comes first."""
     if offset := _OFFSET.match(rest.strip()):
         delta = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
         if delta > timedelta(hours=OFFSET_HOURS_MAX):
@@ -293,7 +294,7 @@ def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
 
 
 def _zone_of_place(rest: str) -> ZoneInfo | None:
-    # After a Z or GMT it only says for whom the instant was written down (RFC 9557, 2).
+    # After Z or GMT a place does not change the instant (RFC 9557, 2).
     place = _ZONE_NAME.search(rest)
     try:
         return ZoneInfo(place.group()) if place else None

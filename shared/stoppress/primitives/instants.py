@@ -1,6 +1,6 @@
 """Instants: read from text with a zone, kept in UTC, written as W3C datetimes.
 
-Inside, an instant is an aware `datetime` in UTC, never in the far corner of the calendar where a zone could overflow it.
+An instant is an aware `datetime` in UTC. It is never in the first or last days of the calendar, where a zone could overflow it.
 """
 
 import re
@@ -8,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 
 _BEFORE = datetime(1, 1, 2, tzinfo=UTC)
 _AFTER = datetime(9999, 12, 30, tzinfo=UTC)
-# Offsets as ISO 8601's basic form writes them (+0000), which datetime.fromisoformat of 3.11 reads, but only without colons in the time.
+# ISO 8601's basic offsets (+0000). Python 3.11's datetime.fromisoformat reads them only in times without colons.
 _BASIC_OFFSET = re.compile(r"(T\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?[+-]\d\d)(\d\d)$")
-# Formatting a number takes longer than looking it up, and a file has an instant a line.
+# Formatting a number is slower than a lookup, and each line of a file has an instant.
 TWO_DIGITS = tuple(f"{number:02}" for number in range(100))
 _LONG_FRACTION = re.compile(r"([.,]\d{6})\d+")
 
 
 def parse(text: str) -> datetime:
-    """An ISO 8601 date and time with a zone, as an instant in UTC.
+    """Read an ISO 8601 date and time with a zone as an instant in UTC.
 
-    Raises ValueError, with what to change, for a text that is no date, a date without a time, or a time without a zone:
-    a guess would put an article hours away from its place in the window.
+    Raises ValueError, with what to change, for a text that is not a date, a date without a time, or a time without a zone. A
+    guessed zone could keep an article in the news for hours too long or too short.
     """
     tidy = _BASIC_OFFSET.sub(r"\1:\2", _LONG_FRACTION.sub(r"\1", text.strip().upper().replace(" ", "T", 1)))
     try:
@@ -32,13 +32,13 @@ def parse(text: str) -> datetime:
 
 
 def utc(instant: datetime) -> datetime:
-    """An aware instant in UTC. Raises ValueError where the calendar ends."""
+    """An aware instant in UTC. Raises ValueError at either end of the calendar."""
     try:
         moved = instant.astimezone(UTC)
     except OverflowError:
         moved = _AFTER
     if not _BEFORE <= moved < _AFTER:
-        raise ValueError(f"the year {instant.year} is outside what a sitemap can say")
+        raise ValueError(f"the year {instant.year} is outside what a sitemap can say: correct the date")
     return moved
 
 
@@ -52,15 +52,15 @@ def iso(instant: datetime) -> str:
 
 
 def exact(instant: datetime) -> str:
-    """To the microsecond, always of one length, so that texts sort as the instants do."""
+    """To the microsecond, in text of constant length that sorts as the instants do."""
     return instant.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def whole(instant: datetime) -> datetime:
-    """Cut to the second, as files show it."""
+    """Cut to the second, as in files."""
     return instant.replace(microsecond=0)
 
 
 def epoch_seconds(instant: datetime) -> int:
-    """Seconds since 1970, as DynamoDB's time to live wants them."""
+    """Seconds since 1970, for DynamoDB's time to live."""
     return int((instant - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(seconds=1))

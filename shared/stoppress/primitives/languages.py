@@ -1,14 +1,14 @@
-"""Languages as news:language wants them: ISO 639 in small letters, zh-cn and zh-tw for Chinese (R2.10).
+"""Language codes for news:language: ISO 639 in small letters, zh-cn and zh-tw for Chinese (R2.10).
 
-And the codes of ISO that hreflang (R5.2) and video:restriction (R4.2) are made of.
+Also the ISO codes for hreflang (R5.2) and video:restriction (R4.2).
 """
 
 import re
 
 _CODE = re.compile(r"[a-z]{2,3}")
-# Codes that ISO 639 has withdrawn and content systems still send.
+# Codes that ISO 639 has withdrawn and CMSs still send.
 RENAMED = {"iw": "he", "in": "id", "ji": "yi", "mo": "ro"}
-# Mistakes that are made often, and what was meant: of languages, of countries, of both together.
+# Frequent mistakes in codes of languages and countries, and what to write.
 MEANT = {
     "cn": "Chinese is zh",
     "cz": "Czech is cs",
@@ -26,7 +26,7 @@ MEANT = {
     "es-LA": "LA is Laos: give es, or a country such as es-MX",
     "pt-LA": "LA is Laos: give pt, or pt-BR",
 } | {old: f"its code is {new} now" for old, new in RENAMED.items()}
-# ISO 639-1, without what it has withdrawn (sh).
+# ISO 639-1, without the withdrawn sh.
 LANGUAGES = frozenset(
     """
     aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en
@@ -48,14 +48,14 @@ COUNTRIES = frozenset(
     TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW
     """.split()
 )
-# The script says it, where it is named; else the territory does.
+# Territories with traditional script, where the code names no script.
 _TRADITIONAL_TERRITORIES = {"tw", "hk", "mo"}
 
 
 def language_code(text: str) -> str | None:
-    """`en-US` -> `en`, `zh-Hant` -> `zh-tw`, `iw` -> `he`; None where the text is no language code.
+    """`en-US` -> `en`, `zh-Hant` -> `zh-tw`, `iw` -> `he`; None if the text is not a language code.
 
-    Of two letters only those of ISO 639-1 are one; of ISO 639-2, three letters, the form is all that is looked at.
+    A code of two letters must be in ISO 639-1. Any three letters count as a code of ISO 639-2.
     """
     primary, *subtags = text.strip().lower().replace("_", "-").split("-")
     if not _CODE.fullmatch(primary):

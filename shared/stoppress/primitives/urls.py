@@ -1,4 +1,7 @@
-"""URLs of pages: one spelling for each page, and nothing that has no place in a sitemap."""
+"""URLs of pages: one spelling for each page, without what does not belong in a sitemap.
+
+w3lib, url-normalize and yarl change more of a URL than RFC 3986, 6.2.2 allows. Search engines fetch the URL as listed.
+"""
 
 import hashlib
 import re
@@ -8,16 +11,16 @@ from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 # sitemaps.org: "less than 2,048 characters", counted on the final form (R1.4).
 LOC_CHARACTERS_MAX = 2_047
 
-# Parameters that tell where a reader came from or who it is, not which page it is (R1.6).
+# Parameters about the reader or where the reader came from, not about the page (R1.6).
 _TRACKING = re.compile(
     r"(?:utm_\w+|xtor|partner|emc|wt_mc|fbclid|gclid|dclid|msclkid|mc_cid|mc_eid|igshid|ocid|cmpid|ns_\w+"
     r"|at_(?:medium|campaign|custom\w*|format|link\w*|ptr\w*|bbc\w*)|jsessionid|phpsessid|aspsessionid\w*)",
     re.IGNORECASE,
 )
-# A servlet's, which stands behind the path, or behind any part of it.
+# A servlet's session, at the end of any segment of the path.
 _SESSION = re.compile(r";jsessionid=[^/;]*", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-# RFC 3986: what a path and a query may hold unescaped; "%" stays, so that nothing is encoded twice (R1.5).
+# RFC 3986: characters that need no escape in a path and in a query. "%" is one of them, so nothing is encoded twice (R1.5).
 _PATH_SAFE = "/%:@!$&'()*+,;=~-._"
 _QUERY_SAFE = _PATH_SAFE + "?"
 _HOST = re.compile(r"[a-z0-9_][a-z0-9_-]*(?:\.[a-z0-9_][a-z0-9_-]*)*\.?")
@@ -29,15 +32,15 @@ _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) -> str:
-    """The one spelling of a page's URL, under `scheme` where that is given.
+    """The one spelling of a page's URL, with `scheme` if given.
 
-    Absolute http(s), host in small letters and punycode, no default port, no fragment, no tracking parameters, no session,
-    percent-encoded UTF-8 where a character is not allowed, existing escapes kept as they are. With `keep_query` every
-    parameter stays: that of a file may be signed. Raises ValueError, with what to change.
+    The URL is absolute http(s), with the host in small letters and punycode. It has no default port, fragment, tracking
+    parameter or session. Characters that are not allowed become percent-encoded UTF-8; existing escapes stay. With
+    `keep_query` every parameter stays, because a file's URL may be signed. Raises ValueError, with what to change.
     """
     shown = repr(url[:120])
     if _CONTROL.search(url.strip()):
-        raise ValueError(f"{shown} has a line break or another control character in it")
+        raise ValueError(f"{shown} has a line break or another control character in it: remove it")
     try:
         parts = urlsplit(url.strip())
         port = parts.port
@@ -64,14 +67,14 @@ def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) 
 
 
 def linked(url: str, base: str, *, keep_query: bool = False) -> str:
-    """The one spelling of a URL that the page `base` names, relative or not; on the page's host it has the page's scheme.
+    """The one spelling of a URL, relative or not, that the page `base` links to. On the page's host it has the page's scheme.
 
     Raises ValueError, with what to change.
     """
     named = url.strip()
     if not named:
         raise ValueError("is empty: give a URL")
-    if not _CONTROL.search(named):  # urljoin would drop a line break without a word, and `canonical` says it
+    if not _CONTROL.search(named):  # urljoin would drop a line break; `canonical` refuses it
         try:
             named = urljoin(base, named)
         except ValueError as error:
@@ -83,19 +86,19 @@ def linked(url: str, base: str, *, keep_query: bool = False) -> str:
 
 
 def on_site(url: str, host: str) -> str:
-    """A canonical URL, under https where it is on this host: inside, a page has one name whatever the site's scheme."""
+    """A canonical URL, with https if it has this host. The table knows a page by one URL, whatever the site's scheme."""
     if url.startswith("https:") or host_of(url) != host:
         return url
     return canonical(url, "https")
 
 
 def host_of(url: str) -> str:
-    """Host, and port where it is not the default, of a canonical URL."""
+    """Host, and port if it is not the default, of a canonical URL."""
     return urlsplit(url).netloc
 
 
 def identity(url: str) -> str:
-    """The page that a canonical URL names: the same text for every spelling of it (RFC 3986, 6.2.2)."""
+    """The identity of a page: the same text for each equivalent spelling of its canonical URL (RFC 3986, 6.2.2)."""
     if "%" not in url and "/." not in url:
         return url
     parts = urlsplit(plain_escapes(url))
@@ -103,12 +106,12 @@ def identity(url: str) -> str:
 
 
 def path_identity(path: str) -> str:
-    """A path as `identity` spells it, from a path with or without escapes."""
+    """A path, with or without escapes, as `identity` spells it."""
     return _without_dots(plain_escapes(_encode(path, _PATH_SAFE)))
 
 
 def plain_escapes(text: str) -> str:
-    """A text with its escapes in capitals, and unescaped where a character needs none (RFC 3986, 6.2.2.1 and 6.2.2.2)."""
+    """A text with escapes in capitals, and without unnecessary escapes (RFC 3986, 6.2.2.1 and 6.2.2.2)."""
     return _ESCAPE.sub(_plainest, text)
 
 
@@ -118,7 +121,7 @@ def key_of(url: str) -> str:
 
 
 def key_of_spelling(url: str) -> str:
-    """The key of one spelling of a URL. Versions before 0.1.0 kept pages under it."""
+    """The key of one spelling of a URL. Versions before 0.1.0 used it for pages."""
     return hashlib.sha256(url.encode()).hexdigest()[:32]
 
 
@@ -144,7 +147,7 @@ def _host(host: str, shown: str) -> str:
         if not _HOST.fullmatch(host):
             raise ValueError(f"{shown} has no valid host name")
         return host.rstrip(".")
-    import idna  # large tables, which hosts in ASCII do without
+    import idna  # has large tables, which ASCII hosts do not need
 
     try:
         return idna.encode(host, uts46=True).decode()

@@ -1,7 +1,7 @@
-"""XML as a stream of entries: what stands right below the root, one after the other, each a small tree.
+"""XML as a stream of entries: the children of the root one by one, each as a small tree.
 
-Nothing is expanded and nothing loaded: a document that declares entities is not read on. Depth, length of a tag, size of
-an entry and of a text are bounded, so that memory is, whatever is in the file.
+No entity is expanded and nothing is loaded: parsing stops at an entity declaration. Depth, length of a tag, size of an entry
+and of a text are limited, so any file is parsed in limited memory.
 """
 
 import re
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pyexpat import ExpatError, ParserCreate, errors
 
 DEPTH_MAX = 32  # a video's tags are five deep
-TAG_BYTES_MAX = 1_048_576  # of one tag, comment or other token
+TAG_BYTES_MAX = 1_048_576  # of a tag, comment or other token
 NODES_MAX = 50_000  # in one entry: 1,000 images have 2,000
-TEXT_CHARACTERS_MAX = 16_384  # kept of one element's text; the rest is counted
+TEXT_CHARACTERS_MAX = 16_384  # kept of an element's text; the rest is only counted
 
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 _RAW = re.compile("[\"'>]")
@@ -23,7 +23,7 @@ _DECLARATION_MISPLACED = {errors.codes[errors.XML_ERROR_MISPLACED_XML_PI]}
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An element: its namespace ("" is none, None a prefix that was not declared), and what stands in it."""
+    """An element and its content. The namespace is "" if there is none, None for an undeclared prefix."""
 
     namespace: str | None
     name: str
@@ -38,25 +38,25 @@ class Node:
 
     @property
     def text(self) -> str:
-        """The text right in it, up to TEXT_CHARACTERS_MAX."""
+        """The element's own text, up to TEXT_CHARACTERS_MAX."""
         return "".join(self.parts)
 
     @property
     def tag(self) -> str:
-        """As it is written: prefix and name."""
+        """Prefix and name, as written."""
         return f"{self.prefix}:{self.name}" if self.prefix else self.name
 
     def all(self, namespace: str, name: str) -> list["Node"]:
-        """Children of one name."""
+        """The children of this name."""
         return [child for child in self.children if child.name == name and child.namespace == namespace]
 
     def first(self, namespace: str, name: str) -> "Node | None":
-        """The first child of a name."""
+        """The first child of this name."""
         return next((child for child in self.children if child.name == name and child.namespace == namespace), None)
 
 
 class Broken(Exception):
-    """The document cannot be read on: name of the rule, line, message."""
+    """Parsing stops here: name of the rule, line, message."""
 
     def __init__(self, rule: str, line: int, message: str) -> None:
         super().__init__(message)
@@ -69,17 +69,17 @@ Meant = Callable[[str | None, str, str, int], str | None]
 
 
 class Document:
-    """Parses text that comes in pieces; `root` is known as soon as its tag has been read.
+    """Parses text in pieces. `root` is set as soon as its tag is parsed.
 
-    `hear(what, line, text)` is told of "comment", "doctype" and "text" (outside the entries); `meant` says which namespace is
-    meant by the one that was found.
+    `hear(what, line, text)` is called for "comment", "doctype" and "text" outside the entries. `meant` maps a namespace to the
+    one that its author meant.
     """
 
     def __init__(
         self, hear: Hear, meant: Meant, first_line: int = 1, entry_depth: Callable[[Node], int] = lambda _root: 2
     ) -> None:
         self.root: Node | None = None
-        self.open_entry: Node | None = None  # one that was not closed
+        self.open_entry: Node | None = None  # an entry that is not closed yet
         self._hear, self._meant = hear, meant
         self._entry_depth_of = entry_depth
         self._entry_depth = 2
@@ -107,11 +107,11 @@ class Document:
 
     @property
     def line(self) -> int:
-        """Where the parser is."""
+        """The parser's current line, from 1."""
         return self._parser.CurrentLineNumber + self._offset
 
     def entries(self, pieces: Iterable[str]) -> Iterator[Node]:
-        """The entries in their order. Raises Broken, after those that were complete."""
+        """The entries in order. Raises Broken after the last complete entry."""
         for piece in pieces:
             yield from self._fed_with(piece.encode("utf-8", "replace"), last=False)
         yield from self._fed_with(b"", last=True)
@@ -193,7 +193,7 @@ class Document:
         if self._in_cdata:
             node.cdata = True
         elif node.name == "loc" and not node.raw and _RAW.search(text):
-            # An escape comes alone and stands in the bytes as &…;
+            # expat reports an escape alone, and the bytes have it as &…;
             index = self._parser.CurrentByteIndex - self._base
             node.raw = len(text) > 1 or (index >= 0 and self._piece[index : index + 1] != b"&")
 

@@ -1,6 +1,6 @@
-"""What a message of the articles queue says: events, each with its site; or why there are none.
+"""Read a message of the articles queue: article events, each with its site, or why there are none.
 
-Three kinds come: our own message, an event of the bus in our contract, and one that carries a CMS's delivery.
+There are three kinds: our own message, an event of the bus in our contract, and an event of the bus with a CMS's delivery.
 """
 
 import json
@@ -12,13 +12,13 @@ from typing import Any
 
 from stoppress.aws import sites
 from stoppress.cms.contract import BadArticle, UnknownType, delivery_id, read_bus_event
-from stoppress.model.event import ArticleEvent, Incomplete, from_message
+from stoppress.model.event import ArticleEvent, Incomplete, article_name, from_message
 from stoppress.model.http_request import Request
 from stoppress.model.site import Site
 
-# What these put on the bus is our own contract.
+# Sources with these adapters put events in our own contract on the bus.
 OF_OUR_CONTRACT = ("standard", "eventbridge")
-# Where an event names no site of ours, this is where it is to be found.
+# The site under which quarantine keeps messages of unknown sites.
 UNKNOWN_SITE = "unknown"
 
 
@@ -32,7 +32,7 @@ class Message:
 
 
 class Unusable(ValueError):
-    """A message that no later attempt could apply."""
+    """A message that no later attempt can apply."""
 
     def __init__(self, site: str, reason: str) -> None:
         super().__init__(reason)
@@ -89,7 +89,7 @@ def _site_of(envelope: Mapping[str, Any], from_bus: bool) -> Site:
 
 
 def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
-    """A CMS's delivery in a bus event: `detail` is {"site": …, "headers": {…}, "body": what the CMS sends}. Raises ValueError."""
+    """Read a CMS's delivery in a bus event. `detail` is {"site": …, "headers": {…}, "body": …}. Raises ValueError."""
     from stoppress.receive.queueing import take_delivery
 
     name, detail = envelope["source"], envelope["detail"]
@@ -101,22 +101,23 @@ def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
     )
     delivery = delivery_id(request.headers, envelope)
     taken = take_delivery(request, site, name, now, sites.load_usable, delivery)
-    faults = [one.answer["reason"] for one in taken if isinstance(one.message, Incomplete)]
-    events = [one.message for one in taken if isinstance(one.message, ArticleEvent)]
+    faults = [item.answer["reason"] for item in taken if isinstance(item.message, Incomplete)]
+    events = [item.message for item in taken if isinstance(item.message, ArticleEvent)]
     unusable = Unusable(site.host, f"incomplete: {'; '.join(faults)[:1_000]}") if faults else None
     if unusable and not events:
         raise unusable
     known = {site.host: site} | {
         event.site: sites.load_usable(event.site) for event in events if event.site != site.host
     }
-    reasons = dict.fromkeys(str(one.answer.get("reason", "")) for one in taken)
+    reasons = dict.fromkeys(str(item.answer.get("reason", "")) for item in taken)
     return Content(site, tuple((event, known[event.site]) for event in events), unusable, "; ".join(reasons))
 
 
 def named_in(body: str) -> dict[str, str | None]:
-    """Article and URL that a message names, for the log: it could not be applied, but somebody may look for it."""
+    """Article and URL that an unusable message names, so that the log can be searched for them."""
     with suppress(ValueError, RecursionError, AttributeError):
-        said = json.loads(body)
-        detail = said.get("detail", said)
-        return {"article": f"{said.get('source')}#{detail.get('id')}"[:200], "url": str(detail.get("url"))[:200]}
+        document = json.loads(body)
+        detail = document.get("detail", document)
+        name = article_name(str(document.get("source")), str(detail.get("id")))
+        return {"article": name[:200], "url": str(detail.get("url"))[:200]}
     return {}

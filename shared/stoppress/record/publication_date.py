@@ -1,10 +1,15 @@
-"""When an article was published: embargoes, the first publication, and dates that are corrected.
+"""When an article was published: embargoes, the first publication, and corrected dates.
 
-The rule, in one paragraph. A date in the future is an embargo and holds the article, whatever it was before. The first date
-that is said stands. A later event may move the date back, or to at most five minutes after this stack first heard of the
-article. The article's earliest timestamp counts as that moment if it is earlier, and if the event's own timestamp has reached
-the new date. Any later date is re-dating and is ignored, unless the site allows it. So re-dating cannot keep a story in the news for longer than 48 hours from its first word. A date that was an embargo counts from
-its hour: until then the page is in no file. Dates of events that come late count as if the events had come in order.
+The rule:
+
+1. A date in the future is an embargo and holds the article, listed or not. A date that was an embargo counts from its release.
+2. Else the first date stands. A later event may move it back, or to at most five minutes after we first heard of the article.
+   The article's earliest timestamp counts as that moment if it is earlier and the event's own timestamp has reached the date.
+3. Any later date is re-dating and is ignored, unless the site's `republish` allows it. So re-dating cannot keep an article in
+   the news for longer than 48 hours after its first event.
+4. Dates of late events count as if the events had come in order.
+
+Dates are cut to the moment they were heard: a sender's clock may be ahead.
 """
 
 from dataclasses import replace
@@ -18,10 +23,10 @@ from stoppress.primitives.instants import exact, whole
 
 
 def is_embargo(event: ArticleEvent, now: datetime) -> bool:
-    """Whether the event's date holds it back.
+    """Whether the event's date holds the article.
 
-    A date just ahead of our clock counts as now if the sender's clock is ahead of ours (it has passed the date), or if a
-    feed says it: what a feed shows is public.
+    A date up to five minutes ahead of our clock holds only a CMS's article, and only if the sender's timestamp is before the
+    date. If the timestamp is not, the sender's clock is ahead. What a feed shows is public.
     """
     date = event.published_at
     if date is None or date <= now or (event.release is not None and event.release >= date):
@@ -32,13 +37,13 @@ def is_embargo(event: ArticleEvent, now: datetime) -> bool:
 
 
 def changed_at(event: ArticleEvent) -> datetime | None:
-    """When the article last changed, as its source says, and no later than when that was heard."""
+    """When the article last changed, by its source, at the latest when the event was heard."""
     assert event.heard_at
     return whole(min(event.updated_at, event.heard_at)) if event.updated_at else None
 
 
 def first_heard(article: Article, event: ArticleEvent) -> Article:
-    """Move the moment we first heard of the article back to this event, if it came earlier."""
+    """Set the moment we first heard of the article to this event's, if that is earlier."""
     assert event.heard_at
     if _is_of_deleted(article, event):
         return article
@@ -48,7 +53,7 @@ def first_heard(article: Article, event: ArticleEvent) -> Article:
 
 
 def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
-    """Apply the date of the newest event, which must not be an embargo."""
+    """The article with the date of its newest event, which must not be an embargo."""
     date, rank = _date(event), rank_of(event.source)
     if date is None or not _takes(article, event, date, rank, site):
         return article
@@ -56,7 +61,7 @@ def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
 
 
 def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
-    """The article with the first publication that it would have if a late event had come in its order; None: the same one."""
+    """The article with the first publication that it would have if a late event had come in order; None if unchanged."""
     order, date, rank = order_of(event), _date(event), rank_of(event.source)
     if date is None or is_embargo(event, now) or rank < article.dated_by or _is_of_deleted(article, event):
         return None
@@ -76,7 +81,7 @@ def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article 
 
 
 def released(article: Article) -> Article:
-    """A held article whose hour has come, though its release has not been recorded yet."""
+    """A held article after its release, if the release is not recorded yet."""
     assert article.release_at
     return replace(
         article,
@@ -88,14 +93,14 @@ def released(article: Article) -> Article:
 
 
 def with_date_order(article: Article, event: ArticleEvent) -> Article:
-    """The article, not held, that knows which event was the newest to say a date. A late embargo before that event is over."""
-    said_date = order_of(event) if event.action == "publish" and event.published_at else None
-    latest = newest(article.dated_order, article.held_order, said_date)
+    """An article that is not held, with the order of the newest event that has a date. An older late embargo is over."""
+    order = order_of(event) if event.action == "publish" and event.published_at else None
+    latest = newest(article.dated_order, article.held_order, order)
     return replace(article, held_order=None if latest == article.dated_order else latest)
 
 
 def newest(*orders: Order | None) -> Order | None:
-    """The order of the newest event; None where there is none."""
+    """The order of the newest event; None without one."""
     latest = None
     for order in orders:
         if latest is None or (order is not None and latest.is_before(order)):
@@ -104,7 +109,7 @@ def newest(*orders: Order | None) -> Order | None:
 
 
 def inherited(article: Article, page: Article | None) -> Article:
-    """The article with the dates of the page that it takes over."""
+    """The article with the date of the page that it takes over, if it has none of its own."""
     if page is None or article.first_published is not None:
         return article
     return replace(
@@ -128,7 +133,7 @@ def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, sit
 
 
 def _date(event: ArticleEvent) -> datetime | None:
-    """The date that the event says: an embargo's own, else none later than when it was heard."""
+    """The event's date: that of an embargo as given, any other at the latest when the event was heard."""
     assert event.heard_at
     if event.published_at is None:
         return None
@@ -137,13 +142,13 @@ def _date(event: ArticleEvent) -> datetime | None:
 
 
 def _was_embargo(event: ArticleEvent) -> bool:
-    """Whether the event's date held it back when it was heard."""
+    """Whether the event's date was an embargo when the event was heard."""
     assert event.heard_at
     return is_embargo(replace(event, release=None), event.heard_at)
 
 
 def _corrected_max(article: Article, date: datetime, order: Order) -> datetime:
-    """The latest date that is a correction. A sender whose own clock has not reached the date is behind: then ours counts."""
+    """The latest date that is a correction. Our clock counts if the sender's clock has not reached the date."""
     is_behind = order.timestamp is None or exact(date) > order.timestamp
     since = article.heard_at if is_behind else article.known_since or article.heard_at
     return since + CLOCK_SKEW_MAX

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stoppress_cli.app import app
-from stoppress_cli.local.serving import Server
+from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import player
 from tests import playing

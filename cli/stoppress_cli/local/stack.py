@@ -12,11 +12,11 @@ from typing import Any, Self, TextIO
 import boto3
 from moto import mock_aws
 
-from stoppress_cli.local import bus, making, moto_fixes, resources, wiring
-from stoppress_cli.local.asking import Guard
+from stoppress_cli.local import bus, creation, grants, moto_fixes, queues, resources
 from stoppress_cli.local.clock import Clock
 from stoppress_cli.local.functions import OUTPUT, Function, environment, no_aws_settings
 from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.permissions import Permissions
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.sources import Sources
@@ -51,7 +51,7 @@ class Stack:
         self._layers = loaded.layers
         self.resources = {resource.logical: resource for resource in resources.resolve(loaded, name)}
         permissions = Permissions(self.resources.values())
-        if faults := wiring.faults(self.resources.values(), permissions):
+        if faults := grants.faults(self.resources.values(), permissions):
             raise TemplateError("\n".join(faults))
         self.wire = Wire(Guard(permissions, self.resources.values(), absent), dynamodb_url)
         self.functions = {
@@ -147,6 +147,12 @@ class Stack:
                 return function.variables[name]
         raise TemplateError(f"no function of the template has the environment variable {name}")
 
+    def waiting_messages(self) -> dict[str, int]:
+        """Number of messages in each queue that is not empty, by logical name: to be retried, delayed, or dead."""
+        sources = {name: resource for name, resource in self.resources.items() if resource.type == "AWS::SQS::Queue"}
+        numbers = {name: len(queues.queue(resource.arn)._messages) for name, resource in sources.items()}
+        return {name: number for name, number in numbers.items() if number}
+
     # ── making it ───────────────────────────────────────────────────────────────────────────────
 
     def _endpoints(self) -> dict[str, str | None]:
@@ -160,8 +166,8 @@ class Stack:
     def _make(self) -> None:
         # A redrive policy names a queue that must exist: queues without one come first.
         for resource in sorted(self.resources.values(), key=lambda one: "RedrivePolicy" in one.properties):
-            if self._first_site or not making.is_given(resource):
-                making.make(resource, self.client, again=self.dynamodb_elsewhere)
+            if self._first_site or not creation.is_given(resource):
+                creation.create(resource, self.client, again=self.dynamodb_elsewhere)
         for resource in self.resources.values():
             self.sources.add(resource, self._reader)
         self.sources.running = self._running

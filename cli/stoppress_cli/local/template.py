@@ -42,6 +42,17 @@ class Template:
     layers: tuple[Path, ...]
 
 
+def find(given: Path | None) -> Path:
+    """The template: the given one, else this checkout's, else the current folder's. Raises TemplateError."""
+    if given is not None and not given.is_file():
+        raise TemplateError(f"there is no template {given}")
+    places = [Path(__file__).resolve().parents[3] / "template.yaml", Path.cwd() / "template.yaml"]
+    path = given or next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise TemplateError("no template.yaml here; run in a checkout of Stoppress or give --template")
+    return path
+
+
 @functools.cache
 def _read(path: Path, changed_ns: int) -> str:
     """The template as JSON text; `changed_ns` makes an edited file a different one. Raises TemplateError."""

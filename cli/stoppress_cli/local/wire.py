@@ -25,7 +25,7 @@ from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.s3.models import s3_backends
 
 from stoppress_cli.local import meter
-from stoppress_cli.local.asking import Guard
+from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.template import ACCOUNT, REGION
 
 LOCK = threading.RLock()

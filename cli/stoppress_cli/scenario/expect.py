@@ -11,7 +11,7 @@ from boto3.dynamodb.types import TypeDeserializer
 from stoppress.poll.items import feed_key, subscription_key
 from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.scenario import files
+from stoppress_cli.scenario import sitemaps
 from stoppress_cli.scenario.file import Expectation
 
 _SHOWN_MAX = 20  # of a long list of URLs, so that a difference stays readable
@@ -30,7 +30,7 @@ def differences(wanted: Expectation, site: str | None, stack: Stack, answer: Ans
         return [*found, "there is not one site but several or none: say which with `site`"] if needed else found
     if any(getattr(wanted, name) is not None for name in _OF_FILES):
         try:
-            listed = files.listed(list(files.read(stack, site)))
+            listed = sitemaps.listed(list(sitemaps.read(stack, site)))
         except ValueError as error:
             return [*found, str(error)]
         for name, compare in _OF_FILES.items():

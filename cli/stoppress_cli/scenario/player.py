@@ -3,10 +3,9 @@
 import json
 import shutil
 import urllib.parse
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from stoppress.receive.webhook import scheme_of
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
-from stoppress_cli.scenario import expect, files, signing
+from stoppress_cli.printing import counted
+from stoppress_cli.scenario import expect, signing, sitemaps
 from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.scenario.file import (
     Damage,
@@ -35,20 +35,10 @@ from stoppress_cli.scenario.file import (
     SiteStep,
 )
 from stoppress_cli.scenario.hubs import Manner, Question
-from stoppress_cli.wording import counted
+from stoppress_cli.scenario.report import Report
 
 MINUTE = timedelta(minutes=1)
 _serialize = TypeSerializer().serialize
-
-
-@dataclass
-class Report:
-    """What a run was: failures by line, and the counts for its end."""
-
-    steps: int = 0
-    failures: list[str] = field(default_factory=list)
-    articles: Counter[str] = field(default_factory=Counter)
-    files: Counter[str] = field(default_factory=Counter)  # by host
 
 
 class Player:
@@ -232,7 +222,7 @@ class Player:
         name = line.step.save
         shutil.rmtree(self._out / name, ignore_errors=True)  # else files of an earlier save would seem to be there
         meta = {}
-        for file in files.read(self.stack):
+        for file in sitemaps.read(self.stack):
             target = self._out / name / file.key
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.body)
@@ -281,32 +271,6 @@ class Player:
 
     def _error(self, line: Line, text: str) -> ScenarioError:
         return ScenarioError(f"{self._path}:{line.number}: {line.kind}: {text}")
-
-
-def count(stack: Stack, report: Report) -> None:
-    """Counts articles by state and files by site into the report."""
-    table = stack.only("AWS::DynamoDB::Table").ref
-    for item in _articles(stack, table):
-        report.articles[item.get("state", {}).get("S", "?")] += 1
-    for file in files.read(stack):
-        report.files[file.host] += 1
-
-
-def _articles(stack: Stack, table: str) -> Iterator[dict[str, Any]]:
-    """Every article's item in DynamoDB's JSON; moto's table is read in place, a Scan of it being slow."""
-    if not stack.dynamodb_elsewhere:
-        from moto.dynamodb.models import dynamodb_backends
-
-        from stoppress_cli.local.template import ACCOUNT, REGION
-
-        for key, partition in dynamodb_backends[ACCOUNT][REGION].get_table(table).items.items():
-            if key.value.startswith("article#"):
-                for item in partition.values():
-                    yield item.to_json()["Attributes"]
-        return
-    pages = stack.client("dynamodb").get_paginator("scan").paginate(TableName=table, ConsistentRead=True)
-    for page in pages:
-        yield from (item for item in page["Items"] if item["pk"]["S"].startswith("article#"))
 
 
 def _bytes(body: Any) -> bytes:

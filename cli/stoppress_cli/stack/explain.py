@@ -18,7 +18,6 @@ from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
 from stoppress.record.message import UNKNOWN_SITE
-from stoppress.sitemaps.formats import named_in_robots, robots_lines
 from stoppress.sitemaps.render import NEWS_WINDOW, GeneralEntry, NewsEntry, under_scheme
 
 # What a reader can take in; the rest is in the log.
@@ -247,9 +246,3 @@ def _heard(line: dict[str, Any]) -> str:
 
 def _at(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def robots(host: str) -> list[str]:
-    """The `Sitemap:` lines of a site's robots.txt. Raises as `gather`."""
-    site = sites.load_usable(host)
-    return robots_lines(site, named_in_robots(site))

@@ -1,6 +1,5 @@
 """`stoppress feeds`: how each feed of a stack is, as the poller remembers it."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +12,7 @@ from stoppress.feeds.subscription import Subscription
 from stoppress.model.site import Feed, Site
 from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key
 from stoppress.primitives.instants import iso
-from stoppress_cli.wording import counted
+from stoppress_cli.printing import counted
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -98,11 +97,6 @@ def health(host: str | None) -> list[Health]:
         state = read_feed(items[key]) if key in items else None
         found_of.append(Health(site, feed, state, read_subscription(told) if told else None))
     return found_of
-
-
-def as_json(feeds: Sequence[Health], now: datetime) -> str:
-    """All of it, for programs."""
-    return json.dumps({"feeds": [one.report(now) for one in feeds]}, ensure_ascii=False, indent=2)
 
 
 def as_lines(feeds: Sequence[Health], now: datetime) -> Iterator[str]:

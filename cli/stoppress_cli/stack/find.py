@@ -106,7 +106,7 @@ def queue_url(variable: str) -> str:
 
 
 @contextmanager
-def looked_at(stack: str | None, endpoint: str, template: Path) -> Iterator[None]:
+def opened(stack: str | None, endpoint: str, template: Path) -> Iterator[None]:
     """The deployed stack of that name; without one, what is served at the endpoint. Raises NoStack and TemplateError."""
     if stack is not None:
         with deployed(stack):

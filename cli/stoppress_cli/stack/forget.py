@@ -34,9 +34,9 @@ from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
 from stoppress.record.message import UNKNOWN_SITE
 from stoppress.sitemaps.render import under_scheme
+from stoppress_cli.printing import counted
 from stoppress_cli.stack import redrive
 from stoppress_cli.stack.explain import is_said_of
-from stoppress_cli.wording import counted
 
 # How long the functions are given to remove the article and to write its files.
 PATIENCE = timedelta(minutes=2)
@@ -131,13 +131,13 @@ def forget(
     host: str | None,
     now: datetime,
     *,
-    say: Callable[[str], None],
+    show: Callable[[str], None],
     pause: Callable[[float], None] = time.sleep,
 ) -> Traces:
     """Remove, wait until the files are without it, erase; what is left afterwards, to be tried again. Raises as `gather`."""
     traces = gather(target, host)
     for line in traces.lines():
-        say(line)
+        show(line)
     queues.send_articles([_removal(traces.site, one, now) for one in traces.listed])
     for _ in range(int(PATIENCE.total_seconds() / _LOOKS_EVERY_S)):
         if not (traces.listed or traces.files):

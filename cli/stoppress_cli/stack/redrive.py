@@ -14,9 +14,9 @@ from stoppress.aws import queues, sites
 from stoppress.aws.clients import client
 from stoppress.aws.queues import read_rewrite
 from stoppress.record.message import Message, Unusable, read
+from stoppress_cli.printing import counted
 from stoppress_cli.stack import rebuild
 from stoppress_cli.stack.find import queue_url
-from stoppress_cli.wording import counted
 
 Name = Literal["articles", "rewrites", "failures"]
 NAMES: tuple[Name, ...] = ("articles", "rewrites", "failures")
@@ -83,15 +83,15 @@ def delete(queue: Name, receipt: str) -> None:
     client("sqs").delete_message(QueueUrl=queue_url(_URLS[queue]), ReceiptHandle=receipt)
 
 
-def redrive(queue: Name, now: datetime, *, dry_run: bool, say: Callable[[Dead], None]) -> list[Dead]:
-    """Send back what can be; `say` hears of each message first. A message goes only after what it asks for was sent."""
+def redrive(queue: Name, now: datetime, *, dry_run: bool, show: Callable[[Dead], None]) -> list[Dead]:
+    """Send back what can be; `show` gets each message first. A message goes only after what it asks for was sent."""
     found = []
     rebuilt = False
     with messages(queue) as received:
         for message in received:
             dead = _read(queue, message, now)
             found.append(dead)
-            say(dead)
+            show(dead)
             if dry_run or not dead.goes:
                 continue
             if dead.goes == "articles":
@@ -99,7 +99,7 @@ def redrive(queue: Name, now: datetime, *, dry_run: bool, say: Callable[[Dead], 
             elif dead.goes == "rewrites":
                 queues.send_again(queue_url("REWRITES_QUEUE_URL"), [dead.body])
             elif dead.goes == "rebuild" and not rebuilt:
-                rebuild.rebuild(rebuild.files(None, None))
+                rebuild.send(rebuild.requests(None, None))
                 rebuilt = True
             delete(queue, dead.receipt)
     return found

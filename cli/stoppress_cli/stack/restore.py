@@ -9,7 +9,7 @@ from typing import Any
 
 from stoppress.aws.clients import client
 from stoppress.aws.table import BATCH_ITEMS_MAX
-from stoppress_cli.wording import counted
+from stoppress_cli.printing import counted
 
 _ATTEMPTS_MAX = 10
 

@@ -21,7 +21,7 @@ from stoppress.check.input import CHUNK_BYTES, Source
 from stoppress.check.one_pass import Facts
 from stoppress.check.values import Place, place_of
 from stoppress.sitemaps.render import BYTES_MAX
-from stoppress_cli.checking.folders import Unreadable, base_place, of_file
+from stoppress_cli.inputs.folder import Unreadable, base_place, of_file
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"
 FILES_MAX = 500

@@ -20,10 +20,10 @@ def is_given(resource: Resource) -> bool:
     return resource.logical.startswith("First") and resource.type in _GIVEN
 
 
-def make(resource: Resource, client: Client, *, again: bool = False) -> None:
+def create(resource: Resource, client: Client, *, again: bool = False) -> None:
     """Makes a resource; types that need nothing made are left alone. `again`: it may be there from an earlier run."""
-    if maker := _MAKERS.get(resource.type):
-        maker(resource, client, again)
+    if create_one := _CREATORS.get(resource.type):
+        create_one(resource, client, again)
 
 
 def _table(resource: Resource, client: Client, again: bool) -> None:
@@ -83,7 +83,7 @@ def _secret(resource: Resource, client: Client, again: bool) -> None:
     client("secretsmanager").create_secret(Name=resource.properties["Name"], SecretString=value)
 
 
-_MAKERS: dict[str, Callable[[Resource, Client, bool], None]] = {
+_CREATORS: dict[str, Callable[[Resource, Client, bool], None]] = {
     "AWS::DynamoDB::Table": _table,
     "AWS::Events::EventBus": _bus,
     "AWS::S3::Bucket": _bucket,

@@ -210,15 +210,15 @@ def test_what_is_in_quarantine_is_told_of_its_own_page_and_of_no_other(case: str
     "kept", ["", "7", "[]", "null", '{"detail": 7}', '{"data": {"url": 7}}', "[" * 5_000, '{"url": "\\ud8']
 )
 def test_whatever_quarantine_keeps_can_be_read(kept: str) -> None:
-    assert explain.is_said_of(kept, url("flood"), Site.model_validate(SITE), {"42"}) is False
+    assert explain.is_about(kept, url("flood"), Site.model_validate(SITE), {"42"}) is False
 
 
 @pytest.mark.parametrize("where", ["data", "detail", None])
-def test_what_is_said_of_a_page_is_found_wherever_it_stands(where: str | None) -> None:
+def test_what_is_about_a_page_is_found_wherever_it_stands(where: str | None) -> None:
     said = {"url": url("flood")}
     kept = json.dumps({where: said, "site": HOST} if where else said)
 
-    assert explain.is_said_of(kept, url("flood"), Site.model_validate(SITE), set())
+    assert explain.is_about(kept, url("flood"), Site.model_validate(SITE), set())
 
 
 CASES: dict[str, tuple[list[Step], str, list[str]]] = {

@@ -30,4 +30,4 @@ def explain(
         facts = story.gather(url, site)
         for line in story.explain(facts, datetime.now(UTC)):
             console.print(line)
-        raise typer.Exit(OK if facts.standing else ATTENTION)
+        raise typer.Exit(OK if facts.listings else ATTENTION)

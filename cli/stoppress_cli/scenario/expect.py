@@ -1,4 +1,4 @@
-"""Compares an expectation with what is: every difference as a sentence."""
+"""Compares an expectation with the stack: a sentence for every difference."""
 
 import json
 from collections import Counter
@@ -14,37 +14,49 @@ from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import sitemaps
 from stoppress_cli.scenario.file import Expectation
 
-_SHOWN_MAX = 20  # of a long list of URLs, so that a difference stays readable
+_SHOWN_MAX = 20  # of a long list of URLs
 _deserialize = TypeDeserializer().deserialize
 
 
 def differences(wanted: Expectation, site: str | None, stack: Stack, answer: Answer | None) -> list[str]:
-    """What of the expectation does not hold; empty where all does. `site` is the one meant, `answer` of the last post."""
-    found: list[str] = []
+    """A sentence for each part of the expectation that does not hold.
+
+    `site` is the host that the expectation is about, `answer` the answer to the last request.
+    """
+    lines: list[str] = []
     if wanted.status is not None:
-        found += _value("status", wanted.status, answer.status if answer else None)
+        lines += _value("status", wanted.status, answer.status if answer else None)
     if wanted.reply is not None:
-        found += _subset("reply", wanted.reply, _json(answer))
+        lines += _subset("reply", wanted.reply, _json(answer))
+    of_site = wanted.model_dump(exclude_none=True).keys() - {"status", "reply", "asked", "subscribed"}
+    if not of_site:
+        return lines
     if site is None:
-        needed = wanted.model_dump(exclude_none=True).keys() - {"status", "reply", "asked", "subscribed"}
-        return [*found, "there is not one site but several or none: say which with `site`"] if needed else found
-    if any(getattr(wanted, name) is not None for name in _OF_FILES):
-        try:
-            listed = sitemaps.listed(list(sitemaps.read(stack, site)))
-        except ValueError as error:
-            return [*found, str(error)]
-        for name, compare in _OF_FILES.items():
-            if (value := getattr(wanted, name)) is not None:
-                found += compare(name, value, getattr(listed, name))
+        return [*lines, "there is not one site but several or none: say which with `site`"]
+    try:
+        lines += _of_files(wanted, stack, site)
+    except ValueError as error:
+        return [*lines, str(error)]
     if wanted.quarantined is not None:
-        found += _quarantined(wanted.quarantined, quarantine(stack, site))
-    for key, attributes in (wanted.articles or {}).items():
-        found += _item(f"articles: {key}", attributes, article(stack, site, key))
-    for url, attributes in (wanted.feeds or {}).items():
-        found += _item(f"feeds: {url}", attributes, feed(stack, site, url))
-    for url, attributes in (wanted.subscriptions or {}).items():
-        found += _item(f"subscriptions: {url}", attributes, subscription(stack, site, url))
-    return found
+        lines += _quarantined(wanted.quarantined, quarantine(stack, site))
+    stored: tuple[tuple[str, Mapping[str, Any], Callable[[Stack, str, str], Mapping[str, Any] | None]], ...] = (
+        ("articles", wanted.articles or {}, article),
+        ("feeds", wanted.feeds or {}, feed),
+        ("subscriptions", wanted.subscriptions or {}, subscription),
+    )
+    for name, items, read in stored:
+        for key, attributes in items.items():
+            lines += _item(f"{name}: {key}", attributes, read(stack, site, key))
+    return lines
+
+
+def _of_files(wanted: Expectation, stack: Stack, site: str) -> list[str]:
+    """The differences in the site's files. Raises ValueError for a file that is not XML."""
+    parts = {name: value for name in _COMPARISONS if (value := getattr(wanted, name)) is not None}
+    if not parts:
+        return []
+    listed = sitemaps.listed(list(sitemaps.read(stack, site)))
+    return [line for name, value in parts.items() for line in _COMPARISONS[name](name, value, getattr(listed, name))]
 
 
 def _item(name: str, wanted: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> list[str]:
@@ -54,46 +66,41 @@ def _item(name: str, wanted: Mapping[str, Any] | None, found: Mapping[str, Any] 
 
 
 def asked(wanted: Expectation, asked_for: Callable[[str], int]) -> list[str]:
-    """What of the expected numbers of requests does not hold; `asked_for` tells how many came for a URL."""
+    """The differences in the numbers of requests; `asked_for` returns the number for a URL."""
     return [
         line for url, times in (wanted.asked or {}).items() for line in _value(f"asked: {url}", times, asked_for(url))
     ]
 
 
 def subscribed(wanted: Expectation, topics_of: Callable[[str], list[str]]) -> list[str]:
-    """What of the expected subscriptions does not hold; `topics_of` tells those that a hub has verified."""
+    """The differences in the subscriptions; `topics_of` returns the topics that a hub has verified."""
     hubs = (wanted.subscribed or {}).items()
     return [line for hub, topics in hubs for line in _list(f"subscribed: {hub}", topics, topics_of(hub))]
 
 
 def feed(stack: Stack, site: str, url: str) -> dict[str, Any] | None:
-    """What the table has of a feed, but for its subscription and the entries that were sent."""
+    """The table's item of a feed: its state, without its subscription."""
     return _stored(stack, *feed_key(site, url))
 
 
 def subscription(stack: Stack, site: str, url: str) -> dict[str, Any] | None:
-    """What the table has of a feed's subscription."""
+    """The table's item of a feed's subscription."""
     return _stored(stack, *subscription_key(site, url))
 
 
 def _stored(stack: Stack, pk: str, sk: str) -> dict[str, Any] | None:
-    got = stack.client("dynamodb").get_item(
+    answer = stack.client("dynamodb").get_item(
         TableName=stack.only("AWS::DynamoDB::Table").ref,
         Key={"pk": {"S": pk}, "sk": {"S": sk}},
         ConsistentRead=True,
     )
-    return _plain_item(got["Item"]) if "Item" in got else None
+    return _plain_item(answer["Item"]) if "Item" in answer else None
 
 
 def article(stack: Stack, site: str, key: str) -> dict[str, Any] | None:
-    """The article `<source>/<id>` of a site as the table has it."""
+    """The table's item of the article `<source>/<id>` of a site."""
     source, _, article_id = key.partition("/")
-    got = stack.client("dynamodb").get_item(
-        TableName=stack.only("AWS::DynamoDB::Table").ref,
-        Key={"pk": {"S": f"article#{site}#{source}#{article_id}"}, "sk": {"S": "-"}},
-        ConsistentRead=True,
-    )
-    return _plain_item(got["Item"]) if "Item" in got else None
+    return _stored(stack, f"article#{site}#{source}#{article_id}", "-")
 
 
 def quarantine(stack: Stack, site: str) -> list[str]:
@@ -108,7 +115,7 @@ def quarantine(stack: Stack, site: str) -> list[str]:
 
 
 def _list(name: str, wanted: Sequence[str], found: Sequence[str]) -> list[str]:
-    """Lists are compared as sets, but what is listed twice in the files is a difference of its own."""
+    """Compares lists as sets. A value that the files list twice is a difference too."""
     missing, unexpected = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
     twice = sorted(value for value, count in Counter(found).items() if count > 1)
     shown = (("missing", missing), ("unexpected", unexpected), ("listed more than once", twice))
@@ -128,7 +135,7 @@ def _whole_map(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -
     return [line for key in keys for line in _value(f"{name}: {key}", wanted.get(key), found.get(key))]
 
 
-_OF_FILES: dict[str, Callable[[str, Any, Any], list[str]]] = {
+_COMPARISONS: dict[str, Callable[[str, Any, Any], list[str]]] = {
     "news": _list, "urls": _list, "files": _list, "index": _list,
     "titles": _map, "lastmod": _map, "news_files": _whole_map,
 }  # fmt: skip
@@ -150,7 +157,7 @@ def _quarantined(wanted: Sequence[str], reasons: Sequence[str]) -> list[str]:
     """Each substring needs a reason of its own."""
     left = list(reasons)
     missing = []
-    for part in sorted(wanted, key=len, reverse=True):  # the most telling first
+    for part in sorted(wanted, key=len, reverse=True):  # the most specific first
         fitting = min((reason for reason in left if part in reason), key=len, default=None)
         if fitting is None:
             missing.append(part)

@@ -23,12 +23,6 @@ class Report:
         meter = stack.wire.meter
         articles = Counter(item.get("state", {}).get("S", "?") for item in _articles(stack))
         files = Counter(file.host for file in sitemaps.read(stack))
-        failed = {
-            name: counted(function.errors, "time") for name, function in stack.functions.items() if function.errors
-        }
-        retried = {each.name: counted(each.reported, "record") for each in stack.sources.mappings() if each.reported}
-        refused = stack.wire.guard.refused
-        unmet = [fault for fault in stack.wire.faults if fault.times > 0]
         rows = {
             "steps": f"{self.steps:,} in {seconds:.1f} s, {counted(len(self.failures), 'difference')}",
             "articles": _listed(articles) or "none",
@@ -38,14 +32,21 @@ class Report:
             "S3": f"{meter.s3_bytes_put:,} bytes put, {meter.s3_bytes_got:,} bytes got",
             "metrics": ", ".join(f"{name} {value:,g}" for name, value in sorted(stack.metrics.items())) or "none",
         }
-        rare = {
-            "failed": ", ".join(f"{name} {times}" for name, times in failed.items()),
-            "retried": ", ".join(f"{name} {records}" for name, records in retried.items()),
-            "refused": f"{counted(len(refused), 'call')}; the first: {refused[0]}" if refused else "",
-            "faults": ", ".join(f"{fault.service}.{fault.operation} {fault.times:,} not met" for fault in unmet),
-            "queues": ", ".join(f"{name} {number:,}" for name, number in stack.waiting_messages().items()),
-        }
-        return rows | {name: text for name, text in rare.items() if text}
+        return rows | {name: text for name, text in _troubles(stack).items() if text}
+
+
+def _troubles(stack: Stack) -> dict[str, str]:
+    """Rows of failures, refused calls, faults without a call, and messages that wait; empty texts where there are none."""
+    functions, mappings = stack.functions.items(), stack.sources.mappings()
+    refused = stack.wire.guard.refused
+    unmet = [fault for fault in stack.wire.faults if fault.times > 0]
+    return {
+        "failed": ", ".join(f"{name} {counted(each.errors, 'time')}" for name, each in functions if each.errors),
+        "retried": ", ".join(f"{each.name} {counted(each.reported, 'record')}" for each in mappings if each.reported),
+        "refused": f"{counted(len(refused), 'call')}; the first: {refused[0]}" if refused else "",
+        "faults": ", ".join(f"{fault.service}.{fault.operation} {fault.times:,} not met" for fault in unmet),
+        "queues": ", ".join(f"{name} {number:,}" for name, number in stack.waiting_messages().items()),
+    }
 
 
 def _listed(numbers: Mapping[str, int]) -> str:

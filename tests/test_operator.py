@@ -71,7 +71,7 @@ def test_an_item_of_another_kind_is_listed_and_says_that_it_cannot_be_read_here(
 ) -> None:
     table.put_if(quarantine_item(HOST, "m1", "title: is missing", '{"post": 7}', NOON, kind="delivery", source="cms"))
     [one] = quarantine.kept()
-    assert (one.kind, one.item["source"], one.event) == ("delivery", "cms", '{"post": 7}')
+    assert (one.kind, one.stored["source"], one.event) == ("delivery", "cms", '{"post": 7}')
     assert "does not know how to read 'delivery' again" in quarantine.hindrance(one, NOON)
 
     removal = json.dumps({"source": "bus", "detail-type": "article.deleted", "detail": {"site": HOST, "id": "7"}})
@@ -108,7 +108,7 @@ def test_a_dead_letter_that_would_fail_again_stays(stack: Stack) -> None:
     queues.send(arn(stack, "RewritesDeadLetters"), json.dumps({"site": UNKNOWN, "file": "sitemap.xml"}))
     [dead] = redrive.redrive("rewrites", NOON, dry_run=False, show=lambda _: None)
     assert dead.goes == ""
-    assert "mend this first: no parameter" in dead.why
+    assert "correct this first: no parameter" in dead.why
     assert len(on_queue(stack, "RewritesDeadLetters")) == 1
     later(stack, 1)
     assert len(redrive.redrive("rewrites", NOON, dry_run=True, show=lambda _: None)) == 1

@@ -16,10 +16,8 @@ def explain(
     site: Annotated[
         str | None, typer.Option("--site", help="Host of the site to look in; default: the URL's.", show_default=False)
     ] = None,
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
-) -> None:
+    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
+) -> None:  # fmt: skip
     """Tell a page's story: which files list it, which event or rule decided that, and when.
 
     Exit code 0: a file lists the page; 1: no file does; 2: the stack cannot be reached.

@@ -42,14 +42,14 @@ def show(
     used.
     """
     with open_sites(host, stack, local, template):
-        from stoppress_cli.stack import feeds as health
+        from stoppress_cli.stack.feeds import as_lines, states_of
 
         now = datetime.now(UTC)
-        states = health.health(host)
+        states = states_of(host)
         if as_json:
             print_json({"feeds": [state.report(now) for state in states]})
         else:
-            for line in health.as_lines(states, now):
+            for line in as_lines(states, now):
                 console.print(line)
         raise typer.Exit(ATTENTION if any(state.condition in {"failing", "gone"} for state in states) else OK)
 

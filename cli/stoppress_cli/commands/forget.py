@@ -20,12 +20,8 @@ OUT_OF_REACH = (
 def forget(
     target: Annotated[str, typer.Argument(metavar="URL|ID", help="The page, or the article's id in its source.")],
     site: Site = None,
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-) -> None:
+    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+) -> None:  # fmt: skip
     """Remove a page and erase what is known of it: table, quarantine, dead letters, older versions of its files.
 
     Exit code 0: only a tombstone without content is left; 1: more is left, run it again; 2: the stack cannot be reached.

@@ -30,13 +30,9 @@ quarantine = typer.Typer(
 
 @quarantine.command("list")
 def list_items(
-    site: Site = None,
-    reason: _Reason = "",
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
+    site: Site = None, reason: _Reason = "", stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
     as_json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """List what is in quarantine, oldest first, and count the reasons.
 
     Exit code 0: quarantine is empty; 1: it is not; 2: the stack cannot be reached, or a site's parameter cannot be used.
@@ -60,13 +56,9 @@ def list_items(
 
 @quarantine.command("show")
 def show(
-    ids: _Ids = None,
-    site: Site = None,
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
+    ids: _Ids = None, site: Site = None, stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
     as_json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Show items whole, and whether the stack would understand them by now.
 
     Exit code 0: shown; 2: there is no such item, the stack cannot be reached, or a site's parameter cannot be used.
@@ -88,15 +80,9 @@ def show(
 
 @quarantine.command("retry")
 def retry(
-    ids: _Ids = None,
-    every: _All = False,
-    site: Site = None,
-    reason: _Reason = "",
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
-    dry_run: DryRun = False,
-) -> None:
+    ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
+    local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False,
+) -> None:  # fmt: skip
     """Send the events to the articles queue that would be understood by now. The others stay; say what each one needs.
 
     Exit code 0: all were sent; 1: some stay; 2: there is no such item, the stack cannot be reached, or a site's parameter
@@ -116,16 +102,9 @@ def retry(
 
 @quarantine.command("drop")
 def drop(
-    ids: _Ids = None,
-    every: _All = False,
-    site: Site = None,
-    reason: _Reason = "",
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-) -> None:
+    ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
+    local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+) -> None:  # fmt: skip
     """Delete items for good.
 
     Exit code 0: they are gone; 1: you said no; 2: there is no such item, the stack cannot be reached, or a site's parameter

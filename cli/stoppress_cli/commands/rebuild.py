@@ -14,11 +14,8 @@ def rebuild(
         str | None, typer.Argument(help="Name of a file; default: all files of a site.", show_default=False)
     ] = None,
     site: Site = None,
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
-    dry_run: DryRun = False,
-) -> None:
+    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False,
+) -> None:  # fmt: skip
     """Have files and their other forms written again from the table. A file whose bytes stay equal is not put again.
 
     Exit code 0: the files are on the rewrites queue; 2: there is no such file or site, the stack cannot be reached, or a

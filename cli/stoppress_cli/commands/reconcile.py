@@ -24,13 +24,9 @@ _ADVICE_DRY = "Files that are being written at this moment may be among what was
 
 def reconcile(
     site: Site = None,
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
-    dry_run: DryRun = False,
-    as_json: Json = False,
+    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
     wait: Annotated[bool, typer.Option("--wait", help="Take the second look too, two minutes later.")] = False,
-) -> None:
+) -> None:  # fmt: skip
     """Compare table, index and bucket, as the stack does each night. Repair what two looks, two minutes apart, both see.
 
     Exit code 0: no difference; 1: some differences; 2: the stack cannot be reached, or a site's parameter cannot be used.

@@ -28,12 +28,8 @@ def redrive(
         Literal["articles", "rewrites", "failures"] | None,
         typer.Argument(help="One queue; default: all.", show_default=False),
     ] = None,
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-) -> None:
+    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
+) -> None:  # fmt: skip
     """Show the dead letters with their reasons, and send back those that would not fail again.
 
     Exit code 0: no dead letter is left; 1: some stay (with --dry-run: there are some); 2: the stack cannot be reached,

@@ -12,12 +12,8 @@ from stoppress_cli.printing import console, counted
 
 def restore(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Table that point-in-time recovery has made.")],
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-) -> None:
+    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+) -> None:  # fmt: skip
     """Make the stack's table equal to another one: copy every item, and delete the items that the other table lacks.
 
     Stop the functions first and rebuild the files afterwards, as docs/how-to/operate.md says. Exit code 0: done; 1: you

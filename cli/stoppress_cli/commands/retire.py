@@ -16,12 +16,8 @@ def retire(
         str | None,
         typer.Argument(help="Site to retire; default: list the sites without a parameter.", show_default=False),
     ] = None,
-    stack: Stack = None,
-    local: Endpoint = LOCAL,
-    template: Template = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-) -> None:
+    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+) -> None:  # fmt: skip
     """List the sites whose parameter is gone, or retire one of them.
 
     The stories of a retired site do not expire any more, and its files stay as they are. Exit code 0: every site has its

@@ -16,21 +16,7 @@ from stoppress.check.values import Place, place_of
 FILES_MAX = 50_000  # the most that a sitemap index may list
 
 _SITEMAP_SUFFIXES = {".xml", ".gz", ".gzip", ".rss", ".atom"}
-_NO_SUFFIXES = {
-    ".json",
-    ".html",
-    ".htm",
-    ".js",
-    ".css",
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".gif",
-    ".svg",
-    ".webp",
-    ".ico",
-    ".md",
-}
+_NO_SUFFIXES = {*".json .html .htm .js .css .png .jpg .jpeg .gif .svg .webp .ico .md".split()}
 # XML files at the root of many sites that are no sitemaps.
 _OTHERS = {"crossdomain.xml", "clientaccesspolicy.xml", "browserconfig.xml", "opensearch.xml"}
 _HOST = re.compile(r"(?:[a-z0-9-]+\.)+[a-z][a-z0-9-]*(?::\d+)?|localhost(?::\d+)?", re.IGNORECASE)

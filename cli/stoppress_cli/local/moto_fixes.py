@@ -92,8 +92,8 @@ class _Uncopyable:
 
 
 def _item(table: Table, pk: DynamoType, sk: DynamoType | None) -> Item | None:
-    found: Any = table.items.get(pk)
-    item: Item | None = found.get(sk) if found is not None and table.has_range_key else found
+    partition: Any = table.items.get(pk)
+    item: Item | None = partition.get(sk) if partition is not None and table.has_range_key else partition
     return item
 
 

@@ -59,10 +59,10 @@ def _of_files(wanted: Expectation, stack: Stack, site: str) -> list[str]:
     return [line for name, value in parts.items() for line in _COMPARISONS[name](name, value, getattr(listed, name))]
 
 
-def _item(name: str, wanted: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> list[str]:
+def _item(name: str, wanted: Mapping[str, Any] | None, actual: Mapping[str, Any] | None) -> list[str]:
     if wanted is None:
-        return [f"{name} is there, expected none"] if found else []
-    return _subset(name, wanted, found)
+        return [f"{name} is there, expected none"] if actual else []
+    return _subset(name, wanted, actual)
 
 
 def asked(wanted: Expectation, asked_for: Callable[[str], int]) -> list[str]:
@@ -114,25 +114,25 @@ def quarantine(stack: Stack, site: str) -> list[str]:
     return [str(_plain_item(item).get("reason", "")) for page in pages for item in page["Items"]]
 
 
-def _list(name: str, wanted: Sequence[str], found: Sequence[str]) -> list[str]:
+def _list(name: str, wanted: Sequence[str], actual: Sequence[str]) -> list[str]:
     """Compares lists as sets. A value that the files list twice is a difference too."""
-    missing, unexpected = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
-    twice = sorted(value for value, count in Counter(found).items() if count > 1)
+    missing, unexpected = sorted(set(wanted) - set(actual)), sorted(set(actual) - set(wanted))
+    twice = sorted(value for value, count in Counter(actual).items() if count > 1)
     shown = (("missing", missing), ("unexpected", unexpected), ("listed more than once", twice))
     return [f"{name}: {what}: {_shown(values)}" for what, values in shown if values]
 
 
-def _value(name: str, wanted: Any, found: Any) -> list[str]:
-    return [] if wanted == found else [f"{name}: expected {_text(wanted)}, found {_text(found)}"]
+def _value(name: str, wanted: Any, actual: Any) -> list[str]:
+    return [] if wanted == actual else [f"{name}: expected {_text(wanted)}, found {_text(actual)}"]
 
 
-def _map(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    return [line for key in wanted for line in _value(f"{name}: {key}", wanted[key], found.get(key))]
+def _map(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
+    return [line for key in wanted for line in _value(f"{name}: {key}", wanted[key], actual.get(key))]
 
 
-def _whole_map(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    keys = [*wanted, *(key for key in found if key not in wanted)]
-    return [line for key in keys for line in _value(f"{name}: {key}", wanted.get(key), found.get(key))]
+def _whole_map(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
+    keys = [*wanted, *(key for key in actual if key not in wanted)]
+    return [line for key in keys for line in _value(f"{name}: {key}", wanted.get(key), actual.get(key))]
 
 
 _COMPARISONS: dict[str, Callable[[str, Any, Any], list[str]]] = {
@@ -141,15 +141,15 @@ _COMPARISONS: dict[str, Callable[[str, Any, Any], list[str]]] = {
 }  # fmt: skip
 
 
-def _subset(name: str, wanted: Mapping[str, Any], found: Any) -> list[str]:
-    if not isinstance(found, Mapping):
-        return [f"{name}: expected {_text(dict(wanted))}, found {_text(found)}"]
+def _subset(name: str, wanted: Mapping[str, Any], actual: Any) -> list[str]:
+    if not isinstance(actual, Mapping):
+        return [f"{name}: expected {_text(dict(wanted))}, found {_text(actual)}"]
     lines = []
     for key, value in wanted.items():
-        if isinstance(value, Mapping) and isinstance(found.get(key), Mapping):
-            lines += _subset(f"{name}: {key}", value, found[key])
+        if isinstance(value, Mapping) and isinstance(actual.get(key), Mapping):
+            lines += _subset(f"{name}: {key}", value, actual[key])
         else:
-            lines += _value(f"{name}: {key}", value, found.get(key))
+            lines += _value(f"{name}: {key}", value, actual.get(key))
     return lines
 
 

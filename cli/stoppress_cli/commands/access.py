@@ -14,8 +14,8 @@ from stoppress_cli.printing import errors
 def open_stack(stack: str | None, endpoint: str, template: Path | None) -> Iterator[None]:
     """While the block runs, `stoppress.aws` talks to the stack.
 
-    `stack` names a deployed stack; None is the one that is served at `endpoint`. What AWS or the stack refuses in the
-    block is printed, and the command exits with FAILED.
+    `stack` names a deployed stack; without it the stack is the one served at `endpoint`. An error of the stack or of AWS in
+    the block is printed, and the command exits with FAILED.
     """
     # A local import: `stoppress --help` does without boto3.
     from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
@@ -46,8 +46,8 @@ def open_stack(stack: str | None, endpoint: str, template: Path | None) -> Itera
 def open_sites(host: str | None, stack: str | None, endpoint: str, template: Path | None) -> Iterator[None]:
     """`open_stack` for a command over one site, or over all sites (None).
 
-    Prints each parameter that cannot be used before the block runs; the command then exits with FAILED after the block.
-    Such a site keeps the configuration that was last applied, or is left out where there is none.
+    If a parameter cannot be used, prints its fault before the block runs, and exits with FAILED after it. A site keeps the
+    configuration that was last applied to it; a site without one is left out.
     """
     with open_stack(stack, endpoint, template):
         from stoppress.aws import sites

@@ -38,7 +38,7 @@ def play(
     if dynamodb is not None and not dynamodb.startswith(("http://", "https://")):
         errors.print(f"stoppress: --dynamodb {dynamodb!r} is no URL; give one such as http://127.0.0.1:8001")
         raise typer.Exit(FAILED)
-    with environment(no_aws_settings()):  # moto reads them when it is imported
+    with environment(no_aws_settings()):  # moto reads the AWS settings when it is imported
         from botocore.exceptions import EndpointConnectionError
 
         from stoppress_cli.local.sources import EndlessLoopError

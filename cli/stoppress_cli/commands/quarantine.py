@@ -59,7 +59,7 @@ def show(
     ids: _Ids = None, site: Site = None, stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Show items whole, and whether the stack would understand them by now.
+    """Show whole items, and whether they can be applied by now.
 
     Exit code 0: shown; 2: there is no such item, the stack cannot be reached, or a site's parameter cannot be used.
     """
@@ -83,7 +83,7 @@ def retry(
     ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
     local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Send the events to the articles queue that would be understood by now. The others stay; say what each one needs.
+    """Send events that can be applied by now to the articles queue. The others stay, each with what it needs.
 
     Exit code 0: all were sent; 1: some stay; 2: there is no such item, the stack cannot be reached, or a site's parameter
     cannot be used.

@@ -27,7 +27,7 @@ def up(
     A scenario is played first, on its own clock; after that the clock is this machine's. Without a scenario the stack has
     the template's first site, with a new secret.
     """
-    with environment(no_aws_settings()):  # moto reads them when it is imported
+    with environment(no_aws_settings()):  # moto reads the AWS settings when it is imported
         from stoppress_cli.local.server import PortInUse, Server
         from stoppress_cli.local.sources import EndlessLoopError
         from stoppress_cli.local.stack import Stack

@@ -67,7 +67,7 @@ def collect(path: Path, base_url: str | None) -> Collected:
 
 
 def _roots(folder: str, names: list[str]) -> dict[str, str]:
-    """The prefix of the names of each host's files, where folders are named like hosts."""
+    """The prefix of each host's file names, if the folders are named like hosts; else empty."""
     hosts = sorted({name.partition("/")[0] for name in names})
     if all("/" in name for name in names) and all(map(_is_host, hosts)):
         return {host: f"{host}/" for host in hosts}
@@ -94,7 +94,7 @@ def base_place(base_url: str) -> Place:
 
 
 def of_file(base_url: str, name: str) -> str:
-    """The URL of a file whose folder, or whose own URL, is --base-url. Raises Unreadable."""
+    """The URL of a file; --base-url is the URL of its folder, or its own. Raises Unreadable."""
     base = base_place(base_url)
     return base_url if name and base_url.rpartition("/")[2] == name else under(base, name)
 
@@ -138,7 +138,7 @@ def _urls(path: Path, names: list[str], base: Place | None, collected: Collected
 
 
 def _directory(root: Place, listed: list[Place], names: list[str]) -> Place:
-    """The folder of the first file here that an index lists on the root's host; the root where it lists none."""
+    """Where the files are: the folder in which an index lists one of them on the root's host, else the root."""
     for place in listed:
         name = next((name for name in names if place.path.endswith(f"/{name}")), None)
         if place.host == root.host and name:

@@ -58,9 +58,7 @@ class Guard:
             case "events" if operation == "PutEvents":
                 buses = {str(entry.get("EventBusName", "default")).rsplit("/", 1)[-1] for entry in params["Entries"]}
                 return [Ask("events:PutEvents", _arn("events", f"event-bus/{bus}")) for bus in sorted(buses)]
-        return [
-            Ask(f"{service}:{operation}", "*")
-        ]  # unknown here: only a role that may call it on every resource may call it
+        return [Ask(f"{service}:{operation}", "*")]  # unknown here: the role must allow the call on every resource
 
     def _of_bucket(self, operation: str, params: Json) -> list[Ask]:
         bucket = f"arn:aws:s3:::{params.get('Bucket', '')}"

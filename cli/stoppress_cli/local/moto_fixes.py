@@ -35,7 +35,7 @@ _serialize_structure = BaseJSONSerializer._serialize_type_structure
 
 
 def _touched(backend: DynamoDBBackend, transact_items: list[dict[str, Any]]) -> list[tuple[Table, Any, Any]]:
-    """Table, partition key and sort key of each item the transaction names; malformed parts are moto's to refuse."""
+    """Table, partition key and sort key of each item in the transaction. moto refuses malformed parts itself."""
     touched = []
     for part in transact_items:
         for operation in part.values():

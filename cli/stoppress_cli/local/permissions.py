@@ -16,7 +16,7 @@ from stoppress_cli.local.template import Json, TemplateError
 
 Context = dict[str, tuple[str, ...]]  # condition keys in lower case, each with its values
 
-# Every request here is made over TLS, as far as a policy can see.
+# Policies see every request as made over TLS.
 _ALWAYS: Context = {"aws:securetransport": ("true",)}
 
 

@@ -37,7 +37,7 @@ class Reader(Protocol):
 
 
 class MotoReader:
-    """Reads moto's stream directly, and removes the records, which moto would keep for ever."""
+    """Reads moto's stream directly, and removes the records, which moto would keep forever."""
 
     def __init__(self, table_name: str, stream_arn: str) -> None:
         self._table_name, self._stream_arn = table_name, stream_arn
@@ -131,7 +131,7 @@ class StreamMapping:
         return worked
 
     def _left(self, batch: _Batch, result: Result, now: datetime) -> list[_Batch]:
-        """The batches that are left of a batch after an attempt."""
+        """What remains of a batch after an attempt, as batches."""
         if result.error is None:
             first = self._first_failure(batch, result.payload)
             if first == len(batch.records):

@@ -65,7 +65,7 @@ class FeedAnswer:
         return gzip.compress(self.body, mtime=0) if self.gzip else self.body
 
     def to(self, request: Mapping[str, str], number: int = 1) -> "FeedAnswer":
-        """The answer to the URL's request of that number, with these headers (lower case): 304 if its validators match."""
+        """The answer to the URL's request `number` with these headers (lower case): 304 if its validators match."""
         if self.changing_etag:
             return replace(self, headers={**self.headers, "etag": f'"{number}"'})
         if self.status != 200:

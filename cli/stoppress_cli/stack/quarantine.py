@@ -45,7 +45,7 @@ def hosts() -> list[str]:
 
 
 def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> list[Kept]:
-    """The items of a site or of all sites, oldest first, whose reason has a text; with `ids` only those items.
+    """The items of a site or of all sites, oldest first, whose reason contains `reason`; with `ids` only those.
 
     Raises ValueError for an id that fits no item or several.
     """

@@ -44,5 +44,5 @@ def _request(site: Site, file: str) -> RewriteRequest:
 
 
 def send(requests: list[RewriteRequest]) -> None:
-    """Puts the requests on the rewrites queue. rewrite_sitemaps does not put a file again whose bytes stay equal."""
+    """Puts the requests on the rewrites queue. rewrite_sitemaps skips the PUT if the bytes are equal."""
     queues.send_rewrites(requests)

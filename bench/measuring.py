@@ -17,8 +17,8 @@ from unittest import mock
 from moto.core.botocore_stubber import BotocoreStubber
 
 from stoppress_cli.local import meter
-from stoppress_cli.local.asking import Guard
 from stoppress_cli.local.functions import Function, Output
+from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.stack import Stack
 
 # A batch of a queue costs, beside its sending, one request to receive and one to delete it (Lambda's pollers are billed).

@@ -18,7 +18,7 @@ from stoppress.poll.items import subscription_item
 from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME
-from stoppress_cli.scenario import files
+from stoppress_cli.scenario import sitemaps
 
 ROOT = Path(__file__).parents[1]
 EVENTS = ROOT / "events"
@@ -77,7 +77,7 @@ def items(stack: Stack) -> dict[str, list[dict[str, Any]]]:
 
 
 def objects(stack: Stack) -> dict[str, bytes]:
-    return {file.key: file.body for file in files.read(stack)}
+    return {file.key: file.body for file in sitemaps.read(stack)}
 
 
 def plain(item: dict[str, Any]) -> dict[str, Any]:

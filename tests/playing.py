@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.local_commands import waiting_messages
 from stoppress_cli.scenario import file, player
 from stoppress_cli.scenario.file import Line
 from tests import sitemap_rules
@@ -92,7 +91,7 @@ def play(
     ):
         played.failures = one.play(list(lines)).failures
         played.saves = {line.step.save: line.at for line in lines if line.kind == "save"}
-        played.waiting = waiting_messages(stack)
+        played.waiting = stack.waiting_messages()
         played.refused = stack.wire.guard.refused
         played.metrics = dict(stack.metrics)
         watch(stack)

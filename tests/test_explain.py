@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from stoppress.model.site import Site
-from stoppress_cli import commands
-from stoppress_cli.local.serving import Server
+from stoppress_cli.app import app
+from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import player
 from stoppress_cli.scenario.file import Line
@@ -209,15 +210,15 @@ def test_what_is_in_quarantine_is_told_of_its_own_page_and_of_no_other(case: str
     "kept", ["", "7", "[]", "null", '{"detail": 7}', '{"data": {"url": 7}}', "[" * 5_000, '{"url": "\\ud8']
 )
 def test_whatever_quarantine_keeps_can_be_read(kept: str) -> None:
-    assert explain.is_said_of(kept, url("flood"), Site.model_validate(SITE), {"42"}) is False
+    assert explain.is_about(kept, url("flood"), Site.model_validate(SITE), {"42"}) is False
 
 
 @pytest.mark.parametrize("where", ["data", "detail", None])
-def test_what_is_said_of_a_page_is_found_wherever_it_stands(where: str | None) -> None:
+def test_what_is_about_a_page_is_found_wherever_it_stands(where: str | None) -> None:
     said = {"url": url("flood")}
     kept = json.dumps({where: said, "site": HOST} if where else said)
 
-    assert explain.is_said_of(kept, url("flood"), Site.model_validate(SITE), set())
+    assert explain.is_about(kept, url("flood"), Site.model_validate(SITE), set())
 
 
 CASES: dict[str, tuple[list[Step], str, list[str]]] = {
@@ -322,26 +323,27 @@ def test_what_left_the_window_says_when(tmp_path: Path) -> None:
     assert "not in the news sitemap: 48 hours were over at 2026-11-22 12:00:00 UTC" in story
 
 
-def test_the_commands_answer_with_their_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_answer_with_their_exit_codes(tmp_path: Path) -> None:
+    pages = (url("flood"), url("nothing"), "flood", "https://www.example.org/flood")
     with served([event(1, "1", "flood")], tmp_path) as endpoint:
-        codes = [
-            commands.explain_page(asked, None, None, endpoint, None)
-            for asked in (url("flood"), url("nothing"), "flood", "https://www.example.org/flood")
-        ]
-        robots = commands.print_robots(HOST, None, endpoint, None)
+        stories = [CliRunner().invoke(app, ["explain", page, "--local", endpoint]) for page in pages]
+        robots = CliRunner().invoke(app, ["robots", HOST, "--local", endpoint])
 
-    assert (codes, robots) == ([0, 1, 2, 2], 0)
-    said = capsys.readouterr()
-    assert "Sitemap: https://www.example.com/sitemap.xml\nSitemap: https://www.example.com/sitemap-news.xml" in said.out
-    assert "'flood' is not an absolute http or https URL" in said.err
-    assert "no parameter /stoppress/stoppress/sites/www.example.org" in said.err
+    assert [result.exit_code for result in (*stories, robots)] == [0, 1, 2, 2, 0]
+    assert robots.stdout.startswith(f"Sitemap: https://{HOST}/sitemap.xml\nSitemap: https://{HOST}/sitemap-news.xml")
+    assert "'flood' is not an absolute http or https URL" in stories[2].stderr
+    assert "no parameter /stoppress/stoppress/sites/www.example.org" in stories[3].stderr
 
 
-def test_where_nobody_answers_the_command_says_what_to_start(capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.explain_page(url("flood"), None, None, "http://127.0.0.1:9", None) == 2
-    assert "nobody answers at http://127.0.0.1:9" in capsys.readouterr().err
-    assert commands.explain_page(url("flood"), None, None, "8000", None) == 2
-    assert "'8000' is no URL" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("endpoint", "reason"),
+    [("http://127.0.0.1:9", "nobody answers at http://127.0.0.1:9"), ("8000", "'8000' is no URL")],
+)
+def test_where_nobody_answers_the_command_says_what_to_start(endpoint: str, reason: str) -> None:
+    result = CliRunner().invoke(app, ["explain", url("flood"), "--local", endpoint])
+
+    assert result.exit_code == 2
+    assert reason in result.stderr
 
 
 def test_the_site_that_is_played_is_a_whole_one() -> None:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stoppress_cli.app import app
-from stoppress_cli.local.serving import Server
+from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import player
 from tests import playing
@@ -117,7 +117,7 @@ def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path)
     ]
     for line in (
         "  subscribed at https://hub.example.net/ until 2026-11-30 08:01:00 UTC, last push never; polled as ever",
-        "  not subscribed at http://hub.example.net/, and polled all the same: this hub is not https, and would be told a secret",
+        "  not subscribed at http://hub.example.net/, and polled all the same: this hub is not https, and would get a secret",
         "  failing since 2026-11-20 08:01:00 UTC, 1 in a row: the server answered 500",
         "  it answered 410 and is not asked any more; put the site's parameter again to have it asked",
         "  moved to https://feeds.example.net/news.xml: name that in the site's parameter",

@@ -84,3 +84,18 @@ def test_every_function_is_looked_at() -> None:
 
 def test_garbage_is_looked_for_less_often_on_lambda_and_nowhere_else() -> None:
     assert started("receive_webhook")[1] > 10 * started("receive_webhook", on_lambda=False)[1]
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_the_command_answers_without_loading_aws_or_the_local_stack(option: str) -> None:
+    heavy = {"boto3", "botocore", "flask", "moto", "samtranslator", "werkzeug"}
+    program = (
+        "import json, sys\nfrom stoppress_cli.app import app\n"
+        f"try: app([{option!r}])\nfinally: print(json.dumps(sorted({heavy!r} & sys.modules.keys())))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("shared", "cli"))}
+    ended = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert json.loads(ended.stdout.splitlines()[-1]) == []

@@ -71,7 +71,7 @@ def test_an_item_of_another_kind_is_listed_and_says_that_it_cannot_be_read_here(
 ) -> None:
     table.put_if(quarantine_item(HOST, "m1", "title: is missing", '{"post": 7}', NOON, kind="delivery", source="cms"))
     [one] = quarantine.kept()
-    assert (one.kind, one.item["source"], one.event) == ("delivery", "cms", '{"post": 7}')
+    assert (one.kind, one.stored["source"], one.event) == ("delivery", "cms", '{"post": 7}')
     assert "does not know how to read 'delivery' again" in quarantine.hindrance(one, NOON)
 
     removal = json.dumps({"source": "bus", "detail-type": "article.deleted", "detail": {"site": HOST, "id": "7"}})
@@ -90,14 +90,14 @@ def test_events_that_were_given_up_are_told_and_recorded_once_they_are_redriven(
     )  # fmt: skip
     queues.send(arn(stack, "ArticlesDeadLetters"), body)
     before = everything(stack)
-    [dead] = redrive.redrive("articles", NOON, dry_run=True, say=lambda _: None)
+    [dead] = redrive.redrive("articles", NOON, dry_run=True, show=lambda _: None)
     assert dead.what == f"publish bus#1 of {HOST}, {url('ferry')}"
     assert "the log of record_article has the reason" in dead.why
     assert everything(stack) == before
 
     later(stack, 1)
     said: list[str] = []
-    redrive.redrive("articles", NOON, dry_run=False, say=lambda one: said.append(one.what))
+    redrive.redrive("articles", NOON, dry_run=False, show=lambda one: said.append(one.what))
     assert said == [dead.what]
     assert on_queue(stack, "ArticlesDeadLetters") == []
     stack.rest()
@@ -106,18 +106,18 @@ def test_events_that_were_given_up_are_told_and_recorded_once_they_are_redriven(
 
 def test_a_dead_letter_that_would_fail_again_stays(stack: Stack) -> None:
     queues.send(arn(stack, "RewritesDeadLetters"), json.dumps({"site": UNKNOWN, "file": "sitemap.xml"}))
-    [dead] = redrive.redrive("rewrites", NOON, dry_run=False, say=lambda _: None)
+    [dead] = redrive.redrive("rewrites", NOON, dry_run=False, show=lambda _: None)
     assert dead.goes == ""
-    assert "mend this first: no parameter" in dead.why
+    assert "correct this first: no parameter" in dead.why
     assert len(on_queue(stack, "RewritesDeadLetters")) == 1
     later(stack, 1)
-    assert len(redrive.redrive("rewrites", NOON, dry_run=True, say=lambda _: None)) == 1
+    assert len(redrive.redrive("rewrites", NOON, dry_run=True, show=lambda _: None)) == 1
 
 
 def test_a_file_that_was_given_up_is_written_once_it_is_redriven(stack: Stack) -> None:
     stack.client("s3").delete_object(Bucket=stack.only("AWS::S3::Bucket").ref, Key=f"{HOST}/sitemap-news.xml")
     queues.send(arn(stack, "RewritesDeadLetters"), json.dumps({"site": HOST, "file": "sitemap-news.xml"}))
-    redrive.redrive("rewrites", NOON, dry_run=False, say=lambda _: None)
+    redrive.redrive("rewrites", NOON, dry_run=False, show=lambda _: None)
     stack.rest()
     assert url("flood").encode() in objects(stack)[f"{HOST}/sitemap-news.xml"]
     assert on_queue(stack, "RewritesDeadLetters") == []
@@ -146,7 +146,7 @@ FAILURES = {
 def test_each_kind_of_failure_is_told_and_what_it_left_undone_is_done(kind: str, stack: Stack) -> None:
     body, (what, goes) = FAILURES[kind]
     queues.send(arn(stack, "Failures"), json.dumps(body))
-    [dead] = redrive.redrive("failures", NOON, dry_run=False, say=lambda _: None)
+    [dead] = redrive.redrive("failures", NOON, dry_run=False, show=lambda _: None)
     assert (dead.what, dead.goes) == (what, goes)
     assert len(on_queue(stack, "Failures")) == (0 if goes else 1)
     assert len(on_queue(stack, "RewritesQueue")) == (3 if goes == "rebuild" else 0)
@@ -157,19 +157,19 @@ def test_each_kind_of_failure_is_told_and_what_it_left_undone_is_done(kind: str,
 
 
 def test_a_rebuild_names_every_file_of_the_site_the_index_last(stack: Stack) -> None:
-    works = rebuild.files(HOST, None)
+    works = rebuild.requests(HOST, None)
     assert [work.file for work in works] == ["sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"]
     before = objects(stack)
     for key in before:
         stack.client("s3").delete_object(Bucket=stack.only("AWS::S3::Bucket").ref, Key=key)
-    rebuild.rebuild(works)
+    rebuild.send(works)
     stack.rest()
     assert objects(stack) == before
 
 
 def test_a_file_that_no_site_has_is_not_named(stack: Stack) -> None:
-    assert [work.file for work in rebuild.files(None, "sitemap-2026-11.xml")] == ["sitemap-2026-11.xml"]
+    assert [work.file for work in rebuild.requests(None, "sitemap-2026-11.xml")] == ["sitemap-2026-11.xml"]
     with pytest.raises(
         ValueError, match=r"no site has a file 'sitemap-2025-11.xml'; .* has sitemap-news.xml, sitemap-2026"
     ):
-        rebuild.files(None, "sitemap-2025-11.xml")
+        rebuild.requests(None, "sitemap-2025-11.xml")

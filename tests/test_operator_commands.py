@@ -17,9 +17,9 @@ from typer.testing import CliRunner, Result
 from stoppress.aws import table
 from stoppress_cli.app import app
 from stoppress_cli.local import queues
-from stoppress_cli.local.serving import Server
+from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.stack import forget as forgetting, quarantine
+from stoppress_cli.stack import forget as erasure, quarantine
 from stoppress_cli.stack.find import in_words
 from tests.event_files import items, objects, on_queue
 from tests.operated import HOST, SITE, arn, event, everything, later, on_the_bus, operated, url
@@ -77,10 +77,10 @@ def test_what_was_of_an_unknown_site_is_applied_once_the_site_is_there(tmp_path:
 # ── forgetting ──
 
 
-def forget(stack: Stack, target: str) -> tuple[list[str], forgetting.Traces]:
+def forget(stack: Stack, target: str) -> tuple[list[str], erasure.Traces]:
     said: list[str] = []
     later(stack, 1)  # moto shows a message again a moment later only
-    left = forgetting.forget(target, None, stack.clock.now(), say=said.append, pause=lambda _: later(stack, 1))
+    left = erasure.forget(target, None, stack.clock.now(), show=said.append, pause=lambda _: later(stack, 1))
     later(stack, 1)
     return said, left
 
@@ -112,7 +112,7 @@ def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> 
         queues.send(arn(stack, "ArticlesDeadLetters"), letter.replace("named-person", "flood"))
         assert len(anywhere(stack, "named-person")) > 6
         before = everything(stack)
-        planned = list(forgetting.gather(url("named-person"), None).lines())
+        planned = list(erasure.gather(url("named-person"), None).lines())
         assert everything(stack) == before
 
         said, left = forget(stack, url("named-person"))
@@ -148,16 +148,16 @@ def test_a_late_publish_does_not_bring_back_what_was_forgotten(tmp_path: Path) -
 
 def test_an_article_is_forgotten_by_its_id_whatever_its_version_is_of(tmp_path: Path) -> None:
     with operated([event(1, "5", "numbered", version=10**6)], tmp_path) as stack:
-        assert len(forgetting.gather("cms#5", None).listed) == 1
+        assert len(erasure.gather("cms#5", None).listed) == 1
         forget(stack, "cms#5")
         assert anywhere(stack, "numbered") == []
         with pytest.raises(ValueError, match="knows no article '6'"):
-            forgetting.gather("6", None)
+            erasure.gather("6", None)
 
 
 def test_nothing_is_erased_while_the_files_still_list_the_page(tmp_path: Path) -> None:
     with operated(TOLD, tmp_path) as stack:
-        left = forgetting.forget(url("named-person"), None, stack.clock.now(), say=lambda _: None, pause=lambda _: None)
+        left = erasure.forget(url("named-person"), None, stack.clock.now(), show=lambda _: None, pause=lambda _: None)
         assert [one.name for one in left.listed] == ["cms#1042"]
         assert url("named-person").encode() in objects(stack)[f"{HOST}/sitemap-news.xml"]
         assert table.get(f"article#{HOST}#cms#1042") is not None

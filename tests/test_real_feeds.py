@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from typer.testing import CliRunner
 
 from stoppress.feeds.documents import read_document
 from stoppress.feeds.events import to_events
@@ -14,7 +15,7 @@ from stoppress.feeds.parse import read
 from stoppress.model.site import Site
 from stoppress.primitives import dates, urls
 from stoppress.primitives.instants import iso
-from stoppress_cli.trying import try_feed
+from stoppress_cli.app import app
 from tests.beside import SHARED
 
 FEEDS = SHARED / "feeds"
@@ -40,16 +41,19 @@ def site_of(row: dict[str, str]) -> Site:
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row["file"])
-def test_a_real_feed_is_read_as_its_index_says(row: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_real_feed_is_read_as_its_index_says(row: dict[str, str]) -> None:
     zone = ZONES.get(row["file"], "UTC")
 
-    code = try_feed(str(FEEDS / row["file"]), "https://www.example.com/feed", None, zone, (), as_json=True)
+    options = ["--url", "https://www.example.com/feed", "--timezone", zone, "--json"]
+    result = CliRunner().invoke(app, ["feeds", "try", str(FEEDS / row["file"]), *options])
 
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(result.stdout)
     entries = told["entries"]
-    assert (told["outcome"], code) == {"parse": ("parse", 0), "empty-ok": ("empty", 0), "reject": ("reject", 1)}[
-        row["expect"]
-    ]
+    assert (told["outcome"], result.exit_code) == {
+        "parse": ("parse", 0),
+        "empty-ok": ("empty", 0),
+        "reject": ("reject", 1),
+    }[row["expect"]]
     assert bool(told["reason"]) is (row["expect"] == "reject")
     assert len(entries) == int(row["entries"])
     assert sum(not entry["title"] for entry in entries) == int(row["entries_without_title"] or 0)

@@ -35,7 +35,7 @@ def stack(shared: Stack) -> Iterator[Stack]:
     yield shared
     for item in before:
         table.put_if(item)
-    rebuild.rebuild(rebuild.files(None, None))
+    rebuild.send(rebuild.requests(None, None))
     later(shared, 1)
 
 
@@ -78,7 +78,7 @@ def test_what_one_look_alone_has_seen_was_on_its_way(stack: Stack) -> None:
     put(stack, NEWS, None)
     assert kinds(look(stack)) == (["missing"], [])
     put(stack, NEWS, body)
-    rebuild.rebuild(rebuild.files(HOST, NEWS))
+    rebuild.send(rebuild.requests(HOST, NEWS))
     later(stack, 2)
     assert kinds(look(stack)) == ([], [])
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from stoppress_cli.local.serving import Server
+from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import player
 from stoppress_cli.scenario.player import Player

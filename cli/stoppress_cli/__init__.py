@@ -1,1 +1,1 @@
-"""The command line of Stoppress and the stack on one machine, built from template.yaml."""
+"""The command line of Stoppress, and a local stack that is built from template.yaml."""

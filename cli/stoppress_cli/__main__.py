@@ -1,5 +1,5 @@
 """`python -m stoppress_cli` is the `stoppress` command."""
 
-from stoppress_cli.app import main
+from stoppress_cli.app import app
 
-main()
+app()

@@ -1,16 +1,32 @@
 """How the commands print: text as it is, as wide as the terminal or COLUMNS says."""
 
+import json
 import os
 import sys
 
 from rich.console import Console
 
-# Of tables, where neither a terminal nor COLUMNS says how wide.
+# Width of tables where neither a terminal nor COLUMNS gives one.
 WIDTH_PIPED_COLUMNS = 200
 
 
 def text_console(*, stderr: bool = False) -> Console:
-    """A console for text that others wrote: brackets are no markup, and words between colons no emoji."""
+    """A console that prints text of other people as it is: brackets are no markup, `:word:` is no emoji."""
     is_known = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
     width = None if is_known else WIDTH_PIPED_COLUMNS
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+console = text_console()
+errors = text_console(stderr=True)
+
+
+def print_json(value: object, indent: int = 2) -> None:
+    """Prints a value as JSON. A lone surrogate has no UTF-8 form and is printed as `?`."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    console.print(text.encode(errors="replace").decode())
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 file`, `2 files`, `1,000 entries`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

@@ -18,7 +18,7 @@ from unittest import mock
 
 import pytest
 
-from stoppress_cli.local.serving import Server
+from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.feeds_server import FeedServer
 from tests import event_files

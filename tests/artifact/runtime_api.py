@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from stoppress_cli.local.functions import Function
-from stoppress_cli.local.serving import Server
+from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from tests.artifact import builds
 

@@ -17,7 +17,7 @@ from stoppress.check.values import check_plain_text, is_spaced
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.primitives.text import clean
 from stoppress.sitemaps.render import render_general, render_news
-from stoppress_cli.checking.folders import collect
+from stoppress_cli.inputs.folder import collect
 from tests.check.good_site import (
     ARTICLE,
     BASE,

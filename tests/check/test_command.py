@@ -154,7 +154,7 @@ def test_files_that_are_no_sitemaps_are_left_alone(tmp_path: Path) -> None:
 def test_the_rules_need_neither_typer_nor_rich_nor_moto() -> None:
     program = (
         "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'moto', 'boto3', 'urllib3', 'lxml']));"
-        "import stoppress.check.checker, stoppress_cli.checking.folders"
+        "import stoppress.check.checker, stoppress_cli.inputs.folder"
     )
     paths = [str(Path(module.__file__ or "").parents[2]) for module in [rulebook]]
     root = Path(__file__).parents[2]

@@ -12,8 +12,8 @@ import pytest
 
 from stoppress.check import checker
 from stoppress.check.findings import Findings
-from stoppress_cli.checking import fetching
-from stoppress_cli.checking.folders import Unreadable
+from stoppress_cli.inputs import website
+from stoppress_cli.inputs.folder import Unreadable
 from tests.check.good_site import BASE, INDEX, NEWS, NOW, OLD, PAGES, ROBOTS, SHARD, good
 from tests.check.planted import FETCHED
 
@@ -68,7 +68,7 @@ def findings(
     url: str, base_url: str | None = None, notes: list[str] | None = None
 ) -> list[tuple[str, str, int | None]]:
     report = Findings(each_max=20)
-    with fetching.fetching(report, [] if notes is None else notes) as fetcher:
+    with website.fetching(report, [] if notes is None else notes) as fetcher:
         checker.check([fetcher.first(url, base_url)], report, AT, is_all=False, follow=fetcher.follow)
     return [(finding.rule.name, finding.file, finding.line) for finding in report]
 
@@ -164,7 +164,7 @@ def test_redirects_end_somewhere() -> None:
 
 
 def test_the_number_of_files_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "FILES_MAX", 2)
+    monkeypatch.setattr(website, "FILES_MAX", 2)
     answers: Answers = {}
     with serving(answers) as (origin, paths):
         answers.update(site(origin))
@@ -174,10 +174,10 @@ def test_the_number_of_files_is_limited(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_body_without_end_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "BYTES_MAX", 100_000)
+    monkeypatch.setattr(website, "BYTES_MAX", 100_000)
     with serving({"/sitemap.xml": (200, {}, b" " * 5_000_000)}) as (origin, _):
         report = Findings(each_max=20)
-        with fetching.fetching(report, []) as fetcher:
+        with website.fetching(report, []) as fetcher:
             source = fetcher.first(origin + "sitemap.xml")
 
             assert isinstance(source.path, Path)

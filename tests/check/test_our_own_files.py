@@ -7,7 +7,7 @@ import pytest
 
 from stoppress.check import checker
 from stoppress.check.findings import Findings
-from stoppress_cli.checking.folders import collect
+from stoppress_cli.inputs.folder import collect
 from tests import playing
 
 

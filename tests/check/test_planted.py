@@ -10,7 +10,7 @@ import pytest
 from stoppress.check import checker
 from stoppress.check.findings import Finding, Findings
 from stoppress.check.rulebook import NOT_CHECKABLE, RULES
-from stoppress_cli.checking.folders import collect
+from stoppress_cli.inputs.folder import collect
 from tests.check import good_site, planted
 from tests.check.good_site import (
     BASE,

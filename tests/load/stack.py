@@ -23,12 +23,10 @@ from moto.s3.models import s3_backends
 from moto.sqs.models import sqs_backends
 from pydantic import TypeAdapter
 
-from stoppress_cli.commands import find_template
-from stoppress_cli.local.serving import Server
+from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.local.template import ACCOUNT, REGION
+from stoppress_cli.local.template import ACCOUNT, REGION, find
 from stoppress_cli.local.wire import LOCK, Fault, Wire
-from stoppress_cli.local_commands import waiting_messages
 from stoppress_cli.scenario import player
 from stoppress_cli.scenario.file import parse
 
@@ -133,7 +131,7 @@ class Asked:
     def state(self) -> dict[str, Any]:
         """What waits, what was met, and when a file was last put."""
         sources = self._stack.sources
-        waiting = waiting_messages(self._stack)
+        waiting = self._stack.waiting_messages()
         waiting |= {one.name: one.waiting for one in sources.stream_mappings if one.waiting}
         under_way = len(sources._events) + len(sources.invocations._waiting)
         return {
@@ -196,7 +194,7 @@ def main() -> None:
     begin = json.loads(sys.stdin.readline())
     lines = parse([json.dumps(step) for step in begin["steps"]], Path("load.jsonl"))
     with (
-        Stack(find_template(None), start=lines[0].at) as stack,
+        Stack(find(None), start=lines[0].at) as stack,
         player.playing(stack, Path("load.jsonl"), Path("out"), lambda _line, _text: None) as one,
     ):
         one.play(lines)

@@ -1,19 +1,19 @@
 from pathlib import Path
 
-import pytest
+from typer.testing import CliRunner
 
-from stoppress_cli import demo
-from stoppress_cli.commands import WELL
+from stoppress_cli.app import app
+from stoppress_cli.commands import demo
 
 REAL = Path(__file__).parents[2] / "template.yaml"
 
 
-def test_the_demo_shows_what_became_of_each_article(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code = demo.demonstrate(once=True, host="127.0.0.1", port=0, log=tmp_path / "log", template=REAL)
+def test_the_demo_shows_what_became_of_each_article(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["demo", "--once", "--log", str(tmp_path / "log"), "--template", str(REAL)])
 
-    rows = [line.split() for line in capfd.readouterr().out.splitlines()]
+    rows = [line.split() for line in result.stdout.splitlines()]
     in_news = {row[0]: "yes" in row for row in rows if row and row[-1] == "ms"}
-    assert code == WELL
+    assert result.exit_code == 0
     assert in_news == {
         "flood-closes-the-harbour": False,
         "market-hall-reopens": True,

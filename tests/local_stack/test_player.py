@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
-from stoppress_cli import local_commands
+from stoppress_cli.app import app
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import ScenarioError, parse
 from stoppress_cli.scenario.player import Player, playing
@@ -224,23 +225,24 @@ def test_signing_with_a_secret_that_does_not_exist_is_an_error_of_the_scenario(r
         ('{"at": "2026-11-20T08:00:00Z", "save": "a", "colour": 1}', 2, "case.jsonl:1: save: unknown key `colour`"),
     ],
 )
-def test_the_command_ends_with_the_right_code_and_says_why(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str, code: int, said: str
-) -> None:
+def test_the_command_ends_with_the_right_code_and_says_why(tmp_path: Path, text: str, code: int, said: str) -> None:
+    result = played(text, tmp_path)
+
+    assert result.exit_code == code
+    assert said in result.stderr
+
+
+def played(text: str, tmp_path: Path) -> Result:
+    """`stoppress play` with a scenario of this text."""
     (tmp_path / "case.jsonl").write_text(text)
+    options = {"--out": tmp_path / "out", "--log": tmp_path / "log", "--template": REAL}
+    words = [str(word) for option in options.items() for word in option]
+    return CliRunner().invoke(app, ["play", str(tmp_path / "case.jsonl"), *words])
 
-    assert local_commands.play_scenario(tmp_path / "case.jsonl", tmp_path / "out", tmp_path / "log", None, REAL) == code
-    assert said in capfd.readouterr().err
 
+def test_the_report_counts_articles_files_calls_units_and_metrics(tmp_path: Path) -> None:
+    said = played("\n".join(json.dumps(step) for step in [*START, post("1", A)]), tmp_path).stdout
 
-def test_the_report_counts_articles_files_calls_units_and_metrics(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "case.jsonl").write_text("\n".join(json.dumps(step) for step in [*START, post("1", A)]))
-
-    local_commands.play_scenario(tmp_path / "case.jsonl", tmp_path / "out", tmp_path / "log", None, REAL)
-
-    said = capfd.readouterr().out
     assert "articles   listed 1" in said
     assert f"files      {HOST} 3" in said
     assert "dynamodb.TransactWriteItems 1" in said

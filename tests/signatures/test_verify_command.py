@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from stoppress_cli import verifying
+from stoppress_cli.app import app
+from stoppress_cli.inputs import signed_requests
 from tests.beside import SHARED, needs_shared
 from tests.signatures.senders import BODY, MORNING, PATH, SENDERS, Sender
 
@@ -37,16 +39,14 @@ def vector(kind: str = "ghost", /, **changed: Any) -> dict[str, Any]:
 
 
 def verdict(**recorded: Any) -> bool:
-    return verifying.judged(recorded, "#1").valid
+    return signed_requests.verdict_of(recorded, "#1").valid
 
 
-def printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], document: object, *, as_json: bool = True
-) -> tuple[int, str]:
+def printed(tmp_path: Path, document: object, *, as_json: bool = True) -> tuple[int, str]:
     path = tmp_path / "vectors.json"
     path.write_text(document if isinstance(document, str) else json.dumps(document))
-    code = verifying.verify_file(path, as_json=as_json)
-    return code, capsys.readouterr().out
+    result = CliRunner().invoke(app, ["adapters", "verify", str(path), *(["--json"] if as_json else [])])
+    return result.exit_code, result.stdout
 
 
 @needs_shared
@@ -60,18 +60,18 @@ def test_the_vectors_that_vendors_published_are_judged_as_they_say() -> None:
     assert judged == {vector["id"]: vector["expected"] for vector in vectors}
 
 
-def test_every_scheme_is_judged_in_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_scheme_is_judged_in_one_file(tmp_path: Path) -> None:
     good = [vector(sender.scheme) for sender in SENDERS]
     bad = [vector(sender.scheme, id=f"bad-{sender.scheme}", secrets=[sender.other]) for sender in SENDERS]
 
-    code, out = printed(tmp_path, capsys, good + bad)
+    code, out = printed(tmp_path, good + bad)
 
     assert code == 1
     assert json.loads(out) == {vector["id"]: "valid" for vector in good} | {vector["id"]: "invalid" for vector in bad}
 
 
-def test_without_json_each_has_a_line_and_what_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out = printed(tmp_path, capsys, [vector(), vector(id="old", now_ms=NOW_MS + 301_000)], as_json=False)
+def test_without_json_each_has_a_line_and_what_to_change(tmp_path: Path) -> None:
+    code, out = printed(tmp_path, [vector(), vector(id="old", now_ms=NOW_MS + 301_000)], as_json=False)
 
     assert code == 1
     good, old = out.splitlines()
@@ -82,14 +82,10 @@ def test_without_json_each_has_a_line_and_what_to_change(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_the_exit_code_says_whether_every_request_is_valid(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, as_json: bool
-) -> None:
+def test_the_exit_code_says_whether_every_request_is_valid(tmp_path: Path, *, as_json: bool) -> None:
     good, bad = vector(), vector(id="bad", secrets=["other"])
 
-    codes = [
-        printed(tmp_path, capsys, vectors, as_json=as_json)[0] for vectors in ([good], [bad], [good, bad], [bad, bad])
-    ]
+    codes = [printed(tmp_path, vectors, as_json=as_json)[0] for vectors in ([good], [bad], [good, bad], [bad, bad])]
 
     assert codes == [0, 1, 1, 1]
 
@@ -162,9 +158,8 @@ def test_query_and_request_may_stand_as_recorded_deliveries_have_them() -> None:
 
 
 @pytest.mark.parametrize("document", ["", "{", "7", "[]", '["vector"]', "[" * 100_000])
-def test_a_file_that_cannot_be_read_is_said_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], document: str
-) -> None:
-    assert printed(tmp_path, capsys, document) == (2, "")
-    assert verifying.verify_file(tmp_path / "absent.json", as_json=True) == 2
-    assert "absent.json" in capsys.readouterr().err
+def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path, document: str) -> None:
+    assert printed(tmp_path, document) == (2, "")
+    result = CliRunner().invoke(app, ["adapters", "verify", str(tmp_path / "absent.json")])
+    assert result.exit_code == 2
+    assert "absent.json" in result.stderr

@@ -10,7 +10,7 @@ from botocore.config import Config
 from moto import mock_aws
 from moto.s3.models import s3_backends
 
-from stoppress_cli.local import bus, making, moto_fixes, queues
+from stoppress_cli.local import bus, creation, moto_fixes, queues
 from stoppress_cli.local.stream import MotoReader
 from stoppress_cli.local.template import ACCOUNT, REGION, Json
 from tests.simulation.doubles.configuration import SecretsManager, Ssm
@@ -90,8 +90,8 @@ class Moto:
         self._stream = MotoReader(self._table.ref, f"{self._table.arn}/stream/local")
         made = sorted(world.wiring.resources, key=lambda one: "RedrivePolicy" in one.properties)
         for resource in made:
-            if not making.is_given(resource):
-                making.make(resource, lambda service: self.clients[service])
+            if not creation.is_given(resource):
+                creation.create(resource, lambda service: self.clients[service])
 
     def put_secret(self, name: str, value: str) -> None:
         self.clients["secretsmanager"].create_secret(Name=name, SecretString=value)

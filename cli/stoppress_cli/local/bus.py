@@ -1,4 +1,4 @@
-"""EventBridge and the Scheduler: buses and their rules, schedules, asynchronous invocations with their retries."""
+"""EventBridge and EventBridge Scheduler: buses, rules, schedules, and asynchronous invocations with retries."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from stoppress_cli.local.resources import Resource, check_properties
 from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
 
 DEFAULT_BUS = "default"
-# Lambda waits this long before it repeats an asynchronous invocation that failed.
+# How long Lambda waits before each retry of a failed asynchronous invocation.
 RETRY_DELAYS = (timedelta(minutes=1), timedelta(minutes=2))
 
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
@@ -41,9 +41,9 @@ class Rule:
 
 @dataclass
 class Schedule:
-    """Something that fires at a rate, on whole periods of the clock, or each day at some minutes of an hour (UTC).
+    """A schedule that fires at a rate, on whole periods of the clock, or each day at some minutes of an hour (UTC).
 
-    `fired` counts the last time seen. `minutes` are those of the day; without them it goes by its period.
+    `minutes` are minutes of the day; without them the schedule fires at its period. `fired` is the number of the last firing.
     """
 
     name: str
@@ -54,23 +54,23 @@ class Schedule:
     fired: int | None = None
 
     def due(self, now: datetime) -> bool:
-        """Whether it has a time to fire since the last one seen. At first a rate is due; a daily one waits for its minute."""
+        """Whether the schedule has to fire. A new rate is due at once; a new daily schedule waits for its minute."""
         if self.fired is None and self.minutes:
             self.fired = self._count(now - timedelta(minutes=1))
         return self.fired is None or self._count(now) > self.fired
 
     @property
     def frequent(self) -> bool:
-        """Whether it fires each minute."""
+        """Whether the schedule fires each minute."""
         return not self.minutes and self.period_s <= _SECONDS["minute"]
 
     def fire(self, now: datetime) -> Json:
-        """The event to invoke the target with; this time is done."""
+        """Fires: returns the event for the target."""
         self.fired = self._count(now)
         return self.payload(now)
 
     def _count(self, now: datetime) -> int:
-        """How often it has had a time to fire since 1970."""
+        """Number of firings since 1970."""
         if not self.minutes:
             return int(now.timestamp()) // self.period_s
         day, second = divmod(int(now.timestamp()), _SECONDS["day"])
@@ -78,7 +78,7 @@ class Schedule:
 
 
 def rule(resource: Resource) -> Rule | Schedule:
-    """A rule with a pattern, or one with a schedule."""
+    """The rule of a resource: with a pattern, or with a schedule."""
     known = {"Description", "EventBusName", "EventPattern", "Name", "ScheduleExpression", "State", "Targets"}
     check_properties(resource, known)
     properties = resource.properties
@@ -157,17 +157,17 @@ class Invocations:
         self._waiting: deque[_Invocation] = deque()
 
     def configure(self, resource: Resource) -> None:
-        """Takes a function's EventInvokeConfig."""
+        """Applies a function's EventInvokeConfig."""
         known = {"DestinationConfig", "FunctionName", "MaximumEventAgeInSeconds", "MaximumRetryAttempts", "Qualifier"}
         check_properties(resource, known)
         self._configured[resource.properties["FunctionName"]] = resource.properties
 
     def add(self, function: Function, event: Json, now: datetime) -> None:
-        """Queues an invocation for this instant."""
+        """Queues an invocation for now."""
         self._waiting.append(_Invocation(function, event, now, now))
 
     def deliver(self, invoke: Callable[[Function, Json], Result], now: datetime) -> bool:
-        """Makes every invocation that is due; False where none is."""
+        """Makes every invocation that is due. False if there is none."""
         due = [waiting for waiting in self._waiting if waiting.due <= now]
         self._waiting = deque(waiting for waiting in self._waiting if waiting.due > now)
         for invocation in due:
@@ -208,13 +208,13 @@ class Invocations:
 
 @contextmanager
 def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
-    """Tells `arrived(bus, event)` of every event put on a bus of moto while the block runs.
+    """Calls `arrived(bus, event)` for every event that is put on a bus of moto while the block runs.
 
-    A parameter that is put makes the event on the default bus that AWS makes of it.
+    A parameter that is put makes an event on the default bus, as on AWS.
     """
     put_events, put_parameter = EventsBackend.put_events, SimpleSystemManagerBackend.put_parameter
 
-    def put_and_tell(self: EventsBackend, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def put_and_report(self: EventsBackend, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         answers = put_events(self, events)
         now = datetime.now(UTC)
         for entry, answer in zip(events, answers, strict=True):
@@ -227,7 +227,7 @@ def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
                 arrived(str(entry.get("EventBusName") or DEFAULT_BUS).rsplit("/", 1)[-1], made)
         return answers
 
-    def put_parameter_and_tell(self: SimpleSystemManagerBackend, name: str, *args: Any, **kwargs: Any) -> Any:
+    def put_parameter_and_report(self: SimpleSystemManagerBackend, name: str, *args: Any, **kwargs: Any) -> Any:
         parameter = put_parameter(self, name, *args, **kwargs)
         detail = {
             "operation": "Create" if parameter.version == 1 else "Update",
@@ -239,7 +239,7 @@ def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
         return parameter
 
     with (
-        mock.patch.object(EventsBackend, "put_events", put_and_tell),
-        mock.patch.object(SimpleSystemManagerBackend, "put_parameter", put_parameter_and_tell),
+        mock.patch.object(EventsBackend, "put_events", put_and_report),
+        mock.patch.object(SimpleSystemManagerBackend, "put_parameter", put_parameter_and_report),
     ):
         yield

@@ -1,4 +1,4 @@
-"""The clock of a stack: virtual while a scenario plays, the machine's own while `up` serves."""
+"""The clock of a stack: virtual while a scenario plays, the machine's while `up` serves."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -7,7 +7,7 @@ import time_machine
 
 
 class Clock:
-    """Stands still until moved. While it is virtual the whole process sees its time (moto too); monotonic clocks run on."""
+    """A clock that stands still until it is moved. The whole process sees its time, moto too; monotonic clocks run on."""
 
     def __init__(self) -> None:
         self._travel: time_machine.travel | None = None
@@ -19,7 +19,7 @@ class Clock:
         return self._travel is not None
 
     def now(self) -> datetime:
-        """The instant everyone in the process sees, UTC."""
+        """The instant that the whole process sees, in UTC."""
         return datetime.now(UTC)
 
     def move(self, instant: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Lambda functions in this process: each loaded from its own app.py, called with its own environment."""
+"""Lambda functions in this process: each is loaded from its app.py, and called with its own environment."""
 
 import importlib.util
 import io
@@ -22,7 +22,7 @@ from stoppress_cli.local.template import ACCOUNT, REGION, TemplateError
 _MEBIBYTE = 1_048_576
 _loaded = itertools.count()
 
-# Properties of a function that need nothing here.
+# Properties of a function that are read here, or that change nothing here.
 _PROPERTIES = {
     "Architectures", "Code", "Description", "Environment", "FunctionName", "Handler", "LoggingConfig", "MemorySize",
     "ReservedConcurrentExecutions", "Role", "Runtime", "Tags", "Timeout", "TracingConfig",
@@ -30,9 +30,9 @@ _PROPERTIES = {
 
 
 class Output(io.TextIOBase):
-    """Takes what functions print: sums the metrics (CloudWatch's embedded metric format), copies lines to a log.
+    """Receives what functions print: sums the metrics (CloudWatch embedded metric format), copies lines to a log.
 
-    There is one for the process, because loggers keep the stream they met first; `aimed` says where it goes now.
+    There is one for the process, because loggers keep their first stream. `aimed` sets the log.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ OUTPUT = Output()
 
 @dataclass(frozen=True)
 class Context:
-    """What Lambda passes beside the event. Time never runs out: a slow machine must not change what a run does."""
+    """The context that Lambda passes beside the event. Time never runs out, so a slow machine does not change a run."""
 
     function_name: str
     memory_limit_in_mb: int
@@ -105,7 +105,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Result:
-    """What an invocation gave: a payload, or the error it ended with (as Lambda reports it)."""
+    """The result of an invocation: a payload, or an error as Lambda reports it."""
 
     payload: Any = None
     error: dict[str, Any] | None = None
@@ -113,7 +113,7 @@ class Result:
 
 
 class Function:
-    """One function of the template. The module is loaded at the first call, as a cold start would."""
+    """A function of the template. Its module is loaded at the first call, as by a cold start."""
 
     def __init__(self, resource: Resource, folder: Path) -> None:
         check_properties(resource, _PROPERTIES)
@@ -142,7 +142,7 @@ class Function:
         }
 
     def invoke(self, event: Any) -> Result:
-        """Calls the handler with a copy of `event` made of JSON only. An error of the handler is in the result."""
+        """Calls the handler with a JSON copy of `event`. The result holds the handler's error, if any."""
         context = Context(self.name, self.memory_mib, self.timeout_s)
         self.invocations += 1
         with environment(self.variables_set()), redirect_stdout(OUTPUT):
@@ -152,7 +152,7 @@ class Function:
                 return Result(payload=payload, request_id=context.aws_request_id)
             except TemplateError:
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever a function raises is Lambda's to report
+            except Exception as error:  # noqa: BLE001 - Lambda reports whatever a function raises
                 self.errors += 1
                 report = {
                     "errorMessage": str(error),
@@ -166,7 +166,7 @@ class Function:
         if self._module is None:
             if not self._path.is_file():
                 raise TemplateError(f"{self.logical}: there is no {self._path}, which the template names as its code")
-            # All modules are called app: each gets a name of its own.
+            # All handlers are called app.py, so each module gets a name of its own.
             name = f"stoppress_function_{self.folder.name}_{next(_loaded)}"
             spec = importlib.util.spec_from_file_location(name, self._path)
             assert spec is not None
@@ -185,7 +185,7 @@ def _variables(properties: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @contextmanager
 def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Sets variables (None: removes them) while the block runs; afterwards all are as they were."""
+    """Sets environment variables, or removes them (None), while the block runs."""
     before = {name: os.environ.get(name) for name in variables}
     _set(variables)
     try:
@@ -195,9 +195,9 @@ def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
 
 
 def no_aws_settings() -> dict[str, str | None]:
-    """Variables that undo every AWS setting of this machine's user: no account is met, no profile, no endpoint of theirs."""
-    theirs = dict.fromkeys(name for name in os.environ if name.startswith("AWS_"))
-    return theirs | {
+    """Variables that override every AWS setting of this machine's user: accounts, profiles and endpoints."""
+    users = dict.fromkeys(name for name in os.environ if name.startswith("AWS_"))
+    return users | {
         "AWS_DEFAULT_REGION": REGION,
         "AWS_REGION": REGION,
         "AWS_CONFIG_FILE": os.devnull,

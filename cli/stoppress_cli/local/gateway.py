@@ -1,4 +1,4 @@
-"""The HTTP API: requests become events of payload format 2.0, answers of functions become HTTP answers."""
+"""The HTTP API: turns requests into events of payload format 2.0, and functions' results into HTTP answers."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from stoppress_cli.local.functions import Result
 from stoppress_cli.local.resources import Resource, check_properties
 from stoppress_cli.local.template import ACCOUNT, Json, TemplateError
 
-PAYLOAD_BYTES_MAX = 10 * 1024 * 1024  # quota of HTTP APIs
+PAYLOAD_BYTES_MAX = 10 * 1024 * 1024  # quota of API Gateway's HTTP APIs
 
 _TEXT = re.compile(r"(text/|application/(json|javascript|xml)|[^;]*\+(json|xml))", re.IGNORECASE)
 _INTEGRATION = re.compile(r"functions/(arn:[^/]+)/invocations$")
@@ -53,7 +53,7 @@ class Route:
         return f"{self.method} {self.path}"
 
     def match(self, request: Request) -> dict[str, str] | None:
-        """The decoded path parameters, or None where the request is another's."""
+        """The decoded path parameters; None if the route does not match."""
         if self.method not in ("ANY", request.method):
             return None
         parts = re.split(r"\{([^}]+)\}", self.path)
@@ -61,18 +61,18 @@ class Route:
         pattern = re.escape(parts[0])
         for name, rest in zip(names, parts[2::2], strict=True):
             pattern += ("(.+)" if name.endswith("+") else "([^/]+)") + re.escape(rest)
-        found = re.fullmatch(pattern, request.path)
-        if found is None:
+        match = re.fullmatch(pattern, request.path)
+        if match is None:
             return None
         return {
-            name.rstrip("+"): urllib.parse.unquote(value) for name, value in zip(names, found.groups(), strict=True)
+            name.rstrip("+"): urllib.parse.unquote(value) for name, value in zip(names, match.groups(), strict=True)
         }
 
 
 def routes(api: Resource) -> list[Route]:
     """The routes of an API whose definition the SAM transform wrote."""
     check_properties(api, {"Body", "Description", "Name", "ProtocolType", "Tags"})
-    found = []
+    parsed = []
     for path, methods in api.properties.get("Body", {}).get("paths", {}).items():
         for method, operation in methods.items():
             integration = operation.get("x-amazon-apigateway-integration", {})
@@ -80,12 +80,12 @@ def routes(api: Resource) -> list[Route]:
             if arn is None or integration.get("payloadFormatVersion") != "2.0":
                 raise TemplateError(f"{api.logical}: {method} {path} must be a function with payload format 2.0")
             name = "ANY" if method == "x-amazon-apigateway-any-method" else method.upper()
-            found.append(Route(name, path, arn[1]))
-    return found
+            parsed.append(Route(name, path, arn[1]))
+    return parsed
 
 
 def event(request: Request, route: Route, parameters: Mapping[str, str], now: datetime) -> Json:
-    """The event for a request, as an HTTP API makes it."""
+    """The event that an HTTP API makes of a request."""
     headers = {"host": "localhost", "content-length": str(len(request.body)), **request.headers}
     made: Json = {
         "version": "2.0",
@@ -134,7 +134,7 @@ def _body(request: Request) -> tuple[str, bool]:
 
 
 def answer(result: Result) -> Answer:
-    """The HTTP answer for what a function returned: its statusCode, or 200 with the value as JSON, or 500."""
+    """The HTTP answer for a function's result: its statusCode, 200 with the value as JSON, or 500 for an error."""
     payload: Any = result.payload
     if result.error is not None:
         return plain(500, "Internal Server Error")
@@ -148,5 +148,5 @@ def answer(result: Result) -> Answer:
 
 
 def plain(status: int, message: str) -> Answer:
-    """An answer of the gateway's own."""
+    """An answer of the gateway itself."""
     return Answer(status, {"content-type": "application/json"}, json.dumps({"message": message}).encode())

@@ -1,8 +1,8 @@
-"""Counts what the functions ask of AWS: calls, DynamoDB capacity units, S3 requests and bytes.
+"""Counts what the functions use of AWS: calls, DynamoDB capacity units, S3 requests and bytes.
 
 moto reports capacity as a stub, so the units are computed from item sizes by AWS's published rules
 (DynamoDB developer guide, "DynamoDB item sizes and formats" and "read and write capacity").
-Another DynamoDB endpoint is asked for the units it consumed.
+Another DynamoDB endpoint reports the units that it consumed.
 """
 
 import json
@@ -51,7 +51,7 @@ def value_bytes(value: Attributes) -> int:
 
 
 def _number_bytes(text: str) -> int:
-    """About one byte for two significant digits, one more, and one for a sign."""
+    """DynamoDB's approximation: a byte for two significant digits, one more, and one for a minus sign."""
     digits = text.lstrip("+-").lower().partition("e")[0].replace(".", "").strip("0")
     return math.ceil(len(digits) / 2) + 1 + text.startswith("-")
 
@@ -62,11 +62,11 @@ def write_units(size_bytes: int) -> int:
 
 
 def read_units(size_bytes: int, consistent: bool) -> float:
-    """Read units of that many bytes read together; reading nothing costs as much as the smallest item."""
+    """Read units of one read of that many bytes; reading nothing costs as much as the smallest item."""
     return max(1, math.ceil(size_bytes / READ_UNIT_BYTES)) * (1.0 if consistent else 0.5)
 
 
-# What the meter asks of the tables in moto: (table, key) -> the item as it is now, and the bytes of the last Query.
+# How the meter reads moto's tables: the current item of (table, key), and the bytes that a table's last Query read.
 ReadItem = Callable[[str, Attributes], Attributes | None]
 LastQuery = Callable[[str], int]
 
@@ -82,7 +82,7 @@ class Meter:
     s3_bytes_got: int = 0
 
     def operations(self) -> Counter[str]:
-        """Calls by "service.Operation", functions together."""
+        """Calls by "service.Operation", summed over the functions."""
         total: Counter[str] = Counter()
         for (_, operation), count in self.calls.items():
             total[operation] += count
@@ -103,7 +103,7 @@ class Meter:
 
 
 def keys_written(operation: str, request: Attributes) -> list[tuple[str, Attributes]]:
-    """(table, key or item) of every item that a request writes or whose condition it checks."""
+    """(table, key or item) of every item that a request writes, or whose condition it checks."""
     match operation:
         case "PutItem":
             return [(request["TableName"], request["Item"])]
@@ -124,47 +124,46 @@ def keys_written(operation: str, request: Attributes) -> list[tuple[str, Attribu
 def capacity(
     operation: str, request: Attributes, send: Callable[[], Any], read_item: ReadItem, last_query: LastQuery
 ) -> tuple[Any, float, float]:
-    """Sends a DynamoDB request and returns its answer with the read and write units it costs.
+    """Sends a DynamoDB request. Returns its answer, the read units and the write units that it costs.
 
-    `send()` returns an object with `status_code` and `content`; `read_item` sees the table before and after.
+    `send()` returns an object with `status_code` and `content`. `read_item` reads the table before and after.
     """
     keys = keys_written(operation, request)
     before = [item_bytes(read_item(table, key)) for table, key in keys]
     response = send()
-    if keys:
-        after = [item_bytes(read_item(table, key)) for table, key in keys]
-        factor = TRANSACTION_FACTOR if operation == "TransactWriteItems" else 1
-        if response.status_code != 200 and operation == "TransactWriteItems":
-            # A cancelled transaction is charged for the items it would have written.
-            after = [item_bytes(item) for _, item in keys]
-        written = sum(write_units(max(old, new)) for old, new in zip(before, after, strict=True)) * factor
-        return response, 0.0, float(written)
-    if response.status_code != 200:
-        return response, 0.0, 0.0
+    succeeded = response.status_code == 200
+    if not keys:
+        return response, _units_read(operation, request, response, read_item, last_query) if succeeded else 0.0, 0.0
+    is_transaction = operation == "TransactWriteItems"
+    # A cancelled transaction is charged for the items that it would have written.
+    is_cancelled = is_transaction and not succeeded
+    after = [item_bytes(item if is_cancelled else read_item(table, item)) for table, item in keys]
+    units = sum(write_units(max(old, new)) for old, new in zip(before, after, strict=True))
+    return response, 0.0, float(units * (TRANSACTION_FACTOR if is_transaction else 1))
+
+
+def _units_read(
+    operation: str, request: Attributes, response: Any, read_item: ReadItem, last_query: LastQuery
+) -> float:
     consistent = bool(request.get("ConsistentRead"))
     match operation:
         case "GetItem":
-            return response, read_units(item_bytes(read_item(request["TableName"], request["Key"])), consistent), 0.0
+            return read_units(item_bytes(read_item(request["TableName"], request["Key"])), consistent)
         case "Query":
-            return response, read_units(last_query(request["TableName"]), consistent), 0.0
+            return read_units(last_query(request["TableName"]), consistent)
         case "Scan":
-            found = json.loads(response.content).get("Items", [])
-            return response, read_units(sum(map(item_bytes, found)), consistent), 0.0
+            return read_units(sum(map(item_bytes, json.loads(response.content).get("Items", []))), consistent)
         case "BatchGetItem":
-            units = math.fsum(
-                read_units(item_bytes(read_item(table, key)), bool(wanted.get("ConsistentRead")))
-                for table, wanted in request["RequestItems"].items()
-                for key in wanted["Keys"]
+            return math.fsum(
+                read_units(item_bytes(read_item(table, key)), bool(part.get("ConsistentRead")))
+                for table, part in request["RequestItems"].items()
+                for key in part["Keys"]
             )
-            return response, units, 0.0
         case "TransactGetItems":
             gets = [part["Get"] for part in request["TransactItems"]]
-            units = math.fsum(
-                TRANSACTION_FACTOR * read_units(item_bytes(read_item(get["TableName"], get["Key"])), True)
-                for get in gets
-            )
-            return response, units, 0.0
-    return response, 0.0, 0.0
+            sizes = [item_bytes(read_item(get["TableName"], get["Key"])) for get in gets]
+            return math.fsum(TRANSACTION_FACTOR * read_units(size, True) for size in sizes)
+    return 0.0
 
 
 _READS = {"GetItem", "BatchGetItem", "Query", "Scan", "TransactGetItems"}

@@ -1,12 +1,12 @@
-"""Where moto 5.2 differs from AWS or is too slow for a run of thousands of articles, put right while a stack runs.
+"""Patches of moto 5.2 while a stack runs: where it differs from AWS, or is too slow for thousands of articles.
 
-- A transaction keeps a snapshot of the items it touches, not of the whole table (moto copies the table once an item).
-- A Query reads one partition, not the table, and copies nothing.
-- The stream leaves out what AWS leaves out: writes that change nothing, and the first INSERT of the two that
-  moto emits when UpdateItem makes an item.
-- Attribute values are written to JSON directly, not by way of botocore's service model.
-- Sending to a queue does not count the queue's messages several times over.
-- What has been replaced or deleted is forgotten (moto's lists of all it has ever made keep it for ever).
+- A transaction keeps a snapshot of the items that it touches. moto copies the whole table for each item.
+- A Query reads one partition and copies nothing. moto reads and copies the table.
+- The stream leaves out what AWS leaves out: writes that change nothing, and the first of the two INSERTs that moto emits
+  when UpdateItem creates an item.
+- Attribute values become JSON directly, without botocore's service model.
+- Sending to a queue does not count the queue's messages several times.
+- Replaced and deleted objects are released. moto keeps a list of every object that it ever created.
 """
 
 import copy
@@ -35,7 +35,7 @@ _serialize_structure = BaseJSONSerializer._serialize_type_structure
 
 
 def _touched(backend: DynamoDBBackend, transact_items: list[dict[str, Any]]) -> list[tuple[Table, Any, Any]]:
-    """Table, partition key and sort key of each item the transaction names; malformed parts are moto's to refuse."""
+    """Table, partition key and sort key of each item in the transaction. moto refuses malformed parts itself."""
     touched = []
     for part in transact_items:
         for operation in part.values():
@@ -54,8 +54,7 @@ def _transact_write_items(self: DynamoDBBackend, transact_items: list[dict[str, 
     streams = {id(table.stream_shard): (table.stream_shard, len(table.stream_shard.items)) for table, _, _ in touched
                if table.stream_shard is not None}  # fmt: skip
     tables = self.tables
-    # moto copies `self.tables[name]` for its own rollback and puts the copy back: both go to this stand-in,
-    # where the copy is the table itself.
+    # For its own rollback moto deep-copies `self.tables[name]` and puts the copy back. Here the copy is the table itself.
     self.tables = _Uncopied(tables)
     try:
         _transact(self, transact_items)
@@ -70,14 +69,14 @@ def _transact_write_items(self: DynamoDBBackend, transact_items: list[dict[str, 
 
 
 class _Uncopied(dict[str, Any]):
-    """The tables during a transaction: deep copies of a table are the table, all else is as it was."""
+    """The tables during a transaction; a deep copy of a table is the table itself."""
 
     def __init__(self, tables: Any) -> None:
         super().__init__({name: _Uncopyable(table) for name, table in tables.items()})
 
 
 class _Uncopyable:
-    """A table that answers every attribute as the table does, and a deep copy with itself."""
+    """Passes every attribute on to the table; its deep copy is itself."""
 
     def __init__(self, table: Table) -> None:
         object.__setattr__(self, "_table", table)
@@ -93,8 +92,8 @@ class _Uncopyable:
 
 
 def _item(table: Table, pk: DynamoType, sk: DynamoType | None) -> Item | None:
-    found: Any = table.items.get(pk)
-    item: Item | None = found.get(sk) if found is not None and table.has_range_key else found
+    partition: Any = table.items.get(pk)
+    item: Item | None = partition.get(sk) if partition is not None and table.has_range_key else partition
     return item
 
 
@@ -127,34 +126,43 @@ def _query_partition(
             self, hash_key, range_comparison, range_objs, limit, exclusive_start_key, scan_index_forward,
             projection_expressions, index_name, consistent_read, filter_expression, **more,
         )  # fmt: skip
-    partition: dict[DynamoType, Item] = self.items.get(hash_key) or {}
-    rows = sorted(((key.cast_value, item) for key, item in partition.items()), key=lambda row: row[0])
-    if range_comparison:
-        holds, values = get_comparison_func(range_comparison), [value.cast_value for value in range_objs]
-        rows = [row for row in rows if holds(row[0], *values)]
-    if scan_index_forward is False:
-        rows.reverse()
-    if exclusive_start_key:
-        start = DynamoType(exclusive_start_key[str(self.range_key_attr)]).cast_value
-        rows = [row for row in rows if (row[0] < start if scan_index_forward is False else row[0] > start)]
-    results: list[Item] = []
-    evaluated_bytes = 0
-    last: dict[str, Any] | None = None
-    for _, item in rows:
-        size = _size(item)
-        if len(results) == limit or (results and evaluated_bytes + size > PAGE_BYTES):
-            last = self._get_last_evaluated_key(results[-1], None)
-            break
-        results.append(item)
-        evaluated_bytes += size
-    # For the meter: what was read counts, not what the filter and the projection leave of it.
-    self.evaluated_bytes = evaluated_bytes  # type: ignore[attr-defined]
-    scanned = len(results)
-    if filter_expression is not None:
-        results = [item for item in results if filter_expression.expr(item)]
+    rows = _rows(self.items.get(hash_key) or {}, range_comparison, range_objs)
+    start = exclusive_start_key and DynamoType(exclusive_start_key[str(self.range_key_attr)]).cast_value
+    items = _after(rows, start, backward=scan_index_forward is False)
+    page = _page(items, limit)
+    last = self._get_last_evaluated_key(page[-1], None) if len(page) < len(items) else None
+    # For the meter: DynamoDB charges for what a Query reads, before the filter and the projection.
+    self.evaluated_bytes = sum(map(_size, page))  # type: ignore[attr-defined]
+    results = page if filter_expression is None else [item for item in page if filter_expression.expr(item)]
     if projection_expressions:
         results = [item.project(projection_expressions) for item in results]
-    return results, scanned, last
+    return results, len(page), last
+
+
+def _after(rows: list[tuple[Any, Item]], start: Any, *, backward: bool) -> list[Item]:
+    """The items behind the sort key `start` (empty: all), in the direction of the Query."""
+    if backward:
+        return [item for value, item in reversed(rows) if not start or value < start]
+    return [item for value, item in rows if not start or value > start]
+
+
+def _rows(partition: Any, comparison: str | None, operands: list[DynamoType]) -> list[tuple[Any, Item]]:
+    """The sort keys and items of a partition that pass the comparison, in the order of the sort keys."""
+    rows = sorted(((key.cast_value, item) for key, item in partition.items()), key=lambda row: row[0])
+    if not comparison:
+        return rows
+    holds, values = get_comparison_func(comparison), [operand.cast_value for operand in operands]
+    return [row for row in rows if holds(row[0], *values)]
+
+
+def _page(items: list[Item], limit: int) -> list[Item]:
+    """The first items: at most `limit` and PAGE_BYTES, but always one."""
+    size_bytes = 0
+    for number, item in enumerate(items):
+        size_bytes += _size(item)
+        if number == limit or (number and size_bytes > PAGE_BYTES):
+            return items[:number]
+    return items
 
 
 def _size(item: Item) -> int:
@@ -162,7 +170,7 @@ def _size(item: Item) -> int:
 
 
 def _add_to_stream(self: StreamShard, old: Item | None, new: Item | None) -> None:
-    # Whole, because moto's own looks for Lambda functions of its own at each record, and loads a good deal for it.
+    # A whole replacement: moto's own method looks for Lambda functions at each record, and loads many modules for that.
     if old is not None and new is not None and old == new:
         return
     if old is None and new is not None and self.items:
@@ -205,19 +213,19 @@ _dispose = FakeKey.dispose
 
 
 def _forgotten(cls: type[BaseModel], *args: Any, **kwargs: Any) -> BaseModel:
-    # Objects of S3 hold files, which moto closes by its list.
+    # S3 objects stay in moto's list, because moto closes their files by it.
     return _tracked(cls, *args, **kwargs) if cls is FakeKey else object.__new__(cls)
 
 
 def _disposed(self: FakeKey, garbage: bool = False) -> None:
     _dispose(self, garbage)
-    # A new list: moto may be going through the old one.
+    # A new list, because moto may be iterating over the old one.
     tracked: list[FakeKey] = FakeKey.instances_tracked  # type: ignore[attr-defined]
-    FakeKey.instances_tracked = [one for one in tracked if one is not self]  # type: ignore[attr-defined]
+    FakeKey.instances_tracked = [key for key in tracked if key is not self]  # type: ignore[attr-defined]
 
 
 class _OnDemand(dict[str, Any]):
-    """A queue's attributes, computed when someone asks for one that a standard queue has."""
+    """A queue's attributes, computed only when an attribute of a standard queue is read."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
@@ -246,7 +254,7 @@ class _OnDemand(dict[str, Any]):
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """Holds all fixes while the block runs; moto is as it came afterwards."""
+    """Patches moto while the block runs."""
     with (
         mock.patch.object(DynamoDBBackend, "transact_write_items", _transact_write_items),
         mock.patch.object(Table, "query", _query_partition),

@@ -11,7 +11,7 @@ _OPERATORS = {"prefix", "suffix", "anything-but", "exists", "numeric", "equals-i
 
 
 class Pattern:
-    """One pattern; `Pattern(text or object, where)` raises TemplateError for what the matcher does not know."""
+    """An event pattern, from its JSON text or object. Raises TemplateError for an operator that the matcher does not know."""
 
     def __init__(self, pattern: str | Json, where: str) -> None:
         try:
@@ -22,7 +22,7 @@ class Pattern:
         self._pattern = EventPattern(None, parsed)
 
     def matches(self, event: Json) -> bool:
-        """Whether the event has what the pattern asks for."""
+        """Whether the event matches the pattern."""
         return self._pattern.matches_event(event)  # type: ignore[arg-type]
 
 
@@ -32,18 +32,16 @@ def filters(criteria: Json | None, where: str) -> list[Pattern]:
 
 
 def passes(event: Json, patterns: list[Pattern]) -> bool:
-    """Whether an event gets through a mapping's filters."""
+    """Whether an event passes a mapping's filters."""
     return not patterns or any(pattern.matches(event) for pattern in patterns)
 
 
 def _check(node: Any, where: str) -> None:
     if isinstance(node, dict):
-        for key, value in node.items():
-            for part in value if key == "$or" else [value]:
-                _check(part, where)
-    elif isinstance(node, list) and node:
-        for test in node:
-            if isinstance(test, dict) and set(test) - _OPERATORS:
-                raise TemplateError(f"{where}: the local stack does not know the filter {next(iter(test))!r}")
-    else:
+        parts = [part for key, value in node.items() for part in (value if key == "$or" else [value])]
+        for part in parts:
+            _check(part, where)
+    elif not isinstance(node, list) or not node:
         raise TemplateError(f"{where}: a value of an event pattern must be a list or an object, not {node!r}")
+    elif unknown := [test for test in node if isinstance(test, dict) and set(test) - _OPERATORS]:
+        raise TemplateError(f"{where}: the local stack does not know the filter {next(iter(unknown[0]))!r}")

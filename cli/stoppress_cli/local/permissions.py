@@ -1,6 +1,7 @@
-"""Who may do what: the statements of roles and of resources' policies, judged as IAM judges them.
+"""Permissions: the statements of roles and of resources' policies, evaluated as IAM evaluates them.
 
-moto's own evaluator knows no condition but StringEquals, and takes an Allow whose condition fails for a denial.
+moto's own evaluator knows only the condition StringEquals, knows none of DynamoDB's resources, and takes an Allow whose
+condition fails for a Deny.
 """
 
 import functools
@@ -15,26 +16,26 @@ from stoppress_cli.local.template import Json, TemplateError
 
 Context = dict[str, tuple[str, ...]]  # condition keys in lower case, each with its values
 
-# What every request here says of itself.
+# Policies see every request as made over TLS.
 _ALWAYS: Context = {"aws:securetransport": ("true",)}
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One permission that something needs: an action, the ARN it reaches, and what conditions may look at."""
+    """A permission that a call needs: an action, the ARN of its resource, and the values for conditions."""
 
     action: str
     resource: str
     context: Context = field(default_factory=dict)
 
     def __str__(self) -> str:
-        said = "".join(f" ({key} {', '.join(values)})" for key, values in sorted(self.context.items()) if values)
-        return f"{self.action} on {self.resource}{said}"
+        context = "".join(f" ({key} {', '.join(values)})" for key, values in sorted(self.context.items()) if values)
+        return f"{self.action} on {self.resource}{context}"
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of a policy; `principals` are services and ARNs, and empty in a role's own policies."""
+    """A statement of a policy. `principals` are services and ARNs; a role's own policies have none."""
 
     allows: bool
     actions: tuple[str, ...]
@@ -43,7 +44,7 @@ class Statement:
     principals: tuple[str, ...] = ()
 
     def concerns(self, ask: Ask) -> bool:
-        """Whether it speaks of this action on this resource under these conditions."""
+        """Whether the statement applies to this action, resource and context."""
         return (
             any(_like(pattern.lower(), ask.action.lower()) for pattern in self.actions)
             and any(_like(pattern, ask.resource) for pattern in self.resources)
@@ -52,19 +53,19 @@ class Statement:
 
 
 def statements(document: Mapping[str, Any]) -> list[Statement]:
-    """The statements of a policy document, intrinsic functions resolved. Raises TemplateError for what is not known here."""
-    found = []
+    """The statements of a policy document, intrinsic functions resolved. Raises TemplateError for an element that is not known here."""
+    parsed = []
     for written in _list(document["Statement"]):
         known = {"Action", "Condition", "Effect", "Principal", "Resource", "Sid"}
         if unknown := sorted(set(written) - known):
             raise TemplateError(
-                f"a policy says {unknown[0]}, which the local stack cannot judge; write it with Action and Resource"
+                f"a policy has {unknown[0]}, which the local stack cannot evaluate; write it with Action and Resource"
             )
         if "${aws:" in json.dumps(written):
-            raise TemplateError("a policy has a policy variable (${aws:…}), which the local stack cannot judge")
+            raise TemplateError("a policy has a policy variable (${aws:…}), which the local stack cannot evaluate")
         principal = written.get("Principal", {})
         principals = ["*"] if principal == "*" else [name for names in principal.values() for name in _list(names)]
-        found.append(
+        parsed.append(
             Statement(
                 written["Effect"] == "Allow",
                 tuple(_list(written["Action"])),
@@ -73,12 +74,12 @@ def statements(document: Mapping[str, Any]) -> list[Statement]:
                 tuple(principals),
             )
         )
-    return found
+    return parsed
 
 
 @dataclass(frozen=True)
 class Role:
-    """A role of the template: which services may take it on, and what it allows."""
+    """A role of the template: `trusts` are the services that may assume it."""
 
     logical: str
     arn: str
@@ -93,21 +94,25 @@ class Permissions:
         resources = list(resources)
         self._roles = {role.arn: role for role in map(_role, _of(resources, "AWS::IAM::Role"))}
         self._functions = {
-            one.logical: str(one.properties.get("Role")) for one in _of(resources, "AWS::Lambda::Function")
+            function.logical: str(function.properties.get("Role"))
+            for function in _of(resources, "AWS::Lambda::Function")
         }
-        arns = {one.ref: one.arn for one in resources if one.arn}
-        self._resources: list[tuple[str, Statement]] = []  # the ARN that a policy is attached to, and what it says
-        for one in _of(resources, "AWS::SQS::QueuePolicy"):
-            said = statements(one.properties["PolicyDocument"])
-            self._resources += [(arns[queue], statement) for queue in one.properties["Queues"] for statement in said]
-        for one in _of(resources, "AWS::S3::BucketPolicy"):
-            bucket = arns[one.properties["Bucket"]]
-            self._resources += [(bucket, statement) for statement in statements(one.properties["PolicyDocument"])]
-        for one in _of(resources, "AWS::Lambda::Permission"):
-            source = one.properties.get("SourceArn")
+        arns = {resource.ref: resource.arn for resource in resources if resource.arn}
+        self._resources: list[tuple[str, Statement]] = []  # with the ARN that the policy is attached to
+        for policy in _of(resources, "AWS::SQS::QueuePolicy"):
+            parsed = statements(policy.properties["PolicyDocument"])
+            self._resources += [
+                (arns[queue], statement) for queue in policy.properties["Queues"] for statement in parsed
+            ]
+        for policy in _of(resources, "AWS::S3::BucketPolicy"):
+            bucket = arns[policy.properties["Bucket"]]
+            self._resources += [(bucket, statement) for statement in statements(policy.properties["PolicyDocument"])]
+        for permission in _of(resources, "AWS::Lambda::Permission"):
+            source = permission.properties.get("SourceArn")
             conditions = {"ArnLike": {"aws:SourceArn": source}} if source else {}
-            function = arns.get(one.properties["FunctionName"], str(one.properties["FunctionName"]))
-            action, principal = str(one.properties["Action"]), str(one.properties["Principal"])
+            name = str(permission.properties["FunctionName"])
+            function = arns.get(name, name)
+            action, principal = str(permission.properties["Action"]), str(permission.properties["Principal"])
             self._resources.append((function, Statement(True, (action,), (function,), conditions, (principal,))))
 
     def role(self, arn: Any) -> Role | None:
@@ -119,14 +124,14 @@ class Permissions:
         return self.role(self._functions.get(function))
 
     def may(self, role: Role, ask: Ask) -> bool:
-        """Whether who has taken on the role may do it: something allows it and nothing denies it."""
+        """Whether the role may make the call: a statement allows it and none denies it."""
         own = [statement for statement in role.statements if statement.concerns(ask)]
-        return _judged(own + self._attached(ask, {"*", role.arn}))
+        return _is_allowed(own + self._attached(ask, {"*", role.arn}))
 
     def service_may(self, service: str, source_arn: str, ask: Ask) -> bool:
-        """Whether an AWS service may do it on behalf of `source_arn`, by the policy of the resource it reaches."""
-        asked = Ask(ask.action, ask.resource, {**ask.context, "aws:sourcearn": (source_arn,)})
-        return _judged(self._attached(asked, {"*", service}))
+        """Whether the resource's policy lets an AWS service make the call on behalf of `source_arn`."""
+        of_source = Ask(ask.action, ask.resource, {**ask.context, "aws:sourcearn": (source_arn,)})
+        return _is_allowed(self._attached(of_source, {"*", service}))
 
     def _attached(self, ask: Ask, principals: set[str]) -> list[Statement]:
         return [
@@ -138,7 +143,7 @@ class Permissions:
         ]
 
 
-def _judged(concerned: list[Statement]) -> bool:
+def _is_allowed(concerned: list[Statement]) -> bool:
     return bool(concerned) and all(statement.allows for statement in concerned)
 
 
@@ -148,9 +153,9 @@ def _of(resources: Iterable[Resource], kind: str) -> list[Resource]:
 
 def _role(resource: Resource) -> Role:
     properties = resource.properties
-    said = statements(properties["AssumeRolePolicyDocument"])
+    trust = statements(properties["AssumeRolePolicyDocument"])
     assume = Ask("sts:AssumeRole", "*")
-    concerned = [statement for statement in said if statement.concerns(assume)]
+    concerned = [statement for statement in trust if statement.concerns(assume)]
     refused = {principal for statement in concerned if not statement.allows for principal in statement.principals}
     trusts = [principal for statement in concerned for principal in statement.principals if principal not in refused]
     own = [statement for policy in properties.get("Policies", []) for statement in statements(policy["PolicyDocument"])]
@@ -161,7 +166,7 @@ def _role(resource: Resource) -> Role:
 
 @functools.cache
 def _managed(arn: str) -> Json:
-    """AWS's own policy of that ARN, as moto has it. Raises TemplateError."""
+    """The AWS managed policy of that ARN, from moto's copy. Raises TemplateError."""
     from moto.iam.aws_managed_policies import aws_managed_policies_data
 
     policy = json.loads(aws_managed_policies_data).get(arn.rpartition("/")[2])
@@ -179,7 +184,7 @@ def _list(value: Any) -> list[Any]:
 
 @functools.cache
 def _pattern(text: str) -> re.Pattern[str]:
-    """IAM's wildcards: any characters and one character; brackets are themselves."""
+    """A pattern with IAM's wildcards * and ?; every other character stands for itself."""
     return re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in text), re.DOTALL)
 
 
@@ -188,7 +193,7 @@ def _like(pattern: str, text: str) -> bool:
 
 
 _TESTS = {
-    "ArnEquals": _like,  # the same as ArnLike, IAM's reference says
+    "ArnEquals": _like,  # IAM's reference: the same as ArnLike
     "ArnLike": _like,
     "Bool": lambda wanted, value: str(wanted).lower() == value.lower(),
     "StringEquals": lambda wanted, value: wanted == value,
@@ -197,14 +202,20 @@ _TESTS = {
 
 
 def _holds(conditions: Mapping[str, Any], context: Context) -> bool:
-    for written, keys in conditions.items():
-        quantifier, _, operator = written.rpartition(":")
-        if operator not in _TESTS or quantifier not in {"", "ForAllValues", "ForAnyValue"}:
-            raise TemplateError(f"the local stack does not know the condition {written}; add it to permissions.py")
-        for key, wanted in keys.items():
-            values = (_ALWAYS | context).get(key.lower(), ())
-            passed = [any(_TESTS[operator](one, value) for one in _list(wanted)) for value in values]
-            # ForAllValues holds of nothing at all; a plain condition on a key that is not there does not.
-            if not (any(passed) if quantifier == "ForAnyValue" else all(passed) and (passed or quantifier)):
-                return False
-    return True
+    """Whether every condition holds. Raises TemplateError for an operator that is not known here."""
+    return all(
+        _one_holds(operator, wanted, (_ALWAYS | context).get(key.lower(), ()))
+        for operator, keys in conditions.items()
+        for key, wanted in keys.items()
+    )
+
+
+def _one_holds(written: str, wanted: Any, values: tuple[str, ...]) -> bool:
+    quantifier, _, operator = written.rpartition(":")
+    if operator not in _TESTS or quantifier not in {"", "ForAllValues", "ForAnyValue"}:
+        raise TemplateError(f"the local stack does not know the condition {written}; add it to permissions.py")
+    passed = [any(_TESTS[operator](pattern, value) for pattern in _list(wanted)) for value in values]
+    if quantifier == "ForAnyValue":
+        return any(passed)
+    # Without any value, ForAllValues holds and a plain condition does not.
+    return all(passed) and bool(passed or quantifier)

@@ -1,4 +1,4 @@
-"""SQS as its consumers see it, straight on moto's queues: what the Lambda service does for a mapping costs no calls."""
+"""SQS for event source mappings, directly on moto's queues: the Lambda service's own calls are not counted."""
 
 from typing import Any
 
@@ -21,42 +21,36 @@ def send(arn: str, body: str) -> None:
 
 
 def visible(source: Queue) -> int:
-    """Number of messages a consumer could take at this instant."""
+    """Number of messages that a consumer could take at this instant."""
     now = unix_time_millis()
     with LOCK:
         return sum(1 for message in source._messages if _due(message, now))
 
 
 def receive(source: Queue, count: int) -> list[Message]:
-    """Takes up to `count` messages; they are invisible from now on for the queue's time-out.
+    """Takes up to `count` messages; they are invisible for the queue's visibility time-out.
 
     A message that was received as often as the redrive policy allows goes to the dead-letter queue instead.
     """
     with LOCK:
-        return _receive(source, count, unix_time_millis())
-
-
-def _receive(source: Queue, count: int, now: float) -> list[Message]:
-    taken: list[Message] = []
-    dead: list[Message] = []
-    limit = (source.redrive_policy or {}).get("maxReceiveCount")
-    for message in source._messages:
-        if len(taken) == count:
-            break
-        if not _due(message, now):
-            continue
-        if limit is not None and message.approximate_receive_count >= limit:
-            dead.append(message)
-            continue
-        message.mark_received(source.visibility_timeout)  # type: ignore[attr-defined]
-        taken.append(message)
-    if dead and source.dead_letter_queue is not None:
-        gone = {id(message) for message in dead}
-        source._messages = [message for message in source._messages if id(message) not in gone]
-        for message in dead:
-            message.visible_at = 0.0
-            source.dead_letter_queue._messages.append(message)
-    return taken
+        now = unix_time_millis()
+        limit = (source.redrive_policy or {}).get("maxReceiveCount")
+        taken: list[Message] = []
+        dead: list[Message] = []
+        for message in source._messages:
+            if len(taken) == count:
+                break
+            if _due(message, now):
+                is_dead = limit is not None and message.approximate_receive_count >= limit
+                (dead if is_dead else taken).append(message)
+        for message in taken:
+            message.mark_received(source.visibility_timeout)  # type: ignore[attr-defined]
+        if source.dead_letter_queue is not None:
+            delete(source, dead)
+            for message in dead:
+                message.visible_at = 0.0
+                source.dead_letter_queue._messages.append(message)
+        return taken
 
 
 def delete(source: Queue, messages: list[Message]) -> None:
@@ -67,7 +61,7 @@ def delete(source: Queue, messages: list[Message]) -> None:
 
 
 def record(message: Message, arn: str) -> Json:
-    """The record that Lambda hands to the function."""
+    """The record that Lambda passes to the function."""
     return {
         "messageId": message.id,
         "receiptHandle": message.receipt_handle,
@@ -91,5 +85,5 @@ def _attribute(value: dict[str, Any]) -> Json:
 
 
 def _due(message: Message, now_millis: float) -> bool:
-    # moto asks for strictly later, which on a clock that stands still would be never.
+    # moto compares with <, which would never hold while the clock stands still.
     return message.visible_at <= now_millis and message.delayed_until <= now_millis

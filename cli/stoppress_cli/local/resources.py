@@ -1,4 +1,4 @@
-"""Which kinds of resources the local stack runs, how they are named, and which it leaves out, each with its reason."""
+"""The resource types that the local stack runs, with their names, and the types that it leaves out, with reasons."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from typing import Any
 
 from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME, Json, Resolver, Template, TemplateError
 
-# Known and deliberately not run here. A type that is neither here nor in _NAMES is refused, so that the
-# template cannot grow a part that the local stack silently leaves out.
+# Types that are not run on purpose. A type that is neither here nor in _NAMES is refused, so that the local stack does not
+# silently leave out a new part of the template.
 NOT_RUN = {
-    "AWS::ApiGatewayV2::Stage": "one stage, served as it is",
-    "AWS::CloudWatch::Alarm": "nobody is woken by a laptop",
-    "AWS::Lambda::LayerVersion": "its folder is on the path instead",
+    "AWS::ApiGatewayV2::Stage": "the local API has one stage only",
+    "AWS::CloudWatch::Alarm": "nobody watches alarms of a local stack",
+    "AWS::Lambda::LayerVersion": "its folder is on sys.path instead",
     "AWS::Logs::LogGroup": "the functions' output goes to --log",
     "AWS::SNS::Subscription": "only alarms use it",
     "AWS::SNS::Topic": "only alarms use it",
 }
 
-Names = tuple[str, dict[str, str]]  # what Ref gives; what Fn::GetAtt gives, by attribute
+Names = tuple[str, dict[str, str]]  # the value of Ref; the values of Fn::GetAtt by attribute
 
 
 def _arn(service: str, rest: str) -> str:
@@ -63,13 +63,13 @@ _NAMES: dict[str, Callable[[str], Names]] = {
     "AWS::SSM::Parameter": _named,
 }
 
-# Names of what does not run here, for the properties that point there.
+# Names of resources that do not run here, for properties that refer to them.
 _OTHER: dict[str, Callable[[str], Names]] = {
     "AWS::Logs::LogGroup": lambda name: (name, {"Arn": _arn("logs", f"log-group:{name}:*")}),
     "AWS::SNS::Topic": lambda name: (_arn("sns", name), {"TopicName": name}),
 }
 
-# The property that names a resource of the type.
+# The property that holds the name of a resource.
 _NAME_PROPERTY = {
     "AWS::DynamoDB::Table": "TableName",
     "AWS::Events::EventBus": "Name",
@@ -115,7 +115,7 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
             names[logical] = _NAMES[kind](nameless.resolve(given) if given else f"{stack_name}-{logical}")
         else:
             raise TemplateError(
-                f"{logical}: the local stack does not know {kind}. Teach it in stoppress_cli/local/resources.py,"
+                f"{logical}: the local stack does not know {kind}. Add it to stoppress_cli/local/resources.py,"
                 " or list it there under NOT_RUN with the reason"
             )
     resolver = Resolver(template, names, stack_name)
@@ -127,16 +127,16 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
 
 
 def properties(resource: Mapping[str, Any], resolver: Resolver) -> Json:
-    """The resolved properties of a resource, layers left out (their folders are on the path instead)."""
+    """The resolved properties of a resource, without layers: their folders are on sys.path."""
     kept = {key: value for key, value in resource.get("Properties", {}).items() if key != "Layers"}
     resolved: Json = resolver.resolve(kept)
     return resolved
 
 
 def check_properties(resource: Resource, known: set[str]) -> None:
-    """Raises TemplateError for a property that the local stack would silently ignore."""
+    """Raises TemplateError for a property that the local stack does not know."""
     if unknown := sorted(set(resource.properties) - known):
         raise TemplateError(
             f"{resource.logical} ({resource.type}): the local stack does not know the property {unknown[0]};"
-            " teach it, or list it as known where the resource is made"
+            " implement it, or list it as known where the resource is created"
         )

@@ -1,4 +1,4 @@
-"""Everything that calls a function: routes, rules, schedules, queue and stream mappings, driven until at rest."""
+"""Everything that calls a function: routes, rules, schedules, queue and stream mappings."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from stoppress_cli.local.stream import Reader, StreamMapping
 from stoppress_cli.local.template import Json, TemplateError
 
 ROUNDS_MAX = 1_000  # rounds of deliveries after which a stack that never rests is an error
-DEEP_MESSAGES = 100  # moto's queues get slow when deep: drained while a burst is posted
+DEEP_MESSAGES = 100  # moto's queues are slow above this depth, so they are drained during a burst of requests
 
 _PROPERTIES = {
     "BatchSize", "EventSourceArn", "FilterCriteria", "FunctionName", "FunctionResponseTypes",
@@ -22,7 +22,7 @@ _PROPERTIES = {
 
 
 class EndlessLoopError(RuntimeError):
-    """The functions keep making work for each other."""
+    """The functions cause work for each other without end."""
 
 
 class QueueMapping:
@@ -33,14 +33,14 @@ class QueueMapping:
         properties = resource.properties
         self.function = function
         self.name = resource.logical
-        self.reported = 0  # records that were not done and come again
+        self.reported = 0  # records that failed and are received again
         self.arn = str(properties["EventSourceArn"])
         self._batch_size = int(properties.get("BatchSize", 10))
         self._filters = patterns.filters(properties.get("FilterCriteria"), resource.logical)
         self._reports_failures = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", [])
 
     def deliver(self, invoke: Callable[[Function, Json], Result]) -> bool:
-        """Hands over what is visible now, and not what that brings; False where there was nothing."""
+        """Passes on the messages that are visible now, not those that follow from them. False where there was none."""
         source = queues.queue(self.arn)
         left = queues.visible(source)
         worked = False
@@ -48,16 +48,12 @@ class QueueMapping:
             worked = True
             left -= len(messages)
             records = {message.id: queues.record(message, self.arn) for message in messages}
-            wanted = {
-                message_id for message_id, record in records.items() if patterns.passes(_parsed(record), self._filters)
-            }
-            failed: set[str] = set()
-            if wanted:
-                chosen = [record for message_id, record in records.items() if message_id in wanted]
-                result = invoke(self.function, {"Records": chosen})
-                failed = self._failed(result, wanted)
-                self.reported += len(failed)
-            # What the filter refuses is deleted unread, as Lambda does; what failed waits for its visibility.
+            wanted = {id_: record for id_, record in records.items() if patterns.passes(_parsed(record), self._filters)}
+            failed = (
+                self._failed(invoke(self.function, {"Records": [*wanted.values()]}), set(wanted)) if wanted else set()
+            )
+            self.reported += len(failed)
+            # As Lambda does, messages that the filter refuses are deleted; failed ones wait for their visibility.
             queues.delete(source, [message for message in messages if message.id not in failed])
         return worked
 
@@ -66,7 +62,7 @@ class QueueMapping:
             return wanted
         failures = (result.payload or {}).get("batchItemFailures") or [] if self._reports_failures else []
         named = {str(failure.get("itemIdentifier")) for failure in failures}
-        # An identifier that is not in the batch makes the whole batch a failure, as Lambda has it.
+        # As on Lambda, an identifier that is not in the batch fails the whole batch.
         return named if named <= wanted else wanted
 
 
@@ -78,7 +74,7 @@ def _parsed(record: Json) -> Json:
 
 
 class Sources:
-    """The wiring of a stack. Nothing runs by itself: `rest` delivers, `fire_due` lets schedules come due."""
+    """All event sources of a stack. Nothing runs by itself: `rest` delivers, `fire_due` fires the schedules that are due."""
 
     def __init__(self, functions: Iterable[Function]) -> None:
         self.functions = {function.arn: function for function in functions}
@@ -89,13 +85,15 @@ class Sources:
         self.queue_mappings: list[QueueMapping] = []
         self.stream_mappings: list[StreamMapping] = []
         self.invocations = bus.Invocations()
-        self.running: Callable[[str | None], None] = lambda name: None  # told which function runs, None when done
+        self.running: Callable[[str | None], None] = lambda name: (
+            None
+        )  # called with the function that runs, and with None afterwards
         self._events: deque[tuple[str, Json]] = deque()
-        # Functions share the process's environment and output. Between two of them a request finds its turn.
+        # Functions share the process's environment and output, so only one runs at a time.
         self.one_at_a_time = threading.RLock()
 
     def add(self, resource: Resource, reader: Callable[[str], Reader]) -> None:
-        """Wires a resource that calls functions; others are left alone. `reader` gives the stream of an ARN."""
+        """Adds a resource that calls functions, and ignores others. `reader` returns the stream of an ARN."""
         match resource.type:
             case "AWS::ApiGatewayV2::Api":
                 self.routes += gateway.routes(resource)
@@ -124,7 +122,7 @@ class Sources:
         return [*self.queue_mappings, *self.stream_mappings]
 
     def invoke(self, function: Function, event: Json) -> Result:
-        """Calls a function now; the meter and the faults see its calls."""
+        """Calls a function now. Its AWS calls are counted and subject to faults."""
         with self.one_at_a_time:
             self.running(function.logical)
             try:
@@ -133,8 +131,10 @@ class Sources:
                 self.running(None)
 
     def request(self, request: gateway.Request) -> gateway.Answer:
-        """One HTTP request through the API; a path or method without a route is the gateway's own 404."""
-        for route in sorted(self.routes, key=lambda route: route.method == "ANY"):  # what names the method goes first
+        """Sends an HTTP request through the API. Without a route for its path or method the gateway answers 404."""
+        for route in sorted(
+            self.routes, key=lambda route: route.method == "ANY"
+        ):  # a route with a method comes before ANY
             parameters = route.match(request)
             if parameters is None:
                 continue
@@ -145,11 +145,11 @@ class Sources:
         return gateway.plain(404, "Not Found")
 
     def event_arrived(self, bus_name: str, event: Json) -> None:
-        """An event was put on a bus; it is delivered when the stack next comes to rest."""
+        """Queues an event that was put on a bus; `rest` delivers it."""
         self._events.append((bus_name, event))
 
     def rest(self) -> None:
-        """Delivers until nothing is left at this instant. What is due later (retries, delays) waits for the clock.
+        """Delivers until nothing is left at this instant. Retries and delayed messages wait for the clock.
 
         Raises EndlessLoopError after ROUNDS_MAX rounds.
         """
@@ -157,20 +157,20 @@ class Sources:
             if not self._round():
                 return
         raise EndlessLoopError(
-            f"the stack did not come to rest in {ROUNDS_MAX} rounds; some function makes its own work. "
+            f"the stack did not come to rest in {ROUNDS_MAX} rounds; a function causes its own work. "
             f"Invocations: {', '.join(f'{function.logical} {function.invocations}' for function in self._by_name.values())}"
         )
 
     def drain_deep_queues(self) -> None:
-        """Delivers from queues in which many messages wait, so that a long burst stays fast."""
+        """Delivers from queues in which many messages wait."""
         for mapping in self.queue_mappings:
             if len(queues.queue(mapping.arn)._messages) >= DEEP_MESSAGES:
                 mapping.deliver(self.invoke)
 
     def fire_due(self, *, every_schedule: bool = False) -> None:
-        """Invokes the functions of every schedule that has come due, once each however often it was missed.
+        """Fires each schedule that is due, once however often it was missed.
 
-        With `every_schedule` those of each minute fire though no whole minute has begun.
+        With `every_schedule` the schedules of each minute fire too, although no whole minute has begun.
         """
         now = datetime.now(UTC)
         for schedule in self.schedules:
@@ -185,7 +185,7 @@ class Sources:
         worked |= self.invocations.deliver(self.invoke, now)
         for queue_mapping in self.queue_mappings:
             worked |= queue_mapping.deliver(self.invoke)
-        if worked:  # the stream last, when all else is quiet: a burst then makes few, large batches
+        if worked:  # the stream comes last, so that a burst makes few, large batches
             return True
         for stream_mapping in self.stream_mappings:
             worked |= stream_mapping.deliver(self.invoke, now)

@@ -1,4 +1,4 @@
-"""The stack on one machine, built from template.yaml: what it names is made in moto, what calls functions is driven."""
+"""The local stack, built from template.yaml: moto holds its resources, `Sources` calls its functions."""
 
 import contextlib
 import sys
@@ -12,11 +12,11 @@ from typing import Any, Self, TextIO
 import boto3
 from moto import mock_aws
 
-from stoppress_cli.local import bus, making, moto_fixes, resources, wiring
-from stoppress_cli.local.asking import Guard
+from stoppress_cli.local import bus, creation, grants, moto_fixes, queues, resources
 from stoppress_cli.local.clock import Clock
 from stoppress_cli.local.functions import OUTPUT, Function, environment, no_aws_settings
 from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.permissions import Permissions
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.sources import Sources
@@ -28,9 +28,9 @@ from stoppress_cli.local.wire import LOCK, Wire, absent
 class Stack:
     """A running stack; use it as a context manager, one at a time in a process.
 
-    `parameters` are the template's. `first_site` makes the template's own site parameter and its secret
-    (scenarios bring their own). `dynamodb_url` names another DynamoDB endpoint than moto. Lines that functions
-    print go to `log`. Raises TemplateError for a template it cannot run whole.
+    `parameters` are the template's. `first_site` creates the site parameter and the secret of the template; scenarios bring
+    their own. `dynamodb_url` names another DynamoDB endpoint than moto. The functions' output goes to `log`. Raises
+    TemplateError for a template that it cannot run whole.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Stack:
         self._layers = loaded.layers
         self.resources = {resource.logical: resource for resource in resources.resolve(loaded, name)}
         permissions = Permissions(self.resources.values())
-        if faults := wiring.faults(self.resources.values(), permissions):
+        if faults := grants.faults(self.resources.values(), permissions):
             raise TemplateError("\n".join(faults))
         self.wire = Wire(Guard(permissions, self.resources.values(), absent), dynamodb_url)
         self.functions = {
@@ -64,7 +64,7 @@ class Stack:
         self.dynamodb_elsewhere = dynamodb_url is not None
         self._open = contextlib.ExitStack()
         self._clients: dict[str, Any] = {}
-        self._sites: dict[str, dict[str, Any]] = {}  # the configurations that each function keeps
+        self._sites: dict[str, dict[str, Any]] = {}  # the sites' configurations that each function caches
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opening:
@@ -89,42 +89,43 @@ class Stack:
     ) -> None:
         self._open.close()
 
-    # ── driving it ──────────────────────────────────────────────────────────────────────────────
+    # ── running ──────────────────────────────────────────────────────────────────────────────
 
     def advance(self, instant: datetime, *, every_schedule: bool = False) -> None:
-        """Moves the clock to `instant`, lets what has become due fire once, and comes to rest.
+        """Moves the clock to `instant`, fires what is due once, and comes to rest.
 
-        With `every_schedule` those of each minute fire, though no whole one has begun: AWS counts their minutes from any second.
+        With `every_schedule` the schedules of each minute fire too, although no whole minute has begun: on AWS their minutes
+        may begin at any second.
         """
         self.clock.move(instant)
         self.come_due(every_schedule=every_schedule)
 
     def come_due(self, *, every_schedule: bool = False) -> None:
-        """Fires what is due at this instant and comes to rest."""
+        """Fires what is due now, and comes to rest."""
         self.sources.fire_due(every_schedule=every_schedule)
         self.sources.rest()
 
     def request(self, request: Request) -> Answer:
-        """One HTTP request through the API. What it causes waits for `rest`."""
+        """Sends an HTTP request through the API. Its effects wait for `rest`."""
         return self.sources.request(request)
 
     def rest(self) -> None:
-        """Delivers until nothing is left to do at this instant."""
+        """Delivers until nothing is left at this instant."""
         self.sources.rest()
 
     def forget_parameters(self) -> None:
-        """Empties the cache of secrets that the functions' layer keeps."""
+        """Empties the functions' cache of secrets."""
         if (module := sys.modules.get("stoppress.aws.secrets")) is not None:
             module.forget()
 
     def forget_clients(self) -> None:
-        """Empties what the functions' layer keeps between calls, as new execution environments would."""
+        """Empties all caches of the functions, as new execution environments would."""
         self.forget_parameters()
         if (module := sys.modules.get("stoppress.aws.clients")) is not None:
             module.client.cache_clear()
         self._sites.clear()
 
-    # ── looking at it ───────────────────────────────────────────────────────────────────────────
+    # ── contents ───────────────────────────────────────────────────────────────────────────
 
     def client(self, service: str) -> Any:
         """A client for the stack's own use; its calls are not counted."""
@@ -135,10 +136,10 @@ class Stack:
 
     def only(self, kind: str) -> Resource:
         """The one resource of a type."""
-        found = [resource for resource in self.resources.values() if resource.type == kind]
-        if len(found) != 1:
-            raise TemplateError(f"the template has {len(found)} resources of {kind}, the local stack needs one")
-        return found[0]
+        matching = [resource for resource in self.resources.values() if resource.type == kind]
+        if len(matching) != 1:
+            raise TemplateError(f"the template has {len(matching)} resources of {kind}, the local stack needs one")
+        return matching[0]
 
     def variable(self, name: str) -> str:
         """An environment variable that the template gives to some function."""
@@ -147,7 +148,13 @@ class Stack:
                 return function.variables[name]
         raise TemplateError(f"no function of the template has the environment variable {name}")
 
-    # ── making it ───────────────────────────────────────────────────────────────────────────────
+    def waiting_messages(self) -> dict[str, int]:
+        """Number of messages in each queue that is not empty, by logical name: to be retried, delayed, or dead."""
+        sources = {name: resource for name, resource in self.resources.items() if resource.type == "AWS::SQS::Queue"}
+        numbers = {name: len(queues.queue(resource.arn)._messages) for name, resource in sources.items()}
+        return {name: number for name, number in numbers.items() if number}
+
+    # ── creation ───────────────────────────────────────────────────────────────────────────────
 
     def _endpoints(self) -> dict[str, str | None]:
         if self._dynamodb_url is None:
@@ -158,17 +165,17 @@ class Stack:
         }
 
     def _make(self) -> None:
-        # A redrive policy names a queue that must exist: queues without one come first.
-        for resource in sorted(self.resources.values(), key=lambda one: "RedrivePolicy" in one.properties):
-            if self._first_site or not making.is_given(resource):
-                making.make(resource, self.client, again=self.dynamodb_elsewhere)
+        # A redrive policy names an existing queue, so queues without a policy come first.
+        for resource in sorted(self.resources.values(), key=lambda resource: "RedrivePolicy" in resource.properties):
+            if self._first_site or not creation.is_given(resource):
+                creation.create(resource, self.client, again=self.dynamodb_elsewhere)
         for resource in self.resources.values():
             self.sources.add(resource, self._reader)
         self.sources.running = self._running
 
     def _running(self, function: str | None) -> None:
         self.wire.running = function
-        # On Lambda each function has a memory of its own, so that one may still go by a configuration that another knows is old.
+        # On Lambda each function has its own cache, so one may still use a configuration that another has replaced.
         module: Any = sys.modules.get("stoppress.aws.sites")
         if function is not None and module is not None:
             module._cache = self._sites.setdefault(function, {})
@@ -182,7 +189,7 @@ class Stack:
 
 @contextlib.contextmanager
 def _on_path(folders: tuple[Path, ...]) -> Any:
-    """Makes the layers importable, as Lambda does; where they are installed already nothing changes."""
+    """Makes the layers importable, as Lambda does; installed layers stay as they are."""
     added = [str(folder) for folder in folders if str(folder) not in sys.path]
     sys.path.extend(added)
     try:

@@ -1,7 +1,7 @@
-"""A DynamoDB stream feeding a function: batches, filters, retries, bisecting, the failure destination.
+"""A DynamoDB stream that calls a function: batches, filters, retries, bisecting, the failure destination.
 
-A batch that fails is tried once more at the same instant; further attempts follow when the clock has moved
-(Lambda would back off meanwhile). Until it succeeds or is given up, later records wait, as on AWS.
+A failed batch is tried once more at the same instant. Further attempts follow when the clock has moved, because Lambda would
+back off. Until the batch succeeds or is given up, later records wait, as on AWS.
 """
 
 import base64
@@ -31,13 +31,13 @@ _PROPERTIES = {
 
 
 class Reader(Protocol):
-    """Where records come from: `read` gives all that are new since the last call, in Lambda's form."""
+    """A stream: `read` returns the records since the last call, as Lambda passes them to a function."""
 
     def read(self) -> list[Json]: ...
 
 
 class MotoReader:
-    """Reads moto's stream in place, and takes out what was read: moto would keep it for ever."""
+    """Reads moto's stream directly, and removes the records, which moto would keep forever."""
 
     def __init__(self, table_name: str, stream_arn: str) -> None:
         self._table_name, self._stream_arn = table_name, stream_arn
@@ -53,7 +53,7 @@ class MotoReader:
 
 
 class EndpointReader:
-    """Reads the stream of another DynamoDB endpoint through its API; shards as they come and go."""
+    """Reads the stream of another DynamoDB endpoint through its API, with all its shards."""
 
     def __init__(self, table_name: str, stream_arn: str, url: str) -> None:
         self._stream_arn = stream_arn
@@ -83,7 +83,7 @@ class EndpointReader:
 @dataclass
 class _Batch:
     records: list[Json]
-    failed: int = 0  # attempts that failed, bisecting not counted
+    failed: int = 0  # failed attempts, without bisecting
     instant: datetime | None = None  # of the last failed attempt
     failed_at_instant: int = 0
 
@@ -114,11 +114,11 @@ class StreamMapping:
 
     @property
     def waiting(self) -> int:
-        """Records that wait for a later attempt."""
+        """Number of records that wait for a later attempt."""
         return sum(len(batch.records) for batch in self._pending)
 
     def deliver(self, invoke: "Invoke", now: datetime) -> bool:
-        """Hands over what is new and what may be tried again; False where there was nothing to do."""
+        """Passes on new records and batches that may be tried again. False if there was nothing to do."""
         new = [record for record in self._reader.read() if patterns.passes(record, self._filters)]
         for start in range(0, len(new), self._batch_size):
             self._pending.append(_Batch(new[start : start + self._batch_size]))
@@ -131,12 +131,12 @@ class StreamMapping:
         return worked
 
     def _left(self, batch: _Batch, result: Result, now: datetime) -> list[_Batch]:
-        """What of a batch is still to be done after an attempt."""
+        """What remains of a batch after an attempt, as batches."""
         if result.error is None:
             first = self._first_failure(batch, result.payload)
             if first == len(batch.records):
                 return []
-            if first > 0:  # progress: what comes before the reported record is done
+            if first > 0:  # the records before the reported one are done
                 batch = _Batch(batch.records[first:], batch.failed, batch.instant, batch.failed_at_instant)
         elif self._bisects and len(batch.records) > 1:
             middle = len(batch.records) // 2
@@ -153,13 +153,13 @@ class StreamMapping:
         return [batch]
 
     def _first_failure(self, batch: _Batch, payload: Any) -> int:
-        """Index of the first record to be done again; the batch's length where none is."""
+        """Index of the first failed record; the batch's length if none failed."""
         if not self._reports_failures:
             return len(batch.records)
         failures = (payload or {}).get("batchItemFailures") or []
         numbers = [record["dynamodb"]["SequenceNumber"] for record in batch.records]
         named = [failure.get("itemIdentifier") for failure in failures]
-        # An identifier that is not in the batch makes the whole batch a failure, as Lambda has it.
+        # As on Lambda, an identifier that is not in the batch fails the whole batch.
         return min((numbers.index(name) if name in numbers else 0 for name in named), default=len(numbers))
 
     def _give_up(self, batch: _Batch, result: Result, now: datetime) -> None:
@@ -195,13 +195,13 @@ class StreamMapping:
 
 
 class Invoke(Protocol):
-    """Calls a function and counts it."""
+    """Calls a function."""
 
     def __call__(self, function: Function, event: Json) -> Result: ...
 
 
 def _lambda_record(record: Json, arn: str) -> Json:
-    """A stream record as Lambda hands it over: JSON only, the time in seconds, the stream's ARN in it."""
+    """A stream record as Lambda passes it: JSON only, the time in seconds, with the stream's ARN."""
     change = {**record["dynamodb"]}
     created = change["ApproximateCreationDateTime"]
     change["ApproximateCreationDateTime"] = int(created.timestamp()) if isinstance(created, datetime) else created

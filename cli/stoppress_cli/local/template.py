@@ -1,6 +1,6 @@
-"""Reads template.yaml as CloudFormation would: SAM transform, parameters, conditions, intrinsic functions.
+"""Reads template.yaml as CloudFormation does: SAM transform, parameters, conditions, intrinsic functions.
 
-Everything here is a pure function of the template's text and the parameters; nothing is made.
+Everything here is a pure function of the template's text and the parameters.
 """
 
 import functools
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ACCOUNT = "123456789012"  # the account that moto answers for
+ACCOUNT = "123456789012"  # moto's account
 REGION = "eu-west-1"
 STACK_NAME = "stoppress"
 
-# The transform wants code in S3; what the template says is kept beside it (see `load`).
+# The SAM transform requires code in S3; `load` keeps the folders beside the template.
 _PLACEHOLDER = "s3://local/code"
 _CODE_PROPERTY = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerVersion": "ContentUri"}
 
 Json = dict[str, Any]
 
-_NO_VALUE = object()  # what Ref gives for AWS::NoValue: the part it stands in is left out
+_NO_VALUE = object()  # the value of AWS::NoValue: the property is left out
 
 
 class TemplateError(ValueError):
-    """The template cannot be run here; the text names the resource, what is wrong and what to do."""
+    """The template cannot run here; the text names the resource, what is wrong and what to do."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,28 @@ class Template:
     layers: tuple[Path, ...]
 
 
+def find(given: Path | None) -> Path:
+    """The template: the given one, else this checkout's, else the current folder's. Raises TemplateError."""
+    if given is not None and not given.is_file():
+        raise TemplateError(f"there is no template {given}")
+    places = [Path(__file__).resolve().parents[3] / "template.yaml", Path.cwd() / "template.yaml"]
+    path = given or next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise TemplateError("no template.yaml here; run in a checkout of Stoppress or give --template")
+    return path
+
+
 @functools.cache
 def _read(path: Path, changed_ns: int) -> str:
-    """The template as JSON text; `changed_ns` makes an edited file a different one. Raises TemplateError."""
+    """The template as JSON text; `changed_ns` tells the cache that the file was edited. Raises TemplateError."""
     from samtranslator.yaml_helper import yaml_parse
     from yaml import YAMLError
 
     try:
         document = yaml_parse(path.read_text(encoding="utf-8"))
     except (YAMLError, UnicodeDecodeError) as error:
-        said = " ".join(str(error).replace('in "<unicode string>", ', "").split())
-        raise TemplateError(f"{path} is not YAML: {said}") from error
+        problem = " ".join(str(error).replace('in "<unicode string>", ', "").split())
+        raise TemplateError(f"{path} is not YAML: {problem}") from error
     if not isinstance(document, dict):
         raise TemplateError(f"{path} is no template: give a file with Resources")
     return json.dumps(document, default=str)
@@ -62,7 +73,7 @@ def _read(path: Path, changed_ns: int) -> str:
 def _transform(text: str) -> str:
     from stoppress_cli.local.functions import environment, no_aws_settings
 
-    with environment(no_aws_settings()):  # the translator asks boto3 for the region
+    with environment(no_aws_settings()):  # the translator gets the region from boto3
         from samtranslator.parser.parser import Parser
         from samtranslator.public.exceptions import InvalidDocumentException
         from samtranslator.translator.translator import Translator
@@ -77,8 +88,8 @@ def _transform(text: str) -> str:
 def load(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
     """Reads and transforms the template at `path`.
 
-    `parameters` override the defaults. Raises TemplateError where the template is not valid SAM, a parameter
-    has no value, or one is given that the template does not know.
+    `parameters` override the defaults. Raises TemplateError if the template is no valid SAM, a parameter has no value, or the
+    template does not know a given parameter.
     """
     document: Json = json.loads(_read(path.resolve(), path.stat().st_mtime_ns))
     declared: Json = document.get("Parameters", {})
@@ -110,7 +121,7 @@ def load(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
 class Resolver:
     """Resolves intrinsic functions against parameters and the resources' names.
 
-    `names` maps a logical name to what Ref gives and what Fn::GetAtt gives, by attribute.
+    `names` maps a logical name to the value of Ref, and to the values of Fn::GetAtt by attribute.
     """
 
     def __init__(self, template: Template, names: Mapping[str, tuple[str, Mapping[str, str]]], stack_name: str) -> None:
@@ -133,7 +144,7 @@ class Resolver:
         }
 
     def resolve(self, value: Any, local: Mapping[str, Any] | None = None) -> Any:
-        """`value` with every intrinsic function replaced; properties that are AWS::NoValue are left out."""
+        """Replaces every intrinsic function in `value`, and leaves out properties that are AWS::NoValue."""
         local = local or {}
         if isinstance(value, list):
             return [resolved for part in value if (resolved := self.resolve(part, local)) is not _NO_VALUE]
@@ -149,7 +160,7 @@ class Resolver:
         return {key: part for key, part in parts.items() if part is not _NO_VALUE}
 
     def holds(self, condition: Any) -> bool:
-        """Whether a condition holds, given by name or as an expression."""
+        """Whether a condition holds; it is a name or an expression."""
         if isinstance(condition, str):
             if condition not in self._template.conditions:
                 raise TemplateError(f"the template has no condition {condition}")

@@ -1,8 +1,7 @@
-"""The one place every AWS call of the process passes: permissions, one lock, faults on order, and the meter.
+"""The place that every AWS call of the process passes: permissions, a lock, faults, and the meter.
 
-moto answers botocore's "before-send" event. It is not thread-safe, so that answer is given under a lock, which
-`up` also holds while it serves. Only calls made while a function runs are judged, counted and can be made to fail;
-the stack's own are free.
+moto answers botocore's "before-send" event. moto is not thread-safe, so it answers under a lock, which `up` also holds while
+it serves. Only the calls of a running function are checked, counted and subject to faults; the stack's own calls are not.
 """
 
 import json
@@ -25,19 +24,19 @@ from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.s3.models import s3_backends
 
 from stoppress_cli.local import meter
-from stoppress_cli.local.asking import Guard
+from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.template import ACCOUNT, REGION
 
 LOCK = threading.RLock()
 _thread = threading.local()
-# One for all stacks of the process: reading the services' models again takes longer than a small scenario.
+# One loader for the process: reading the services' models takes longer than a small scenario.
 _loader = botocore.loaders.create_loader()
 
 _STATUS = {"SlowDown": 503, "ServiceUnavailable": 503, "PreconditionFailed": 412, "ConditionalRequestConflict": 409,
            "AccessDenied": 403, "NoSuchKey": 404}  # fmt: skip
 
 _answer = BotocoreStubber.__call__
-# The door of every client of every session: Powertools has sessions of its own.
+# Every client of every session calls this method; Powertools has its own sessions.
 _call: Callable[[BaseClient, str, dict[str, Any]], Any] = BaseClient._make_api_call  # type: ignore[attr-defined]
 
 
@@ -45,8 +44,8 @@ _call: Callable[[BaseClient, str, dict[str, Any]], Any] = BaseClient._make_api_c
 class Fault:
     """The next `times` calls of service.operation whose URL or body holds `key` fail with `error`.
 
-    With `applied` the call takes effect and only its answer is lost. The error is raised as botocore raises it
-    after its own retries, so no retry is slept through.
+    With `applied` the call takes effect, and only its answer is lost. The error is raised as botocore raises it after its own
+    retries, so that a run does not wait for retries.
     """
 
     service: str
@@ -65,13 +64,13 @@ class Fault:
 
     def raised(self, operation: str) -> ClientError:
         status = _STATUS.get(self.error, 400 if self.service == "dynamodb" else 500)
-        detail: Any = {"Code": self.error, "Message": "a fault that the scenario ordered"}
+        detail: Any = {"Code": self.error, "Message": "a fault of the scenario"}
         return ClientError({"Error": detail, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[typeddict-item]
 
 
 @contextmanager
 def uncounted() -> Iterator[None]:
-    """Calls of this thread are the stack's own while the block runs, whatever function runs elsewhere."""
+    """Calls of this thread count as the stack's own while the block runs."""
     _thread.own = True
     try:
         yield
@@ -80,9 +79,9 @@ def uncounted() -> Iterator[None]:
 
 
 class Wire:
-    """What the running stack hooks onto every call.
+    """The hooks of a running stack on every AWS call.
 
-    `running` is the function that runs in this thread, or None: a client elsewhere in the process is nobody's function.
+    `running` is the function that runs in this thread; None for calls of no function.
     """
 
     def __init__(self, guard: Guard, dynamodb_url: str | None = None) -> None:
@@ -94,7 +93,7 @@ class Wire:
 
     @property
     def running(self) -> str | None:
-        """The function whose calls this thread makes."""
+        """The function that runs in this thread."""
         return getattr(self._local, "running", None)
 
     @running.setter
@@ -103,7 +102,7 @@ class Wire:
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """Holds the hooks while the block runs; moto must be mocking already (it resets boto3's session)."""
+        """Installs the hooks while the block runs. moto must be mocking already, because it resets boto3's session."""
 
         def answer(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
             with LOCK:
@@ -111,7 +110,7 @@ class Wire:
                     return _answer(stubber, event_name, request, **kwargs)
                 return self._counted(event_name, request, lambda: _answer(stubber, event_name, request, **kwargs))
 
-        def judged(client: BaseClient, operation: str, params: dict[str, Any]) -> Any:
+        def checked(client: BaseClient, operation: str, params: dict[str, Any]) -> Any:
             if (function := self._function()) is not None:
                 self.guard.check(function, client.meta.service_model.service_name, operation, params)
             return _call(client, operation, params)
@@ -124,13 +123,13 @@ class Wire:
             events.register("provide-client-params.dynamodb", _ask_for_units)  # type: ignore[arg-type]
             events.register("after-call.dynamodb", self._read_units)
         with (
-            mock.patch.object(BaseClient, "_make_api_call", judged),
+            mock.patch.object(BaseClient, "_make_api_call", checked),
             mock.patch.object(BotocoreStubber, "__call__", answer),
         ):
             yield
 
     def _function(self) -> str | None:
-        """The function that a call of this thread is made by; None where it is the stack's own."""
+        """The function that makes this thread's calls; None for the stack's own calls."""
         return None if getattr(_thread, "own", False) else self.running
 
     def _counted(self, event_name: str, request: Any, send: Callable[[], Any]) -> Any:
@@ -167,27 +166,27 @@ def _ask_for_units(params: dict[str, Any], model: Any, **kwargs: Any) -> dict[st
 
 
 def _length(headers: Any) -> int:
-    # S3 uploads may be framed (aws-chunked); the decoded length is the object's.
+    # S3 uploads may be aws-chunked; the decoded length is the length of the object.
     return int(headers.get("X-Amz-Decoded-Content-Length") or headers.get("Content-Length") or 0)
 
 
 def read_item(table_name: str, key: dict[str, Any]) -> dict[str, Any] | None:
-    """The item as it stands in moto's table, in DynamoDB's JSON; `key` may hold more than the key."""
+    """The current item of moto's table, in DynamoDB's JSON; `key` may hold more than the key."""
     table = dynamodb_backends[ACCOUNT][REGION].tables.get(table_name)
     if table is None or table.hash_key_attr not in key:
         return None
     sort = key.get(table.range_key_attr) if table.range_key_attr else None
-    found: Any = table.items.get(DynamoType(key[table.hash_key_attr]))
-    if found is not None and table.range_key_attr:
-        found = found.get(DynamoType(sort)) if sort else None
-    return found.to_json()["Attributes"] if found is not None else None
+    item: Any = table.items.get(DynamoType(key[table.hash_key_attr]))
+    if item is not None and table.range_key_attr:
+        item = item.get(DynamoType(sort)) if sort else None
+    return item.to_json()["Attributes"] if item is not None else None
 
 
 def absent(bucket: str, key: str) -> bool:
-    """Whether moto's bucket has no such object."""
+    """Whether moto's bucket lacks the object."""
     return key not in s3_backends[ACCOUNT]["aws"].buckets[bucket].keys
 
 
 def last_query(table_name: str) -> int:
-    """Bytes that the last Query of moto's table evaluated."""
+    """Bytes that the last Query of moto's table read."""
     return int(getattr(dynamodb_backends[ACCOUNT][REGION].get_table(table_name), "evaluated_bytes", 0))

@@ -1,4 +1,4 @@
-"""Compares an expectation with what is: every difference as a sentence."""
+"""Compares an expectation with the stack: a sentence for every difference."""
 
 import json
 from collections import Counter
@@ -11,89 +11,96 @@ from boto3.dynamodb.types import TypeDeserializer
 from stoppress.poll.items import feed_key, subscription_key
 from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.scenario import files
+from stoppress_cli.scenario import sitemaps
 from stoppress_cli.scenario.file import Expectation
 
-_SHOWN_MAX = 20  # of a long list of URLs, so that a difference stays readable
+_SHOWN_MAX = 20  # of a long list of URLs
 _deserialize = TypeDeserializer().deserialize
 
 
 def differences(wanted: Expectation, site: str | None, stack: Stack, answer: Answer | None) -> list[str]:
-    """What of the expectation does not hold; empty where all does. `site` is the one meant, `answer` of the last post."""
-    found: list[str] = []
+    """A sentence for each part of the expectation that does not hold.
+
+    `site` is the host that the expectation is about, `answer` the answer to the last request.
+    """
+    lines: list[str] = []
     if wanted.status is not None:
-        found += _value("status", wanted.status, answer.status if answer else None)
+        lines += _value("status", wanted.status, answer.status if answer else None)
     if wanted.reply is not None:
-        found += _subset("reply", wanted.reply, _json(answer))
+        lines += _subset("reply", wanted.reply, _json(answer))
+    of_site = wanted.model_dump(exclude_none=True).keys() - {"status", "reply", "asked", "subscribed"}
+    if not of_site:
+        return lines
     if site is None:
-        needed = wanted.model_dump(exclude_none=True).keys() - {"status", "reply", "asked", "subscribed"}
-        return [*found, "there is not one site but several or none: say which with `site`"] if needed else found
-    if any(getattr(wanted, name) is not None for name in _OF_FILES):
-        try:
-            listed = files.listed(list(files.read(stack, site)))
-        except ValueError as error:
-            return [*found, str(error)]
-        for name, compare in _OF_FILES.items():
-            if (value := getattr(wanted, name)) is not None:
-                found += compare(name, value, getattr(listed, name))
+        return [*lines, "there is not one site but several or none: say which with `site`"]
+    try:
+        lines += _of_files(wanted, stack, site)
+    except ValueError as error:
+        return [*lines, str(error)]
     if wanted.quarantined is not None:
-        found += _quarantined(wanted.quarantined, quarantine(stack, site))
-    for key, attributes in (wanted.articles or {}).items():
-        found += _item(f"articles: {key}", attributes, article(stack, site, key))
-    for url, attributes in (wanted.feeds or {}).items():
-        found += _item(f"feeds: {url}", attributes, feed(stack, site, url))
-    for url, attributes in (wanted.subscriptions or {}).items():
-        found += _item(f"subscriptions: {url}", attributes, subscription(stack, site, url))
-    return found
+        lines += _quarantined(wanted.quarantined, quarantine(stack, site))
+    stored: tuple[tuple[str, Mapping[str, Any], Callable[[Stack, str, str], Mapping[str, Any] | None]], ...] = (
+        ("articles", wanted.articles or {}, article),
+        ("feeds", wanted.feeds or {}, feed),
+        ("subscriptions", wanted.subscriptions or {}, subscription),
+    )
+    for name, items, read in stored:
+        for key, attributes in items.items():
+            lines += _item(f"{name}: {key}", attributes, read(stack, site, key))
+    return lines
 
 
-def _item(name: str, wanted: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> list[str]:
+def _of_files(wanted: Expectation, stack: Stack, site: str) -> list[str]:
+    """The differences in the site's files. Raises ValueError for a file that is not XML."""
+    parts = {name: value for name in _COMPARISONS if (value := getattr(wanted, name)) is not None}
+    if not parts:
+        return []
+    listed = sitemaps.listed(list(sitemaps.read(stack, site)))
+    return [line for name, value in parts.items() for line in _COMPARISONS[name](name, value, getattr(listed, name))]
+
+
+def _item(name: str, wanted: Mapping[str, Any] | None, actual: Mapping[str, Any] | None) -> list[str]:
     if wanted is None:
-        return [f"{name} is there, expected none"] if found else []
-    return _subset(name, wanted, found)
+        return [f"{name} is there, expected none"] if actual else []
+    return _subset(name, wanted, actual)
 
 
 def asked(wanted: Expectation, asked_for: Callable[[str], int]) -> list[str]:
-    """What of the expected numbers of requests does not hold; `asked_for` tells how many came for a URL."""
+    """The differences in the numbers of requests; `asked_for` returns the number for a URL."""
     return [
         line for url, times in (wanted.asked or {}).items() for line in _value(f"asked: {url}", times, asked_for(url))
     ]
 
 
 def subscribed(wanted: Expectation, topics_of: Callable[[str], list[str]]) -> list[str]:
-    """What of the expected subscriptions does not hold; `topics_of` tells those that a hub has verified."""
+    """The differences in the subscriptions; `topics_of` returns the topics that a hub has verified."""
     hubs = (wanted.subscribed or {}).items()
     return [line for hub, topics in hubs for line in _list(f"subscribed: {hub}", topics, topics_of(hub))]
 
 
 def feed(stack: Stack, site: str, url: str) -> dict[str, Any] | None:
-    """What the table has of a feed, but for its subscription and the entries that were sent."""
+    """The table's item of a feed: its state, without its subscription."""
     return _stored(stack, *feed_key(site, url))
 
 
 def subscription(stack: Stack, site: str, url: str) -> dict[str, Any] | None:
-    """What the table has of a feed's subscription."""
+    """The table's item of a feed's subscription."""
     return _stored(stack, *subscription_key(site, url))
 
 
 def _stored(stack: Stack, pk: str, sk: str) -> dict[str, Any] | None:
-    got = stack.client("dynamodb").get_item(
+    answer = stack.client("dynamodb").get_item(
         TableName=stack.only("AWS::DynamoDB::Table").ref,
         Key={"pk": {"S": pk}, "sk": {"S": sk}},
         ConsistentRead=True,
     )
-    return _plain_item(got["Item"]) if "Item" in got else None
+    return _plain_item(answer["Item"]) if "Item" in answer else None
 
 
 def article(stack: Stack, site: str, key: str) -> dict[str, Any] | None:
-    """The article `<source>/<id>` of a site as the table has it."""
+    """The table's item of the article `<source>/<id>` of a site."""
     source, _, article_id = key.partition("/")
-    got = stack.client("dynamodb").get_item(
-        TableName=stack.only("AWS::DynamoDB::Table").ref,
-        Key={"pk": {"S": f"article#{site}#{source}#{article_id}"}, "sk": {"S": "-"}},
-        ConsistentRead=True,
-    )
-    return _plain_item(got["Item"]) if "Item" in got else None
+    return _stored(stack, f"article#{site}#{source}#{article_id}", "-")
 
 
 def quarantine(stack: Stack, site: str) -> list[str]:
@@ -107,42 +114,42 @@ def quarantine(stack: Stack, site: str) -> list[str]:
     return [str(_plain_item(item).get("reason", "")) for page in pages for item in page["Items"]]
 
 
-def _list(name: str, wanted: Sequence[str], found: Sequence[str]) -> list[str]:
-    """Lists are compared as sets, but what is listed twice in the files is a difference of its own."""
-    missing, unexpected = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
-    twice = sorted(value for value, count in Counter(found).items() if count > 1)
+def _list(name: str, wanted: Sequence[str], actual: Sequence[str]) -> list[str]:
+    """Compares lists as sets. A value that the files list twice is a difference too."""
+    missing, unexpected = sorted(set(wanted) - set(actual)), sorted(set(actual) - set(wanted))
+    twice = sorted(value for value, count in Counter(actual).items() if count > 1)
     shown = (("missing", missing), ("unexpected", unexpected), ("listed more than once", twice))
     return [f"{name}: {what}: {_shown(values)}" for what, values in shown if values]
 
 
-def _value(name: str, wanted: Any, found: Any) -> list[str]:
-    return [] if wanted == found else [f"{name}: expected {_text(wanted)}, found {_text(found)}"]
+def _value(name: str, wanted: Any, actual: Any) -> list[str]:
+    return [] if wanted == actual else [f"{name}: expected {_text(wanted)}, found {_text(actual)}"]
 
 
-def _map(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    return [line for key in wanted for line in _value(f"{name}: {key}", wanted[key], found.get(key))]
+def _map(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
+    return [line for key in wanted for line in _value(f"{name}: {key}", wanted[key], actual.get(key))]
 
 
-def _whole_map(name: str, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    keys = [*wanted, *(key for key in found if key not in wanted)]
-    return [line for key in keys for line in _value(f"{name}: {key}", wanted.get(key), found.get(key))]
+def _whole_map(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
+    keys = [*wanted, *(key for key in actual if key not in wanted)]
+    return [line for key in keys for line in _value(f"{name}: {key}", wanted.get(key), actual.get(key))]
 
 
-_OF_FILES: dict[str, Callable[[str, Any, Any], list[str]]] = {
+_COMPARISONS: dict[str, Callable[[str, Any, Any], list[str]]] = {
     "news": _list, "urls": _list, "files": _list, "index": _list,
     "titles": _map, "lastmod": _map, "news_files": _whole_map,
 }  # fmt: skip
 
 
-def _subset(name: str, wanted: Mapping[str, Any], found: Any) -> list[str]:
-    if not isinstance(found, Mapping):
-        return [f"{name}: expected {_text(dict(wanted))}, found {_text(found)}"]
+def _subset(name: str, wanted: Mapping[str, Any], actual: Any) -> list[str]:
+    if not isinstance(actual, Mapping):
+        return [f"{name}: expected {_text(dict(wanted))}, found {_text(actual)}"]
     lines = []
     for key, value in wanted.items():
-        if isinstance(value, Mapping) and isinstance(found.get(key), Mapping):
-            lines += _subset(f"{name}: {key}", value, found[key])
+        if isinstance(value, Mapping) and isinstance(actual.get(key), Mapping):
+            lines += _subset(f"{name}: {key}", value, actual[key])
         else:
-            lines += _value(f"{name}: {key}", value, found.get(key))
+            lines += _value(f"{name}: {key}", value, actual.get(key))
     return lines
 
 
@@ -150,7 +157,7 @@ def _quarantined(wanted: Sequence[str], reasons: Sequence[str]) -> list[str]:
     """Each substring needs a reason of its own."""
     left = list(reasons)
     missing = []
-    for part in sorted(wanted, key=len, reverse=True):  # the most telling first
+    for part in sorted(wanted, key=len, reverse=True):  # the most specific first
         fitting = min((reason for reason in left if part in reason), key=len, default=None)
         if fitting is None:
             missing.append(part)

@@ -1,7 +1,7 @@
-"""Feeds on loopback: answers for the feed URLs of a scenario, awkward ones too, and the door that leads the poller there.
+"""A server on loopback for the feeds of a scenario, with awkward answers too.
 
-What the poller does is not replaced but for the last step: its door looks a name up (here: in the scenario), checks scheme,
-port and every address, and only the connection then goes to this server.
+Only the last step of a fetch is replaced: stoppress.http looks the name up (here in the scenario) and checks scheme, port and
+every address. Then its connection goes to this server.
 """
 
 import gzip
@@ -21,25 +21,25 @@ from urllib.parse import parse_qsl, urlsplit
 
 from stoppress_cli.scenario.hubs import Hubs
 
-# What a feed answers before any step has spoken of it. Not 304: to a request without validators that would be an error.
+# The answer of a feed without a step. Not 304, which would be an error for a request without validators.
 EMPTY = b'<?xml version="1.0" encoding="utf-8"?><rss version="2.0"><channel><title>Nothing yet</title></channel></rss>'
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PLAIN_PORTS = {80, 443}
-# What a name is looked up as of which the scenario says nothing: some public address, which nobody connects to.
-_SOMEWHERE = "93.184.215.14"
-# Slow answers are played so much faster, and the poller's patience with them: nobody has to sit through them.
+# Address of a name without addresses in the scenario: public, and never connected to.
+_PUBLIC_ADDRESS = "93.184.215.14"
+# Factor by which slow answers, and the poller's time-outs, are shortened.
 TIMES_AS_FAST = 10
 _ZEROS = b"\0" * 1_000_000
 
 
 @dataclass(frozen=True)
 class FeedAnswer:
-    """What a feed's URL answers; header names are lower case.
+    """The answer of a feed's URL; header names are lower case.
 
-    `delay_s` passes before the answer, `drip_s` between its bytes. `length` is claimed in place of the body's length,
-    `bomb_bytes` is what the body, gzip of zeros, inflates to. `gzip` compresses it, and `changing_etag` gives each answer
-    another. `addresses` are those of the URL's host.
+    `delay_s` passes before the answer, `drip_s` between its bytes. `length` replaces the true Content-Length. `gzip` compresses
+    the body. With `bomb_bytes` the body is gzip that inflates to so many zeros. With `changing_etag` each answer has a new ETag.
+    `addresses` are the addresses of the URL's host.
     """
 
     status: int = 200
@@ -55,23 +55,23 @@ class FeedAnswer:
 
     @property
     def slow(self) -> bool:
-        """Whether it takes its time."""
+        """Whether the answer is delayed."""
         return bool(self.delay_s or self.drip_s)
 
     def sent(self) -> bytes:
-        """The body as it goes over the wire."""
+        """The body as it is sent."""
         if self.bomb_bytes:
             return _bomb(self.bomb_bytes)
         return gzip.compress(self.body, mtime=0) if self.gzip else self.body
 
     def to(self, request: Mapping[str, str], number: int = 1) -> "FeedAnswer":
-        """The answer to a request with these headers (lower case), the URL's how manieth: 304 where validators hold."""
+        """The answer to the URL's request `number` with these headers (lower case): 304 if its validators match."""
         if self.changing_etag:
             return replace(self, headers={**self.headers, "etag": f'"{number}"'})
         if self.status != 200:
             return self
-        if (asked := request.get("if-none-match")) is not None:
-            tags = {tag.strip().removeprefix("W/") for tag in asked.split(",")}
+        if (if_none_match := request.get("if-none-match")) is not None:
+            tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
             same = self.headers.get("etag", "").removeprefix("W/") in tags
         else:
             since = request.get("if-modified-since")
@@ -94,7 +94,7 @@ _NOTHING_YET = FeedAnswer(200, {"content-type": "application/rss+xml"}, EMPTY)
 
 
 class FeedServer:
-    """A server thread on 127.0.0.1; `set` says what a URL answers. The URL's scheme does not matter."""
+    """A server thread on 127.0.0.1; `set` sets the answer of a URL. The URL's scheme does not matter."""
 
     def __init__(self) -> None:
         self._answers: dict[tuple[str, str], FeedAnswer] = {}
@@ -102,7 +102,7 @@ class FeedServer:
         self._server = _Threads(("127.0.0.1", 0), _handler(self))
         self._server.post = self.post
         self._open = ExitStack()
-        self._hurried = False
+        self._is_hurried = False
         self._counting = threading.Lock()
         self.hubs = Hubs()
         self.asked: Counter[tuple[str, str]] = Counter()
@@ -115,27 +115,27 @@ class FeedServer:
 
     @property
     def requests(self) -> int:
-        """How many requests came."""
+        """Number of requests."""
         return self.asked.total()
 
     def asked_for(self, url: str) -> int:
-        """How many requests came for a URL."""
+        """Number of requests for a URL."""
         return self.asked[_key(urlsplit(url).netloc, url)]
 
     def set(self, url: str, answer: FeedAnswer) -> None:
-        """From now on `url` answers so."""
+        """Sets the answer of `url` from now on."""
         host, path = _key(urlsplit(url).netloc, url)
         self._answers[host, path] = answer
         if answer.addresses:
             self._addresses[host] = answer.addresses
-        if answer.slow and not self._hurried:
-            self._hurried = True
+        if answer.slow and not self._is_hurried:
+            self._is_hurried = True
             web = import_module("stoppress.http.client")
             for name in ("CONNECT_SECONDS_MAX", "FETCH_SECONDS_MAX"):
                 self._open.enter_context(mock.patch.object(web, name, getattr(web, name) / TIMES_AS_FAST))
 
     def answer(self, host: str, path: str, headers: Mapping[str, str]) -> FeedAnswer:
-        """What (host, path?query) answers. A URL that no step has spoken of is a feed without entries."""
+        """Counts a request and returns its answer. A URL without a step is a feed without entries."""
         key = _key(host, path)
         with self._counting:
             self.asked[key] += 1
@@ -143,24 +143,24 @@ class FeedServer:
         return self._answers.get(key, _NOTHING_YET).to(headers, number)
 
     def post(self, host: str, path: str, body: bytes) -> tuple[int, str]:
-        """What a hub answers to a form: status and text."""
+        """Passes a form to a hub; returns the status and text of its answer."""
         with self._counting:
             self.asked[_key(host, path)] += 1
         return self.hubs.take(f"https://{host}{path}", dict(parse_qsl(body.decode())))
 
     def sent(self, size_bytes: int) -> None:
-        """So much of a body went out."""
+        """Counts bytes of a body that were sent."""
         with self._counting:
             self.sent_bytes += size_bytes
 
     def look_up(self, host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
         """The addresses of a host, in the form that `socket.getaddrinfo` gives them."""
-        found = _number(host) or self._addresses.get(host, (_SOMEWHERE,))
-        return [(0, 0, 0, "", (address, port)) for address in found]
+        addresses = _number(host) or self._addresses.get(host, (_PUBLIC_ADDRESS,))
+        return [(0, 0, 0, "", (address, port)) for address in addresses]
 
     @contextmanager
     def running(self) -> Iterator["FeedServer"]:
-        """Serves while the block runs, and is where the poller's connections go."""
+        """Serves while the block runs, and takes the poller's connections."""
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
@@ -174,7 +174,7 @@ class FeedServer:
 
 
 def _number(host: str) -> tuple[str, ...]:
-    """The address that a host is in one of the forms that systems take for one: 10.0.0.1, 167772161, 0x7f.1, ::1."""
+    """The address that a host spells in any form that systems accept: 10.0.0.1, 167772161, 0x7f.1, ::1."""
     with suppress(OSError):
         return (socket.inet_ntoa(socket.inet_aton(host)),)
     with suppress(ValueError):
@@ -184,12 +184,12 @@ def _number(host: str) -> tuple[str, ...]:
 
 class _Threads(ThreadingHTTPServer):
     daemon_threads = True
-    # All fetches of a run at once, and more: one that finds no room tries again after a second of its own.
+    # More than all fetches of a run at once: a connection without room would be retried after a second.
     request_queue_size = 128
     post: Callable[[str, str, bytes], tuple[int, str]]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing: that the poller hangs up on an awkward answer is as it should be."""
+        """Prints nothing: the poller closes the connection of an awkward answer on purpose."""
 
 
 def _key(host: str, url: str) -> tuple[str, str]:
@@ -201,10 +201,10 @@ def _key(host: str, url: str) -> tuple[str, str]:
 
 @contextmanager
 def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> Iterator[None]:
-    """Hands the poller's door its own resolver; what it lets through is connected to this server."""
+    """Gives stoppress.http this resolver, and connects what it permits to this server."""
     try:
         door = import_module("stoppress.http.address")
-    except ModuleNotFoundError:  # a template whose layer polls nothing
+    except ModuleNotFoundError:  # the layer of a test's template has no such module
         yield
         return
     import urllib3
@@ -212,7 +212,7 @@ def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> I
     checked = door.pool_to
 
     def pool_to(scheme: str, host: str, other_port: int) -> Any:
-        if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server of this machine's owner
+        if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server of the user on this machine
             return urllib3.HTTPConnectionPool("127.0.0.1", other_port)
         checked(scheme, host, other_port, look_up)
         return urllib3.HTTPConnectionPool("127.0.0.1", port)
@@ -238,23 +238,23 @@ def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
-            found = server.answer(headers.get("host", ""), self.path, headers)
-            if server.ending.wait(found.delay_s / TIMES_AS_FAST):
+            answer = server.answer(headers.get("host", ""), self.path, headers)
+            if server.ending.wait(answer.delay_s / TIMES_AS_FAST):
                 return
-            body = b"" if found.status in (204, 304) else found.sent()
-            self.send_response_only(found.status)
-            # The process's clock is the scenario's. A cache's answer has the origin's date instead.
-            for name, value in {"date": self.date_time_string(), **found.headers}.items():
+            body = b"" if answer.status in (204, 304) else answer.sent()
+            self.send_response_only(answer.status)
+            # `date` is the scenario's clock, unless the step gives a date, as a cache does.
+            for name, value in {"date": self.date_time_string(), **answer.headers}.items():
                 if name != "content-length":
                     self.send_header(name, value)
-            if found.gzip or found.bomb_bytes:
+            if answer.gzip or answer.bomb_bytes:
                 self.send_header("content-encoding", "gzip")
-            if found.status not in (204, 304):
-                self.send_header("content-length", str(len(body) if found.length is None else found.length))
-            self.close_connection = found.length is not None
+            if answer.status not in (204, 304):
+                self.send_header("content-length", str(len(body) if answer.length is None else answer.length))
+            self.close_connection = answer.length is not None
             self.end_headers()
             with suppress(ConnectionError):
-                self._send(body, found.drip_s / TIMES_AS_FAST)
+                self._send(body, answer.drip_s / TIMES_AS_FAST)
 
         def _send(self, body: bytes, pause_s: float) -> None:
             if not pause_s:
@@ -268,6 +268,6 @@ def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
                     return
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing: the player prints the steps."""
+            """Prints nothing: the player prints the steps."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""Scenarios: JSON Lines, one step a line; each line is one model here, so that a wrong one is named with its line."""
+"""The scenario file: JSON Lines, one step a line. Each kind of step has a model here, and errors name the line."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be read: the text names the file and line, what is wrong and what to do."""
+    """A scenario that cannot be played; the text names the file and line, what is wrong and what to do."""
 
 
 class _Strict(BaseModel):
@@ -76,7 +76,7 @@ class EventStep(_Step):
 
 
 class FeedStep(_Step):
-    """Says what a feed's URL answers from now on, and how: late, slowly, with a wrong length, compressed, …"""
+    """Sets what a feed's URL answers from now on, and how: late, slowly, with a wrong length, compressed, …"""
 
     feed: str = Field(pattern="^https?://")
     status: int = 200
@@ -99,7 +99,7 @@ class FeedStep(_Step):
 
 
 class HubStep(_Step):
-    """Says what a hub does with requests from now on; or, with `asks`, what it asks the subscriber of a topic now."""
+    """Sets how a hub treats requests from now on; or, with `asks`, sends a request to the subscriber of a topic now."""
 
     hub: str = Field(pattern="^https?://")
     status: int = 202
@@ -135,7 +135,7 @@ class SaveStep(_Step):
 
 
 class Expectation(_Strict):
-    """What must hold; only what is given is compared."""
+    """What must hold; keys that are not given are not compared."""
 
     site: str | None = None
     news: list[str] | None = None
@@ -156,13 +156,13 @@ class Expectation(_Strict):
 
 
 class ExpectStep(_Step):
-    """Compares."""
+    """Compares the stack with an expectation."""
 
     expect: Expectation
 
 
 class FaultSpec(_Strict):
-    """A fault; services are called as botocore's events call them."""
+    """A fault; services have the names of botocore's events."""
 
     service: Literal["dynamodb", "eventbridge", "s3", "secrets-manager", "sqs", "ssm"]
     operation: str
@@ -179,7 +179,7 @@ class FaultStep(_Step):
 
 
 class Damage(_Strict):
-    """What somebody's hand does to an object (`body` null: it is deleted) or to an item (`set` null likewise)."""
+    """A manual change of an object or an item; it is deleted where `body` or `set` is null."""
 
     file: str | None = None
     body: str | None = None
@@ -194,7 +194,7 @@ class Damage(_Strict):
 
 
 class DamageStep(_Step):
-    """Does to an object or an item what no function would, so that reconciliation can be seen to mend it."""
+    """Changes an object or an item as no function would, so that reconciliation has to repair it."""
 
     damage: Damage
 
@@ -212,7 +212,7 @@ KINDS: dict[str, type[_Step]] = {
 
 @dataclass(frozen=True)
 class Line:
-    """One step with its line number (from 1), its kind, and its instant."""
+    """A step with its line number (from 1), kind and instant."""
 
     number: int
     kind: Literal["site", "secret", "post", "event", "feed", "hub", "push", "save", "expect", "fault", "damage"]
@@ -230,7 +230,7 @@ def read(path: Path) -> list[Line]:
 
 
 def parse(lines: Sequence[str], path: Path) -> list[Line]:
-    """The steps of the lines of a scenario; `path` stands in messages and before relative file names."""
+    """The steps of a scenario's lines. `path` is named in errors, and files are relative to its folder. Raises ScenarioError."""
     steps: list[Line] = []
     now: datetime | None = None
     for number, text in enumerate(lines, start=1):
@@ -243,7 +243,7 @@ def parse(lines: Sequence[str], path: Path) -> list[Line]:
             raise ScenarioError(f"{where}: the first step needs `at`, an instant such as 2026-11-20T08:00:00Z")
         if now is not None and at < now:
             raise ScenarioError(
-                f"{where}: `at` {at.isoformat()} is before the step above ({now.isoformat()}); time only goes on"
+                f"{where}: `at` {at.isoformat()} is before the step above ({now.isoformat()}); time cannot go back"
             )
         files = isinstance(step, FeedStep | PushStep)
         if files and step.file is not None and not (path.parent / step.file).is_file():
@@ -263,10 +263,10 @@ def _step(text: str, where: str) -> tuple[Any, Any]:
     if not isinstance(raw, dict):
         raise ScenarioError(f"{where}: a step is a JSON object, not {type(raw).__name__}")
     kinds = [kind for kind in KINDS if kind in raw]
-    # `headers`, `body` and the like belong to a kind; exactly one key names it.
+    # Exactly one key names the kind; keys such as `headers` and `body` belong to it.
     if len(kinds) != 1:
-        found = " and ".join(kinds) if kinds else "none"
-        raise ScenarioError(f"{where}: a step has exactly one of {', '.join(KINDS)}; found {found}")
+        given = " and ".join(kinds) if kinds else "none"
+        raise ScenarioError(f"{where}: a step has exactly one of {', '.join(KINDS)}; found {given}")
     try:
         return kinds[0], KINDS[kinds[0]].model_validate(raw)
     except ValidationError as error:

@@ -1,12 +1,11 @@
-"""Plays a scenario on a stack: the clock, the bursts, the steps, and what was found at the end."""
+"""Plays a scenario on a stack: moves the clock, and does what each step says."""
 
 import json
 import shutil
 import urllib.parse
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from stoppress.receive.webhook import scheme_of
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
-from stoppress_cli.scenario import expect, files, signing
+from stoppress_cli.printing import counted
+from stoppress_cli.scenario import expect, signing, sitemaps
 from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 from stoppress_cli.scenario.file import (
     Damage,
@@ -35,33 +35,23 @@ from stoppress_cli.scenario.file import (
     SiteStep,
 )
 from stoppress_cli.scenario.hubs import Manner, Question
-from stoppress_cli.wording import counted
+from stoppress_cli.scenario.report import Report
 
 MINUTE = timedelta(minutes=1)
 _serialize = TypeSerializer().serialize
 
 
-@dataclass
-class Report:
-    """What a run was: failures by line, and the counts for its end."""
-
-    steps: int = 0
-    failures: list[str] = field(default_factory=list)
-    articles: Counter[str] = field(default_factory=Counter)
-    files: Counter[str] = field(default_factory=Counter)  # by host
-
-
 class Player:
-    """Plays lines one after the other; `say(line, text)` hears one short text a step."""
+    """Plays lines one after the other; `show(line, text)` gets a short text for each step."""
 
     def __init__(
-        self, stack: Stack, feeds: FeedServer, path: Path, out: Path, say: Callable[[Line, str], None]
+        self, stack: Stack, feeds: FeedServer, path: Path, out: Path, show: Callable[[Line, str], None]
     ) -> None:
         self.stack = stack
         self.report = Report()
         self.sites: dict[str, dict[str, Any]] = {}
         self.answer: Answer | None = None
-        self._feeds, self._path, self._out, self._say = feeds, path, out, say
+        self._feeds, self._path, self._out, self._show = feeds, path, out, show
         self._steps: dict[str, Callable[[Line], str]] = {
             "site": self._site, "secret": self._secret, "post": self._post, "event": self._event, "feed": self._feed,
             "hub": self._hub, "push": self._push, "save": self._save, "expect": self._expect, "fault": self._fault, "damage": self._damage,
@@ -75,18 +65,18 @@ class Player:
         return self.report
 
     def step(self, line: Line) -> None:
-        """Plays one line: rest and move on where its instant is later, then what it says."""
+        """Plays a line: comes to rest and moves the clock if its instant is later, then does its step."""
         now = self.stack.clock.now()
         if line.at > now or line.kind in ("expect", "save"):
             self.stack.rest()
         if line.at > now:
             self._move(now, line.at, every_minute=line.step.tick)
         try:
-            said = self._steps[line.kind](line)
-        except (ClientError, BotoCoreError) as error:  # AWS refuses what the step puts; what functions meet is theirs
+            text = self._steps[line.kind](line)
+        except (ClientError, BotoCoreError) as error:  # of the step itself; functions handle their own
             raise self._error(line, str(error)) from error
         self.report.steps += 1
-        self._say(line, said)
+        self._show(line, text)
 
     def _move(self, now: datetime, later: datetime, every_minute: bool) -> None:
         if every_minute:
@@ -99,7 +89,7 @@ class Player:
         self._let_hubs_ask()
 
     def _let_hubs_ask(self) -> None:
-        """The hubs that were asked ask back, now that the poller is done."""
+        """Sends the hubs' verification requests, after the poller has ended."""
         for question in self._feeds.hubs.questions():
             self._ask(question)
 
@@ -123,12 +113,12 @@ class Player:
         answer = self.stack.client("ssm").put_parameter(
             Name=name, Value=value, Type="String", Overwrite=True, Tier="Intelligent-Tiering",
         )  # fmt: skip
-        said = f"{host}, version {answer['Version']}"
+        text = f"{host}, version {answer['Version']}"
         try:
             read_site(value, answer["Version"])
         except BadConfiguration as error:
-            return f"{said}, cannot be used: {error}"
-        return said
+            return f"{text}, cannot be used: {error}"
+        return text
 
     def _secret(self, line: Line) -> str:
         step: SecretStep = line.step
@@ -162,7 +152,7 @@ class Player:
         parts = [urllib.parse.unquote(part) for part in request.path.strip("/").split("/")]
         host, source = (parts[1], parts[2]) if len(parts) >= 3 else ("", "")
         settings = self.sites.get(host, {}).get("sources", {}).get(source, {})
-        # A site or source that does not exist is what some scenarios are about: any key will do for it.
+        # Some scenarios post to a site or source that does not exist; any key will do.
         chosen, secret = settings.get("settings") or {}, "whsec_c3RvcHByZXNz"
         if name := settings.get("secret"):
             client = self.stack.client("secretsmanager")
@@ -174,8 +164,8 @@ class Player:
                 raise self._error(line, f"the secret {name} does not exist; put a `secret` step before") from None
         try:
             scheme = scheme_of(settings.get("adapter", "standard"), chosen)
-            asked = replace(request, path=chosen.get("signed_path", request.path))
-            made = signing.signed(asked, scheme, split(secret)[0], f"msg_{line.number}", self.stack.clock.now())
+            to_sign = replace(request, path=chosen.get("signed_path", request.path))
+            made = signing.signed(to_sign, scheme, split(secret)[0], f"msg_{line.number}", self.stack.clock.now())
             return replace(made, path=request.path)
         except ValueError as error:
             raise self._error(line, str(error)) from error
@@ -230,9 +220,9 @@ class Player:
 
     def _save(self, line: Line) -> str:
         name = line.step.save
-        shutil.rmtree(self._out / name, ignore_errors=True)  # else files of an earlier save would seem to be there
+        shutil.rmtree(self._out / name, ignore_errors=True)  # files of an earlier save must not stay
         meta = {}
-        for file in files.read(self.stack):
+        for file in sitemaps.read(self.stack):
             target = self._out / name / file.key
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.body)
@@ -248,11 +238,11 @@ class Player:
     def _expect(self, line: Line) -> str:
         wanted = line.step.expect
         site = wanted.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
-        found = expect.differences(wanted, site, self.stack, self.answer)
-        found += expect.asked(wanted, self._feeds.asked_for)
-        found += expect.subscribed(wanted, self._feeds.hubs.subscribed)
-        self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in found]
-        return "as expected" if not found else counted(len(found), "difference")
+        differences = expect.differences(wanted, site, self.stack, self.answer)
+        differences += expect.asked(wanted, self._feeds.asked_for)
+        differences += expect.subscribed(wanted, self._feeds.hubs.subscribed)
+        self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in differences]
+        return "as expected" if not differences else counted(len(differences), "difference")
 
     def _fault(self, line: Line) -> str:
         fault = Fault(**line.step.fault.model_dump())
@@ -283,42 +273,16 @@ class Player:
         return ScenarioError(f"{self._path}:{line.number}: {line.kind}: {text}")
 
 
-def count(stack: Stack, report: Report) -> None:
-    """Counts articles by state and files by site into the report."""
-    table = stack.only("AWS::DynamoDB::Table").ref
-    for item in _articles(stack, table):
-        report.articles[item.get("state", {}).get("S", "?")] += 1
-    for file in files.read(stack):
-        report.files[file.host] += 1
-
-
-def _articles(stack: Stack, table: str) -> Iterator[dict[str, Any]]:
-    """Every article's item in DynamoDB's JSON; moto's table is read in place, a Scan of it being slow."""
-    if not stack.dynamodb_elsewhere:
-        from moto.dynamodb.models import dynamodb_backends
-
-        from stoppress_cli.local.template import ACCOUNT, REGION
-
-        for key, partition in dynamodb_backends[ACCOUNT][REGION].get_table(table).items.items():
-            if key.value.startswith("article#"):
-                for item in partition.values():
-                    yield item.to_json()["Attributes"]
-        return
-    pages = stack.client("dynamodb").get_paginator("scan").paginate(TableName=table, ConsistentRead=True)
-    for page in pages:
-        yield from (item for item in page["Items"] if item["pk"]["S"].startswith("article#"))
-
-
 def _bytes(body: Any) -> bytes:
     if body is None:
         return b""
     if isinstance(body, str):
-        return body.encode("utf-8", "surrogatepass")  # a lone surrogate makes the invalid UTF-8 it stands for
+        return body.encode("utf-8", "surrogatepass")  # a lone surrogate becomes invalid UTF-8
     return json.dumps(body).encode()
 
 
 @contextmanager
-def playing(stack: Stack, path: Path, out: Path, say: Callable[[Line, str], None]) -> Iterator[Player]:
-    """A player with its feed server running."""
+def playing(stack: Stack, path: Path, out: Path, show: Callable[[Line, str], None]) -> Iterator[Player]:
+    """A player with a running feed server."""
     with FeedServer().running() as feeds:
-        yield Player(stack, feeds, path, out, say)
+        yield Player(stack, feeds, path, out, show)

@@ -1,4 +1,4 @@
-"""Signs a scenario's webhooks as the adapter of their source demands."""
+"""Signs a scenario's webhooks as the adapter of their source requires."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ from stoppress.model.signature_schemes import PRESETS, Hmac, Scheme
 from stoppress.signatures import canonical, parametric
 from stoppress_cli.local.gateway import Request
 
-# Says who sent a request: the message's id is for schemes that have one. What the request has already is kept and signed.
+# Signs a request with a secret, a message id (for schemes that have one) and an instant. Existing headers are kept and signed.
 Signer: TypeAlias = Callable[[Request, str, str, datetime], Request]
 
 
@@ -27,7 +27,7 @@ def standard(secret: str, headers: Mapping[str, str], body: bytes, message_id: s
 
 
 def parametric_signer(scheme: Hmac) -> Signer:
-    """What signs as one of the presets, or a table like them, says."""
+    """A signer for a parametric scheme: a preset, or a table of the same form."""
 
     def sign(request: Request, secret: str, message_id: str, now: datetime) -> Request:
         time = str(int(now.timestamp() * (1_000 if scheme.unit == "ms" else 1)))
@@ -99,7 +99,7 @@ SIGNERS: dict[str, Signer] = {
 
 
 def signed(request: Request, scheme: Scheme, secret: str, message_id: str, now: datetime) -> Request:
-    """The request as somebody with the secret sends it; headers it has already win.
+    """The request, signed with the secret; headers that it has already win.
 
     Raises ValueError for a scheme without a signer, or a secret that it cannot use.
     """

@@ -1,4 +1,4 @@
-"""Why a page is in the sitemaps or out of them: what is known of it, gathered, and told in plain lines."""
+"""Why a page is in the sitemaps or out of them: gathers the facts, and writes them as plain lines."""
 
 import json
 import re
@@ -9,7 +9,16 @@ from typing import Any, Literal
 from urllib.parse import urljoin
 
 from stoppress.aws import bucket, sites, table
-from stoppress.aws.items import article_key, claim_key, entry_key, read_article, read_claim, read_general, read_news
+from stoppress.aws.items import (
+    Item,
+    article_key,
+    claim_key,
+    entry_key,
+    read_article,
+    read_claim,
+    read_general,
+    read_news,
+)
 from stoppress.model.article import Article, Claim, EntryKey
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.file_names import PAGES_FILE
@@ -21,35 +30,34 @@ from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
 from stoppress.record.message import UNKNOWN_SITE
 from stoppress.sitemaps.lines import under_scheme
-from stoppress.sitemaps.robots import named_in_robots, robots_lines
 
-# What a reader can take in; the rest is in the log.
+# A longer story is in the log.
 STORY_LINES_MAX = 50
 QUARANTINED_MAX = 10
-# What tells an event's page where only the beginning of its JSON was kept.
-_SAID = re.compile(r'"(url|id)"\s*:\s*("(?:[^"\\]|\\.)*"|\d{1,20}\b)')
+# URL and id in an event of which quarantine kept only the beginning.
+_URL_OR_ID = re.compile(r'"(url|id)"\s*:\s*("(?:[^"\\]|\\.)*"|\d{1,20}\b)')
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a page: its claim, the articles that had to do with it, its entries, the files it stands in."""
+    """What is known of a page: its claim, its articles now and before, its entries, and the files that list it."""
 
     url: str
     site: Site
     claim: Claim | None
     articles: tuple[Article, ...]
-    entries: Mapping[str, GeneralEntry]  # of each article that has one, wherever its page is now
+    entries: Mapping[str, GeneralEntry]  # by article, also of articles that have moved to another page
     general: GeneralEntry | None
     news: NewsEntry | None
-    standing: tuple[tuple[str, datetime], ...]  # files that list it, and when each changed last
+    listings: tuple[tuple[str, datetime], ...]  # the files that list it, each with its last change
     story: tuple[dict[str, Any], ...]
     quarantined: tuple[dict[str, Any], ...]
 
 
 def gather(url: str, host: str | None) -> Facts:
-    """What the table and the files have of a page; `host` is the site to look in, where it is not the URL's.
+    """What the table and the files hold of a page; `host` is the site to look in, if not the URL's.
 
-    Raises ValueError for what is no URL, UnknownSite, BadConfiguration, and what the doors raise.
+    Raises ValueError for a text that is no URL, UnknownSite, BadConfiguration, and the errors of the table and the bucket.
     """
     url = canonical(url)
     try:
@@ -61,26 +69,34 @@ def gather(url: str, host: str | None) -> Facts:
     claim = read_claim(item, url) if item else None
     story = tuple(table.query(f"story#{site.host}#{key_of(url)}"))
     names = dict.fromkeys([claim.owner] if claim else [])
-    names |= dict.fromkeys("#".join(line["sk"].split("#")[1:-1]) for line in story)
-    found = table.get_many(article_key(site.host, name) for name in names)
-    articles = tuple(read_article(item) for item in found.values())
-    shown = next((one for one in articles if one.url == url and one.has_entries), None)
-    entries = {one.name: entry for one in articles if (entry := _general(site, one))}
-    news = _entry(site, url, shown.news, shown.first_published) if shown else None
-    files = [place.file for place in (shown.shard, shown.news) if place] if shown else []
-    files += [PAGES_FILE] if identity(url) in site.pages_by_url else []
+    names |= dict.fromkeys(article_of(line) for line in story)
+    items = table.get_many(article_key(site.host, name) for name in names)
+    articles = tuple(map(read_article, items.values()))
+    entries = {article.name: entry for article in articles if (entry := _general(site, article))}
+    shown = next((article for article in articles if article.url == url and article.has_entries), None)
+    files = [PAGES_FILE] if identity(url) in site.pages_by_url else []
+    general = news = None
+    if shown:
+        general = entries.get(shown.name)
+        news = _entry(site, url, shown.news, shown.first_published)
+        files = [place.file for place in (shown.shard, shown.news) if place] + files
     return Facts(
         url,
         site,
         claim,
         articles,
         entries,
-        entries.get(shown.name) if shown else None,
+        general,
         read_news(news) if news else None,
-        tuple(_standing(site, url, files)),
+        tuple(_listing(site, url, files)),
         story,
         tuple(_quarantined(site, url, names)),
     )
+
+
+def article_of(line: Item) -> str:
+    """The name of the article that a line of a story is about: the middle of its sort key."""
+    return "#".join(line["sk"].split("#")[1:-1])
 
 
 def _entry(site: Site, url: str, place: Place | None, published: datetime | None) -> dict[str, Any] | None:
@@ -88,13 +104,13 @@ def _entry(site: Site, url: str, place: Place | None, published: datetime | None
 
 
 def _general(site: Site, article: Article) -> GeneralEntry | None:
-    """What stands of an article in its shard, and what the site's rules are asked about."""
+    """The article's entry in its shard; the site's rules are applied to it."""
     item = _entry(site, article.url, article.shard, None) if article.has_entries and article.url else None
     return read_general(item) if item else None
 
 
-def _standing(site: Site, url: str, files: list[str]) -> Iterator[tuple[str, datetime]]:
-    """The files that list the page as they stand now: what readers get, not what is meant."""
+def _listing(site: Site, url: str, files: list[str]) -> Iterator[tuple[str, datetime]]:
+    """The files that list the page now, read from the bucket."""
     loc = f"<loc>{escaped(under_scheme(url, site))}</loc>".encode()
     for file in dict.fromkeys(files):
         stored = bucket.read(site.host, file)
@@ -103,33 +119,35 @@ def _standing(site: Site, url: str, files: list[str]) -> Iterator[tuple[str, dat
 
 
 def _quarantined(site: Site, url: str, names: Collection[str]) -> list[dict[str, Any]]:
-    """What came of the page and could not be applied, also where it names a site that nobody knows; oldest first."""
+    """Quarantined events about the page, also those of an unknown site; oldest first."""
     ids = {name.partition("#")[2] for name in names}
     kept = [item for where in (site.host, UNKNOWN_SITE) for item in table.query(f"quarantine#{where}")]
-    found = (item for item in kept if is_said_of(item["event"], url, site, ids))
-    return sorted(found, key=lambda item: str(item["sk"]))
+    of_page = (item for item in kept if is_about(item["event"], url, site, ids))
+    return sorted(of_page, key=lambda item: str(item["sk"]))
 
 
-def is_said_of(event: str, url: str, site: Site, ids: Collection[str]) -> bool:
-    """Whether an event as quarantine keeps it is of the page: by its URL, a previous one, or the id of one of its articles.
+def is_about(event: str, url: str, site: Site, ids: Collection[str]) -> bool:
+    """Whether a quarantined event is about the page: by its URL, a previous URL, or the id of one of the page's articles.
 
-    An id counts where the event names no page of another host: that one has ids of its own.
+    An id does not count where the event names a page of another host, because that site has ids of its own.
     """
-    for said in _objects(event):
-        previous = said.get("previous_urls")
-        urls = [_spelt(text, site) for text in (said.get("url"), *(previous if isinstance(previous, list) else ()))]
-        at_home = urls[0] is None or host_of(urls[0]) == site.host
-        if url in urls or (at_home and str(said.get("id")).strip() in ids):
+    for data in _objects(event):
+        previous = data.get("previous_urls")
+        urls = [_spelt(text, site) for text in (data.get("url"), *(previous if isinstance(previous, list) else ()))]
+        is_own = urls[0] is None or host_of(urls[0]) == site.host
+        if url in urls or (is_own and str(data.get("id")).strip() in ids):
             return True
     return False
 
 
 def _objects(event: str) -> list[dict[str, Any]]:
-    """Where an event may tell what it is of: `detail` of the bus, `data` of a webhook, or itself."""
+    """The parts of an event that may hold URL and id: `detail` of the bus, `data` of a webhook, or the event itself."""
     try:
         document = json.loads(event)
     except (ValueError, RecursionError):
-        return [{name: _text(value) for name, value in reversed(_SAID.findall(event))}]  # the first of a name counts
+        return [
+            {name: _text(value) for name, value in reversed(_URL_OR_ID.findall(event))}
+        ]  # the first of a name counts
     parts = (document.get("detail"), document.get("data"), document) if isinstance(document, dict) else ()
     return [part for part in parts if isinstance(part, dict)]
 
@@ -142,7 +160,7 @@ def _text(quoted: str) -> str:
 
 
 def _spelt(text: object, site: Site) -> str | None:
-    """The one spelling of a URL that an event names, a path being one of the site; None for what is none."""
+    """The canonical form of a URL in an event, where a path belongs to the site; None for a text that is no URL."""
     try:
         return on_site(canonical(urljoin(site.home, text.strip())), site.host) if isinstance(text, str) else None
     except ValueError:
@@ -150,10 +168,9 @@ def _spelt(text: object, site: Site) -> str | None:
 
 
 def explain(facts: Facts, now: datetime) -> list[str]:
-    """The page's whole story, a line each: where it stands, what decided that, what was heard of it and when."""
+    """The page's story in lines: the files that list it, what decided that, and the events of 90 days."""
     lines = [facts.url]
-    told = dict.fromkeys(_where(facts, now))
-    lines += [f"  {line}" for line in told]
+    lines += [f"  {line}" for line in dict.fromkeys(_where(facts))]
     for article in facts.articles:
         lines += [f"  {line}" for line in _of_article(facts, article, now)]
     if facts.story:
@@ -166,7 +183,7 @@ def explain(facts: Facts, now: datetime) -> list[str]:
         lines += [
             f"    {item['sk'].partition('#')[0]}  {item['reason']}" for item in facts.quarantined[-QUARANTINED_MAX:]
         ]
-    if not (facts.story or facts.articles or facts.claim or facts.standing):
+    if not (facts.story or facts.articles or facts.claim or facts.listings):
         lines.append(
             "  nothing was ever heard of it that could be recorded: see whether its source sends it. What a webhook was"
             " refused for is in the log of receive_webhook, what a feed left out in that of poll_feeds, or receive_push"
@@ -174,9 +191,9 @@ def explain(facts: Facts, now: datetime) -> list[str]:
     return lines
 
 
-def _where(facts: Facts, now: datetime) -> Iterator[str]:
-    files = [file for file, _ in facts.standing]
-    for file, changed in facts.standing:
+def _where(facts: Facts) -> Iterator[str]:
+    files = [file for file, _ in facts.listings]
+    for file, changed in facts.listings:
         until = f", until {_at(facts.news.expires_at)}" if facts.news and file.startswith("sitemap-news") else ""
         yield f"listed in {file}, last changed {_at(changed)}{until}"
     if identity(facts.url) in facts.site.pages_by_url:
@@ -187,8 +204,8 @@ def _where(facts: Facts, now: datetime) -> Iterator[str]:
         yield from _ruled(facts, "general", facts.general)
     if facts.news:
         yield from _ruled(facts, "news", facts.news)
-    owner = next((one for one in facts.articles if facts.claim and one.name == facts.claim.owner), None)
-    keeps_out = owner is not None and owner.state in ("held", "excluded")  # which its own lines tell
+    owner = next((each for each in facts.articles if facts.claim and each.name == facts.claim.owner), None)
+    keeps_out = owner is not None and owner.state in ("held", "excluded")  # the article's own lines say so
     if facts.claim and not facts.claim.live and not keeps_out:
         yield f"removed or moved away by {facts.claim.owner}, as of {facts.claim.order.timestamp or facts.claim.order.heard}"
 
@@ -219,7 +236,7 @@ def _of_article(facts: Facts, article: Article, now: datetime) -> Iterator[str]:
 
 
 def _kept_out(facts: Facts, article: Article, target: Literal["general", "news"]) -> str:
-    """Why an article is not in a sitemap: what was decided of it, or the rule that holds today."""
+    """Why an article is not in a sitemap: the stored decision, or the rule that excludes it today."""
     decided = article.reason if target == "general" else article.news_reason
     if decided and not names_rule(decided):
         return decided
@@ -247,9 +264,3 @@ def _heard(line: dict[str, Any]) -> str:
 
 def _at(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def robots(host: str) -> list[str]:
-    """The `Sitemap:` lines of a site's robots.txt. Raises as `gather`."""
-    site = sites.load_usable(host)
-    return robots_lines(site, named_in_robots(site))

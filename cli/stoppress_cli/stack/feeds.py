@@ -1,6 +1,5 @@
-"""`stoppress feeds`: how each feed of a stack is, as the poller remembers it."""
+"""How each feed of a stack is, from the state that poll_feeds keeps."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,19 +12,19 @@ from stoppress.feeds.subscription import Subscription
 from stoppress.model.site import Feed, Site
 from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key
 from stoppress.primitives.instants import iso
-from stoppress_cli.wording import counted
+from stoppress_cli.printing import counted
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class Health:
-    """A feed of a site, and what is remembered of it and of its subscription; None where it was not asked yet."""
+    """A feed of a site with its state and its subscription; None before the first request."""
 
     site: Site
     feed: Feed
     state: FeedState | None
-    told: Subscription | None = None
+    subscription: Subscription | None = None
 
     @property
     def condition(self) -> str:
@@ -37,7 +36,7 @@ class Health:
         return "failing" if self.state.failures else "well"
 
     def report(self, now: datetime) -> dict[str, Any]:
-        """Everything that is known, for JSON: instants ISO 8601 in UTC, the interval in minutes."""
+        """The feed for programs: instants in ISO 8601 and UTC, intervals in minutes."""
         state, pace = self.state or FeedState(), pace_of(self.feed, self.site)
         return {
             "site": self.site.host,
@@ -45,7 +44,7 @@ class Health:
             "condition": self.condition,
             "last_success": _iso(state.last_success),
             "last_new_story": _iso(self.last_new),
-            "interval_minutes": interval_of(state, now, pace, self.told) / timedelta(minutes=1),
+            "interval_minutes": interval_of(state, now, pace, self.subscription) / timedelta(minutes=1),
             "floor_minutes": pace.floor / timedelta(minutes=1),
             "cap_minutes": pace.cap / timedelta(minutes=1),
             "own": pace.own,
@@ -55,84 +54,82 @@ class Health:
             "last_error": state.last_error,
             "moved_to": state.moved_to,
             "hub": state.hub,
-            "subscribed_until": _iso(self.told.lease_until) if self.told and self.is_subscribed(now) else None,
-            "last_push": _iso(self.told.last_push) if self.told else None,
+            "subscribed_until": _iso(self.subscription.lease_until)
+            if self.subscription and self.is_subscribed(now)
+            else None,
+            "last_push": _iso(self.subscription.last_push) if self.subscription else None,
             "not_subscribed": self.not_subscribed(now),
         }
 
     @property
     def last_new(self) -> datetime | None:
-        """When the last new story came, by a poll or by a push."""
-        instants = [self.state and self.state.last_new, self.told and self.told.last_push]
+        """When the last new story came, by poll or by push."""
+        instants = [self.state and self.state.last_new, self.subscription and self.subscription.last_push]
         return max((instant for instant in instants if instant), default=None)
 
     def is_subscribed(self, now: datetime) -> bool:
-        """Whether the hub that the feed names tells of what is new."""
-        of_this_hub = self.told is not None and self.state is not None and self.told.hub == self.state.hub
-        return self.feed.websub and of_this_hub and self.told is not None and self.told.holds(now)
+        """Whether the hub that the feed names pushes new entries."""
+        if self.subscription is None or self.state is None:
+            return False
+        return self.feed.websub and self.subscription.hub == self.state.hub and self.subscription.holds(now)
 
     def not_subscribed(self, now: datetime) -> str | None:
-        """Why the feed is not subscribed to at the hub that it names; None where it is, or names none."""
+        """Why there is no subscription at the hub that the feed names; None if there is one, or the feed names no hub."""
         hub = self.state.hub if self.state else None
         if hub is None or self.is_subscribed(now):
             return None
         if not self.feed.websub:
             return "the site's configuration has it so"
         if not can_be_trusted(hub):
-            return "this hub is not https, and would be told a secret"
-        if self.told is None or self.told.hub != hub:
+            return "this hub is not https, and would get a secret"
+        if self.subscription is None or self.subscription.hub != hub:
             return "it was not asked yet"
-        if self.told.refused:
-            return self.told.refused
-        return "it has not asked back yet" if self.told.asked_at else "the lease is over"
+        if self.subscription.refused:
+            return self.subscription.refused
+        return "it has not asked back yet" if self.subscription.asked_at else "the lease is over"
 
 
-def health(host: str | None) -> list[Health]:
-    """The feeds of a site, or of all sites of the stack. Raises UnknownSite, BadConfiguration, and what the doors raise."""
-    found = [sites.load_usable(host)] if host else sites.load_all()[0]
-    feeds = {feed_key(site.host, feed.url): (site, feed) for site in found for feed in site.feeds}
+def states_of(host: str | None) -> list[Health]:
+    """The feeds of a site, or of all sites of the stack. Raises UnknownSite, BadConfiguration, and the table's errors."""
+    chosen = [sites.load_usable(host)] if host else sites.load_all()[0]
+    feeds = {feed_key(site.host, feed.url): (site, feed) for site in chosen for feed in site.feeds}
     items = table.get_many([*feeds, *(subscription_key(site.host, feed.url) for site, feed in feeds.values())])
-    found_of = []
+    states = []
     for key, (site, feed) in feeds.items():
-        told = items.get(subscription_key(site.host, feed.url))
+        subscription = items.get(subscription_key(site.host, feed.url))
         state = read_feed(items[key]) if key in items else None
-        found_of.append(Health(site, feed, state, read_subscription(told) if told else None))
-    return found_of
-
-
-def as_json(feeds: Sequence[Health], now: datetime) -> str:
-    """All of it, for programs."""
-    return json.dumps({"feeds": [one.report(now) for one in feeds]}, ensure_ascii=False, indent=2)
+        states.append(Health(site, feed, state, read_subscription(subscription) if subscription else None))
+    return states
 
 
 def as_lines(feeds: Sequence[Health], now: datetime) -> Iterator[str]:
-    """All of it, for people: a feed's URL, then what is to be known of it."""
+    """The feeds for people: the URL and condition of each, then the details."""
     if not feeds:
         yield "no feeds are polled: name them in `feeds` of a site's parameter"
-    for one in feeds:
-        yield f"{one.feed.url}  {one.condition}"
-        if one.state is not None:
-            yield from (f"  {line}" for line in _lines(one, one.state, now))
+    for health in feeds:
+        yield f"{health.feed.url}  {health.condition}"
+        if health.state is not None:
+            yield from (f"  {line}" for line in _lines(health, health.state, now))
 
 
-def _lines(one: Health, state: FeedState, now: datetime) -> Iterator[str]:
-    pace = pace_of(one.feed, one.site)
-    yield f"last success {_ago(state.last_success, now)}, last new story {_ago(one.last_new, now)}"
-    if one.condition == "gone":
+def _lines(health: Health, state: FeedState, now: datetime) -> Iterator[str]:
+    pace = pace_of(health.feed, health.site)
+    yield f"last success {_ago(state.last_success, now)}, last new story {_ago(health.last_new, now)}"
+    if health.condition == "gone":
         yield "it answered 410 and is not asked any more; put the site's parameter again to have it asked"
     else:
         own = "" if pace.own else ", or as seldom as it asks for"
-        asked = f"every {_minutes(interval_of(state, now, pace, one.told))}, between {_minutes(pace.floor)} and {_minutes(pace.cap)}"
-        yield f"asked {asked}{own}; next {_at(state.next_poll_at)}"
+        pace_text = f"every {_minutes(interval_of(state, now, pace, health.subscription))}, between {_minutes(pace.floor)} and {_minutes(pace.cap)}"
+        yield f"asked {pace_text}{own}; next {_at(state.next_poll_at)}"
     if state.failures:
         yield f"failing since {_at(state.failing_since)}, {state.failures} in a row: {state.last_error}"
     if state.moved_to:
         yield f"moved to {state.moved_to}: name that in the site's parameter"
-    if state.hub and one.told and one.is_subscribed(now):
-        trusted = "polled as a backup" if one.told.is_trusted(now) else "polled as ever"
-        yield f"subscribed at {state.hub} until {_at(one.told.lease_until)}, last push {_ago(one.told.last_push, now)}; {trusted}"
+    if state.hub and health.subscription and health.is_subscribed(now):
+        trusted = "polled as a backup" if health.subscription.is_trusted(now) else "polled as ever"
+        yield f"subscribed at {state.hub} until {_at(health.subscription.lease_until)}, last push {_ago(health.subscription.last_push, now)}; {trusted}"
     elif state.hub:
-        yield f"not subscribed at {state.hub}, and polled all the same: {one.not_subscribed(now)}"
+        yield f"not subscribed at {state.hub}, and polled all the same: {health.not_subscribed(now)}"
 
 
 def _at(instant: datetime | None) -> str:

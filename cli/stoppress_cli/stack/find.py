@@ -1,4 +1,4 @@
-"""What a command looks at: the stack that runs on this machine, or one that is deployed."""
+"""Connects `stoppress.aws` to a stack: the one that runs on this machine, or a deployed one."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -13,9 +13,9 @@ from stoppress_cli.local import resources
 from stoppress_cli.local.functions import environment, no_aws_settings
 from stoppress_cli.local.template import load
 
-# The variable by which the doors find a thing, and the output of a deployed stack that names it.
+# Environment variables that `stoppress.aws` reads, each with the output of a deployed stack that has its value.
 _OUTPUTS = {"TABLE_NAME": "TableName", "BUCKET_NAME": "BucketName", "SITES_PATH": "SitesPath"}
-# The queues, which only some commands ask for: by their variable the output, and what it is called in the template.
+# Variables of the queues, each with the output of a deployed stack and the logical name in the template.
 _QUEUES = {
     "ARTICLES_QUEUE_URL": ("ArticlesQueueUrl", "ArticlesQueue"),
     "REWRITES_QUEUE_URL": ("RewritesQueueUrl", "RewritesQueue"),
@@ -23,11 +23,10 @@ _QUEUES = {
     "REWRITES_DEAD_LETTERS_URL": ("RewritesDeadLettersUrl", "RewritesDeadLetters"),
     "FAILURES_URL": ("FailuresUrl", "Failures"),
 }
-# moto takes any credentials; it wants some.
-_ANYBODY = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
+# moto accepts any credentials, but requires some.
+_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
-
-# What AWS answers, by the codes of its services, in words. {call} is the operation, {message} what AWS says itself.
+# What to do about AWS's error codes. {call} is the operation, {message} the message of AWS.
 _IN_WORDS = {
     ("ExpiredToken", "ExpiredTokenException", "RequestExpired"): "the AWS credentials have expired: sign in again",
     ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"): (
@@ -46,7 +45,7 @@ _IN_WORDS = {
 
 
 def in_words(error: ClientError | BotoCoreError) -> str:
-    """What AWS refused and what to do about it, for an operator."""
+    """An AWS error in words for an operator, with what to do about it."""
     if not isinstance(error, ClientError):
         return str(error)
     code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
@@ -56,49 +55,50 @@ def in_words(error: ClientError | BotoCoreError) -> str:
 
 
 class NoStack(LookupError):
-    """There is no such stack; the text says what to give."""
+    """There is no such stack; the text says what to give instead."""
 
 
 @contextmanager
 def local(template: Path, endpoint: str) -> Iterator[None]:
-    """The doors lead to the stack that `stoppress up` or `make demo` serves at this endpoint."""
-    here = no_aws_settings() | _ANYBODY | {"AWS_ENDPOINT_URL": endpoint}
+    """Connects to the stack that `stoppress up` or `make demo` serves at this endpoint."""
+    here = no_aws_settings() | _CREDENTIALS | {"AWS_ENDPOINT_URL": endpoint}
     resolved = resources.resolve(load(template))
-    queues = {one.logical: one.ref for one in resolved if one.type == "AWS::SQS::Queue"}
-    made = [one for one in resolved if one.type == "AWS::Lambda::Function"]
-    variables = {name: value for one in made for name, value in one.properties["Environment"]["Variables"].items()}
+    queues = {resource.logical: resource.ref for resource in resolved if resource.type == "AWS::SQS::Queue"}
+    functions = [resource.properties for resource in resolved if resource.type == "AWS::Lambda::Function"]
+    variables = {name: value for each in functions for name, value in each["Environment"]["Variables"].items()}
     named = {name: str(variables[name]) for name in _OUTPUTS}
     named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}
-    with _doors(named | here):
+    with _connected(named | here):
         yield
 
 
 @contextmanager
 def deployed(stack: str) -> Iterator[None]:
-    """The doors lead to a stack of the account that the environment's credentials are for. Raises NoStack."""
-    # The AWS CLI takes AWS_REGION first; boto3 reads AWS_DEFAULT_REGION only.
+    """Connects to a stack of the account that the environment's credentials belong to. Raises NoStack."""
+    # The AWS CLI prefers AWS_REGION; boto3 reads AWS_DEFAULT_REGION only.
     region = os.environ.get("AWS_REGION") or None
     try:
         cloudformation = boto3.client("cloudformation", region_name=region)
         [described] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
     except (ClientError, BotoCoreError) as error:
+        # CloudFormation has no error code of its own for a missing stack.
         if isinstance(error, ClientError) and "does not exist" in str(error):
             region = cloudformation.meta.region_name
             raise NoStack(
                 f"there is no stack {stack!r} in {region}: give another name, region (AWS_REGION) or profile (AWS_PROFILE)"
             ) from error
-        raise NoStack(f"the stack {stack} cannot be looked at: {in_words(error)}") from error
-    outputs = {one["OutputKey"]: one["OutputValue"] for one in described.get("Outputs", [])}
+        raise NoStack(f"the stack {stack} cannot be described: {in_words(error)}") from error
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
     if missing := sorted(set(_OUTPUTS.values()) - outputs.keys()):
         raise NoStack(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")
     named = {name: outputs[output] for name, output in _OUTPUTS.items()}
     named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
-    with _doors(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
+    with _connected(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
         yield
 
 
 def queue_url(variable: str) -> str:
-    """The URL of a queue of the stack that is looked at. Raises NoStack where an older version deployed it."""
+    """The URL of a queue of the connected stack. Raises NoStack where an older version deployed the stack."""
     url = os.environ.get(variable)
     if url is None:
         raise NoStack(f"the stack has no output {_QUEUES[variable][0]}: an older version deployed it, deploy it again")
@@ -106,8 +106,8 @@ def queue_url(variable: str) -> str:
 
 
 @contextmanager
-def looked_at(stack: str | None, endpoint: str, template: Path) -> Iterator[None]:
-    """The deployed stack of that name; without one, what is served at the endpoint. Raises NoStack and TemplateError."""
+def opened(stack: str | None, endpoint: str, template: Path) -> Iterator[None]:
+    """Connects to the deployed stack of that name; without a name, to the endpoint. Raises NoStack and TemplateError."""
     if stack is not None:
         with deployed(stack):
             yield
@@ -121,8 +121,8 @@ def looked_at(stack: str | None, endpoint: str, template: Path) -> Iterator[None
 
 
 @contextmanager
-def _doors(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """The functions' doors, with clients of their own while the block runs."""
+def _connected(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Sets the variables, and has `stoppress.aws` make new clients, while the block runs."""
     with environment(variables):
         clients.client.cache_clear()
         try:

@@ -1,12 +1,12 @@
-"""Forgetting: what is to leave the table, the quarantine, the queues and the older versions of the files, for good.
+"""Erases a page for good: from the table, the quarantine, the queues and the older versions of the files.
 
-First the article is removed as its source would remove it, so that the files are rewritten by who writes them; what is left of
-it is erased after that. A tombstone without content stays, known by a hash of the URL and the id in the CMS: without it an event
-that is late would bring the article back.
+First the article is removed as its source would remove it, so that rewrite_sitemaps updates the files. Then the rest is
+erased. A tombstone without content stays, with a hash of the URL and the id in the CMS: without it a late event would bring
+the article back.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -34,56 +34,62 @@ from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
 from stoppress.record.message import UNKNOWN_SITE
 from stoppress.sitemaps.lines import under_scheme
+from stoppress_cli.printing import counted
 from stoppress_cli.stack import redrive
-from stoppress_cli.stack.explain import is_said_of
-from stoppress_cli.wording import counted
+from stoppress_cli.stack.explain import article_of, is_about
 
-# How long the functions are given to remove the article and to write its files.
+# How long to wait until the functions have removed the article and written its files.
 PATIENCE = timedelta(minutes=2)
 _LOOKS_EVERY_S = 2
-# S3: at most 1,000 keys in a DeleteObjects.
+# S3: DeleteObjects takes at most 1,000 keys.
 _DELETE_MAX = 1_000
 
 
 @dataclass
 class Traces:
-    """What there is of a page, by where it is."""
+    """What the stack holds of a page."""
 
     site: Site
     urls: tuple[str, ...]
     articles: list[Article] = field(default_factory=list)
     claims: list[tuple[Claim, Item]] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)  # that list it now
-    items: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # keys of story, quarantine and due records
-    versions: dict[str, list[str]] = field(default_factory=dict)  # by key, of the files that may have listed it
-    letters: dict[redrive.Name, int] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)  # that list the page now
+    items: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # keys in the table, by kind
+    versions: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # version ids by key, of the files that may have listed the page
+    letters: dict[redrive.Name, int] = field(default_factory=dict)  # dead letters by queue
 
     @property
     def listed(self) -> list[Article]:
-        """The articles that are still to be removed."""
-        return [one for one in self.articles if one.state != "removed"]
+        """The articles that are not removed yet."""
+        return [article for article in self.articles if article.state != "removed"]
 
     @property
-    def told(self) -> list[Article]:
-        """Removed articles of which more is known than that."""
-        return [one for one in self.articles if one.state == "removed" and one != _tombstone(one)]
+    def removed(self) -> list[Article]:
+        """Removed articles that still have content."""
+        return [article for article in self.articles if article.state == "removed" and article != _tombstone(article)]
 
     @property
     def anything(self) -> bool:
         """Whether anything is left but tombstones."""
-        named = any("url" in item for _, item in self.claims)
-        return bool(
-            self.listed or self.told or named or self.files or any(self.items.values()) or self.versions
-        ) or bool(sum(self.letters.values()))
+        is_named = any("url" in item for _, item in self.claims)
+        parts = (self.listed, self.removed, self.files, self.versions)
+        return is_named or any(map(bool, (*parts, *self.items.values(), *self.letters.values())))
+
+    def are_in(self, event: str) -> bool:
+        """Whether an event is about the page or one of its articles."""
+        ids = {article.name.partition("#")[2] for article in self.articles}
+        return any(is_about(event, url, self.site, ids) for url in self.urls or ("",))
 
     def lines(self) -> Iterator[str]:
-        """What is to go, a line each."""
-        for one in self.listed:
-            yield f"article {one.name} is {one.state}: it is removed first, as its source would"
+        """A line for each thing to erase."""
+        for article in self.listed:
+            yield f"article {article.name} is {article.state}: it is removed first, as its source would"
         for file in self.files:
             yield f"{file} lists it: it is written again without"
-        for one in self.told:
-            yield f"article {one.name}: all but its id and its order is erased; a tombstone stays"
+        for article in self.removed:
+            yield f"article {article.name}: all but its id and its order is erased; a tombstone stays"
         for claim, item in self.claims:
             if "url" in item:
                 yield f"the claim on {claim.url}: a tombstone stays, known by a hash of the URL"
@@ -96,31 +102,15 @@ class Traces:
 
 
 def gather(target: str, host: str | None) -> Traces:
-    """What there is of a URL, or of an article by its id (`1042`, or `cms#1042` where several sources have it).
+    """What the stack holds of a URL, or of an article's id (`1042`, or `cms#1042` where several sources have it).
 
-    Raises ValueError, UnknownSite, BadConfiguration, and what the doors raise.
+    Raises ValueError, UnknownSite, BadConfiguration, and the errors of the table, the bucket and the queues.
     """
-    if "://" in target:
-        url = canonical(target)
-        site = sites.load_usable(host or host_of(url))
-        asked = on_site(url, site.host)
-        articles = _of_urls(site, (asked,))
-        # The spelling that was asked for, and those that the articles have.
-        urls: tuple[str, ...] = tuple(dict.fromkeys([asked, *(one.url for one in articles if one.url)]))
-    else:
-        site = _site_of_id(host)
-        articles = _of_id(site, target)
-        # A displaced article's URL is another's page.
-        urls = tuple(dict.fromkeys(one.url for one in articles if one.url and one.state != "displaced"))
-        if not articles:
-            raise ValueError(f"{site.host} knows no article {target!r}: give its URL, or <source>#<id>")
+    site, urls, articles = _of_url(target, host) if "://" in target else _of_id(target, host)
     traces = Traces(site, urls, articles)
-    found = table.get_many(claim_key(site.host, url) for url in urls)
-    traces.claims = [
-        (read_claim(found[key], url), found[key]) for url in _pages(urls) if (key := claim_key(site.host, url)) in found
-    ]
-    traces.files = [file for file in _may_list(site, articles) if _lists(site, file, urls)]
-    traces.items = {kind: keys for kind, keys in _items(site, urls, articles).items() if keys}
+    traces.claims = _claims(site, urls)
+    traces.files = _listing(traces)
+    traces.items = {kind: keys for kind, keys in _items(traces).items() if keys}
     traces.versions = dict(_older_versions(site, articles)) if articles or traces.claims else {}
     traces.letters = {queue: number for queue in redrive.NAMES if (number := _letters(traces, queue, erase=False))}
     return traces
@@ -131,28 +121,59 @@ def forget(
     host: str | None,
     now: datetime,
     *,
-    say: Callable[[str], None],
+    show: Callable[[str], None],
     pause: Callable[[float], None] = time.sleep,
 ) -> Traces:
-    """Remove, wait until the files are without it, erase; what is left afterwards, to be tried again. Raises as `gather`."""
+    """Removes the page, waits until no file lists it, and erases it. Returns what is left. Raises as `gather`."""
     traces = gather(target, host)
     for line in traces.lines():
-        say(line)
-    queues.send_articles([_removal(traces.site, one, now) for one in traces.listed])
+        show(line)
+    queues.send_articles([_removal(traces.site, article, now) for article in traces.listed])
     for _ in range(int(PATIENCE.total_seconds() / _LOOKS_EVERY_S)):
         if not (traces.listed or traces.files):
             break
         pause(_LOOKS_EVERY_S)
-        known = table.get_many(article_key(traces.site.host, one.name) for one in traces.articles)
-        traces.articles = [read_article(item) for item in known.values()]
-        traces.files = [
-            file for file in _may_list(traces.site, traces.articles) if _lists(traces.site, file, traces.urls)
-        ]
+        items = table.get_many(article_key(traces.site.host, article.name) for article in traces.articles)
+        traces.articles = [read_article(item) for item in items.values()]
+        traces.files = _listing(traces)
     _erase(traces)
     return gather(target, host)
 
 
-# ── finding it ──
+# ── search ──
+
+
+def _of_url(target: str, host: str | None) -> tuple[Site, tuple[str, ...], list[Article]]:
+    """The site, the spellings of the URL, and the articles that have or had its page.
+
+    An article that has moved to another URL belongs to another page now.
+    """
+    url = canonical(target)
+    site = sites.load_usable(host or host_of(url))
+    url = on_site(url, site.host)
+    claim = table.get(*claim_key(site.host, url))
+    names = {str(claim["owner"])} if claim else set()
+    names |= {article_of(line) for line in table.query(f"story#{site.host}#{key_of(url)}")}
+    known = map(read_article, table.get_many(article_key(site.host, name) for name in sorted(names)).values())
+    articles = [each for each in known if identity(each.url or "") == identity(url) or each.reason == FORGOTTEN]
+    return site, tuple(dict.fromkeys([url, *(article.url for article in articles if article.url)])), articles
+
+
+def _of_id(target: str, host: str | None) -> tuple[Site, tuple[str, ...], list[Article]]:
+    """The site, the URLs, and the article of an id."""
+    site = _site_of_id(host)
+    names = [target] if "#" in target else [f"{source}#{target}" for source in (*site.sources, FEED_SOURCE)]
+    items = table.get_many(article_key(site.host, name) for name in names)
+    articles = [read_article(item) for item in items.values()]
+    if len(articles) > 1:
+        raise ValueError(
+            f"{target!r} names {' and '.join(article.name for article in articles)}: say which, as <source>#<id>"
+        )
+    if not articles:
+        raise ValueError(f"{site.host} knows no article {target!r}: give its URL, or <source>#<id>")
+    # The URL of a displaced article belongs to another article's page.
+    urls = (article.url for article in articles if article.url and article.state != "displaced")
+    return site, tuple(dict.fromkeys(urls)), articles
 
 
 def _site_of_id(host: str | None) -> Site:
@@ -164,31 +185,17 @@ def _site_of_id(host: str | None) -> Site:
     return good[0]
 
 
-def _of_urls(site: Site, urls: tuple[str, ...]) -> list[Article]:
-    """The articles that have or had these pages. One that has moved on to another URL is another page now."""
-    claims = table.get_many(claim_key(site.host, url) for url in urls)
-    names = {str(item["owner"]) for item in claims.values()}
-    for url in urls:
-        names |= {"#".join(line["sk"].split("#")[1:-1]) for line in table.query(f"story#{site.host}#{key_of(url)}")}
-    found = map(read_article, table.get_many(article_key(site.host, name) for name in sorted(names)).values())
-    pages = {identity(url) for url in urls}
-    return [one for one in found if identity(one.url or "") in pages or one.reason == FORGOTTEN]
-
-
-def _of_id(site: Site, target: str) -> list[Article]:
-    names = [target] if "#" in target else [f"{source}#{target}" for source in (*site.sources, FEED_SOURCE)]
-    found = [read_article(item) for item in table.get_many(article_key(site.host, name) for name in names).values()]
-    if len(found) > 1:
-        raise ValueError(f"{target!r} names {' and '.join(one.name for one in found)}: say which, as <source>#<id>")
-    return found
+def _claims(site: Site, urls: tuple[str, ...]) -> list[tuple[Claim, Item]]:
+    """The claims on the pages, each with its item."""
+    items = table.get_many(claim_key(site.host, url) for url in urls)
+    keys = ((url, claim_key(site.host, url)) for url in _pages(urls))
+    return [(read_claim(items[key], url), items[key]) for url, key in keys if key in items]
 
 
 def _may_list(site: Site, articles: list[Article]) -> list[str]:
     """The files in which a page can be: its series of shards, and the news."""
-    series = {one.shard.series for one in articles if one.shard}
-    return [
-        file for file in all_files(site) if is_news(file) or any(file.startswith(f"sitemap-{name}") for name in series)
-    ]
+    series = tuple(f"sitemap-{article.shard.series}" for article in articles if article.shard)
+    return [file for file in all_files(site) if is_news(file) or file.startswith(series)]
 
 
 def _forms(file: str) -> Iterator[str]:
@@ -201,37 +208,33 @@ def _pages(urls: tuple[str, ...]) -> list[str]:
     return list({identity(url): url for url in urls}.values())
 
 
-def _lists(site: Site, file: str, urls: tuple[str, ...]) -> bool:
-    stored = bucket.read(site.host, file)
-    return stored is not None and any(
-        f"<loc>{escaped(under_scheme(url, site))}</loc>".encode() in stored.body for url in urls
-    )
+def _listing(traces: Traces) -> list[str]:
+    """The files that list the page now."""
+    site = traces.site
+    locs = [f"<loc>{escaped(under_scheme(url, site))}</loc>".encode() for url in traces.urls]
+    bodies = ((file, bucket.read(site.host, file)) for file in _may_list(site, traces.articles))
+    return [file for file, stored in bodies if stored and any(loc in stored.body for loc in locs)]
 
 
-def _items(site: Site, urls: tuple[str, ...], articles: list[Article]) -> dict[str, list[tuple[str, str]]]:
-    ids = {one.name.partition("#")[2] for one in articles}
-    names = {one.name for one in articles}
-    story = [item for url in _pages(urls) for item in table.query(f"story#{site.host}#{key_of(url)}")]
-    due = [item for item in table.query(f"due#{site.host}") if item["sk"].partition("#")[2] in names]
-    kept = [
-        item
-        for host in (site.host, UNKNOWN_SITE)
-        for item in table.query(f"quarantine#{host}")
-        if any(is_said_of(item["event"], url, site, ids) for url in urls or ("",))
-    ]
-    waiting = table.get_many(waiting_key(site.host, one.url, one.name) for one in articles if one.url)
-    found = {
+def _items(traces: Traces) -> dict[str, list[tuple[str, str]]]:
+    """Keys of the table's items about the page, besides its claims and articles, by kind."""
+    host, names = traces.site.host, {article.name for article in traces.articles}
+    story = [item for url in _pages(traces.urls) for item in table.query(f"story#{host}#{key_of(url)}")]
+    due = [item for item in table.query(f"due#{host}") if item["sk"].partition("#")[2] in names]
+    kept = [item for where in (host, UNKNOWN_SITE) for item in table.query(f"quarantine#{where}")]
+    waiting = table.get_many(waiting_key(host, each.url, each.name) for each in traces.articles if each.url)
+    items: dict[str, Iterable[Item]] = {
         "the page's story": story,
         "what is due": due,
-        "what waits for a URL": list(waiting.values()),
-        "quarantine": kept,
+        "what waits for a URL": waiting.values(),
+        "quarantine": [item for item in kept if traces.are_in(item["event"])],
     }
-    return {kind: [(item["pk"], item["sk"]) for item in items] for kind, items in found.items()}
+    return {kind: [(item["pk"], item["sk"]) for item in some] for kind, some in items.items()}
 
 
 def _older_versions(site: Site, articles: list[Article]) -> Iterator[tuple[str, list[str]]]:
-    """Noncurrent versions of the files that can have listed it, since it was first heard of."""
-    since = min((one.heard_at for one in articles), default=None)
+    """Noncurrent versions of the files that can have listed the page, since its first event."""
+    since = min((article.heard_at for article in articles), default=None)
     pages = client("s3").get_paginator("list_object_versions")
     for name in dict.fromkeys(form for file in _may_list(site, articles) for form in _forms(file)):
         key = f"{site.host}/{name}"
@@ -244,25 +247,23 @@ def _older_versions(site: Site, articles: list[Article]) -> Iterator[tuple[str, 
 
 
 def _letters(traces: Traces, queue: redrive.Name, *, erase: bool) -> int:
-    """Dead letters that speak of it; with `erase` they go. What waits in the articles queue itself is recorded in seconds."""
-    if queue == "rewrites":  # names of files only
+    """Number of dead letters about the page; `erase` deletes them. The articles queue itself empties within seconds."""
+    if queue == "rewrites":  # it holds names of files only
         return 0
-    ids = {one.name.partition("#")[2] for one in traces.articles}
-    found = 0
-    with redrive.messages(queue) as received:
-        for message in received:
-            if any(is_said_of(message["Body"], url, traces.site, ids) for url in traces.urls or ("",)):
-                found += 1
-                if erase:
-                    redrive.delete(queue, message["ReceiptHandle"])
-    return found
+    number = 0
+    with redrive.messages(queue) as messages:
+        for message in filter(lambda message: traces.are_in(message["Body"]), messages):
+            number += 1
+            if erase:
+                redrive.delete(queue, message["ReceiptHandle"])
+    return number
 
 
-# ── taking it out ──
+# ── erasure ──
 
 
 def _removal(site: Site, article: Article, now: datetime) -> ArticleEvent:
-    """A removal that is newer than all that is known."""
+    """A removal that is newer than every known version."""
     version, timestamp = article.order.version, article.order.timestamp
     source, _, id_ = article.name.partition("#")
     return ArticleEvent(
@@ -278,7 +279,7 @@ def _removal(site: Site, article: Article, now: datetime) -> ArticleEvent:
 
 
 def _tombstone(article: Article) -> Article:
-    """The same article, without what tells anything of it. Its shard is a place, and stays its own."""
+    """The article without its content. Its shard stays, because the article keeps its place there."""
     return replace(
         article,
         digest="",
@@ -300,28 +301,30 @@ def _tombstone(article: Article) -> Article:
 
 
 def _erase(traces: Traces) -> None:
-    """Take out all that does not stand in a file any more. Raises Conflict where the article was written meanwhile."""
+    """Erases everything once no file lists the page. Raises Conflict where the article was written meanwhile."""
     for queue in traces.letters:
         _letters(traces, queue, erase=True)
     if traces.listed or traces.files:
         return
-    host = traces.site.host
-    items = _items(traces.site, traces.urls, traces.articles)  # what was told of the removal is among them now
-    for pk, sk in [key for keys in items.values() for key in keys]:
+    # Read again: the removal itself has added lines to the story.
+    for pk, sk in [key for keys in _items(traces).values() for key in keys]:
         table.delete(pk, sk)
-    claims = table.get_many(claim_key(host, url) for url in traces.urls)
-    for one in traces.told:
-        table.transact([Put(article_item(_tombstone(one)), one.rev)])
-    for url in _pages(traces.urls):
-        if (item := claims.get(claim_key(host, url))) and "url" in item:
-            claim = read_claim(item, url)
+    claims = _claims(traces.site, traces.urls)  # before the articles are written: another writer's change must conflict
+    for article in traces.removed:
+        table.transact([Put(article_item(_tombstone(article)), article.rev)])
+    for claim, item in claims:
+        if "url" in item:
             nameless = {name: value for name, value in claim_item(claim).items() if name not in ("url", "waiting")}
             table.put(nameless | {"live": False}, claim.rev)
     for key, versions in _older_versions(traces.site, traces.articles):
-        for start in range(0, len(versions), _DELETE_MAX):
-            named = [{"Key": key, "VersionId": version} for version in versions[start : start + _DELETE_MAX]]
-            answer = client("s3").delete_objects(Bucket=bucket_name(), Delete={"Objects": named, "Quiet": True})
-            if refused := answer.get("Errors"):
-                raise ValueError(
-                    f"S3 did not delete {counted(len(refused), 'version')} of {key}: {refused[0].get('Message')}"
-                )
+        _delete_versions(key, versions)
+
+
+def _delete_versions(key: str, versions: list[str]) -> None:
+    for start in range(0, len(versions), _DELETE_MAX):
+        objects = [{"Key": key, "VersionId": version} for version in versions[start : start + _DELETE_MAX]]
+        answer = client("s3").delete_objects(Bucket=bucket_name(), Delete={"Objects": objects, "Quiet": True})
+        if refused := answer.get("Errors"):
+            raise ValueError(
+                f"S3 did not delete {counted(len(refused), 'version')} of {key}: {refused[0].get('Message')}"
+            )

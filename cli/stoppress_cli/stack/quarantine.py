@@ -1,4 +1,4 @@
-"""What lies in quarantine: listed, shown, sent to the articles queue again, dropped."""
+"""The quarantine: events that could not be applied."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ from stoppress_cli.stack.find import queue_url
 
 @dataclass(frozen=True)
 class Kept:
-    """One item: where it is, when its event was sent, why it could not be applied, and the event as far as it was kept."""
+    """An item: its site and id, when its event was sent, why it could not be applied, and the stored part of the event.
+
+    `characters` is the length of the whole event.
+    """
 
     site: str
     id: str
@@ -23,45 +26,45 @@ class Kept:
     kind: str
     event: str
     characters: int
-    item: Item
+    stored: Item
 
     @property
     def whole(self) -> bool:
-        """Whether all of the event was kept."""
+        """Whether the whole event was stored."""
         return self.characters == len(self.event)
 
 
-# What is sent to the articles queue for an item of a kind. Whoever keeps another kind says here how it is read again.
+# The message to the articles queue for an item, by its kind.
 AGAIN: dict[str, Callable[[Kept], str]] = {"event": lambda kept: kept.event}
 
 
 def hosts() -> list[str]:
-    """Every site of the stack, readable or not, and where events are that name none."""
+    """Every site of the stack, also those with an unusable parameter, and the place of events without a site."""
     good, bad = sites.load_all()
-    return [*sorted({site.host for site in good} | {one.host for one in bad}), UNKNOWN_SITE]
+    return [*sorted({site.host for site in good} | {site.host for site in bad}), UNKNOWN_SITE]
 
 
 def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> list[Kept]:
-    """What is in quarantine, oldest first: of one site or all, with a text in its reason, or by (the beginning of) ids.
+    """The items of a site or of all sites, oldest first, whose reason contains `reason`; with `ids` only those.
 
-    Raises ValueError for an id that names none or several.
+    Raises ValueError for an id that fits no item or several.
     """
     now = datetime.now(UTC)
-    found = [
-        one
+    items = [
+        item
         for host in ([site] if site else hosts())
-        for one in map(_read, table.query(f"quarantine#{host}"))
-        # DynamoDB may take days to delete what has expired.
-        if reason.lower() in one.reason.lower() and int(one.item.get("ttl", 0) or 2**40) > now.timestamp()
+        for item in map(_read, table.query(f"quarantine#{host}"))
+        # DynamoDB may take days to delete an expired item.
+        if reason.lower() in item.reason.lower() and int(item.stored.get("ttl", 0) or 2**40) > now.timestamp()
     ]
-    found.sort(key=lambda one: (one.at, one.id))
-    return [_named(found, text) for text in dict.fromkeys(ids)] if ids else found
+    items.sort(key=lambda item: (item.at, item.id))
+    return [_named(items, text) for text in dict.fromkeys(ids)] if ids else items
 
 
 def _read(item: Item) -> Kept:
     at, _, identity = item["sk"].partition("#")
     event = str(item["event"])
-    # Items of an earlier version do not say how long it was: of the full length it was cut, or as good as.
+    # Items of an earlier version have no length. An event of the greatest stored length counts as cut.
     length = int(
         item.get(
             "characters", QUARANTINED_CHARACTERS_MAX + 1 if len(event) >= QUARANTINED_CHARACTERS_MAX else len(event)
@@ -71,8 +74,8 @@ def _read(item: Item) -> Kept:
     return Kept(site, identity, parse(at), item["reason"], item.get("kind", "event"), event, length, item)
 
 
-def _named(found: Iterable[Kept], text: str) -> Kept:
-    named = [one for one in found if one.id.startswith(text)]
+def _named(items: Iterable[Kept], text: str) -> Kept:
+    named = [item for item in items if item.id.startswith(text)]
     if not named:
         raise ValueError(f"no id in quarantine begins with {text!r}: `stoppress quarantine list` has the ids")
     if len(named) > 1:
@@ -80,45 +83,45 @@ def _named(found: Iterable[Kept], text: str) -> Kept:
     return named[0]
 
 
-def hindrance(one: Kept, now: datetime) -> str:
-    """Why it cannot be applied now either, and what can be done; empty where it would be understood."""
-    if not one.whole:
+def hindrance(item: Kept, now: datetime) -> str:
+    """Why the item still cannot be applied, and what to do; empty if it could be applied now."""
+    if not item.whole:
         return (
-            f"only its first {len(one.event):,} of {one.characters:,} characters were kept: have its source send it again,"
+            f"only its first {len(item.event):,} of {item.characters:,} characters were kept: have its source send it again,"
             " without the article's text, then drop it"
         )
-    if one.kind not in AGAIN:
-        return f"this version does not know how to read {one.kind!r} again: have its source send it, then drop it"
+    if item.kind not in AGAIN:
+        return f"this version does not know how to read {item.kind!r} again: have its source send it, then drop it"
     try:
-        if incomplete := read(Message(one.id, AGAIN[one.kind](one), one.at), now).incomplete:
+        if incomplete := read(Message(item.id, AGAIN[item.kind](item), item.at), now).incomplete:
             raise incomplete
     except (Unusable, BadConfiguration) as error:
-        where = ", or put the parameter of its site" if one.site == UNKNOWN_SITE else ""
+        where = ", or put the parameter of its site" if item.site == UNKNOWN_SITE else ""
         return f"it would come back: {error}. Correct that at its source and have it sent again{where}"
     return ""
 
 
 def retry(chosen: Iterable[Kept], now: datetime, *, dry_run: bool) -> list[tuple[Kept, str]]:
-    """Send to the articles queue what would be understood now; each item, and why it stays (empty: it was sent).
+    """Sends the events that could be applied now to the articles queue. Returns each item with the reason why it stays, if any.
 
-    An item goes only after its event was taken: a crash in between sends it twice, which does no harm.
+    An item is deleted only after its event was sent. A crash in between sends the event twice, which does no harm.
     """
     done = []
-    for one in chosen:
-        why = hindrance(one, now)
+    for item in chosen:
+        why = hindrance(item, now)
         if not why and not dry_run:
-            queues.send_again(queue_url("ARTICLES_QUEUE_URL"), [AGAIN[one.kind](one)])
-            drop([one])
-        done.append((one, why))
+            queues.send_again(queue_url("ARTICLES_QUEUE_URL"), [AGAIN[item.kind](item)])
+            drop([item])
+        done.append((item, why))
     return done
 
 
 def drop(chosen: Iterable[Kept]) -> int:
-    """Take items out for good; how many were still there."""
-    return sum(table.delete(one.item["pk"], one.item["sk"]) is not None for one in chosen)
+    """Deletes items; returns how many were still there."""
+    return sum(table.delete(item.stored["pk"], item.stored["sk"]) is not None for item in chosen)
 
 
-def as_json(one: Kept, *, whole: bool = False) -> Mapping[str, object]:
-    """What a tool would read of it."""
-    said = {"id": one.id, "site": one.site, "at": one.at.isoformat(), "kind": one.kind, "reason": one.reason}
-    return said | {"characters": one.characters} | ({"event": one.event} if whole else {})
+def as_json(item: Kept, *, whole: bool = False) -> Mapping[str, object]:
+    """An item for programs; `whole` adds the event."""
+    fields = {"id": item.id, "site": item.site, "at": item.at.isoformat(), "kind": item.kind, "reason": item.reason}
+    return fields | {"characters": item.characters} | ({"event": item.event} if whole else {})

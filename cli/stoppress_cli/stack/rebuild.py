@@ -1,4 +1,4 @@
-"""Files to be written again: named to the rewrites queue, all of a site or one."""
+"""Requests to write files again from the table."""
 
 from stoppress.aws import queues, sites, table
 from stoppress.aws.inventory import all_files
@@ -8,34 +8,41 @@ from stoppress.model.site import Site
 
 
 def chosen_sites(host: str | None) -> list[Site]:
-    """One site, or all that can be used, a misspelt one as it was last applied. Raises UnknownSite and BadConfiguration."""
+    """One site, or all sites. A site whose parameter cannot be used keeps the configuration that was last applied.
+
+    Raises UnknownSite and BadConfiguration.
+    """
     if host:
         return [sites.load_kept(host)]
     good, bad = sites.load_all()
-    return good + [applied for one in bad if (applied := sites.last_applied(one.host))]
+    return good + [applied for site in bad if (applied := sites.last_applied(site.host))]
 
 
-def files(host: str | None, file: str | None) -> list[RewriteRequest]:
-    """What there is to name, each file of each site, the index last. Raises ValueError for a file that no site has."""
-    found = chosen_sites(host)
+def requests(host: str | None, file: str | None) -> list[RewriteRequest]:
+    """A request for each file of a site or of all sites, the index last; or for one file.
+
+    Raises ValueError for a file that no site has, or that several have.
+    """
+    candidates = chosen_sites(host)
     if file is None:
-        return [
-            RewriteRequest(site.host, name, site.version, repair_forms=True)
-            for site in found
-            for name in all_files(site)
-        ]
-    having = [site for site in found if file in all_files(site) or next(table.query(file_pk(site.host, file)), None)]
-    if len(having) != 1:
-        others = f"; give --site, one of {', '.join(site.host for site in having)}" if having else ""
-        known = ", ".join(all_files(found[0])[:20]) if len(found) == 1 else ""
+        return [_request(site, name) for site in candidates for name in all_files(site)]
+    having = [
+        site for site in candidates if file in all_files(site) or next(table.query(file_pk(site.host, file)), None)
+    ]
+    if len(having) == 1:
+        return [_request(having[0], file)]
+    if having:
         raise ValueError(
-            f"{len(having) or 'no'} site{'s have' if having else ' has'} a file {file!r}{others}"
-            + (f"; {found[0].host} has {known}" if known else "")
+            f"{len(having)} sites have a file {file!r}; give --site, one of {', '.join(site.host for site in having)}"
         )
-    return [RewriteRequest(having[0].host, file, having[0].version, repair_forms=True)]
+    known = f"; {candidates[0].host} has {', '.join(all_files(candidates[0])[:20])}" if len(candidates) == 1 else ""
+    raise ValueError(f"no site has a file {file!r}{known}")
 
 
-def rebuild(works: list[RewriteRequest]) -> int:
-    """Have them written again from their partitions; equal bytes are not put again. How many were named."""
-    queues.send_rewrites(works)
-    return len(works)
+def _request(site: Site, file: str) -> RewriteRequest:
+    return RewriteRequest(site.host, file, site.version, repair_forms=True)
+
+
+def send(requests: list[RewriteRequest]) -> None:
+    """Puts the requests on the rewrites queue. rewrite_sitemaps skips the PUT if the bytes are equal."""
+    queues.send_rewrites(requests)

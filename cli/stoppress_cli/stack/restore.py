@@ -1,4 +1,4 @@
-"""A table that point-in-time recovery has made, copied into the stack's own: recovery makes a new table, the stack keeps its own."""
+"""Copies a table that point-in-time recovery has made into the stack's table, because recovery always makes a new table."""
 
 import os
 import time
@@ -9,27 +9,27 @@ from typing import Any
 
 from stoppress.aws.clients import client
 from stoppress.aws.table import BATCH_ITEMS_MAX
-from stoppress_cli.wording import counted
+from stoppress_cli.printing import counted
 
 _ATTEMPTS_MAX = 10
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Items of the other table, and those of the stack's that it does not have."""
+    """Number of items in the other table, and of items that only the stack's table has."""
 
     there: int
     extra: int
 
 
 def differences(name: str) -> Counted:
-    """What a restoration would do. Raises ValueError for a table that is not there, and what DynamoDB answers."""
+    """What `restore` would do. Raises ValueError for a missing table, and DynamoDB's errors."""
     there = sum(1 for _ in _scan(name, keys_only=True))
     return Counted(there, sum(1 for _ in _extra(name)))
 
 
 def restore(name: str) -> Counted:
-    """Copy every item as it is, then take out what the other table does not have: in that order no entry is missing meanwhile."""
+    """Copies every item, then deletes the items that the other table lacks. In this order no entry is missing meanwhile."""
     there = _write(_scan(name), lambda item: {"PutRequest": {"Item": item}})
     return Counted(there, _write(_extra(name), lambda key: {"DeleteRequest": {"Key": key}}))
 
@@ -48,16 +48,16 @@ def _scan(name: str, *, keys_only: bool = False) -> Iterator[dict[str, Any]]:
 
 
 def _extra(name: str) -> Iterator[dict[str, Any]]:
-    """Keys of the stack's table that the other one does not have."""
+    """Keys that only the stack's table has."""
     keys = _scan(os.environ["TABLE_NAME"], keys_only=True)
     while some := list(islice(keys, 100)):
         wanted: dict[str, Any] = {name: {"Keys": some, "ProjectionExpression": "pk, sk"}}
-        found: list[Any] = []
+        present: list[Any] = []
         while wanted:
             answer = client("dynamodb").batch_get_item(RequestItems=wanted)
-            found += answer["Responses"].get(name, [])
+            present += answer["Responses"].get(name, [])
             wanted = answer.get("UnprocessedKeys") or {}
-        yield from (key for key in some if key not in found)
+        yield from (key for key in some if key not in present)
 
 
 def _write(items: Iterator[dict[str, Any]], request: Callable[[dict[str, Any]], dict[str, Any]]) -> int:

@@ -21,25 +21,25 @@ from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import LOCK, uncounted
 
 TICK_S = 1.0
-# Says how a port is given by whoever did not type the command: the Makefile sets it.
+# The Makefile sets this variable to the way in which its users give a port.
 PORT_OPTION = "STOPPRESS_PORT_OPTION"
 
 _REASONS = {200: "OK", 304: "Not Modified", 404: "Not Found"}
-# What a file is served with, as by S3.
+# Headers of S3 that a file is served with.
 _KEPT = re.compile(r"content-type|content-encoding|cache-control|etag|last-modified|x-amz-(meta-.*|version-id)")
 
 
 class PortInUse(OSError):
-    """Someone else listens on the port."""
+    """The port cannot be used."""
 
 
 class Server:
-    """Binds the port at once (raises PortInUse), serves when `serve` is called, until Ctrl-C or SIGTERM."""
+    """Binds the port at once (raises PortInUse). `serve` runs until Ctrl-C or SIGTERM."""
 
     def __init__(self, stack: Stack, host: str, port: int) -> None:
         self._stack = stack
-        # Held while the stack delivers. Requests do not wait for it: their functions take turns with the others. moto has a
-        # lock of its own, so that files are served while a function waits for a slow feed.
+        # Held while the stack delivers. Requests do not wait for it: their functions run between the others. moto has its own
+        # lock, so that files are served while a function waits for a slow feed.
         self._drive = threading.Lock()
         self._wake = threading.Event()
         self._ending = threading.Event()
@@ -68,13 +68,13 @@ class Server:
         )
 
     def serve(self) -> None:
-        """Serves; the clock is the machine's from here on."""
+        """Serves. The clock is the machine's from now on."""
         self._stack.clock.release()
         ticker = threading.Thread(target=self._tick, daemon=True)
         ticker.start()
-        # SIGINT as well: a shell that starts a command in the background has it ignored.
-        taken = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
-        before = {number: signal.signal(number, _interrupt) for number in taken}
+        # SIGINT too, because a shell ignores it for commands in the background.
+        numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+        before = {number: signal.signal(number, _interrupt) for number in numbers}
         try:
             self._server.serve_forever()
         except KeyboardInterrupt:
@@ -92,7 +92,7 @@ class Server:
         self._server.shutdown()
 
     def close(self) -> None:
-        """Gives the port back."""
+        """Releases the port."""
         self._server.server_close()
         self._listener.close()
 
@@ -106,7 +106,7 @@ class Server:
             with self._drive:
                 try:
                     self._stack.come_due()
-                except Exception:  # noqa: BLE001 - whoever watches should see it, and the next second may do better
+                except Exception:  # noqa: BLE001 - the user sees the error, and the next second tries again
                     traceback.print_exc()
 
     def _application(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -147,29 +147,29 @@ class Server:
             name = request.path.lstrip("/")
             if not name:
                 return _home(keys)
-            asked = request.headers.get("host", "").partition(":")[0]
-            own = asked if asked in hosts else hosts[0] if hosts else ""
+            requested = request.headers.get("host", "").partition(":")[0]
+            own = requested if requested in hosts else hosts[0] if hosts else ""
             key = name if name in keys else f"{own}/{name}"
             try:
-                found = client.get_object(Bucket=bucket, Key=key)
+                stored = client.get_object(Bucket=bucket, Key=key)
             except ClientError:
                 return Answer(404, {"content-type": "text/plain"}, f"no file {name} of {own or 'any site'}\n".encode())
-            given = found["ResponseMetadata"]["HTTPHeaders"]
+            given = stored["ResponseMetadata"]["HTTPHeaders"]
             headers = {name: given[name] for name in given if _KEPT.fullmatch(name)}
             if not is_resource_modified(_conditions(request), given["etag"], last_modified=given["last-modified"]):
                 return Answer(304, headers, b"")
-            return Answer(200, headers, found["Body"].read())
+            return Answer(200, headers, stored["Body"].read())
 
 
 class _Quiet(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Says errors only; what the functions print goes to --log."""
+        """Logs errors only; the functions' output goes to --log."""
         if type == "error":
             super().log(type, message, *args)
 
 
 def _conditions(request: Request) -> WSGIEnvironment:
-    """The conditions of a request, as werkzeug reads them."""
+    """The conditional headers of a request, in the form that werkzeug reads."""
     given = {name: request.headers.get(name) for name in ("if-none-match", "if-modified-since")}
     return {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in given.items() if value} | {
         "REQUEST_METHOD": request.method
@@ -199,7 +199,7 @@ def _request(environ: WSGIEnvironment) -> Request:
     if environ.get("CONTENT_TYPE"):
         headers["content-type"] = environ["CONTENT_TYPE"]
     length = int(environ.get("CONTENT_LENGTH") or 0)
-    # As it was asked for: PATH_INFO is decoded already.
+    # The raw path: PATH_INFO is decoded already.
     path = str(environ.get("RAW_URI") or environ.get("REQUEST_URI") or environ.get("PATH_INFO", "/")).partition("?")[0]
     return Request(
         str(environ["REQUEST_METHOD"]),

@@ -1,4 +1,4 @@
-"""What would fail or be lost without a word in AWS, found before anything runs: who calls whom, and may he?"""
+"""Finds grants that a template lacks before anything runs: on AWS their absence would lose events or logs silently."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -7,34 +7,34 @@ from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import ACCOUNT, REGION
 
-# What the Lambda service does in a function's name (Lambda developer guide, "execution role permissions").
+# Calls that the Lambda service makes with a function's role (Lambda developer guide, "execution role permissions").
 TAKES_MESSAGES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 FOLLOWS_STREAM = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator")
 WRITES_LOG = ("logs:CreateLogStream", "logs:PutLogEvents")
 
 
 def faults(resources: Iterable[Resource], permissions: Permissions) -> list[str]:
-    """Every fault of the wiring, each naming the resource, what is wrong and what to change; empty where there is none."""
-    found = _Wiring(resources, permissions)
+    """A text for each missing grant: the resource, what is wrong and what would happen."""
+    checks = _Checks(resources, permissions)
     return [
-        *found.functions(),
-        *found.mappings(),
-        *found.destinations(),
-        *found.schedules(),
-        *found.rules(),
-        *found.routes(),
+        *checks.functions(),
+        *checks.mappings(),
+        *checks.destinations(),
+        *checks.schedules(),
+        *checks.rules(),
+        *checks.routes(),
     ]
 
 
-class _Wiring:
+class _Checks:
     def __init__(self, resources: Iterable[Resource], permissions: Permissions) -> None:
         self._resources = list(resources)
         self._permissions = permissions
-        self._functions = {one.ref: one for one in self._of("AWS::Lambda::Function")}
-        self._arns = {one.arn: one for one in self._resources if one.arn}
+        self._functions = {resource.ref: resource for resource in self._of("AWS::Lambda::Function")}
+        self._arns = {resource.arn: resource for resource in self._resources if resource.arn}
 
     def _of(self, kind: str) -> list[Resource]:
-        return [one for one in self._resources if one.type == kind]
+        return [resource for resource in self._resources if resource.type == kind]
 
     def _lacks(self, where: str, function: Resource, asks: Iterable[Ask], else_: str) -> Iterator[str]:
         role = self._permissions.role_of(function.logical)
@@ -72,37 +72,43 @@ class _Wiring:
             yield from self._lacks(mapping.logical, function, asks, refuses)
 
     def destinations(self) -> Iterator[str]:
-        """What is given up goes to a queue in the function's own name."""
+        """Lambda sends failed batches and invocations to the destination with the function's role."""
         for kind in ("AWS::Lambda::EventSourceMapping", "AWS::Lambda::EventInvokeConfig"):
-            for one in self._of(kind):
-                if destination := one.properties.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination"):
-                    function = self._functions[_name(one.properties["FunctionName"])]
+            for resource in self._of(kind):
+                if (
+                    destination := resource.properties.get("DestinationConfig", {})
+                    .get("OnFailure", {})
+                    .get("Destination")
+                ):
+                    function = self._functions[_name(resource.properties["FunctionName"])]
                     asks = [Ask("sqs:SendMessage", str(destination))]
-                    yield from self._lacks(one.logical, function, asks, "what is given up would be lost")
+                    yield from self._lacks(resource.logical, function, asks, "what is given up would be lost")
 
     def schedules(self) -> Iterator[str]:
-        for one in self._of("AWS::Scheduler::Schedule"):
-            target = one.properties["Target"]
+        for resource in self._of("AWS::Scheduler::Schedule"):
+            target = resource.properties["Target"]
             role = self._permissions.role(target.get("RoleArn"))
             if role is None or "scheduler.amazonaws.com" not in role.trusts:
-                yield f"{one.logical}: its RoleArn is no role of the template that scheduler.amazonaws.com may take on"
+                yield f"{resource.logical}: its RoleArn is no role of the template that scheduler.amazonaws.com may take on"
                 continue
             asks = [Ask("lambda:InvokeFunction", str(target["Arn"]))]
             asks += [Ask("sqs:SendMessage", dead) for dead in _dead_letters(target)]
             for ask in asks:
                 if not self._permissions.may(role, ask):
-                    yield f"{one.logical}: {role.logical} does not allow {ask}; it would fire for nothing, or fail unheard"
+                    yield f"{resource.logical}: {role.logical} does not allow {ask}; it would fire without effect, or fail silently"
 
     def rules(self) -> Iterator[str]:
         for rule in self._of("AWS::Events::Rule"):
             for target in rule.properties["Targets"]:
                 arn = str(target["Arn"])
                 action = "lambda:InvokeFunction" if ":function:" in arn else "sqs:SendMessage"
-                yield from self._unheard(rule, Ask(action, arn), "its events would not arrive")
+                yield from self._without_policy(rule, Ask(action, arn), "its events would not arrive")
                 for dead in _dead_letters(target):
-                    yield from self._unheard(rule, Ask("sqs:SendMessage", dead), "what it cannot deliver would be lost")
+                    yield from self._without_policy(
+                        rule, Ask("sqs:SendMessage", dead), "what it cannot deliver would be lost"
+                    )
 
-    def _unheard(self, rule: Resource, ask: Ask, else_: str) -> Iterator[str]:
+    def _without_policy(self, rule: Resource, ask: Ask, else_: str) -> Iterator[str]:
         if not self._permissions.service_may("events.amazonaws.com", rule.arn, ask):
             yield f"{rule.logical}: no policy of the resource lets this rule {ask}; {else_}"
 

@@ -1,4 +1,4 @@
-"""Which permissions an API call asks for, by the service authorization reference of AWS."""
+"""Refuses the calls that a function's role does not allow. Source: AWS's service authorization reference."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -17,14 +17,14 @@ Absent = Callable[[str, str], bool]  # (bucket, key): whether there is no such o
 
 
 class Guard:
-    """Refuses the calls of functions that their roles do not allow, as AWS would; `refused` keeps what was refused."""
+    """Checks the calls of functions against their roles, as AWS would; `refused` lists the refused calls."""
 
     def __init__(self, permissions: Permissions, resources: Iterable[Resource], absent: Absent) -> None:
         self._permissions, self._absent = permissions, absent
         self._partition_keys = {
-            one.ref: next(key["AttributeName"] for key in one.properties["KeySchema"] if key["KeyType"] == "HASH")
-            for one in resources
-            if one.type == "AWS::DynamoDB::Table"
+            table.ref: next(key["AttributeName"] for key in table.properties["KeySchema"] if key["KeyType"] == "HASH")
+            for table in resources
+            if table.type == "AWS::DynamoDB::Table"
         }
         self.refused: list[str] = []
 
@@ -51,21 +51,21 @@ class Guard:
                 name = params.get("Name") or params["Path"]
                 return [Ask(f"ssm:{operation}", _arn("ssm", f"parameter{name}"))]
             case "secretsmanager" if operation == "GetSecretValue":
-                # Six characters of AWS's own stand after the name.
+                # AWS appends a hyphen and six random characters to the name.
                 return [
                     Ask(f"secretsmanager:{operation}", _arn("secretsmanager", f"secret:{params['SecretId']}-AbCdEf"))
                 ]
             case "events" if operation == "PutEvents":
                 buses = {str(entry.get("EventBusName", "default")).rsplit("/", 1)[-1] for entry in params["Entries"]}
                 return [Ask("events:PutEvents", _arn("events", f"event-bus/{bus}")) for bus in sorted(buses)]
-        return [Ask(f"{service}:{operation}", "*")]  # not taught: only who may do it everywhere may do it here
+        return [Ask(f"{service}:{operation}", "*")]  # unknown here: the role must allow the call on every resource
 
     def _of_bucket(self, operation: str, params: Json) -> list[Ask]:
         bucket = f"arn:aws:s3:::{params.get('Bucket', '')}"
         match operation:
             case "GetObject" | "HeadObject":
                 asks = [Ask("s3:GetObject", f"{bucket}/{params['Key']}")]
-                # Who may not list the bucket is not told that an object is absent.
+                # Without s3:ListBucket, S3 answers 403 instead of 404 for an absent object.
                 return asks + ([Ask("s3:ListBucket", bucket)] if self._absent(params["Bucket"], params["Key"]) else [])
             case "PutObject" | "DeleteObject":
                 return [Ask(f"s3:{operation}", f"{bucket}/{params['Key']}")]
@@ -80,25 +80,16 @@ class Guard:
             case "PutItem":
                 return [self._ask(operation, params["TableName"], [params["Item"]])]
             case "BatchGetItem":
-                return [self._ask(operation, table, asked["Keys"]) for table, asked in params["RequestItems"].items()]
-            case "TransactWriteItems":  # asks for the permission of each of its parts
-                parts = [
-                    (part["TableName"], kind, part) for one in params["TransactItems"] for kind, part in one.items()
-                ]
-                return [self._part(*part) for part in parts]
+                return [self._ask(operation, table, part["Keys"]) for table, part in params["RequestItems"].items()]
+            case "TransactWriteItems":  # needs the permission of each of its parts
+                parts = [part for item in params["TransactItems"] for part in item.items()]
+                return [self._ask(_PARTS[kind], part["TableName"], [_key_of(part)]) for kind, part in parts]
             case "BatchWriteItem":
-                return [
-                    self._ask(
-                        operation, table, [part.get("Key") or part["Item"] for one in asked for part in one.values()]
-                    )
-                    for table, asked in params["RequestItems"].items()
-                ]
+                tables = params["RequestItems"].items()
+                return [self._ask(operation, table, map(_key_of_request, requests)) for table, requests in tables]
             case "Query":
                 return [self._ask(operation, params["TableName"], self._queried(params))]
         return [Ask(f"dynamodb:{operation}", "*")]
-
-    def _part(self, table: str, kind: str, part: Json) -> Ask:
-        return self._ask(_PARTS[kind], table, [part.get("Key") or part["Item"]])
 
     def _ask(self, action: str, table: str, items: Iterable[Mapping[str, Any]]) -> Ask:
         name = self._partition_keys.get(table, "")
@@ -111,11 +102,20 @@ class Guard:
         sides = [pair.split("=") for pair in re.findall(r"[#:\w]+\s*=\s*[#:\w]+", params["KeyConditionExpression"])]
         pairs = [(left.strip(), right.strip()) for left, right in sides]
         values = [value for left, right in pairs for key, value in ((left, right), (right, left)) if key in spelt]
-        if not values:  # IAM holds ForAllValues of no keys at all for true: what is not understood must not pass
+        if not values:  # to IAM, ForAllValues without any key is true: an unknown expression must not pass
             raise TemplateError(
-                f"the local stack finds no partition in {params['KeyConditionExpression']!r}; teach it in asking.py"
+                f"the local stack finds no partition in {params['KeyConditionExpression']!r}; add it to local/guard.py"
             )
         return [{name: params["ExpressionAttributeValues"][value]} for value in values]
+
+
+def _key_of(part: Json) -> Json:
+    key: Json = part.get("Key") or part["Item"]
+    return key
+
+
+def _key_of_request(request: Json) -> Json:
+    return _key_of(next(iter(request.values())))
 
 
 def _arn(service: str, rest: str) -> str:

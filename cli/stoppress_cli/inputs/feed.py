@@ -1,10 +1,8 @@
-"""`stoppress feeds try`: what a feed would become, entry by entry, and why entries are left out. Nothing is recorded."""
+"""A feed as a poll would read it: what each entry would become, and why entries are left out. Nothing is recorded."""
 
-import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal
@@ -23,23 +21,20 @@ from stoppress.model.site import Feed, Site, explain
 from stoppress.poll import fetch
 from stoppress.primitives.instants import iso
 from stoppress.record.exclude import excluded_because
-from stoppress_cli.printing import text_console
-from stoppress_cli.wording import counted
+from stoppress_cli.printing import counted
 
-READ, REJECTED, NOTHING_READ = 0, 1, 2
-
-# Of a site nobody named: it has no page, so that no URL is changed to its scheme.
+# The host where --site is missing: no page has this host, so no URL is changed to the site's scheme.
 NO_SITE = "site.invalid"
 _EXAMPLE = "https://www.example.com/rss.xml"
 
 
 class Unreadable(Exception):
-    """There is nothing to read; the text says what to give."""
+    """There is nothing to read; the text says what to give instead."""
 
 
 @dataclass(frozen=True)
-class Tried:
-    """What became of a feed: what was read of it, or why a poll would fail; what is incomplete has both."""
+class Trial:
+    """What a poll would read, or why it would fail. An incomplete feed has entries and a reason."""
 
     outcome: Literal["parse", "empty", "reject"]
     reason: str | None
@@ -48,30 +43,12 @@ class Tried:
     left_out: Sequence[str] = ()
 
 
-def try_feed(
-    target: str, url: str | None, host: str | None, timezone: str, take: Sequence[str], *, as_json: bool
-) -> int:
-    """Read a feed or an old sitemap and print what it would become. Returns the exit code."""
-    now = datetime.now(UTC)
-    try:
-        site, feed = _settings(target, url, host, timezone, take)
-        tried = _tried(target, url, site, feed, now)
-    except Unreadable as error:
-        sys.stderr.write(f"stoppress: {error}\n")
-        return NOTHING_READ
-    if as_json:
-        sys.stdout.write(json.dumps(_report(tried), ensure_ascii=False, indent=2) + "\n")
-    else:
-        _print(tried, site, now)
-    return REJECTED if tried.outcome == "reject" else READ
-
-
 def _is_remote(target: str) -> bool:
     return target.lower().startswith(("http://", "https://"))
 
 
-def _missing(target: str) -> str:
-    """What to give for a target that is no URL, where no URL was given."""
+def _advice(target: str) -> str:
+    """What to give for a target that is no URL, where --url is missing."""
     path = Path(target)
     if path.is_dir():
         return f"{target} is a folder: name a file in it"
@@ -80,16 +57,19 @@ def _missing(target: str) -> str:
     return f"{target} is a file: say with --url where it is served, such as {_EXAMPLE}; relative links stand on it"
 
 
-def _settings(target: str, url: str | None, host: str | None, timezone: str, take: Sequence[str]) -> tuple[Site, Feed]:
+def configuration(
+    target: str, url: str | None, host: str | None, timezone: str, take: Sequence[str]
+) -> tuple[Site, Feed]:
+    """The site and the feed that the options describe. Raises Unreadable."""
     if url is None and not _is_remote(target):
-        raise Unreadable(_missing(target))
+        raise Unreadable(_advice(target))
     words = [word for text in take for word in text.replace(",", " ").split()]
     try:
         feed = Feed.model_validate({"url": target if url is None else url, "take": words})
     except ValidationError as error:
         if any(finding["type"] == "string_pattern_mismatch" for finding in error.errors()):
-            given = repr(target) if url is None else f"--url {url!r}"
-            raise Unreadable(f"{given} is no whole URL such as {_EXAMPLE}") from None
+            option = repr(target) if url is None else f"--url {url!r}"
+            raise Unreadable(f"{option} is no whole URL such as {_EXAMPLE}") from None
         raise Unreadable(explain(error)) from None
     try:
         return Site(host=host or NO_SITE, publication="as configured", timezone=timezone), feed
@@ -97,23 +77,24 @@ def _settings(target: str, url: str | None, host: str | None, timezone: str, tak
         raise Unreadable(explain(error)) from None
 
 
-def _tried(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -> Tried:
+def read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) -> Trial:
+    """Reads the URL or the file `target`. Raises Unreadable for a file that cannot be opened."""
     try:
         if _is_remote(target):
-            asking = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
-            fetched = fetch.fetch(target, asking, site)
+            headers = {} if site.host == NO_SITE else {"User-Agent": client.user_agent(site.home)}
+            fetched = fetch.fetch(target, headers, site)
             if fetched.answer.status != HTTPStatus.OK:
-                return Tried("reject", f"the server answered {fetched.answer.status}")
+                return Trial("reject", f"the server answered {fetched.answer.status}")
             fetched = replace(fetched, answer=replace(fetched.answer, url=url or fetched.answer.url))
         else:
             fetched = fetch.Fetched(client.Response(200, {}, _file(Path(target)), feed.url))
             if named := children_of(fetched.answer.body, {}, feed.url, site):
-                return Tried("empty", f"an index of sitemaps; a poll reads, the newest first: {' '.join(named)}")
+                return Trial("empty", f"an index of sitemaps; a poll reads, the newest first: {' '.join(named)}")
         _, reading = fetch.read(fetched, site, feed.take)
     except (FeedError, FetchError) as error:
-        return Tried("reject", str(error))
+        return Trial("reject", str(error))
     events, _ = to_events(reading, site, now, feed=feed.url)
-    return Tried(
+    return Trial(
         "parse" if reading.entries else "empty",
         reading.incomplete,
         judged(reading, site, now, feed=feed.url),
@@ -131,66 +112,65 @@ def _file(path: Path) -> bytes:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _report(tried: Tried) -> dict[str, Any]:
+def as_report(trial: Trial) -> dict[str, Any]:
+    """The trial for programs."""
     return {
-        "outcome": tried.outcome,
-        "reason": tried.reason,
+        "outcome": trial.outcome,
+        "reason": trial.reason,
         "entries": [
             {
-                "id": one.id,
-                "url": one.url,
-                "title": one.entry.title,
-                "published_at": _iso(one.entry.published_at),
-                "updated_at": _iso(one.entry.updated_at),
+                "id": item.id,
+                "url": item.url,
+                "title": item.entry.title,
+                "published_at": _iso(item.entry.published_at),
+                "updated_at": _iso(item.entry.updated_at),
             }
-            for one in tried.entries
+            for item in trial.entries
         ],
     }
 
 
-def _print(tried: Tried, site: Site, now: datetime) -> None:
-    console = text_console()
-    if tried.outcome == "reject":
-        console.print(f"A poll would fail, and change nothing: {tried.reason}")
+def as_lines(trial: Trial, site: Site, now: datetime) -> Iterator[str]:
+    """The trial for people: entries, deletions, counts, then what was left out."""
+    if trial.outcome == "reject":
+        yield f"A poll would fail, and change nothing: {trial.reason}"
         return
-    for one in tried.entries:
-        console.print(one.url or one.entry.url or "no URL")
-        console.print(f"  {one.entry.title or 'no title'}")
-        if one.id != one.url:
-            console.print(f"  id {one.id}")
-        for line in _fate(one, site, now):
-            console.print(f"  {line}")
-    for event in tried.removed:
-        console.print(f"{event.id}\n  is deleted: if it is in the sitemaps by this feed, it goes out")
-    sent = sum(one.event is not None for one in tried.entries)
-    console.print(f"{counted(len(tried.entries), 'entry', 'entries')}, {sent:,} told, {len(tried.removed):,} deleted")
-    for reason in tried.left_out:
-        console.print(f"left out: {reason}")
-    if tried.reason:
-        console.print(f"{'incomplete, counts as a failed poll' if tried.entries else 'empty'}: {tried.reason}")
+    for item in trial.entries:
+        yield item.url or item.entry.url or "no URL"
+        yield f"  {item.entry.title or 'no title'}"
+        if item.id != item.url:
+            yield f"  id {item.id}"
+        yield from (f"  {line}" for line in _fate(item, site, now))
+    for event in trial.removed:
+        yield f"{event.id}\n  is deleted: if it is in the sitemaps by this feed, it goes out"
+    sent = sum(item.event is not None for item in trial.entries)
+    yield f"{counted(len(trial.entries), 'entry', 'entries')}, {sent:,} told, {len(trial.removed):,} deleted"
+    yield from (f"left out: {reason}" for reason in trial.left_out)
+    if trial.reason:
+        yield f"{'incomplete, counts as a failed poll' if trial.entries else 'empty'}: {trial.reason}"
 
 
-def _fate(one: Judged, site: Site, now: datetime) -> list[str]:
-    """What would become of an entry, by itself and by the site as far as it was named."""
-    event = one.event
+def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
+    """What would become of an entry: its dates and other data, its sitemaps, or why it is left out."""
+    event = item.event
     if event is None:
-        return [f"left out: {one.reason}"]
+        return [f"left out: {item.reason}"]
     assert event.url
     dates = [f"published {_iso(event.published_at) or 'no date'}"]
     dates += [f"updated {_iso(event.updated_at)}"] if event.updated_at else []
     lines = [", ".join(dates)]
     counts = {"images": len(event.images), "videos": len(event.videos), "alternates": len(event.alternates)}
-    besides = [f"{count} {name}" for name, count in counts.items() if count]
-    besides += [f"language {event.language}"] if event.language else []
-    besides += [f"keywords {', '.join(event.keywords)}"] if event.keywords else []
-    lines += [", ".join(besides)] if besides else []
+    others = [f"{count} {name}" for name, count in counts.items() if count]
+    others += [f"language {event.language}"] if event.language else []
+    others += [f"keywords {', '.join(event.keywords)}"] if event.keywords else []
+    lines += [", ".join(others)] if others else []
     out = None if site.host == NO_SITE else excluded_because(event, site)
     lines += [f"left out: {out}"] if out else [_place(event, site, now)]
-    return lines + [f"dropped: {reason}" for reason in event.dropped]
+    return lines + [f"dropped: {part}" for part in event.dropped]
 
 
 def _place(event: ArticleEvent, site: Site, now: datetime) -> str:
-    """The sitemaps that it would stand in, if nothing else were known of the page."""
+    """The sitemaps that would list the event's page, if nothing else is known of the page."""
     published = event.published_at
     if published and published > now + CLOCK_SKEW_MAX:
         return f"held until {_iso(published)}"

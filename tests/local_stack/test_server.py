@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from stoppress_cli.local.functions import Result
-from stoppress_cli.local.serving import PortInUse, Server
+from stoppress_cli.local.server import PortInUse, Server
 from stoppress_cli.local.sources import Sources
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import REGION

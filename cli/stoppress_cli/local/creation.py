@@ -1,4 +1,4 @@
-"""Makes what the template names in moto (or at another DynamoDB endpoint), one function a type."""
+"""Creates the template's resources in moto (the table also at another DynamoDB endpoint), one function for each type."""
 
 import contextlib
 import json
@@ -16,19 +16,19 @@ Client = Callable[[str], Any]
 
 
 def is_given(resource: Resource) -> bool:
-    """Whether it is configuration that an operator gives: scenarios bring their own, the template's is made on request only."""
+    """Whether an operator provides the resource: a site parameter or secret, which scenarios bring themselves."""
     return resource.logical.startswith("First") and resource.type in _GIVEN
 
 
-def make(resource: Resource, client: Client, *, again: bool = False) -> None:
-    """Makes a resource; types that need nothing made are left alone. `again`: it may be there from an earlier run."""
-    if maker := _MAKERS.get(resource.type):
-        maker(resource, client, again)
+def create(resource: Resource, client: Client, *, again: bool = False) -> None:
+    """Creates a resource, if its type needs that. `again`: the resource may exist from an earlier run."""
+    if create_one := _CREATORS.get(resource.type):
+        create_one(resource, client, again)
 
 
 def _table(resource: Resource, client: Client, again: bool) -> None:
     known = {"AttributeDefinitions", "BillingMode", "GlobalSecondaryIndexes", "KeySchema"}
-    # Encryption, recovery and deletion protection change nothing that a run could see; nothing expires by TTL here.
+    # Encryption, recovery and deletion protection have no visible effect in a run.
     ignored = {"DeletionProtectionEnabled", "PointInTimeRecoverySpecification", "SSESpecification", "TableName"}
     check_properties(resource, known | ignored | {"StreamSpecification", "TimeToLiveSpecification"})
     dynamodb, properties = client("dynamodb"), resource.properties
@@ -83,7 +83,7 @@ def _secret(resource: Resource, client: Client, again: bool) -> None:
     client("secretsmanager").create_secret(Name=resource.properties["Name"], SecretString=value)
 
 
-_MAKERS: dict[str, Callable[[Resource, Client, bool], None]] = {
+_CREATORS: dict[str, Callable[[Resource, Client, bool], None]] = {
     "AWS::DynamoDB::Table": _table,
     "AWS::Events::EventBus": _bus,
     "AWS::S3::Bucket": _bucket,

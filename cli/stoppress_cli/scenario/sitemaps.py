@@ -1,4 +1,4 @@
-"""The files of the sites as a reader of them sees them; parsed with the standard library, not with our own code."""
+"""The sitemaps of the sites as readers see them, parsed with the standard library instead of our own code."""
 
 import gzip
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
 
 @dataclass(frozen=True)
 class File:
-    """One object of the bucket."""
+    """An object of the bucket."""
 
     key: str
     body: bytes
@@ -41,7 +41,7 @@ class File:
 
 @dataclass
 class Listed:
-    """What a site's files say, put together."""
+    """What all files of a site list."""
 
     files: list[str] = field(default_factory=list)
     index: list[str] = field(default_factory=list)
@@ -54,37 +54,37 @@ class Listed:
 
 
 def read(stack: Stack, host: str | None = None) -> Iterator[File]:
-    """The objects of the bucket, or those of one site, by key."""
+    """The objects of the bucket, or of one site, in the order of their keys."""
     client, bucket = stack.client("s3"), stack.only("AWS::S3::Bucket").ref
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{host}/" if host else "")
     for row in (row for page in pages for row in page.get("Contents", [])):
-        got = client.get_object(Bucket=bucket, Key=row["Key"])
-        body: bytes = got["Body"].read()
-        given: dict[str, Any] = got["ResponseMetadata"]["HTTPHeaders"]
+        answer = client.get_object(Bucket=bucket, Key=row["Key"])
+        body: bytes = answer["Body"].read()
+        given: dict[str, Any] = answer["ResponseMetadata"]["HTTPHeaders"]
         yield File(
             row["Key"], body, given.get("content-type"), given.get("content-encoding"), given.get("cache-control")
         )
 
 
 def listed(files: list[File]) -> Listed:
-    """What the files of one site list: news where there is news:news, URLs in the general shards of the index.
+    """What the files of one site list: articles with news:news, and the URLs in the shards of the index.
 
-    A file that the index has by its gzip is read from the XML beside it; other forms (.txt, .atom, robots.txt) count as files.
-    The home page that stands in an emptied file is no article: in a news file it has no news:news, and an
-    emptied shard is not in the index. Raises ValueError for a file that is not XML.
+    If the index names a file's gzip, the XML beside it is read. Other forms (.txt, .atom, robots.txt) count as files. An emptied
+    file lists the home page, which is no article: it has no news:news, and the index does not name an emptied shard. Raises
+    ValueError for a file that is not XML.
     """
-    found = Listed(files=sorted(file.name for file in files))
+    result = Listed(files=sorted(file.name for file in files))
     roots = {file.name: _root(file) for file in files if file.name.endswith(".xml")}
     if (index := roots.get(INDEX)) is not None:
         indexes = [index, *(root for name, root in roots.items() if name.startswith(MORE_INDEXES_PREFIX))]
-        locations = [str(loc.text).strip() for one in indexes for loc in one.iter(f"{_SITEMAP}loc")]
-        found.index = [location.rsplit("/", 1)[-1] for location in locations]
+        locations = [str(loc.text).strip() for root in indexes for loc in root.iter(f"{_SITEMAP}loc")]
+        result.index = [location.rsplit("/", 1)[-1] for location in locations]
     for name, root in roots.items():
         if name.startswith(NEWS_PREFIX):
-            found.news_files[name] = 0
+            result.news_files[name] = 0
         for url in root.iter(f"{_SITEMAP}url"):
-            _add(found, name, url)
-    return found
+            _add(result, name, url)
+    return result
 
 
 def _root(file: File) -> ET.Element:
@@ -94,15 +94,15 @@ def _root(file: File) -> ET.Element:
         raise ValueError(f"{file.key} is not XML: {error}") from error
 
 
-def _add(found: Listed, name: str, url: ET.Element) -> None:
+def _add(result: Listed, name: str, url: ET.Element) -> None:
     loc = (url.findtext(f"{_SITEMAP}loc") or "").strip()
     news = url.find(f"{_NEWS}news")
     if name.startswith(NEWS_PREFIX):
         if news is not None:
-            found.news.append(loc)
-            found.news_files[name] += 1
-            found.titles[loc] = news.findtext(f"{_NEWS}title") or ""
-    elif name in found.index or f"{name}.gz" in found.index:
-        found.urls.append(loc)
-        found.lastmod[loc] = url.findtext(f"{_SITEMAP}lastmod")
-        found.found_in[loc] = name
+            result.news.append(loc)
+            result.news_files[name] += 1
+            result.titles[loc] = news.findtext(f"{_NEWS}title") or ""
+    elif name in result.index or f"{name}.gz" in result.index:
+        result.urls.append(loc)
+        result.lastmod[loc] = url.findtext(f"{_SITEMAP}lastmod")
+        result.found_in[loc] = name

@@ -1,6 +1,6 @@
-"""The files of a URL: one, or all that an index or a robots.txt at this URL names on the same host.
+"""The sitemaps of a URL: one file, or all files on its host that an index or a robots.txt at this URL names.
 
-Files that are fetched from elsewhere than where readers find them are judged by the URLs below the base URL.
+With --base-url the files are checked as if they were served below the base URL.
 """
 
 import tempfile
@@ -21,7 +21,7 @@ from stoppress.check.input import CHUNK_BYTES, Source
 from stoppress.check.one_pass import Facts
 from stoppress.check.values import Place, place_of
 from stoppress.model.limits import BYTES_MAX
-from stoppress_cli.checking.folders import Unreadable, base_place, of_file
+from stoppress_cli.inputs.folder import Unreadable, base_place, of_file
 
 USER_AGENT = "Stoppress/1 (sitemap validator)"
 FILES_MAX = 500
@@ -36,7 +36,7 @@ _KEPT_HEADERS = {"content-type", "content-encoding", "cache-control"}
 
 @dataclass
 class _Fetched:
-    """An answer: its status, headers, where the body is kept, and where it came from in the end."""
+    """An answer: status, headers, the file that holds the body, and the URL after redirects."""
 
     status: int
     headers: dict[str, str]
@@ -45,7 +45,7 @@ class _Fetched:
 
 
 class Fetcher:
-    """Fetches files into a folder, from one host, within limits."""
+    """Fetches files from one host into a folder, within limits."""
 
     def __init__(self, folder: Path, findings: Findings, notes: list[str]) -> None:
         self._folder, self._findings, self._notes = folder, findings, notes
@@ -54,12 +54,12 @@ class Fetcher:
         )
         self._deadline = time.monotonic() + RUN_SECONDS_MAX
         self._seen: set[str] = set()
-        self._base: Place | None = None  # where the files stand, in their own words
-        self._here: str | None = None  # where they are fetched instead
-        self._elsewhere: set[str] = set()  # sitemaps on other hosts, which are not fetched
+        self._base: Place | None = None  # the place of the files by --base-url
+        self._here: str | None = None  # the URL prefix from which they are fetched instead
+        self._elsewhere: set[str] = set()  # sitemaps on other hosts are not fetched
 
     def first(self, url: str, base_url: str | None = None) -> Source:
-        """The file at the URL that was asked for. Raises Unreadable."""
+        """The file at the given URL. Raises Unreadable."""
         place = place_of(url)
         if place is None or urlsplit(url).username is not None:
             raise Unreadable(f"{url!r} is no http or https URL that can be fetched")
@@ -78,7 +78,7 @@ class Fetcher:
         return self._source(stated, url, fetched)
 
     def follow(self, facts: Facts) -> Iterator[Source]:
-        """The files that an index or a robots.txt names, as far as they are on the same host."""
+        """The files on the same host that an index or a robots.txt names."""
         for url, line in named_in(facts):
             if url in self._seen:
                 continue
@@ -103,7 +103,7 @@ class Fetcher:
             yield self._source(url, address, fetched)
 
     def _address(self, url: str) -> str | None:
-        """Where the sitemap of this URL is fetched; None where it is none of those that are checked."""
+        """The URL from which a sitemap is fetched; None for a sitemap that is not checked."""
         place = place_of(url)
         if place is None or self._base is None:
             return None
@@ -117,7 +117,7 @@ class Fetcher:
         return self._here + _path(url).removeprefix(self._base.directory)
 
     def note_elsewhere(self) -> None:
-        """Tells of the sitemaps that were not fetched, for their host."""
+        """Notes the sitemaps on other hosts, which were not fetched."""
         for host, number in Counter("/".join(url.split("/")[:3]) for url in sorted(self._elsewhere)).items():
             hint = "" if self._here else f"; if these files will stand there, give --base-url {host}/"
             self._notes.append(f"sitemaps on {host} are not fetched ({number:,}){hint}")
@@ -158,7 +158,7 @@ class Fetcher:
         return target
 
     def _kept(self, answer: urllib3.BaseHTTPResponse, deadline: float) -> Path:
-        """The body in a file, one byte over the limit at most."""
+        """Writes the body to a file, at most one byte more than the limit, and returns its path."""
         path = self._folder / str(len(self._seen))
         left = BYTES_MAX + 1
         with path.open("wb") as file:
@@ -174,7 +174,7 @@ class Fetcher:
 
 @contextmanager
 def fetching(findings: Findings, notes: list[str]) -> Iterator[Fetcher]:
-    """A fetcher whose files are gone afterwards."""
+    """A fetcher; its files are deleted when the block ends."""
     with tempfile.TemporaryDirectory(prefix="stoppress-check-") as folder:
         fetcher = Fetcher(Path(folder), findings, notes)
         yield fetcher

@@ -1,0 +1,115 @@
+"""`stoppress check`: checks published sitemaps of any origin."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
+from stoppress_cli.commands.options import Json
+from stoppress_cli.printing import counted, print_json, text_console
+
+if TYPE_CHECKING:
+    from stoppress.check.checker import Checked
+    from stoppress.check.findings import Finding, Findings
+
+_STYLES = {"error": "red", "warning": "yellow"}
+
+
+def check(
+    target: Annotated[
+        str, typer.Argument(help="Folder of sitemaps, one file, or the URL of an index, a sitemap or a robots.txt.")
+    ],
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            help="URL of the folder in which readers find the file, or the folder's files.",
+            metavar="URL",
+            show_default=False,
+        ),
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(help="The instant to judge by, ISO 8601; default: this machine's clock.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+    each_max: Annotated[int, typer.Option("--max", help="Findings shown of each kind in each file.", min=1)] = 20,
+    errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
+) -> None:
+    """Check anybody's published sitemaps against the protocol and the documentation of the search engines.
+
+    Exit code 0: no findings; 1: findings; 2: there is nothing to check.
+    """
+    from stoppress.check import checker
+    from stoppress.check.findings import Findings
+    from stoppress_cli.inputs.folder import Unreadable, collect
+    from stoppress_cli.inputs.website import fetching
+
+    errors = text_console(stderr=True)
+    findings = Findings(each_max, frozenset({"error"} if errors_only else {"error", "warning"}))
+    notes: list[str] = []
+    try:
+        instant = _instant(now)
+        if target.lower().startswith(("http://", "https://")):
+            with fetching(findings, notes) as fetcher:
+                source = fetcher.first(target, base_url)
+                checked = checker.check([source], findings, instant, is_all=False, follow=fetcher.follow)
+        else:
+            collected = collect(Path(target), base_url)
+            notes = collected.notes
+            checked = checker.check(collected.sources, findings, instant, is_all=collected.is_all)
+    except (Unreadable, OSError) as error:
+        errors.print(f"stoppress: {error}")
+        raise typer.Exit(FAILED) from None
+    for note in notes:
+        errors.print(f"stoppress: {note}")
+    if as_json:
+        omitted = {"omitted": dict(findings.omitted)} if findings.omitted else {}
+        print_json({"findings": [_row(finding) for finding in findings], **omitted})
+    else:
+        _print(findings, checked)
+    raise typer.Exit(ATTENTION if findings else OK)
+
+
+def _instant(now: str | None) -> datetime:
+    from stoppress_cli.inputs.folder import Unreadable
+
+    if now is None:
+        return datetime.now(UTC)
+    try:
+        instant = datetime.fromisoformat(now.strip())
+    except ValueError:
+        raise Unreadable(f"--now {now!r} is no ISO 8601 instant such as 2026-11-20T08:00:00Z") from None
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def _row(finding: "Finding") -> dict[str, object]:
+    return {
+        "rule": finding.rule.id,
+        "name": finding.rule.name,
+        "severity": finding.rule.severity,
+        "file": finding.file,
+        "line": finding.line,
+        "message": finding.message,
+        "source": finding.rule.source,
+    }
+
+
+def _print(findings: "Findings", checked: "Checked") -> None:
+    console = text_console()
+    for finding in findings:
+        where = f"{finding.file}:{finding.line}" if finding.line else finding.file
+        console.print(f"{where}: ", end="")
+        console.print(finding.rule.severity, end="", style=_STYLES[finding.rule.severity])
+        console.print(f" {finding.rule.id} {finding.message}")
+    counts = findings.counts()
+    if counts:
+        console.print()
+    for rule, count in counts.items():
+        console.print(f"{count:>7,}  {rule.id:<6} {rule.name:<24} {rule.text} ({rule.source})")
+    if left := sum(findings.omitted.values()):
+        console.print(f"{left:,} more of the same are not shown; --max shows more")
+    total = sum(counts.values())
+    sizes = f"{counted(len(checked.files), 'file')}, {counted(checked.urls, 'URL')}"
+    console.print(f"{sizes}, {counted(total, 'finding') if total else 'no findings'}")

@@ -1,0 +1,171 @@
+"""`stoppress demo`: plays demo.jsonl so that it ends now, shows what became of each article, and serves."""
+
+import re
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
+from stoppress_cli.commands.options import Host, Log, Port, Template
+from stoppress_cli.commands.play import open_log, print_failures, print_report
+from stoppress_cli.local.functions import environment, no_aws_settings
+from stoppress_cli.printing import console, errors
+
+if TYPE_CHECKING:
+    from stoppress_cli.local.stack import Stack
+    from stoppress_cli.scenario.file import Line
+    from stoppress_cli.scenario.player import Player
+
+SCENARIO = Path(__file__).parents[1] / "demo.jsonl"
+HOST = "www.example.com"
+SECRET = "c3RvcHByZXNzLWRlbW8tc2VjcmV0LTI0Yg=="
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+# What happened to each article, by the last part of its URL.
+_STORIES = {
+    "flood-closes-the-harbour": "webhook, over 48 hours ago",
+    "market-hall-reopens": "webhook; edited since",
+    "concert-called-off": "webhook; unpublished since",
+    "council-passes-the-budget": "event on the bus",
+    "ferry-sails-again": "entry of the feed",
+}
+
+
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="Print the table and exit instead of serving.")] = False,
+    port: Port = 8000,
+    host: Host = "127.0.0.1",
+    log: Log = None,
+    template: Template = None,
+) -> None:
+    """Publish, edit, unpublish and let expire a few articles, show what became of each, then serve.
+
+    Exit code of --once: 0 if the files are as expected, 1 if not; 2: the stack cannot be started.
+    """
+    with environment(no_aws_settings()):  # moto reads the AWS settings when it is imported
+        from stoppress_cli.local.server import PortInUse, Server
+        from stoppress_cli.local.stack import Stack
+        from stoppress_cli.local.template import TemplateError, find
+        from stoppress_cli.scenario.player import playing
+
+        try:
+            lines = _lines(datetime.now(UTC))
+            with ExitStack() as opening:
+                file = opening.enter_context(open_log(log))
+                stack = opening.enter_context(Stack(find(template), log=file, start=lines[0].at))
+                # The port is taken first, so that a port in use is reported before the run.
+                server = None if once else Server(stack, host, port)
+                player = opening.enter_context(playing(stack, SCENARIO, Path("out"), lambda line, text: None))
+                console.print("Playing two days of a newsroom on this machine, on a clock of its own …\n")
+                began = time.perf_counter()
+                took_ms = _play(player, lines)
+                seconds = time.perf_counter() - began
+                _print_table(stack, took_ms)
+                print_report(stack, player.report, seconds)
+                print_failures(player.report)
+                if server is not None:
+                    _print_invitation(server.url)
+                    server.serve()
+        except (TemplateError, PortInUse) as error:
+            errors.print(f"stoppress: {error}")
+            raise typer.Exit(FAILED) from None
+    raise typer.Exit(ATTENTION if player.report.failures else OK)
+
+
+def _lines(now: datetime) -> "list[Line]":
+    """The scenario's lines, with every instant moved so that the last one is `now`."""
+    from stoppress_cli.scenario.file import parse
+
+    text = SCENARIO.read_text(encoding="utf-8")
+    last = max(map(datetime.fromisoformat, _INSTANT.findall(text)))
+    shift = now.replace(microsecond=0) - last
+
+    def moved(match: re.Match[str]) -> str:
+        return (datetime.fromisoformat(match[0]) + shift).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    return parse(_INSTANT.sub(moved, text).split("\n"), SCENARIO)
+
+
+def _play(player: "Player", lines: "list[Line]") -> dict[str, float]:
+    """Plays every line. Returns the milliseconds from each article's last event to its file, by the slug of its URL."""
+    took_ms: dict[str, float] = {}
+    slugs: dict[str, str] = {}  # by article id
+    for line in lines:
+        player.stack.rest()
+        if line.at > player.stack.clock.now():
+            player.stack.advance(line.at)  # the work of the hours before is not counted
+        began = time.perf_counter()
+        player.step(line)
+        if line.kind == "feed":  # the poll of the next minute is the event
+            began = time.perf_counter()
+            player.stack.advance(line.at + timedelta(minutes=1))
+        player.stack.rest()
+        slug = _slug(line, slugs)
+        if slug is not None:
+            took_ms[slug] = (time.perf_counter() - began) * 1000
+    return took_ms
+
+
+def _slug(line: "Line", slugs: dict[str, str]) -> str | None:
+    """The last part of the URL of the article that a line is about."""
+    if line.kind == "feed":
+        return "ferry-sails-again"
+    if line.kind not in ("post", "event"):
+        return None
+    data = line.step.body["data"] if line.kind == "post" else line.step.event["detail"]
+    if "url" in data:
+        slugs[data["id"]] = data["url"].rsplit("/", 1)[-1]
+    return slugs[data["id"]]
+
+
+def _print_table(stack: "Stack", took_ms: Mapping[str, float]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from stoppress_cli.scenario import sitemaps
+
+    listed = sitemaps.listed(list(sitemaps.read(stack, HOST)))
+    news = {url.rsplit("/", 1)[-1] for url in listed.news}
+    shards = {url.rsplit("/", 1)[-1]: name for url, name in listed.found_in.items()}
+    table = Table(box=box.SIMPLE_HEAD, title=f"The articles of {HOST}", title_justify="left", title_style="bold")
+    for heading in ("Article", "What happened", "News sitemap", "Shard"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("Event to file", justify="right", no_wrap=True)
+    for slug, happened in _STORIES.items():
+        table.add_row(
+            slug, happened, "yes" if slug in news else "no", shards.get(slug, "none"), f"{took_ms.get(slug, 0):.0f} ms"
+        )
+    console.print(table)
+
+
+def _print_invitation(url: str) -> None:
+    console.print(f"""
+Serving until Ctrl-C. Look at
+  {url}
+  {url}sitemap.xml
+  {url}sitemap-news.xml
+
+Publish something yourself (paste into another terminal), and look again:
+""")
+    console.print(snippet(url))
+
+
+def snippet(url: str) -> str:
+    """A shell command that signs an article and publishes it through the webhook."""
+    return f"""python3 - <<'END'
+import base64, hashlib, hmac, json, time, urllib.request
+now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+body = json.dumps({{"type": "article.published", "timestamp": now, "data": {{
+    "id": "hello", "url": "https://{HOST}/news/hello", "title": "Hello from the terminal", "published_at": now}}}}).encode()
+head = f"msg_{{time.time_ns()}}.{{int(time.time())}}"
+key = base64.b64decode("{SECRET}")
+signature = base64.b64encode(hmac.new(key, head.encode() + b"." + body, hashlib.sha256).digest()).decode()
+print(urllib.request.urlopen(urllib.request.Request("{url}webhooks/{HOST}/cms", body, {{
+    "content-type": "application/json", "webhook-id": head.split(".")[0], "webhook-timestamp": head.split(".")[1],
+    "webhook-signature": "v1," + signature}})).read().decode())
+END"""

@@ -1,0 +1,136 @@
+"""`stoppress quarantine`: events that could not be applied; list, show, retry or drop them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoppress_cli.commands.access import open_sites
+from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
+from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Json, Site, Stack, Template, Yes
+from stoppress_cli.printing import console, errors, print_json
+
+if TYPE_CHECKING:
+    from stoppress_cli.stack.quarantine import Kept
+
+_Reason = Annotated[
+    str, typer.Option("--reason", help="Only items with this text in their reason.", show_default=False)
+]
+_Ids = Annotated[
+    list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings.", show_default=False)
+]
+_All = Annotated[bool, typer.Option("--all", help="All items.")]
+
+quarantine = typer.Typer(
+    help="Events that could not be applied: show them, send them again, drop them.", no_args_is_help=True
+)
+
+
+@quarantine.command("list")
+def list_items(
+    site: Site = None, reason: _Reason = "", stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """List what is in quarantine, oldest first, and count the reasons.
+
+    Exit code 0: quarantine is empty; 1: it is not; 2: the stack cannot be reached, or a site's parameter cannot be used.
+    """
+    with open_sites(site, stack, local, template):
+        from stoppress_cli.stack import quarantine as store
+
+        kept = store.kept(site, reason)
+        if as_json:
+            print_json([store.as_json(item) for item in kept])
+        elif not kept:
+            console.print("nothing is in quarantine")
+        else:
+            for item in kept:
+                console.print(_line(item))
+            console.print()
+            for (host, why), number in Counter((item.site, item.reason) for item in kept).most_common():
+                console.print(f"{number:>7,}  {host}  {why}")
+        raise typer.Exit(ATTENTION if kept else OK)
+
+
+@quarantine.command("show")
+def show(
+    ids: _Ids = None, site: Site = None, stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Show whole items, and whether they can be applied by now.
+
+    Exit code 0: shown; 2: there is no such item, the stack cannot be reached, or a site's parameter cannot be used.
+    """
+    _require_choice(ids, every=False)
+    with open_sites(site, stack, local, template):
+        from stoppress_cli.stack import quarantine as store
+
+        now = datetime.now(UTC)
+        items = [(item, store.hindrance(item, now)) for item in store.kept(site, "", ids or ())]
+        if as_json:
+            print_json([{**store.as_json(item, whole=True), "hindrance": why} for item, why in items])
+            raise typer.Exit(OK)
+        for item, why in items:
+            console.print(_line(item))
+            console.print(f"  {why or 'it would be understood now: stoppress quarantine retry'}")
+            console.print(item.event)
+
+
+@quarantine.command("retry")
+def retry(
+    ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
+    local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False,
+) -> None:  # fmt: skip
+    """Send events that can be applied by now to the articles queue. The others stay, each with what it needs.
+
+    Exit code 0: all were sent; 1: some stay; 2: there is no such item, the stack cannot be reached, or a site's parameter
+    cannot be used.
+    """
+    _require_choice(ids, every=every)
+    with open_sites(site, stack, local, template):
+        from stoppress_cli.stack import quarantine as store
+
+        items = store.retry(store.kept(site, reason, ids or ()), datetime.now(UTC), dry_run=dry_run)
+        for item, why in items:
+            console.print(f"{item.id}  {why or ('would be sent' if dry_run else 'sent')}")
+        stay = sum(bool(why) for _, why in items)
+        console.print(f"{len(items) - stay} {'would be ' if dry_run else ''}sent to the articles queue, {stay} stay")
+        raise typer.Exit(ATTENTION if stay else OK)
+
+
+@quarantine.command("drop")
+def drop(
+    ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
+    local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+) -> None:  # fmt: skip
+    """Delete items for good.
+
+    Exit code 0: they are gone; 1: you said no; 2: there is no such item, the stack cannot be reached, or a site's parameter
+    cannot be used.
+    """
+    _require_choice(ids, every=every)
+    with open_sites(site, stack, local, template):
+        from stoppress_cli.stack import quarantine as store
+
+        kept = store.kept(site, reason, ids or ())
+        for item in kept:
+            console.print(_line(item))
+        if dry_run or not kept:
+            console.print(f"{len(kept)} would be dropped")
+            raise typer.Exit(OK)
+        if not yes and not typer.confirm(f"Drop these {len(kept)} for good?"):
+            raise typer.Exit(ATTENTION)
+        store.drop(kept)
+        console.print(f"{len(kept)} dropped")
+
+
+def _line(item: "Kept") -> str:
+    return f"{item.id}  {item.at:%Y-%m-%d %H:%M:%S}  {item.site}  {item.kind}  {item.reason}"
+
+
+def _require_choice(ids: Sequence[str] | None, *, every: bool) -> None:
+    if bool(ids) == every:
+        errors.print("stoppress: give ids, as `stoppress quarantine list` has them, or --all")
+        raise typer.Exit(FAILED)

@@ -1,0 +1,32 @@
+"""`stoppress rebuild`: has files written again from the table."""
+
+from typing import Annotated
+
+import typer
+
+from stoppress_cli.commands.access import open_sites
+from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Site, Stack, Template
+from stoppress_cli.printing import console, counted
+
+
+def rebuild(
+    file: Annotated[
+        str | None, typer.Argument(help="Name of a file; default: all files of a site.", show_default=False)
+    ] = None,
+    site: Site = None,
+    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False,
+) -> None:  # fmt: skip
+    """Have files and their other forms written again from the table. A file is not put again if its bytes are equal.
+
+    Exit code 0: the files are on the rewrites queue; 2: there is no such file or site, the stack cannot be reached, or a
+    site's parameter cannot be used.
+    """
+    with open_sites(site, stack, local, template):
+        from stoppress_cli.stack import rebuild as rewrites
+
+        requests = rewrites.requests(site, file)
+        for request in requests:
+            console.print(f"{request.site}/{request.file}")
+        if not dry_run:
+            rewrites.send(requests)
+        console.print(f"{counted(len(requests), 'file')} {'would be ' if dry_run else ''}named to the rewrites queue")

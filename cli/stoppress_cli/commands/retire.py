@@ -1,0 +1,67 @@
+"""`stoppress retire`: lists the sites whose parameter is gone, or retires one of them."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from stoppress_cli.commands.access import open_stack
+from stoppress_cli.commands.exit_codes import ATTENTION, OK
+from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Stack, Template, Yes
+from stoppress_cli.printing import console
+
+
+def retire(
+    host: Annotated[
+        str | None,
+        typer.Argument(help="Site to retire; default: list the sites without a parameter.", show_default=False),
+    ] = None,
+    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+) -> None:  # fmt: skip
+    """List the sites whose parameter is gone, or retire one of them.
+
+    The stories of a retired site do not expire any more, and its files stay as they are. Exit code 0: every site has its
+    parameter, or the site is retired; 1: a site has none, or you said no; 2: the site must not be retired, or the stack
+    cannot be reached.
+    """
+    with open_stack(stack, local, template):
+        if host is None:
+            _list()
+        else:
+            _retire(host, dry_run=dry_run, yes=yes)
+
+
+def _list() -> None:
+    from stoppress.aws.sites import parameter_name
+    from stoppress_cli.stack.retire import without_parameter
+
+    hosts = without_parameter()
+    for host in hosts:
+        console.print(
+            f"{host}  has no parameter. Put {parameter_name(host)} again, or give the site up: stoppress retire {host}"
+        )
+    if not hosts:
+        console.print("every site has its parameter")
+        raise typer.Exit(OK)
+    console.print(
+        "Until then their stories go on expiring, as they were last configured. Their webhooks are answered 404."
+    )
+    raise typer.Exit(ATTENTION)
+
+
+def _retire(host: str, *, dry_run: bool, yes: bool) -> None:
+    from stoppress_cli.stack import retire as sites
+
+    files = sites.files_left(host)
+    for file in files:
+        console.print(file)
+    console.print(f"{len(files)} files of {host} stay in the bucket, and nothing changes them any more")
+    if dry_run:
+        raise typer.Exit(OK)
+    if not yes and not typer.confirm(f"Retire {host}?"):
+        raise typer.Exit(ATTENTION)
+    sites.retire(host, datetime.now(UTC))
+    console.print(f"{host} is retired")
+    if files:
+        folder = files[0].rpartition("/")[0]
+        console.print(f"Delete its files when nobody fetches them any more: aws s3 rm --recursive {folder}/")

@@ -1,0 +1,28 @@
+"""`stoppress robots`: the lines for a site's robots.txt."""
+
+from typing import Annotated
+
+import typer
+
+from stoppress_cli.commands.access import open_stack
+from stoppress_cli.commands.options import LOCAL, Endpoint, Stack, Template
+from stoppress_cli.printing import console
+
+
+def robots(
+    host: Annotated[str, typer.Argument(help="Host of the site.")],
+    stack: Stack = None,
+    local: Endpoint = LOCAL,
+    template: Template = None,
+) -> None:
+    """Print the `Sitemap:` lines for a site's robots.txt.
+
+    Exit code 0: printed; 2: the site is unknown, or the stack cannot be reached.
+    """
+    with open_stack(stack, local, template):
+        from stoppress.aws import sites
+        from stoppress.sitemaps.robots import named_in_robots, robots_lines
+
+        site = sites.load_usable(host)
+        for line in robots_lines(site, named_in_robots(site)):
+            console.print(line)

@@ -1,0 +1,114 @@
+"""A recorded delivery of a CMS, and what an adapter makes of it."""
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from stoppress.cms.engine import read_delivery
+from stoppress.cms.envelopes import BadDelivery
+from stoppress.cms.mapping import MappingFile, load, read_file
+from stoppress.cms.verdicts import Verdict
+from stoppress.model.http_request import Request
+from stoppress.model.site import Site
+from stoppress.primitives.instants import parse
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A delivery as it was posted, with the settings and the instant that were recorded with it."""
+
+    received: Request
+    settings: Mapping[str, Any]
+    now: datetime | None = None
+    expected: Any = None
+
+
+def verdicts_of(
+    mapping: MappingFile, received: Request, settings: Mapping[str, Any], site: Site | None, now: datetime
+) -> list[Verdict]:
+    """A verdict for each item of a delivery; an incomplete one for a body to which the webhook answers 400."""
+    try:
+        return read_delivery(mapping, received, settings, site, now)
+    except BadDelivery as error:
+        return [Verdict(disposition="incomplete", missing=("body",), reason=str(error))]
+
+
+def mapping_of(name: str) -> MappingFile:
+    """The mapping of an adapter's name, or of a .toml file. Raises UnknownAdapter, BadMapping, OSError."""
+    return read_file(Path(name)) if name.endswith(".toml") else load(name)
+
+
+def json_or_bytes(raw: bytes) -> Any:
+    """A file's JSON, or its bytes where they are no JSON."""
+    try:
+        return json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return raw
+
+
+def recorded_in(document: Any) -> Recorded:
+    """The delivery of a document: {"request": {"headers", "query", "body"}, "config", "now"}, or a bare body.
+
+    The body is the posted text, or its JSON. `body_base64` holds the exact bytes.
+    """
+    if isinstance(document, bytes):
+        return Recorded(Request(body=document), {})
+    outer = document if isinstance(document, dict) else {}
+    request = outer.get("request")
+    if not isinstance(request, dict):
+        if not ("body" in outer and "headers" in outer):
+            return Recorded(Request(body=json.dumps(document).encode()), {})
+        request = outer
+    headers = {str(key).lower(): _text(value) for key, value in _pairs(request.get("headers"))}
+    settings: Mapping[str, Any] = next(
+        (outer[key] for key in ("config", "settings") if isinstance(outer.get(key), dict)), {}
+    )
+    now = outer.get("now")
+    return Recorded(
+        Request(headers, _body(request, headers), query=_query(request)),
+        settings,
+        parse(now) if isinstance(now, str) else None,
+        outer.get("expected"),
+    )
+
+
+def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Names and values of headers: an object, a list of pairs, or a list of {"name", "value"}."""
+    if isinstance(value, dict):
+        return value.items()
+    pairs = [(row.get("name"), row.get("value")) if isinstance(row, dict) else tuple(row)[:2] for row in value or []]
+    return [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
+    if isinstance(encoded := request.get("body_base64"), str):
+        return base64.b64decode(encoded)
+    body = request.get("body")
+    if isinstance(body, str):
+        if request.get("isBase64Encoded") or request.get("base64"):
+            return base64.b64decode(body)
+        return body.encode(errors="surrogatepass")
+    if body is None:
+        return b""
+    if isinstance(body, dict) and "form" in headers.get("content-type", ""):
+        return urlencode(body).encode()
+    return json.dumps(body).encode()
+
+
+def _query(request: Mapping[str, Any]) -> str:
+    query = next(
+        (request[key] for key in ("query", "queryStringParameters", "rawQueryString") if request.get(key)), None
+    )
+    of_path = dict(parse_qsl(urlsplit(str(request.get("path") or "")).query))
+    if isinstance(query, str):
+        return urlencode(of_path | dict(parse_qsl(query.removeprefix("?"), keep_blank_values=True)))
+    return urlencode(of_path | {str(key): _text(value) for key, value in (query or {}).items()})

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ class Fast(Sqs):
         self._told = 0
 
         def parameter_changed(name: str, version: int) -> None:
-            world.arrived(bus.DEFAULT_BUS, parameter_event(name, version, world))
+            world.arrived(bus.DEFAULT_BUS, parameter_event(name, version))
 
         self.clients: dict[str, Any] = {
             "dynamodb": self._dynamo,
@@ -72,11 +73,11 @@ class Fast(Sqs):
         return list(self._dynamo.all_items())
 
 
-def parameter_event(name: str, version: int, world: "World") -> Json:
+def parameter_event(name: str, version: int) -> Json:
     """What Parameter Store tells the default bus of a parameter that was put."""
     detail = {"operation": "Create" if version == 1 else "Update", "name": name, "type": "String"}
     arn = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter{name}"
-    return bus.envelope("Parameter Store Change", "aws.ssm", detail, world.now, [arn])
+    return bus.envelope("Parameter Store Change", "aws.ssm", detail, datetime.now(UTC), [arn])
 
 
 class Moto:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import time_machine
 
-from stoppress.aws import secrets, sites
+from stoppress.aws import clients, secrets, sites
 from stoppress.http import client
 from stoppress.poll import feeds, subscribe
 from stoppress_cli.local import bus, sources as cli_sources, stream as cli_stream
@@ -511,9 +511,9 @@ class _AtOnce:
 
 
 def _with_doors() -> list[ModuleType]:
-    """The modules of the product that make clients; `aws` is where they come from."""
-    known = [module for name, module in sys.modules.items() if name.startswith("stoppress.") and module is not None]
-    return [module for module in known if hasattr(module, "client") and module.__name__ != "stoppress.aws.clients"]
+    """The modules of the product that import the function `client`."""
+    known = [module for name, module in sys.modules.items() if name.startswith("stoppress.") and module is not clients]
+    return [module for module in known if vars(module).get("client") is clients.client]
 
 
 def _nowhere(url: str, headers: dict[str, str]) -> client.Response:

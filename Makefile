@@ -74,6 +74,7 @@ simulate: $(INSTALLED_DEV) ## run the whole flow under crashes and reordering (S
 lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style, and template and workflows for form and security
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
+	.venv/bin/lint-imports
 	.venv/bin/cfn-lint $(TEMPLATES)
 	scripts/lint-security $(TEMPLATES)
 	.venv/linters/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml

@@ -8,7 +8,7 @@ from typing import Any, Self
 from unittest import mock
 
 from stoppress_cli import local_commands
-from stoppress_cli.local import bus, sources, stream
+from stoppress_cli.local import bus, making, sources, stream
 from stoppress_cli.local.functions import OUTPUT, environment, no_aws_settings
 from stoppress_cli.local.stack import Stack, _on_path
 from stoppress_cli.local.stream import Reader
@@ -56,6 +56,8 @@ class StackOnDoubles(Stack):
             self.forget_clients()
             opening.callback(self.forget_clients)
             for resource in self.resources.values():
+                if resource.type == "AWS::SecretsManager::Secret" and not making.is_given(resource):
+                    making.make(resource, self.client)
                 self.sources.add(resource, self._reader)
             self.sources.running = self._running
             self._open = opening.pop_all()
@@ -75,7 +77,8 @@ class StackOnDoubles(Stack):
             return act(**params)
         name = operation.title().replace("_", "")
         self.wire.guard.check(self.wire.running, service, name, params)
-        request = SimpleNamespace(url="", body=json.dumps(params, ensure_ascii=False, default=str))
+        named = {key: value for key, value in params.items() if key != "Body"}  # a file may name other files
+        request = SimpleNamespace(url="", body=json.dumps(named, ensure_ascii=False))
         fault = next((one for one in self.wire.faults if one.matches(service, name, request)), None)
         if fault is None:
             return act(**params)

@@ -48,9 +48,12 @@ class SecretsManager:
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
 
+    def create_secret(self, *, Name: str, SecretString: str) -> Json:  # noqa: N803
+        self.values[Name] = SecretString
+        return {"Name": Name}
+
     def put_secret_value(self, *, SecretId: str, SecretString: str) -> Json:  # noqa: N803
-        self.values[SecretId] = SecretString
-        return {"Name": SecretId}
+        return self.create_secret(Name=SecretId, SecretString=SecretString)
 
     def get_secret_value(self, *, SecretId: str) -> Json:  # noqa: N803
         if SecretId not in self.values:

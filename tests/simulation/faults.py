@@ -25,7 +25,7 @@ import stoppress
 from stoppress.aws import bucket, queues, table
 from stoppress.model.article import Decision
 from stoppress.model.event import CLOCK_SKEW_MAX, CMS_RANK, order_of
-from stoppress.model.file_names import NEWS_SERIES
+from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES
 from stoppress.model.order import BURST
 from stoppress.model.site import FEED_SOURCE
 from stoppress.primitives.instants import parse
@@ -60,8 +60,8 @@ FAULTS: dict[str, Swap] = {
         "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 3
     ),
     "an error while writing is swallowed": Swap(
-        "aws.table:transact",
-        lambda transact: lambda operations: _unless(transact, (ClientError, BotoCoreError), operations),
+        "record.article:_write",
+        lambda write: lambda *of: _unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
         38,
     ),
     "a conflict is taken for success": Swap(
@@ -153,7 +153,9 @@ FAULTS: dict[str, Swap] = {
     "a repeat is not known by its delivery id": Swap(
         "model.order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 468
     ),
-    "a delivery that came late is not remembered": Swap("model.order:dated_names", lambda _: lambda names: (), 2),
+    "a delivery that came late is not remembered": Swap(
+        "record.decide:_late", lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known), 2
+    ),
     # ── claims ──
     "a removal by URL alone is ignored": Swap(
         "record.decide:is_aimed_at", lambda _: lambda event, claim, owner: False, 11
@@ -233,7 +235,9 @@ FAULTS: dict[str, Swap] = {
         19,
     ),
     "a file that was overtaken is taken for written": Swap(
-        "aws.bucket:write", lambda write: lambda *of, **also: _unless(write, bucket.Overtaken, *of, **also), 3
+        "aws.bucket:write",
+        lambda write: lambda *of, **also: _unless(write, (bucket.Overtaken, ClientError), *of, **also),
+        3,
     ),
     "a file that failed is handed over to nobody": Swap(
         "rewrite.sitemaps:hand_over", lambda _: lambda result: None, 95
@@ -297,7 +301,10 @@ FAULTS: dict[str, Swap] = {
     "packed files go before the index that names them": Swap(
         "rewrite.forms:take_away",
         lambda _: (
-            lambda site, there: [bucket.delete(site.host, name, stored) for name, stored in sorted(there.items())]
+            lambda site, there: [
+                bucket.delete(site.host, name, stored)
+                for name, stored in sorted(there.items() if there and bucket.read(site.host, INDEX_FILE) else ())
+            ]
         ),
         123,
     ),
@@ -353,8 +360,9 @@ def _clamped(order: Any) -> Any:
 
 
 def _is_tie(one: Any, other: Any) -> bool:
-    """Whether a publication and a removal have one timestamp and one version, and were not heard in a burst."""
-    same = one.timestamp is not None and (one.timestamp, one.version) == (other.timestamp, other.version)
+    """Whether a publication and a removal have the same timestamp, no version tells, and they were not heard in a burst."""
+    same_version = one.version == other.version or type(one.version) is not type(other.version)
+    same = same_version and one.timestamp is not None and one.timestamp == other.timestamp
     apart = abs(parse(one.heard) - parse(other.heard))
     return same and bool(one.removal) != bool(other.removal) and not timedelta() < apart <= BURST
 
@@ -362,6 +370,12 @@ def _is_tie(one: Any, other: Any) -> bool:
 def _decided_as_if_new(event: Any, known: Any, site: Any, now: Any) -> Decision:
     article = replace(known.article, order=order_of(event))
     return decide.decide(event, replace(known, article=article), site, now)
+
+
+def _forgetful(decision: Decision, known: Any) -> Decision:
+    """A decision that leaves the remembered deliveries of the article as they were."""
+    article = decision.article and replace(decision.article, deliveries=known.article.deliveries)
+    return replace(decision, article=article)
 
 
 def _with_its_claim(known: Any, article: Any) -> Any:

@@ -216,7 +216,9 @@ def test_after_a_changed_configuration_only_files_with_other_bytes_are_put(tmp_p
         )
 
     changed: dict[str, datetime] = {}
-    one = playing.play(playing.read(playing.SCENARIOS / "changed-publication-name.jsonl"), tmp_path, kind=Stack, watch=watch)
+    one = playing.play(
+        playing.read(playing.SCENARIOS / "changed-publication-name.jsonl"), tmp_path, kind=Stack, watch=watch
+    )
     before, after = one.files("before"), one.files("after")
 
     assert one.saves["after"] - one.saves["before"] > timedelta(minutes=1)

@@ -21,6 +21,7 @@ from tests.simulation.doubles.s3 import S3
 from tests.simulation.doubles.sqs import Queue, Sqs
 
 if TYPE_CHECKING:
+    from tests.simulation.stack import StackOnDoubles
     from tests.simulation.world import World
 
 _SERVICES = ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")
@@ -29,7 +30,7 @@ _SERVICES = ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")
 class Fast(Sqs):
     """The doubles. Its queues are what the mappings of the world read."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: "World | StackOnDoubles") -> None:
         super().__init__(world.wiring.queues())
         table = world.wiring.only("AWS::DynamoDB::Table")
         self._dynamo = Dynamo(table.ref, f"{table.arn}/stream/local")

@@ -62,7 +62,7 @@ FAULTS: dict[str, Swap] = {
     "an error while writing is swallowed": Swap(
         "record.article:_write",
         lambda write: lambda *of: _unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
-        38,
+        58,
     ),
     "a conflict is taken for success": Swap(
         "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 13
@@ -76,7 +76,7 @@ FAULTS: dict[str, Swap] = {
         lambda record: (
             lambda messages, now: {id_: replace(outcome, error=None) for id_, outcome in record(messages, now).items()}
         ),
-        49,
+        13,
     ),
     # ── deciding ──
     "what is late is taken for new": Swap("record.decide:_late", lambda _: _decided_as_if_new, 6),
@@ -300,12 +300,7 @@ FAULTS: dict[str, Swap] = {
     ),
     "packed files go before the index that names them": Swap(
         "rewrite.forms:take_away",
-        lambda _: (
-            lambda site, there: [
-                bucket.delete(site.host, name, stored)
-                for name, stored in sorted(there.items() if there and bucket.read(site.host, INDEX_FILE) else ())
-            ]
-        ),
+        lambda _: _taken_away,
         123,
     ),
     "forms that no mark tells of stay": Swap("rewrite.forms:possible_forms", lambda _: lambda file: set(), 1),
@@ -328,7 +323,7 @@ def _clamped(order: Any) -> Any:
     return replace(order, timestamp=order.timestamp and min(order.timestamp, order.heard))
 
 
-def _unless(function: Any, errors: Any, *arguments: Any, **options: Any) -> None:
+def _unless(function: Any, errors: Any, *arguments: Any, **options: Any) -> Any:
     """A call whose errors of these kinds nobody hears of."""
     with suppress(errors):
         function(*arguments, **options)
@@ -345,6 +340,12 @@ class _With:
         return getattr(self._behind, name)
 
 
+def _taken_away(site: Any, there: Any) -> None:
+    if there and bucket.read(site.host, INDEX_FILE):
+        for name, stored in sorted(there.items()):
+            bucket.delete(site.host, name, stored)
+
+
 def _all_read(client: Any) -> Any:
     return lambda **of: client.batch_get_item(**of) | {"UnprocessedKeys": {}}
 
@@ -353,10 +354,6 @@ def _deleting(items: Iterator[Any]) -> Iterator[Any]:
     for item in items:
         table.delete(item["pk"], item["sk"])
         yield item
-
-
-def _clamped(order: Any) -> Any:
-    return replace(order, timestamp=order.timestamp and min(order.timestamp, order.heard))
 
 
 def _is_tie(one: Any, other: Any) -> bool:
@@ -398,7 +395,8 @@ def _held_whatever_it_is(decision: Decision, event: Any, known: Any) -> Decision
 
 
 def _claimed_at_once(publication: Any, decision: Any) -> Decision:
-    return replace(publication._with_claim(decision.article), outcome="held", reason=decision.reason)
+    claimed: Decision = publication._with_claim(decision.article)
+    return replace(claimed, outcome="held", reason=decision.reason)
 
 
 @contextmanager

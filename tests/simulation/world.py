@@ -78,7 +78,7 @@ class Door:
 
 @dataclass
 class _Paginator:
-    door: Door
+    door: Any
     operation: str
 
     def paginate(self, **params: Any) -> Iterator[Any]:

@@ -5,6 +5,8 @@ import pytest
 from stoppress_cli import demo
 from stoppress_cli.commands import WELL
 
+pytestmark = pytest.mark.moto
+
 REAL = Path(__file__).parents[2] / "template.yaml"
 
 

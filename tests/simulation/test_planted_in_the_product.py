@@ -5,6 +5,8 @@ import pytest
 from tests.simulation.faults import FAULTS, SEEDS_MAX, Swap, first_seed, planted
 from tests.simulation.run import Broken, Run
 
+pytestmark = pytest.mark.matrix
+
 
 def breaks(seed: int) -> bool:
     """Whether a run ends badly, and says how to see it again."""

@@ -17,6 +17,8 @@ from stoppress.receive.queueing import Taker
 from stoppress.record.decide import excluded_because
 from tests.adapters.recorded import OWN, Case, cases, now_of
 
+pytestmark = pytest.mark.matrix
+
 HUGE = "9" * 5_000
 # Every value is replaced by each of these, and by one of those in turn, which are known to break careless code.
 KINDS: list[Any] = [None, 7, [None], HUGE, {"a": {"b": "c"}}]

@@ -232,7 +232,7 @@ FAULTS: dict[str, Swap] = {
                 site, file, body, replaces=bucket.read(site, file), **also
             )
         ),
-        19,
+        167,
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",

@@ -25,7 +25,7 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play test build bench bench-quick cold large load soak simulate lint types format lock docs docs-build release clean
+.PHONY: help install demo play check test build bench bench-quick cold large load soak simulate lint types format lock docs docs-build release clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -44,6 +44,14 @@ play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=… na
 test: lint types ## run everything that has to hold: lint, types, tests of the code and of what SAM builds
 	@scripts/build && scripts/build native || test $$? -eq 69
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal
+
+# What moto, SAM and many combinations prove once more is left to `make test`.
+check: $(INSTALLED_DEV) ## check a change in less than a minute: style, types, imports, unit tests, scenarios on doubles, ten seeds
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/lint-imports
+	.venv/bin/mypy & types=$$!; \
+		.venv/bin/pytest -q -n $(WORKERS) --dist worksteal -m "not (moto or artifact or deployed or matrix)" --seeds 10 && wait $$types
 
 build: | .venv/bin/pip ## build with SAM what is deployed, into .aws-sam/build (with the pinned SAM CLI, in .venv/sam)
 	@scripts/build
@@ -74,6 +82,7 @@ simulate: $(INSTALLED_DEV) ## run the whole flow under crashes and reordering (S
 lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style, and template and workflows for form and security
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
+	.venv/bin/lint-imports
 	.venv/bin/cfn-lint $(TEMPLATES)
 	scripts/lint-security $(TEMPLATES)
 	.venv/linters/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml

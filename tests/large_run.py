@@ -84,7 +84,10 @@ def main() -> int:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
         one = playing.play(
-            lines, Path(out), watch=lambda stack: report(stack, time.perf_counter() - began, options.articles)
+            lines,
+            Path(out),
+            kind=Stack,
+            watch=lambda stack: report(stack, time.perf_counter() - began, options.articles),
         )
         wrong = one.failures + one.findings()
         files = {name: body.count(b"<url>") for name, body in one.files(playing.END).items()}

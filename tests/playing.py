@@ -12,6 +12,7 @@ from stoppress_cli.scenario import file, player
 from stoppress_cli.scenario.file import Line
 from tests import sitemap_rules
 from tests.beside import SHARED
+from tests.simulation.stack import StackOnDoubles
 
 TEMPLATE = Path(__file__).parents[1] / "template.yaml"
 SCENARIOS = Path(__file__).parent / "scenarios"
@@ -75,18 +76,19 @@ def play(
     *,
     path: Path = GENERATED,
     template: Path = TEMPLATE,
+    kind: type[Stack] = StackOnDoubles,
     watch: Callable[[Stack], None] = lambda _stack: None,
 ) -> Played:
     """Plays the lines on a stack of their own and saves the files at the end; `watch` sees the stack before it goes.
 
-    `path` is the scenario's file: it stands in messages, and feeds' files are beside it.
+    `kind` is `Stack` where moto is to stand in for AWS. `path` is the scenario's file: it stands in messages, and feeds' files are beside it.
     """
     played = Played(out)
     if END not in (line.step.save for line in lines if line.kind == "save"):
         step = file.SaveStep(save=END, at=lines[-1].at)
         lines = [*lines, Line(len(lines) + 1, "save", lines[-1].at, step)]
     with (
-        Stack(template, start=lines[0].at) as stack,
+        kind(template, start=lines[0].at) as stack,
         player.playing(stack, path, out, lambda _line, text: played.said.append(text)) as one,
     ):
         played.failures = one.play(list(lines)).failures
@@ -101,7 +103,7 @@ def play(
 def first_refused(lines: Sequence[Line], out: Path, *, path: Path, template: Path) -> list[str]:
     """Plays the lines until a call is refused that a function's role does not allow: the calls refused by then."""
     with (
-        Stack(template, start=lines[0].at) as stack,
+        StackOnDoubles(template, start=lines[0].at) as stack,
         player.playing(stack, path, out, lambda _line, _text: None) as one,
     ):
         refused = stack.wire.guard.refused

@@ -34,6 +34,8 @@ from stoppress_cli.local.template import REGION
 from stoppress_cli.stack.find import deployed
 from tests.check.good_site import BASE, NOW, good
 
+pytestmark = pytest.mark.moto
+
 ROOT = Path(__file__).parents[1]
 HOST = "www.example.com"
 PAGE = f"https://{HOST}/news/flood"

@@ -19,6 +19,8 @@ from stoppress.model.file_names import INDEX_FILE
 from stoppress_cli.local.stack import Stack
 from tests import event_files
 
+pytestmark = pytest.mark.moto
+
 
 @dataclass(frozen=True)
 class Price:

@@ -678,6 +678,7 @@ def told(story: list[dict[str, Any]]) -> list[ArticleEvent]:
     return events
 
 
+@pytest.mark.matrix
 @settings(max_examples=400, deadline=None)
 @given(stories, st.randoms(use_true_random=False))
 def test_whatever_the_order_no_page_stands_twice_and_the_last_word_of_each_article_holds(
@@ -702,6 +703,7 @@ def test_whatever_the_order_no_page_stands_twice_and_the_last_word_of_each_artic
             assert article.url == event.url
 
 
+@pytest.mark.matrix
 @settings(max_examples=400, deadline=None)
 @given(stories, st.randoms(use_true_random=False))
 def test_where_articles_share_no_url_every_order_ends_in_the_same_files(

@@ -22,6 +22,8 @@ from stoppress_cli.local.template import ACCOUNT, Resolver, load
 from tests.doors import BUCKET, opened
 from tests.ledger import HOST
 
+pytestmark = pytest.mark.deployed
+
 TEMPLATE = Path(__file__).parents[1] / "template.yaml"
 CDN_TEMPLATE = TEMPLATE.with_name("template-cdn.yaml")
 DOCUMENT = Path(__file__).parents[1] / "docs/how-to/serve.md"

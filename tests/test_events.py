@@ -65,6 +65,8 @@ from tests.event_files import (
     read,
 )  # fmt: skip
 
+pytestmark = pytest.mark.moto
+
 MINUTE = timedelta(minutes=1)
 
 

@@ -22,6 +22,8 @@ from stoppress_cli.stack.find import local
 from tests import playing
 from tests.playing import TEMPLATE, Step
 
+pytestmark = pytest.mark.moto
+
 HOST = "www.example.com"
 CMS = f"/webhooks/{HOST}/cms"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[1]
 STACK = template.load(ROOT / "template.yaml")
 HANDLERS = sorted((ROOT / "functions").glob("*/app.py"))
 MODULES = sorted((ROOT / "shared/stoppress").rglob("*.py"))
-HANDLER_LINES_MAX = 60
 # The runtime brings them, and in the layer they would be most of it.
 IN_THE_RUNTIME = {"boto3", "botocore"}
 # A handler takes the time and passes it on. These read a clock or throw dice themselves, each for a reason that is no decision
@@ -123,21 +122,6 @@ def test_the_template_gives_a_function_exactly_the_variables_that_its_code_reads
     assert variables_read(handler) == {name for name in given if not name.startswith("POWERTOOLS_")}
 
 
-@by_function
-def test_the_template_describes_a_function_in_the_words_of_its_code(handler: Path) -> None:
-    first_line = (ast.get_docstring(tree(handler)) or "").partition("\n")[0]
-
-    assert re.fullmatch(r"\S.* in -> \S.*\bout\b.*\.", first_line)
-    assert STACK.resources[function_of(handler)]["Properties"]["Description"] == first_line
-
-
-@by_function
-def test_a_handler_fits_one_screen(handler: Path) -> None:
-    for node in tree(handler).body:
-        if isinstance(node, ast.FunctionDef):
-            assert (node.end_lineno or 0) - node.lineno < HANDLER_LINES_MAX, node.name
-
-
 def test_every_function_folder_is_in_the_template_and_holds_its_handler_only() -> None:
     folders = sorted(path for path in (ROOT / "functions").iterdir() if path.is_dir())
     files = [path for path in project_files() if path.is_relative_to(ROOT / "functions")]
@@ -147,17 +131,6 @@ def test_every_function_folder_is_in_the_template_and_holds_its_handler_only() -
 
 
 # ── the pure middle ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("module", [*MODULES, *HANDLERS], ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_clients_are_made_in_one_place(module: Path) -> None:
-    doors = {
-        name
-        for name in imports(module)
-        if name.partition(".")[0] == "boto3" and not name.startswith("boto3.dynamodb.types")
-    }
-
-    assert not doors or module.name == "clients.py"
 
 
 def clocks_and_dice(module: Path) -> list[str]:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.doors import ENVIRONMENT
 
+pytestmark = pytest.mark.matrix
+
 ROOT = Path(__file__).parents[1]
 
 # asyncio is 20 ms and comes with Powertools' batch processing; its parameters make a session and a client of their own.

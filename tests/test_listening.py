@@ -26,6 +26,8 @@ from stoppress.receive import push as listening
 from tests.doors import Doors, failing, once_before, opened
 from tests.ledger import HOST
 
+pytestmark = pytest.mark.moto
+
 NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 FEED, HUB, OTHER = f"https://{HOST}/rss.xml", "https://hub.example.net/", "https://other.example.net/hub"

@@ -11,6 +11,8 @@ from tests.load.newsroom import Newsroom, Page
 from tests.load.run import Result, grown, load
 from tests.load.served import Served
 
+pytestmark = pytest.mark.moto
+
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 HEAD = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:news="http://www.google.com/schemas/sitemap-news/0.9">'
 PAGE = Page("https://www.example.com/a", "Flood", NOW - timedelta(hours=1), NOW - timedelta(minutes=5))

@@ -673,6 +673,7 @@ VIDEO_SAID = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.matrix
 @settings(max_examples=300)
 @given(ANY_JSON | st.lists(VIDEO_SAID, max_size=3), st.integers(0, 3_000))
 def test_whatever_is_sent_nothing_breaks_and_what_is_kept_is_good(raw: Any, size_bytes_max: int) -> None:
@@ -692,6 +693,7 @@ def test_whatever_is_sent_nothing_breaks_and_what_is_kept_is_good(raw: Any, size
     root(tags)
 
 
+@pytest.mark.matrix
 @needs_shared
 @settings(max_examples=200)
 @given(VIDEO_SAID)

@@ -25,6 +25,8 @@ from tests.event_files import items, objects, on_queue
 from tests.operated import HOST, SITE, arn, event, everything, later, on_the_bus, operated, url
 from tests.playing import Step
 
+pytestmark = pytest.mark.moto
+
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 UNKNOWN = "www.example.org"
 # No title: nobody can apply it.

@@ -18,6 +18,8 @@ from stoppress_cli.local.template import ACCOUNT, REGION, TemplateError, load
 from tests import playing
 from tests.planting import ROOT, planted
 
+pytestmark = pytest.mark.matrix
+
 LEADING_KEYS = "dynamodb:LeadingKeys"
 
 

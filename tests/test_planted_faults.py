@@ -15,6 +15,8 @@ from stoppress_cli.local.template import TemplateError
 from tests import playing, test_house, test_template
 from tests.planting import ROOT, Edit, planted
 
+pytestmark = pytest.mark.deployed
+
 Resources = dict[str, Any]
 
 

@@ -25,6 +25,8 @@ from stoppress.poll.due import PollOutcome
 from stoppress.poll.feeds import poll_site_feeds
 from stoppress.primitives.urls import key_of
 
+pytestmark = pytest.mark.moto
+
 FEED = "https://www.example.com/feed.xml"
 OTHER = "https://www.example.com/other.xml"
 NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)

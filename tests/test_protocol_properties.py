@@ -29,6 +29,8 @@ from stoppress.sitemaps.gzip_text import compressed, text_sitemap
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
 from tests.ledger import HOST, MORNING, Ledger, page
 
+pytestmark = pytest.mark.matrix
+
 SM, NEWS = "{http://www.sitemaps.org/schemas/sitemap/0.9}", "{http://www.google.com/schemas/sitemap-news/0.9}"
 IMAGE, VIDEO = (f"{{http://www.google.com/schemas/sitemap-{kind}/1.1}}" for kind in ("image", "video"))
 XHTML, ATOM = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/2005/Atom}"

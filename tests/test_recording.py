@@ -611,6 +611,7 @@ def told_by_chance(chance: random.Random, at: datetime) -> ArticleEvent:
     )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("republish", ["keep-date", "new-date"])
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_is_told_counts_entries_and_articles_agree(behind: Doors, seed: int, republish: str) -> None:

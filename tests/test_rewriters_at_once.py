@@ -22,6 +22,8 @@ from stoppress.sitemaps.render import render_general
 from tests.ledger import HOST, SITE, page
 from tests.partitions import HOUR, MINUTE, NOON, SHARD, key
 
+pytestmark = pytest.mark.matrix
+
 
 class Rewriter(threading.Thread):
     """A rewrite that stands still before each call of a door until it is told to go on."""

@@ -40,6 +40,7 @@ INSIDE = re.compile(r"x-amz-|via$|x-cache$|age$", re.IGNORECASE)
 START_S = 30
 
 pytestmark = [
+    pytest.mark.deployed,
     pytest.mark.skipif(NGINX is None, reason="nginx is not installed"),
     pytest.mark.skipif(not CERTIFICATES.exists(), reason=f"{CERTIFICATES}, which the configuration names, is not here"),
 ]

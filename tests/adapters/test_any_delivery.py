@@ -21,6 +21,8 @@ from stoppress.receive.queueing import Taker, take_delivery
 from stoppress.record.exclude import excluded_because
 from tests.adapters.recorded import OWN, Case, cases, now_of
 
+pytestmark = pytest.mark.matrix
+
 HUGE = "9" * 5_000
 # Every value is replaced by each of these, and by one of those in turn, which are known to break careless code.
 KINDS: list[Any] = [None, 7, [None], HUGE, {"a": {"b": "c"}}]

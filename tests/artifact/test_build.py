@@ -14,6 +14,8 @@ from tests.artifact import builds
 from tests.artifact.builds import LAYER, ROOT
 from tests.artifact.faults import faults_of
 
+pytestmark = pytest.mark.artifact
+
 MACHINE = "aarch64"  # how wheels and ELF call the template's arm64
 
 

@@ -45,6 +45,8 @@ from tests.event_files import (
     put_subscription,
 )
 
+pytestmark = pytest.mark.artifact
+
 FEED = f"http://{HOST}/rss.xml"
 
 

@@ -43,6 +43,8 @@ from tests.check.planted import MANY
 from tests.check.test_planted import AT, save
 from tests.ledger import SITE
 
+pytestmark = pytest.mark.matrix
+
 GOOD = good().files
 DOCUMENTS = [GOOD[name] for name in (INDEX, NEWS, SHARD, MEDIA, PAGES, RSS, ROBOTS)]
 PIECES = st.sampled_from(

@@ -1,9 +1,12 @@
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from stoppress_cli.app import app
 from stoppress_cli.commands import demo
+
+pytestmark = pytest.mark.moto
 
 REAL = Path(__file__).parents[2] / "template.yaml"
 

@@ -7,6 +7,8 @@ import urllib3
 
 from stoppress_cli.scenario.feeds_server import TIMES_AS_FAST, FeedAnswer, FeedServer
 
+pytestmark = pytest.mark.moto
+
 URL = "https://www.example.com/rss.xml?full=1"
 FEED = FeedAnswer(200, {"etag": '"v1"', "last-modified": "Fri, 20 Nov 2026 08:00:00 GMT"}, b"<rss/>")
 

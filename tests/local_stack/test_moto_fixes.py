@@ -18,6 +18,8 @@ from stoppress_cli.local import moto_fixes
 from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.local_stack.toy import TABLE
 
+pytestmark = pytest.mark.moto
+
 NAME = "articles"
 
 

@@ -13,6 +13,8 @@ from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import ScenarioError, parse
 from stoppress_cli.scenario.player import Player, playing
 
+pytestmark = pytest.mark.moto
+
 REAL = Path(__file__).parents[2] / "template.yaml"
 HOST = "www.example.com"
 SITE = {

@@ -2,9 +2,13 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
 from tests.local_stack.toy import NOON, QUEUES, Toy, arn
+
+pytestmark = pytest.mark.moto
 
 SECOND = timedelta(seconds=1)
 

@@ -5,6 +5,8 @@ import pytest
 
 from stoppress_cli.scenario.file import Line, ScenarioError, parse, read
 
+pytestmark = pytest.mark.moto
+
 SITE = '{"at": "2026-11-20T08:00:00Z", "site": {"host": "www.example.com"}}'
 
 

@@ -17,6 +17,8 @@ from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import REGION
 from tests.local_stack.toy import NOON
 
+pytestmark = pytest.mark.moto
+
 REAL = Path(__file__).parents[2] / "template.yaml"
 HOSTS = ("www.example.com", "two.example.org")
 

@@ -2,12 +2,15 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from moto.dynamodb.models import dynamodb_backends
 
 from stoppress_cli.local import queues
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION
 from tests.local_stack.toy import NOON, TABLE, Toy, arn
+
+pytestmark = pytest.mark.moto
 
 MINUTE = timedelta(minutes=1)
 FAILURES: dict[str, Any] = {"Table": TABLE, "Failures": {"Type": "AWS::SQS::Queue"}}

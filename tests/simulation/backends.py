@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from tests.simulation.doubles.s3 import S3
 from tests.simulation.doubles.sqs import Queue, Sqs
 
 if TYPE_CHECKING:
+    from tests.simulation.stack import StackOnDoubles
     from tests.simulation.world import World
 
 _SERVICES = ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")
@@ -28,7 +30,7 @@ _SERVICES = ("dynamodb", "s3", "sqs", "ssm", "secretsmanager", "events")
 class Fast(Sqs):
     """The doubles. Its queues are what the mappings of the world read."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: "World | StackOnDoubles") -> None:
         super().__init__(world.wiring.queues())
         table = world.wiring.only("AWS::DynamoDB::Table")
         self._dynamo = Dynamo(table.ref, f"{table.arn}/stream/local")
@@ -37,7 +39,7 @@ class Fast(Sqs):
         self._told = 0
 
         def parameter_changed(name: str, version: int) -> None:
-            world.arrived(bus.DEFAULT_BUS, parameter_event(name, version, world))
+            world.arrived(bus.DEFAULT_BUS, parameter_event(name, version))
 
         self.clients: dict[str, Any] = {
             "dynamodb": self._dynamo,
@@ -72,11 +74,11 @@ class Fast(Sqs):
         return list(self._dynamo.all_items())
 
 
-def parameter_event(name: str, version: int, world: "World") -> Json:
+def parameter_event(name: str, version: int) -> Json:
     """What Parameter Store tells the default bus of a parameter that was put."""
     detail = {"operation": "Create" if version == 1 else "Update", "name": name, "type": "String"}
     arn = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter{name}"
-    return bus.envelope("Parameter Store Change", "aws.ssm", detail, world.now, [arn])
+    return bus.envelope("Parameter Store Change", "aws.ssm", detail, datetime.now(UTC), [arn])
 
 
 class Moto:

@@ -1,119 +1,132 @@
-"""Faults planted in the product, each with a seed that catches it: words that are changed, or functions that others stand in for.
+"""Faults planted in the product, each with a seed that catches it: other functions stand in for the product's own.
 
-Each is caught within SEEDS_MAX seeds. Its own was the first of them, and is tried first: any other call of AWS in the product
-moves the weather to other calls, and then another seed catches it, after a search that `python -m tests.simulation.faults`
-saves when it has found the first ones anew. Where the text or the function to be replaced is gone, plant the fault again.
+Each is caught within SEEDS_MAX seeds. The recorded seed was the first of them, and is tried first. Another call of AWS in the
+product moves the weather to other calls, and then another seed catches the fault: `python -m tests.simulation.faults NAME`
+finds the first one anew. Where a function is gone, plant the fault where its work is done now.
 """
 
 import inspect
 import os
 import pkgutil
+import re
 import sys
-import textwrap
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import stoppress
-from stoppress.model.article import Decision
-from stoppress.model.event import CLOCK_SKEW_MAX
+from botocore.exceptions import BotoCoreError, ClientError
 
-ROOT = Path(__file__).parents[2]
+import stoppress
+from stoppress.aws import bucket, queues, table
+from stoppress.model.article import Decision
+from stoppress.model.event import CLOCK_SKEW_MAX, CMS_RANK, order_of
+from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES
+from stoppress.model.order import BURST
+from stoppress.model.site import FEED_SOURCE
+from stoppress.primitives.instants import parse
+from stoppress.primitives.urls import identity
+from stoppress.record import decide
+
 SEEDS_MAX = 1_000
 
 
 @dataclass(frozen=True)
-class Fault:
-    """Words of a function (`module:name` below stoppress, or a handler's file) in whose place others stand."""
-
-    where: str
-    old: str
-    new: str
-    seed: int
-
-
-@dataclass(frozen=True)
 class Swap:
-    """A function (`module:name` below stoppress) in whose place another one stands, which is made from it."""
+    """A function (`module:name` below stoppress) in whose place another one stands, which is made from it.
+
+    Where the module only imports the function, or another module, the swap is for that module alone.
+    """
 
     where: str
     by: Callable[[Any], Any]
     seed: int
 
 
-FAULTS: dict[str, Fault | Swap] = {
+FAULTS: dict[str, Swap] = {
     # ── recording ──
-    "an item is made whatever is there": Fault(
-        "aws.table:_as_read", '"attribute_not_exists(pk)"', '"attribute_not_exists(pk) OR attribute_exists(pk)"', 178
+    "an item is made whatever is there": Swap(
+        "aws.table:_as_read",
+        lambda as_read: (
+            lambda rev: ("attribute_not_exists(pk) OR attribute_exists(pk)", None) if rev is None else as_read(rev)
+        ),
+        178,
     ),
-    "the article is written apart from its entries": Fault(
+    "the article is written apart from its entries": Swap(
+        "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 3
+    ),
+    "an error while writing is swallowed": Swap(
         "record.article:_write",
-        "        table.transact([*puts, *deletes])",
-        "        for one in [*puts, *deletes]:\n            table.transact([one])",
-        3,
+        lambda write: lambda *of: _unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
+        58,
     ),
-    "an error while writing is swallowed": Fault(
-        "record.article:_record_wave",
-        "outcomes.append(_failed(work, error))",
-        'outcomes.append((work.message_id, MessageOutcome("failed", repr(error), work.event)))',
-        38,
+    "a conflict is taken for success": Swap(
+        "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 13
     ),
-    "a conflict is taken for success": Fault(
-        "aws.table:transact", "            raise Conflict(str(error)) from error", "            return", 13
+    "keys that DynamoDB left unread are forgotten": Swap(
+        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 106
     ),
-    "keys that DynamoDB left unread are forgotten": Fault(
-        "aws.table:get_many", "            rest += answer", "            rest or answer", 106
-    ),
-    "places are handed out and not counted": Fault(
-        "aws.places:reserve", "if _keep_series(host, series):", "if True:", 2
-    ),
-    "messages that failed are not reported": Fault(
-        "functions/record_article/app.py", "for record in again]}", "for record in ()]}", 49
+    "places are handed out and not counted": Swap("aws.places:_keep_series", lambda _: lambda host, series: True, 2),
+    "messages that failed are not reported": Swap(
+        "record.article:record",
+        lambda record: (
+            lambda messages, now: {id_: replace(outcome, error=None) for id_, outcome in record(messages, now).items()}
+        ),
+        13,
     ),
     # ── deciding ──
-    "what is late is taken for new": Fault(
-        "record.decide:_decide", "if order.is_before(article.order):", "if False:", 6
-    ),
-    "a removal of what was never heard of leaves no tombstone": Fault(
-        "record.decide:_decide",
-        '    if event.action == "remove":',
-        '    if event.action == "remove" and not article:\n        return Decision(outcome="late")\n    if event.action == "remove":',
+    "what is late is taken for new": Swap("record.late:late", lambda _: _decided_as_if_new, 6),
+    "a removal of what was never heard of leaves no tombstone": Swap(
+        "record.decide:decide",
+        lambda decide: (
+            lambda event, known, site, now: (
+                Decision(outcome="late")
+                if event.action == "remove" and event.id and not known.article
+                else decide(event, known, site, now)
+            )
+        ),
         6,
     ),
-    "a late removal takes out another's page": Fault(
+    "a late removal takes out another's page": Swap(
         "record.remove:removed",
-        "if claim and claim.live and claim.owner == current.name:",
-        "if claim:",
+        lambda removed: (
+            lambda event, current, known, now: removed(event, current, _with_its_claim(known, current), now)
+        ),
         6,
     ),
-    "a removal leaves the news entry": Fault(
-        "record.entry_keys:entries_of", "if article.news and article.is_in_news(now):", "if article.news and keeps:", 1
+    "a removal leaves the news entry": Swap(
+        "record.entry_keys:entries_of",
+        lambda entries: (
+            lambda article, now, keeps=False: [
+                key for key in entries(article, now, keeps=keeps) if keeps or not key.published
+            ]
+        ),
+        1,
     ),
-    "a URL that was left stays claimed": Fault(
+    "a URL that was left stays claimed": Swap(
         "record.claims:Claimant._leaving",
-        "claims.append(claim_left)",
-        "pass",
+        lambda leaving: lambda self, decision: _without_claims_left(leaving(self, decision), decision),
         7,
     ),
-    "the older of two articles keeps the URL": Fault(
-        "record.claims:Claimant._stronger_claim",
-        "if claim.live and is_claimed_before(self.current.order, claimed, same_source=same_source):",
-        "if claim.live:",
-        3,
+    "the older of two articles keeps the URL": Swap(
+        "model.order:is_claimed_before", lambda _: lambda one, other, same_source: True, 3
     ),
-    "a late event does not date the article": Fault(
-        "record.late:dated_by_another", "if after is None:", "if True:", 252
+    "a late event does not date the article": Swap(
+        "record.publication_date:dated_late", lambda _: lambda article, event, now: None, 252
     ),
-    "a late event takes the place of the one that is held": Fault(
-        "record.decide:decide", 'due_after if decision.outcome == "held" else None', "due_after", 2
+    "a late event takes the place of the one that is held": Swap(
+        "record.decide:decide",
+        lambda decide: (
+            lambda event, known, site, now: _held_whatever_it_is(decide(event, known, site, now), event, known)
+        ),
+        2,
     ),
-    "the feed is believed as much as the CMS": Fault(
-        "model.event:rank_of", "FEED_SOURCE: FEED_RANK", "FEED_SOURCE: CMS_RANK", 4
+    "the feed is believed as much as the CMS": Swap(
+        "model.event:rank_of", lambda rank_of: lambda source: CMS_RANK if source == FEED_SOURCE else rank_of(source), 4
     ),
     # ── order ──
     "a timestamp counts as the moment it was heard where it is ahead": Swap(
@@ -128,17 +141,21 @@ FAULTS: dict[str, Fault | Swap] = {
         35,
     ),
     "versions are ignored": Swap("model.order:_by_version", lambda _: lambda one, other: 0, 54),
-    "a tie is won by the publication": Fault(
-        "model.order:_compared", "return 1 if order.removal else -1", "return -1 if order.removal else 1", 218
+    "a tie is won by the publication": Swap(
+        "model.order:_compared",
+        lambda compared: lambda one, other: -compared(one, other) if _is_tie(one, other) else compared(one, other),
+        218,
     ),
-    "a tie is won by the removal even in a burst": Fault("model.order:_compared", " or in_a_burst:", ":", 82),
+    "a tie is won by the removal even in a burst": Swap("model.order:BURST", lambda _: timedelta(), 82),
     "a repeat is not known by its content": Swap(
         "model.order:known_by", lambda known_by: lambda **said: known_by(**said)[-1:] if said["delivery"] else (), 87
     ),
     "a repeat is not known by its delivery id": Swap(
         "model.order:known_by", lambda known_by: lambda **said: known_by(**said | {"delivery": None}), 468
     ),
-    "a delivery that came late is not remembered": Fault("record.late:late", "    if names:", "    if False:", 2),
+    "a delivery that came late is not remembered": Swap(
+        "record.late:late", lambda late: lambda event, known, *of: _forgetful(late(event, known, *of), known), 2
+    ),
     # ── claims ──
     "a removal by URL alone is ignored": Swap(
         "record.claims:is_aimed_at", lambda _: lambda event, claim, owner: False, 11
@@ -156,17 +173,15 @@ FAULTS: dict[str, Fault | Swap] = {
     "clocks of two sources are compared as they are": Swap(
         "model.order:_own_time", lambda _: lambda order: order.timestamp or order.heard, 259
     ),
-    "a feed brings back a URL that the CMS has left": Fault(
+    "a feed brings back a URL that the CMS has left": Swap(
         "record.claims:Claimant._stronger_claim",
-        "if claim.rank > self.rank:",
-        "if claim.live and claim.rank > self.rank:",
+        lambda stronger: lambda self: "" if self.claim and not self.claim.live else stronger(self),
         11,
     ),
     # ── embargo and first publication ──
-    "what is held claims its URL at once": Fault(
+    "what is held claims its URL at once": Swap(
         "record.publication:Publication._held",
-        'self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))',
-        'replace(self._with_claim(after), outcome="held", reason=reason)',
+        lambda held: lambda self, release_at: _claimed_at_once(self, held(self, release_at)),
         2,
     ),
     "an embargo of a few minutes is ignored": Swap(
@@ -189,90 +204,117 @@ FAULTS: dict[str, Fault | Swap] = {
     ),
     # ── identity ──
     "each spelling is a page of its own": Swap("primitives.urls:identity", lambda _: lambda url: url, 2),
-    "a number is one article in all feeds": Swap("feeds.events:_id_of", lambda _: lambda guid, feed: guid, 5),
+    "a number is one article in all feeds": Swap("feeds.events:_id_of", lambda _: lambda guid, feed, site: guid, 5),
     "an id that is used again is the article that was deleted": Swap(
-        "record.decide:_current", lambda current: lambda event, article: article or current(event, article), 8
+        "record.decide:_current", lambda current: lambda event, article, now: article or current(event, article, now), 8
     ),
     # ── the clock ──
-    "what is due is deleted before it is sent": Fault(
-        "roll.window:_send_due",
-        '        try:\n            if item["queue"]',
-        '        table.delete(item["pk"], item["sk"])\n        try:\n            if item["queue"]',
+    "what is due is deleted before it is sent": Swap(
+        "aws.table:query",
+        lambda query: (
+            lambda pk, **only: (
+                _deleting(query(pk, **only)) if pk.startswith("due#") and only.get("below") else query(pk, **only)
+            )
+        ),
         33,
     ),
-    "only the first news sitemap expires": Fault(
-        "roll.window:_expire_news", "for file in series_files(news)]", "for file in series_files(news)[:1]]", 5
+    "only the first news sitemap expires": Swap(
+        "roll.window:series_files", lambda series_files: lambda series: series_files(series)[:1], 5
     ),
-    "an expired entry gives its place back twice": Fault(
-        "roll.window:_expire_news",
-        "expired.append(read_news_place(removed))",
-        "expired.extend([read_news_place(removed)] * 2)",
-        50,
+    "an expired entry gives its place back twice": Swap(
+        "roll.window:give_back", lambda give_back: lambda host, places: give_back(host, [*places, *places]), 50
     ),
     # ── the files ──
-    "the ETag is read after the table": Fault(
+    "the ETag is read after the table": Swap(
         "aws.bucket:write",
-        '{"IfMatch": replaces.etag} if replaces else {"IfNoneMatch": "*"}',
-        '{"IfMatch": read(site, file).etag} if read(site, file) else {"IfNoneMatch": "*"}',
-        19,
+        lambda write: (
+            lambda site, file, body, *, replaces, **also: write(
+                site, file, body, replaces=bucket.read(site, file), **also
+            )
+        ),
+        167,
     ),
-    "a file that was overtaken is taken for written": Fault(
-        "aws.bucket:write", "        raise _overtaken_or(error) from error", "        return", 3
+    "a file that was overtaken is taken for written": Swap(
+        "aws.bucket:write",
+        lambda write: lambda *of, **also: _unless(write, (bucket.Overtaken, ClientError), *of, **also),
+        3,
     ),
-    "a file that failed is handed over to nobody": Fault(
-        "rewrite.sitemaps:hand_over",
-        "queues.send_rewrites([result.request], delay_seconds=RETRY_DELAY_SECONDS)",
-        "pass",
-        95,
+    "a file that failed is handed over to nobody": Swap(
+        "rewrite.sitemaps:hand_over", lambda _: lambda result: None, 95
     ),
-    "a file that failed is done": Fault(
-        "functions/rewrite_sitemaps/app.py",
-        " in failed\n    ]",
-        " in ()\n    ]",
+    "a file that failed is done": Swap(
+        "rewrite.sitemaps:rewrite_all",
+        lambda rewrite_all: (
+            lambda works, now: [
+                result if result.request.entries else replace(result, error=None) for result in rewrite_all(works, now)
+            ]
+        ),
         1,
     ),
-    "an emptied file is never deleted": Swap("rewrite.retire:schedule_retirement", lambda _: lambda *of: None, 26),
+    "an emptied file is never deleted": Swap(
+        "rewrite.retire:schedule_retirement", lambda _: lambda site, file, changed: None, 26
+    ),
     "what changed is folded in without being read": Swap(
-        "rewrite.render:_changed_items", lambda _: lambda site, file, entries: dict.fromkeys(sorted(entries)), 1
+        "rewrite.render:table", lambda table: _With(table, get_many=lambda keys: {}), 1
     ),
-    "an edition's articles stand in the site's news sitemap": Fault(
-        "model.file_names:news_series", "if edition and edition.news else", "if False else", 27
+    "an edition's articles stand in the site's news sitemap": Swap(
+        "model.file_names:news_series", lambda _: lambda site, url: NEWS_SERIES, 27
     ),
-    "what an edition lists never expires": Fault(
-        "roll.window:_expire_news",
-        "for news in series for file",
-        "for news in series if news.name == NEWS_SERIES for file",
+    "what an edition lists never expires": Swap(
+        "roll.window:series_files",
+        lambda series_files: lambda series: series_files(series) if series.name == NEWS_SERIES else [],
         5,
     ),
-    "a robots.txt that is not kept any more stays": Fault(
-        "roll.window:_apply_configuration", "robots=True", "robots=False", 58
+    "a robots.txt that is not kept any more stays": Swap(
+        "roll.window:all_files", lambda all_files: lambda site, robots: all_files(site, robots=False), 58
     ),
     # ── what comes in ──
-    "messages that a queue did not take are forgotten": Fault(
-        "aws.queues:_send", 'if answer.get("Failed"):', "if False:", 679
+    "messages that a queue did not take are forgotten": Swap(
+        "aws.queues:_send",
+        lambda send: (
+            lambda url, messages, delay_seconds: [
+                _unless(send, queues.SendError, url, batch, delay_seconds) for batch in queues._batches(messages)
+            ]
+        ),
+        679,
     ),
-    "a webhook is acknowledged although the queue failed": Fault(
-        "receive.webhook:receive",
-        "    queues.send_articles([event])",
-        "    try:\n        queues.send_articles([event])\n    except Exception:\n        pass",
+    "a webhook is acknowledged although the queue failed": Swap(
+        "receive.webhook:queues",
+        lambda queues: _With(queues, send_articles=lambda events: _unless(queues.send_articles, Exception, events)),
         82,
     ),
-    "only the first new entry of a feed is sent": Fault(
-        "poll.ingest:_read", "queues.send_articles(sent)", "queues.send_articles(sent[:1])", 4
+    "only the first new entry of a feed is sent": Swap(
+        "poll.ingest:queues",
+        lambda queues: _With(queues, send_articles=lambda events: queues.send_articles(events[:1])),
+        4,
     ),
-    "what cannot be read is dropped": Fault(
-        "record.article:_quarantine", "        table.put_if(quarantine_item", "        (quarantine_item", 3
+    "what cannot be read is dropped": Swap(
+        "aws.table:put_if",
+        lambda put_if: lambda item, *of: None if item["pk"].startswith("quarantine#") else put_if(item, *of),
+        3,
     ),
-    "an item is written whatever was read": Fault("aws.table:_as_read", '"rev = :read"', '"attribute_exists(pk)"', 5),
-    "packed files go before the index that names them": Fault(
-        "rewrite.forms:delete_forms", 'if index and f"/{name}</loc>".encode() in index.body', "if not index", 123
+    "an item is written whatever was read": Swap(
+        "aws.table:_as_read",
+        lambda as_read: lambda rev: as_read(rev) if rev is None else ("attribute_exists(pk)", None),
+        5,
     ),
-    "forms that no mark tells of stay": Fault("rewrite.forms:replace_forms", " | possible_forms(attempt.file)", "", 1),
+    "packed files go before the index that names them": Swap(
+        "rewrite.forms:take_away",
+        lambda _: _taken_away,
+        123,
+    ),
+    "forms that no mark tells of stay": Swap("rewrite.forms:possible_forms", lambda _: lambda file: set(), 1),
     "of several changed entries one is folded in": Swap(
-        "rewrite.render:_changed_items", lambda items: lambda *of: dict([*items(*of).items()][:1]), 31
+        "rewrite.render:fold",
+        lambda fold: (
+            lambda site, work, *of: fold(
+                site, replace(work, entries=work.entries and frozenset(sorted(work.entries)[:1])), *of
+            )
+        ),
+        31,
     ),
-    "a file is folded into whatever its size": Fault(
-        "sitemaps.fold:_fitting", "return file if is_within_limits(file, entries_max) else None", "return file", 101
+    "a file is folded into whatever its size": Swap(
+        "sitemaps.fold:is_within_limits", lambda _: lambda file, entries_max: True, 101
     ),
 }
 
@@ -281,79 +323,117 @@ def _clamped(order: Any) -> Any:
     return replace(order, timestamp=order.timestamp and min(order.timestamp, order.heard))
 
 
+def _unless(function: Any, errors: Any, *arguments: Any, **options: Any) -> Any:
+    """A call whose errors of these kinds nobody hears of."""
+    with suppress(errors):
+        function(*arguments, **options)
+
+
+class _With:
+    """A module or client with other functions of these names."""
+
+    def __init__(self, behind: Any, **functions: Any) -> None:
+        self._behind = behind
+        vars(self).update(functions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._behind, name)
+
+
+def _taken_away(site: Any, there: Any) -> None:
+    if there and bucket.read(site.host, INDEX_FILE):
+        for name, stored in sorted(there.items()):
+            bucket.delete(site.host, name, stored)
+
+
+def _all_read(client: Any) -> Any:
+    return lambda **of: client.batch_get_item(**of) | {"UnprocessedKeys": {}}
+
+
+def _deleting(items: Iterator[Any]) -> Iterator[Any]:
+    for item in items:
+        table.delete(item["pk"], item["sk"])
+        yield item
+
+
+def _is_tie(one: Any, other: Any) -> bool:
+    """Whether a publication and a removal have the same timestamp, no version tells, and they were not heard in a burst."""
+    same_version = one.version == other.version or type(one.version) is not type(other.version)
+    same = same_version and one.timestamp is not None and one.timestamp == other.timestamp
+    apart = abs(parse(one.heard) - parse(other.heard))
+    return same and bool(one.removal) != bool(other.removal) and not timedelta() < apart <= BURST
+
+
+def _decided_as_if_new(event: Any, known: Any, site: Any, now: Any) -> Decision:
+    article = replace(known.article, order=order_of(event))
+    return decide.decide(event, replace(known, article=article), site, now)
+
+
+def _forgetful(decision: Decision, known: Any) -> Decision:
+    """A decision that leaves the remembered deliveries of the article as they were."""
+    article = decision.article and replace(decision.article, deliveries=known.article.deliveries)
+    return replace(decision, article=article)
+
+
+def _with_its_claim(known: Any, article: Any) -> Any:
+    """What is known, if the article had the claim on the URL that it knows as its own."""
+    page = identity(article.url or "")
+    if page not in known.claims:
+        return known
+    claim = replace(known.claims[page], owner=article.name, live=True)
+    return replace(known, claims={**known.claims, page: claim})
+
+
+def _without_claims_left(after: Decision, before: Decision) -> Decision:
+    return replace(after, claims=tuple(claim for claim in after.claims if claim.live or claim in before.claims))
+
+
+def _held_whatever_it_is(decision: Decision, event: Any, known: Any) -> Decision:
+    changed = (article for article in (decision.article, *decision.displaced) if article)
+    after = next((article for article in changed if article.name == event.name), known.article)
+    return replace(decision, held=after.release_at if after else None)
+
+
+def _claimed_at_once(publication: Any, decision: Any) -> Decision:
+    claimed: Decision = publication._with_claim(decision.article)
+    return replace(claimed, outcome="held", reason=decision.reason)
+
+
 @contextmanager
-def planted(fault: Fault | Swap) -> Iterator[None]:
+def planted(fault: Swap) -> Iterator[None]:
     """The fault is in the product while the block runs."""
     from tests.simulation.world import APPS
 
-    if isinstance(fault, Swap):
-        function = _function(fault.where)
-        with ExitStack() as swaps:
-            swaps.callback(APPS.forget)
-            for holder in _holders(fault.where, function):
-                swaps.enter_context(mock.patch.object(holder, function.__name__, fault.by(function)))
-            APPS.forget()
-            yield
-        return
-    if fault.where.endswith(".py"):
-        path = ROOT / fault.where
-
-        def changed(read: Path, source: str) -> str:
-            return _replaced(source, fault) if read == path else source
-
-        _replaced(path.read_text(encoding="utf-8"), fault)
+    name = re.split("[:.]", fault.where)[-1]
+    with ExitStack() as swaps:
+        swaps.callback(APPS.forget)
+        for holder in _holders(fault.where):
+            swaps.enter_context(mock.patch.object(holder, name, fault.by(inspect.unwrap(getattr(holder, name)))))
         APPS.forget()
-        before, APPS.changed = APPS.changed, changed
-        try:
-            yield
-        finally:
-            APPS.changed = before
-            APPS.forget()
-        return
-    function = _function(fault.where)
-    source = _replaced(textwrap.dedent(inspect.getsource(function)), fault)
-    made: dict[str, Any] = {}
-    exec(compile(source, str(inspect.getsourcefile(function)), "exec"), function.__globals__, made)  # noqa: S102
-    code = function.__code__
-    # The function itself is changed, so that whoever has imported it has the fault.
-    function.__code__ = inspect.unwrap(made[function.__name__]).__code__
-    try:
         yield
-    finally:
-        function.__code__ = code
 
 
-def _function(where: str) -> Any:
-    return inspect.unwrap(_found(where))
-
-
-def _found(where: str) -> Any:
-    module, _, name = where.partition(":")
-    found: Any = import_module(f"stoppress.{module}")
-    for part in name.split("."):
-        assert hasattr(found, part), f"{where} is gone: plant the fault where its work is done now"
-        found = getattr(found, part)
-    return found
-
-
-def _holders(where: str, function: Any) -> list[Any]:
-    """The class of a method, or all modules that have a function: its own, and those that import it.
+def _holders(where: str) -> list[Any]:
+    """The class of a method, the module that only imports what is named, or all modules that have it.
 
     All are imported before: one that is imported while a fault is planted would keep it.
     """
-    for found in pkgutil.walk_packages(stoppress.__path__, "stoppress."):
-        import_module(found.name)
+    for module in pkgutil.walk_packages(stoppress.__path__, "stoppress."):
+        import_module(module.name)
+    path, _, name = where.partition(":")
+    *parts, last = name.split(".")
+    holder: Any = import_module(f"stoppress.{path}")
+    for part in [*parts, last]:
+        assert hasattr(holder, part), f"{where} is gone: plant the fault where its work is done now"
+        holder = getattr(holder, part) if part in parts else holder
+    named = getattr(holder, last)
+    if parts or getattr(named, "__module__", holder.__name__) != holder.__name__ or inspect.ismodule(named):
+        return [holder]
     modules = [module for name, module in sys.modules.items() if name.startswith("stoppress.")]
-    holders = [module for module in modules if vars(module).get(function.__name__) is function]
-    return holders or [_found(where.rpartition(".")[0])]
+    return [module for module in modules if vars(module).get(last) is named]
 
 
-def _replaced(source: str, fault: Fault) -> str:
-    assert source.count(fault.old) == 1, f"{fault.where} has no {fault.old!r} (or several): plant the fault again"
-    return source.replace(fault.old, fault.new)
-
-
-def first_seed(fault: Fault | Swap, breaks: Callable[[int], bool], *likely: int) -> int | None:
+def first_seed(fault: Swap, breaks: Callable[[int], bool], *likely: int) -> int | None:
     """The first seed that catches a fault, of the likely ones and then of all: it breaks with the fault, and not without it."""
     seeds: list[int] = [*likely, *range(1, SEEDS_MAX + 1)]
     for seed in seeds:

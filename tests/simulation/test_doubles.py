@@ -35,6 +35,8 @@ from tests.simulation.doubles.s3 import S3
 from tests.simulation.doubles.sqs import Queue, Sqs
 from tests.simulation.story import START
 
+pytestmark = pytest.mark.moto
+
 TABLE, BUCKET = "table", "bucket"
 STREAM = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{TABLE}/stream/1"
 CALLS = 150

@@ -4,6 +4,8 @@ import pytest
 
 from tests.simulation.permutations import Permutation
 
+pytestmark = pytest.mark.matrix
+
 ORDERS = 4
 
 

@@ -54,6 +54,7 @@ def digest(seed: int, doors: str = "fast") -> str:
     return hashlib.sha256(repr((run.world.steps, sorted(run.objects.items()))).encode()).hexdigest()
 
 
+@pytest.mark.matrix
 def test_a_seed_is_the_same_run_in_another_process() -> None:
     """What a seed decides does not depend on the order of a set, on an address or on the machine's clock."""
     code = f"from tests.simulation.test_seeds import digest; print(*map(digest, {SOME}))"
@@ -70,11 +71,13 @@ def test_a_seed_is_the_same_run_in_another_process() -> None:
     assert other.stdout.split() == [digest(seed) for seed in SOME]
 
 
+@pytest.mark.moto
 @pytest.mark.parametrize("seed_", [1, 5])
 def test_a_seed_ends_in_the_same_bytes_on_moto(seed_: int) -> None:
     assert digest(seed_, "moto") == digest(seed_)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("seed_", range(101, 109))
 def test_the_files_of_a_seed_break_no_rule_of_the_protocol(seed_: int, tmp_path: Path) -> None:
     """The judge of sitemaps that knows every rule, on the files of some seeds, at the end of the storm."""

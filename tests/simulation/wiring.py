@@ -4,7 +4,6 @@ import importlib.util
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -109,7 +108,6 @@ class Apps:
 
     def __init__(self) -> None:
         self._free: dict[Path, list[ModuleType]] = defaultdict(list)
-        self.changed: Callable[[Path, str], str] = lambda path, source: source
 
     def take(self, function: Function) -> ModuleType:
         """A module that nobody uses."""
@@ -128,8 +126,8 @@ class Apps:
         spec = importlib.util.spec_from_file_location(f"simulated_{path.parent.name}_{next(_loaded)}", path)
         assert spec
         module = importlib.util.module_from_spec(spec)
-        source = self.changed(path, path.read_text(encoding="utf-8"))
-        exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - the functions' own code
+        assert spec.loader
+        spec.loader.exec_module(module)
         # Powertools keeps one set of metrics for the process, which on Lambda is a function's own.
         module.metrics.add_metric = lambda *_, **__: None
         return module

@@ -78,7 +78,7 @@ class Door:
 
 @dataclass
 class _Paginator:
-    door: Door
+    door: Any
     operation: str
 
     def paginate(self, **params: Any) -> Iterator[Any]:
@@ -515,9 +515,9 @@ class _AtOnce:
 
 
 def _with_doors() -> list[ModuleType]:
-    """The modules of the product that import `stoppress.aws.clients.client`. `client` of other modules is `stoppress.http.client`."""
+    """The modules of the product that import the function `client`."""
     known = [module for name, module in sys.modules.items() if name.startswith("stoppress.") and module is not clients]
-    return [module for module in known if getattr(module, "client", None) is clients.client]
+    return [module for module in known if vars(module).get("client") is clients.client]
 
 
 def _nowhere(url: str, headers: dict[str, str], asked_at: datetime) -> client.Response:

@@ -23,6 +23,10 @@ class Ssm:
         self._changed(Name, version)
         return {"Version": version}
 
+    def delete_parameter(self, *, Name: str) -> Json:  # noqa: N803
+        del self._parameters[Name]
+        return {}
+
     def get_parameter(self, *, Name: str, WithDecryption: bool = False) -> Json:  # noqa: N803
         if Name not in self._parameters:
             raise error("GetParameter", "ParameterNotFound", f"Parameter {Name} not found.")
@@ -43,6 +47,13 @@ class SecretsManager:
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
+
+    def create_secret(self, *, Name: str, SecretString: str) -> Json:  # noqa: N803
+        self.values[Name] = SecretString
+        return {"Name": Name}
+
+    def put_secret_value(self, *, SecretId: str, SecretString: str) -> Json:  # noqa: N803
+        return self.create_secret(Name=SecretId, SecretString=SecretString)
 
     def get_secret_value(self, *, SecretId: str) -> Json:  # noqa: N803
         if SecretId not in self.values:

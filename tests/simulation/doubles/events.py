@@ -27,7 +27,7 @@ class Events:
                 "account": ACCOUNT,
                 "time": at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 "region": REGION,
-                "resources": [],
+                "resources": entry.get("Resources", []),
                 "detail": json.loads(entry["Detail"]),
             }
             self._arrived(str(entry["EventBusName"]).rsplit("/", 1)[-1], event)

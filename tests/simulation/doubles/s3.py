@@ -39,6 +39,7 @@ class S3:
             "ContentLength": len(stored.body),
             "Metadata": {},
             **stored.headers,
+            "ResponseMetadata": {"HTTPHeaders": _http(stored.headers)},
         }
 
     def put_object(
@@ -65,7 +66,7 @@ class S3:
         self.objects[Key] = Stored(Body, etag, headers, datetime.now(UTC).replace(microsecond=0))
         return {"ETag": etag}
 
-    def list_objects_v2(self, *, Bucket: str, Prefix: str) -> Json:  # noqa: N803
+    def list_objects_v2(self, *, Bucket: str, Prefix: str = "") -> Json:  # noqa: N803
         self._known("ListObjectsV2", Bucket)
         found = {key: self.objects[key] for key in sorted(self.objects) if key.startswith(Prefix)}
         contents = [{"Key": key, "ETag": one.etag, "LastModified": one.changed} for key, one in found.items()]
@@ -86,3 +87,8 @@ class S3:
     def _known(self, operation: str, bucket: str) -> None:
         if bucket != self._bucket:
             raise error(operation, "NoSuchBucket", bucket)
+
+
+def _http(headers: Json) -> Json:
+    names = {"ContentType": "content-type", "CacheControl": "cache-control"}
+    return {names[name]: value for name, value in headers.items() if name in names}

@@ -34,6 +34,10 @@ class Queue:
     dead: "Queue | None" = None
     messages: list[Message] = field(default_factory=list)
 
+    @property
+    def _messages(self) -> list[Message]:  # what the local stack counts in moto's queues
+        return self.messages
+
 
 class Sqs:
     """Queues, as their senders see them (methods of the client) and as Lambda's poller does (the rest)."""

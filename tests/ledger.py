@@ -1,4 +1,4 @@
-"""A table of ten dictionaries: what decisions come to when each is applied at once and nothing fails."""
+"""An in-memory table: applies each decision at once, without failures."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -24,8 +24,8 @@ def page(path: str) -> str:
     return f"https://{HOST}/{path}"
 
 
-def publish(article: str = "1042", path: str = "flood", **said: Any) -> ArticleEvent:
-    """An event of the CMS that publishes an article at eight in the morning, but for what is said."""
+def publish(article: str = "1042", path: str = "flood", **changes: Any) -> ArticleEvent:
+    """A CMS's event that publishes an article at eight in the morning; `changes` overrides fields."""
     values: dict[str, Any] = {
         "site": HOST,
         "source": "cms",
@@ -35,13 +35,13 @@ def publish(article: str = "1042", path: str = "flood", **said: Any) -> ArticleE
         "url": page(path),
         "title": "Flood closes the harbour",
         "published_at": MORNING,
-        "verb": None if said.get("source") == "feed" else "published",
+        "verb": None if changes.get("source") == "feed" else "published",
     }
-    return ArticleEvent(**(values | said))
+    return ArticleEvent(**(values | changes))
 
 
-def remove(article: str = "1042", **said: Any) -> ArticleEvent:
-    """An event of the CMS that takes an article away, a minute after eight but for what is said."""
+def remove(article: str = "1042", **changes: Any) -> ArticleEvent:
+    """A CMS's event that removes an article a minute after eight; `changes` overrides fields."""
     values: dict[str, Any] = {
         "site": HOST,
         "source": "cms",
@@ -50,11 +50,11 @@ def remove(article: str = "1042", **said: Any) -> ArticleEvent:
         "verb": "unpublished",
         "timestamp": MORNING + timedelta(minutes=1),
     }
-    return ArticleEvent(**(values | said))
+    return ArticleEvent(**(values | changes))
 
 
 class Ledger:
-    """What stands in the table after the events that were heard."""
+    """The content of the table after some events."""
 
     def __init__(self, site: Site = SITE) -> None:
         self.site = site
@@ -68,7 +68,7 @@ class Ledger:
         self.writes = 0
 
     def hear(self, event: ArticleEvent, now: datetime | None = None) -> Decision:
-        """Decide an event and apply what was decided; by default it is heard at the moment that it speaks of."""
+        """Decide an event and apply the decision. By default the event is heard at its own timestamp."""
         now = now or event.heard_at or event.timestamp or MORNING
         event = replace(event, heard_at=event.heard_at or now)
         decision = decide(event, self._known(event), self.site, now)
@@ -123,17 +123,17 @@ class Ledger:
             self.waiting[identity(waits.url or ""), waits.name] = waits
 
     def release(self, now: datetime) -> None:
-        """Hear again what is due by now, as the minute's run has it."""
+        """Record again the events that are due, as roll_window does each minute."""
         for due in sorted(due for due in self.due if due[0] <= now):
             self.hear(self.due[due], now)
 
     @property
     def pages(self) -> dict[str, str]:
-        """URLs in the shards, and the shard of each."""
+        """The shard of each listed URL."""
         return {url: file for file, url in self.general}
 
     def news_at(self, now: datetime) -> dict[str, NewsEntry]:
-        """URLs in the news sitemap at an instant."""
+        """The news entries at an instant, by URL."""
         return {url: entry for (_, url, _), entry in self.news.items() if entry.expires_at > now}
 
     def _known(self, event: ArticleEvent) -> Known:
@@ -164,7 +164,7 @@ class Ledger:
         return places[0]
 
     def _check(self, now: datetime) -> None:
-        """What holds after every event: a page stands once, each listed article has its page, and nobody else has one."""
+        """Check after every event that each listed article has exactly one page, and no other article has one."""
         listed = {identity(one.url): one for one in self.articles.values() if one.has_entries and one.url}
         assert sorted(url for _, url in self.general) == sorted(listed)
         for file, url in self.general:

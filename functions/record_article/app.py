@@ -1,4 +1,4 @@
-"""Lambda handler of `record_article`: article events in, one transaction in the table for each event out.
+"""Article events in -> one transaction each in the table out.
 
 A message that fails is reported to SQS and comes again. A message that can never be recorded is in quarantine.
 """

@@ -188,8 +188,8 @@ def from_message(text: str) -> ArticleEvent:
         f"id: takes one to {ID_BYTES_MAX} bytes": not _id_bytes_min(event) <= len(event.id.encode()) <= ID_BYTES_MAX,
         f"{', '.join(_INSTANTS)}: an instant needs a zone": any(instant.tzinfo is None for instant in instants),
     }
-    for fault, found in faults.items():
-        if found:
+    for fault, is_present in faults.items():
+        if is_present:
             raise ValueError(f"the message is no article event: {fault}")
     return event
 

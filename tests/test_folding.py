@@ -81,6 +81,7 @@ def agree(folded: Rendered | None, whole: Rendered) -> None:
         assert (folded.urls, folded.locs, folded.by_line) == (whole.urls, whole.locs, whole.by_line)
 
 
+@pytest.mark.matrix
 @settings(max_examples=200)
 @given(SITES, some(GENERAL))
 def test_a_shard_that_is_folded_into_is_the_shard_of_all_its_entries(site: Site, batches: list[Changes]) -> None:
@@ -98,6 +99,7 @@ def test_a_shard_that_is_folded_into_is_the_shard_of_all_its_entries(site: Site,
         stored = whole
 
 
+@pytest.mark.matrix
 @settings(max_examples=200)
 @given(SITES, some(NEWS), st.lists(st.integers(0, 30), min_size=12, max_size=12))
 def test_a_news_sitemap_that_is_folded_into_is_the_one_of_all_its_entries(

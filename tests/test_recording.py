@@ -134,6 +134,7 @@ def test_a_removal_before_anything_else_leaves_a_tombstone(behind: Doors) -> Non
 # ── batches ──
 
 
+@pytest.mark.matrix
 def test_in_a_batch_of_a_hundred_with_one_bad_record_99_are_applied(behind: Doors) -> None:
     events: list[ArticleEvent | str] = [publish(str(number), f"page-{number}") for number in range(99)]
     events.insert(37, json.dumps({"site": HOST, "source": "cms", "id": "bad", "action": "publish"}))

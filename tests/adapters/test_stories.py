@@ -128,6 +128,7 @@ def post(delivery: Told, host: str, scheme: str, secret: str) -> dict[str, Any]:
     return {"post": path, "query": signed.query, "headers": dict(signed.headers), "body": signed.body.decode()}
 
 
+@pytest.mark.moto
 def test_on_the_whole_stack_nothing_is_left_over(played: Played) -> None:
     assert played.failures == []
     assert not any(played.waiting.values())

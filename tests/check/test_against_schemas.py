@@ -73,6 +73,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("schemas") / "sitemap.xml"
 
 
+@pytest.mark.matrix
 @settings(max_examples=500)
 @given(file=damaged())
 def test_what_the_schemas_refuse_is_found(file: tuple[str, Any], path: Path) -> None:

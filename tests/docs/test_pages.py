@@ -107,6 +107,7 @@ def test_make_targets_and_their_variables_exist() -> None:
         assert f"$({name})" in makefile if is_variable else name in targets, f"{page}: make {word}"
 
 
+@pytest.mark.moto
 def test_the_requests_to_copy_publish_an_article(tmp_path: Path) -> None:
     scripts = [
         (page, script)

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests import playing
 from tests.test_commands_as_typed import WRITTEN_S_MAX, _get, serving
 
@@ -27,6 +29,7 @@ def test_the_scenario_plays_as_it_expects_and_saves_the_file_that_is_shown(tmp_p
     assert played.files("sunday")[shown[0]].decode() == shown[1]
 
 
+@pytest.mark.moto
 def test_the_script_publishes_edits_and_removes(tmp_path: Path) -> None:
     with serving("demo", "--port", 0, cwd=tmp_path) as served:
         script = block("python").replace("http://127.0.0.1:8000/", served.url)

@@ -273,10 +273,11 @@ FAULTS: dict[str, Swap] = {
         "aws.queues:_send",
         lambda send: (
             lambda url, messages, delay_seconds: [
-                _unless(send, queues.SendError, url, batch, delay_seconds) for batch in queues._batches(messages)
+                _unless(send, (queues.SendError, ClientError), url, batch, delay_seconds)
+                for batch in queues._batches(messages)
             ]
         ),
-        679,
+        82,
     ),
     "a webhook is acknowledged although the queue failed": Swap(
         "receive.webhook:queues",

@@ -28,8 +28,6 @@ from tests import doors
 from tests.doors import Doors, failed_ones, queue_batch
 from tests.ledger import HOST, MORNING, SITE, publish
 
-pytestmark = pytest.mark.matrix
-
 HERE = Path(__file__).parents[1]
 FEEDS = [path.read_bytes() for path in sorted((HERE / "feeds").glob("*.xml"))]
 SCENARIOS = [path.read_text(encoding="utf-8").split("\n") for path in sorted((HERE / "scenarios").glob("*.jsonl"))]

@@ -64,16 +64,16 @@ bench-quick: $(INSTALLED_DEV) ## measure the most of it in less than a minute, a
 	@.venv/bin/python -m bench --quick
 
 cold: $(INSTALLED_DEV) ## measure the cold start of each built function, some minutes long
-	@.venv/bin/python -m tests.artifact.cold_starts
+	@.venv/bin/python -m bench.cold_starts
 
 large: $(INSTALLED_DEV) ## play a year: ten thousand articles through the whole stack, some minutes long
-	@.venv/bin/python -m tests.large_run
+	@.venv/bin/python -m bench.large_run
 
 load: $(INSTALLED_DEV) ## flood the served stack with signed webhooks, faults on, some minutes long (WEBHOOKS=…, ARTICLES=…, SENDERS=…, SEED=…)
-	@.venv/bin/python -m tests.load --webhooks $(WEBHOOKS) --articles $(ARTICLES) --senders $(SENDERS) --seed $(SEED)
+	@.venv/bin/python -m bench.load --webhooks $(WEBHOOKS) --articles $(ARTICLES) --senders $(SENDERS) --seed $(SEED)
 
 soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day, some minutes long
-	@.venv/bin/python -m tests.soak
+	@.venv/bin/python -m bench.soak
 
 simulate: $(INSTALLED_DEV) ## run the whole flow under crashes and reordering (SEEDS=…, FIRST=…, DOORS=moto; or MINUTES=…)
 	.venv/bin/pytest -q -n $(WORKERS) --dist worksteal tests/simulation/test_seeds.py -k "newsroom or as_long_as" \

@@ -10,9 +10,10 @@ from unittest import mock
 
 import pytest
 
+from bench import cold_starts
 from stoppress_cli.scenario.feeds_server import FeedServer
-from tests import event_files
-from tests.artifact import builds, cold_starts
+from tests.deployment.artifact import builds
+from tests.support import event_files
 
 ROUNDS = 5
 

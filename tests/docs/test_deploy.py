@@ -14,8 +14,8 @@ from botocore.model import ListShape, MapShape, Shape, StructureShape
 from botocore.validate import validate_parameters
 from samtranslator.yaml_helper import yaml_parse
 
+from tests.deployment.test_deployment import CDN_RESOURCES, ENVIRONMENTS, SOURCE, STACK, STACK_NAME
 from tests.docs.pages import ROOT, commands, table_rows, text_of
-from tests.test_deployment import CDN_RESOURCES, ENVIRONMENTS, SOURCE, STACK, STACK_NAME
 
 GUIDE = text_of("docs/how-to/deploy.md")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.deployment.test_deployment import STACK
 from tests.docs.pages import ROOT, table_rows, text_of
-from tests.test_deployment import STACK
 
 PAGE = text_of("docs/reference/metrics-and-alarms.md")
 ALARMS = {name: each for name, each in STACK.resources.items() if each["Type"] == "AWS::CloudWatch::Alarm"}

@@ -17,10 +17,10 @@ import typer.main
 from typer.exceptions import TyperException
 
 from stoppress_cli.app import app
-from tests import playing
+from tests.cli.test_commands_as_typed import WRITTEN_S_MAX, _get, serving
 from tests.docs.generated import PARTS, with_parts
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, commands, links, text_of
-from tests.test_commands_as_typed import WRITTEN_S_MAX, _get, serving
+from tests.support import playing
 
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 

@@ -10,8 +10,8 @@ from stoppress.cms.contract import _Publication
 from stoppress.model.site import Edition, Feed, Outputs, Page, Rule, Shards, Site, Source
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import KINDS, Damage, Expectation, FaultSpec, Secret
-from tests import playing
 from tests.docs.pages import table_rows, text_of
+from tests.support import playing
 
 Models = tuple[type[BaseModel], ...]
 SITE: Models = (Site, Feed, Source, Shards, Rule, Edition, Page, Outputs)

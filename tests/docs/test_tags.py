@@ -19,7 +19,7 @@ from stoppress.sitemaps.gzip_text import text_sitemap
 from stoppress.sitemaps.render import render_general, render_index, render_news
 from stoppress.sitemaps.robots import named_in_robots, robots_txt
 from tests.docs.pages import table_rows, text_of
-from tests.ledger import HOST, MORNING, Ledger, page
+from tests.support.ledger import HOST, MORNING, Ledger, page
 
 PAGE = text_of("docs/reference/tags.md")
 HOUR = timedelta(hours=1)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import playing
-from tests.test_commands_as_typed import WRITTEN_S_MAX, _get, serving
+from tests.cli.test_commands_as_typed import WRITTEN_S_MAX, _get, serving
+from tests.support import playing
 
 TUTORIAL = (Path(__file__).parents[2] / "docs/tutorial.md").read_text(encoding="utf-8")
 

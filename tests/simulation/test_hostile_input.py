@@ -24,12 +24,12 @@ from stoppress.model.site import BadConfiguration, Feed, Site, read_site
 from stoppress.signatures.verify import BadSecret, BadSignature, verify
 from stoppress_cli.scenario import file
 from stoppress_cli.scenario.file import ScenarioError
-from tests import doors
-from tests.doors import Doors, failed_ones, queue_batch
-from tests.ledger import HOST, MORNING, SITE, publish
+from tests.support import doors
+from tests.support.doors import Doors, failed_ones, queue_batch
+from tests.support.ledger import HOST, MORNING, SITE, publish
 
 HERE = Path(__file__).parents[1]
-FEEDS = [path.read_bytes() for path in sorted((HERE / "feeds").glob("*.xml"))]
+FEEDS = [path.read_bytes() for path in sorted((HERE / "fixtures/feeds").glob("*.xml"))]
 SCENARIOS = [path.read_text(encoding="utf-8").split("\n") for path in sorted((HERE / "scenarios").glob("*.jsonl"))]
 TAKEN = ("images", "videos", "language", "keywords", "alternates")
 SOME = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

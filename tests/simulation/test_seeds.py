@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import sitemap_rules
 from tests.simulation.run import Run
+from tests.support import sitemap_rules
 
 ROOT = Path(__file__).parents[2]
 SOME = [3, 8, 9, 10, 12]

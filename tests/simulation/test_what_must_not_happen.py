@@ -20,12 +20,12 @@ from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.sitemaps import render
 from stoppress_cli.local import patterns
-from tests import doors
-from tests.doors import Doors, failed_ones, failing, queue_batch
-from tests.ledger import HOST, MORNING, page, publish, remove
 from tests.simulation.run import Run
 from tests.simulation.weather import Weather
 from tests.simulation.wiring import wiring
+from tests.support import doors
+from tests.support.doors import Doors, failed_ones, failing, queue_batch
+from tests.support.ledger import HOST, MORNING, page, publish, remove
 
 MINUTE = timedelta(minutes=1)
 SHARD, NEWS = "sitemap-2026-11.xml", "sitemap-news.xml"

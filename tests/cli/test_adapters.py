@@ -1,0 +1,186 @@
+"""`stoppress adapters` and `stoppress adapters try`: what is printed, in what form a delivery may be given, what cannot be read."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from stoppress.cms.mapping import load
+from stoppress.model import adapters
+from stoppress_cli.app import app
+from tests.support.gazette import GAZETTE
+
+CURRENT = {
+    "id": "1", "url": "https://www.example.com/a/", "title": "Ähre [1]", "status": "published",
+    "published_at": "2026-11-20T08:00:00Z", "updated_at": "soon",
+}  # fmt: skip
+BODY = {"post": {"current": CURRENT, "previous": {"status": "draft"}}}
+CREATED = {"request": {"headers": {}, "body": BODY}, "now": "2026-11-20T09:00:00Z"}
+
+
+def run(*arguments: str, given: bytes | None = None) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["adapters", *arguments], input=given)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def tried(tmp_path: Path, document: Any, *options: str, name: str = "ghost") -> list[dict[str, Any]]:
+    file = tmp_path / "delivery.json"
+    file.write_bytes(document if isinstance(document, bytes) else json.dumps(document).encode())
+    code, out, err = run("try", name, str(file), "--json", *options)
+    assert (code, err) == (0, "")
+    verdicts: list[dict[str, Any]] = json.loads(out)
+    return verdicts
+
+
+def test_every_adapter_is_listed_with_what_it_reads_and_what_it_is_held_by() -> None:
+    code, out, _ = run()
+    assert code == 0
+    assert all(f"\n{name} " in out for name in adapters.names())
+    listed = json.loads(run("--json")[1])
+    assert [adapter["name"] for adapter in listed] == adapters.names()
+    assert all(adapter["reads"] and adapter["verified"] for adapter in listed)
+
+
+def test_what_stands_in_brackets_or_between_colons_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    _, out, _ = run()
+    listed = {line.split()[0]: " ".join(line.split()) for line in out.splitlines()}
+    for name in adapters.names():
+        mapping = load(name)
+        assert listed[name] == f"{name} {mapping.title}: {mapping.reads} {mapping.verified}"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_what_is_piped_is_as_wide_as_columns_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    (tmp_path / "a.json").write_text(json.dumps(CREATED))
+    for _, out, _ in (run(), run("try", "ghost", str(tmp_path / "a.json"))):
+        widest = max(len(line.rstrip()) for line in out.splitlines() if "left out" not in line)
+        assert columns - 20 < widest <= columns
+
+
+def test_a_delivery_is_told_field_by_field_with_where_each_value_came_from(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(CREATED))
+    code, out, _ = run("try", "ghost", str(tmp_path / "a.json"))
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert code == 0
+    assert lines[0] == "apply publish"
+    assert "title Ähre [1] from current.title" in lines
+    assert (
+        "updated_at not used: 'soon' is not an ISO 8601 instant such as 2026-11-20T08:00:00Z from current.updated_at"
+        in lines
+    )
+    assert any(line.startswith("left out: updated_at: 'soon'") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        CREATED,
+        {"request": {"headers": [["X-A", "b"]], "body": json.dumps(BODY)}, "now": CREATED["now"]},
+        {"request": {"headers": [{"name": "X-A", "value": "b"}], "body_base64": base64.b64encode(json.dumps(BODY).encode()).decode()}},
+        {"headers": {}, "body": base64.b64encode(json.dumps(BODY).encode()).decode(), "isBase64Encoded": True, "rawQueryString": "a=b"},
+        BODY,
+    ],
+    ids=["recorded", "text", "base64", "api-gateway", "bare"],
+)  # fmt: skip
+def test_a_delivery_may_be_given_in_any_of_these_forms(tmp_path: Path, document: Any) -> None:
+    [shown] = tried(tmp_path, document)
+    assert (shown["disposition"], shown["action"], shown["id"], shown["title"]) == ("apply", "publish", "1", "Ähre [1]")
+    assert [reason.partition(":")[0] for reason in shown["dropped"]] == ["updated_at", "version"]
+
+
+def test_a_bare_form_the_query_and_the_settings_are_understood(tmp_path: Path) -> None:
+    form = b"hook=publish_post&ID=5&post_title=T&post_url=https%3A%2F%2Fwww.example.com%2Ft&post_date=2026-11-20+09%3A00%3A00"
+    [shown] = tried(tmp_path, form, "--settings", '{"timezone": "Europe/Paris"}', name="wordpress-com")
+    assert shown["published_at"] == "2026-11-20T08:00:00.000000Z"
+    [without] = tried(tmp_path, form, name="wordpress-com")
+    assert without["missing"] == ["published_at"]
+    delivery = {
+        "request": {
+            "path": "/hooks/ghost?event=post.unpublished",
+            "headers": {},
+            "body": {"post": {"current": {"id": 1}}},
+        }
+    }
+    assert [verdict["action"] for verdict in tried(tmp_path, delivery)] == ["unpublish"]
+
+
+def test_a_sites_configuration_gives_host_and_zone_and_spells_the_url(tmp_path: Path) -> None:
+    site = tmp_path / "site.json"
+    site.write_text(json.dumps({"host": "www.example.com", "publication": "A", "timezone": "Europe/Paris"}))
+    body = {"id": 1, "title": "T", "url": "http://www.example.com/a", "date": {"raw": "2026-11-20 09:00:00"}}
+    [shown] = tried(tmp_path, body, "--site", str(site), name="wedevs")
+    assert (shown["url"], shown["published_at"]) == ("https://www.example.com/a", "2026-11-20T08:00:00.000000Z")
+
+
+def test_an_article_of_another_host_than_the_sites_is_pointed_out(tmp_path: Path) -> None:
+    (tmp_path / "site.json").write_text(json.dumps({"host": "blog.example.com", "publication": "A"}))
+    (tmp_path / "a.json").write_text(json.dumps(CREATED))
+    _, out, _ = run("try", "ghost", str(tmp_path / "a.json"), "--site", str(tmp_path / "site.json"))
+    assert "its host is www.example.com, not blog.example.com: it goes there, or into quarantine" in out
+
+
+def test_a_mapping_file_of_ones_own_is_tried_before_it_is_put_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "gazette.toml").write_text(GAZETTE)
+    body = {"stories": [{"event": "story.gone", "story": {"number": 7}}]}
+    [shown] = tried(tmp_path, body, name=str(tmp_path / "gazette.toml"))
+    assert (shown["action"], shown["id"]) == ("delete", "7")
+
+
+def test_a_setting_that_the_mapping_does_not_know_is_pointed_out(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(CREATED | {"config": {"site_urls": {}}}))
+    code, out, err = run("try", "ghost", str(tmp_path / "a.json"), "--json")
+    assert (code, json.loads(out)[0]["disposition"]) == (0, "apply")
+    assert err.startswith("ghost knows no setting site_urls; it knows base_url, language")
+
+
+def test_half_a_character_does_not_keep_the_rest_from_being_printed(tmp_path: Path) -> None:
+    [shown] = tried(tmp_path, {"post": {"current": CURRENT | {"id": "\ud800", "url": None}}})
+    assert shown["disposition"] == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("try", "gohst", "{file}"), "'gohst' is no adapter: give one of"),
+        (("try", "ghost", "{folder}/none.json"), "No such file"),
+        (("try", "ghost", "{file}", "--settings", "{"), "Expecting"),
+        (("try", "ghost", "{file}", "--now", "yesterday"), "is not an ISO 8601 instant"),
+        (("try", "{folder}/none.toml", "{file}"), "No such file"),
+        (("try", "ghost", "{file}", "--site", "{file}"), "host: is missing"),
+    ],
+)
+def test_what_cannot_be_read_ends_with_2_and_a_sentence(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(CREATED))
+    places = {"{file}": str(tmp_path / "a.json"), "{folder}": str(tmp_path)}
+    given = list(arguments)
+    for name, path in places.items():
+        given = [argument.replace(name, path) for argument in given]
+    code, out, err = run(*given)
+    assert (code, out) == (2, "")
+    assert words in err
+
+
+@pytest.mark.parametrize("name", ["ghost", "standard", "cloudevents"])
+@pytest.mark.parametrize(
+    "document",
+    [b"{", b"no recorded delivery", b"\xff", {"request": {"headers": {}, "body": "{"}}],
+    ids=["bare", "text", "bytes", "recorded"],
+)
+def test_a_body_that_cannot_be_read_is_incomplete(tmp_path: Path, document: Any, name: str) -> None:
+    [shown] = tried(tmp_path, document, name=name)
+    assert (shown["disposition"], shown["action"], shown["missing"]) == ("incomplete", None, ["body"])
+    assert shown["reason"].startswith("the body is not ")
+    code, out, _ = run("try", name, str(tmp_path / "delivery.json"))
+    assert (code, out.split()[:5]) == (0, ["incomplete", "the", "body", "is", "not"])
+
+
+def test_a_delivery_is_read_from_stdin() -> None:
+    code, out, _ = run("try", "ghost", "-", "--json", given=json.dumps(CREATED).encode())
+    assert (code, json.loads(out)[0]["disposition"]) == (0, "apply")

@@ -1,0 +1,236 @@
+"""`stoppress check URL`: what is fetched, from where, within which limits, and which headers count."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.check import checker
+from stoppress.check.findings import Findings
+from stoppress_cli.inputs import website
+from stoppress_cli.inputs.folder import Unreadable
+from tests.support.check_good_site import BASE, INDEX, NEWS, NOW, OLD, PAGES, ROBOTS, SHARD, good
+from tests.support.check_planted import FETCHED
+
+AT = datetime.fromisoformat(NOW)
+Answers = dict[str, tuple[int, dict[str, str], bytes]]
+
+
+@contextmanager
+def serving(answers: Answers) -> Iterator[tuple[str, list[str]]]:
+    """A web server on loopback that answers by path; its URL, and the paths that were asked for."""
+    paths: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            status, headers, body = answers.get(self.path, (404, {}, b"not here"))
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/", paths
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def site(origin: str) -> Answers:
+    """The good site, as if it stood at this origin."""
+    answers: Answers = {}
+    for name, body in good().files.items():
+        kind = "text/plain" if name.endswith(".txt") else "application/gzip" if name == OLD else "application/xml"
+        headers = {"Content-Type": kind, "Cache-Control": "public, max-age=60"}
+        answers[f"/{name}"] = (200, headers, body.replace(BASE.encode(), origin.encode()))
+    del answers[f"/{OLD}"]
+    index = answers[f"/{INDEX}"]
+    lines = [line for line in index[2].splitlines(keepends=True) if OLD.encode() not in line]
+    answers[f"/{INDEX}"] = (index[0], index[1], b"".join(lines))
+    return answers
+
+
+def findings(
+    url: str, base_url: str | None = None, notes: list[str] | None = None
+) -> list[tuple[str, str, int | None]]:
+    report = Findings(each_max=20)
+    with website.fetching(report, [] if notes is None else notes) as fetcher:
+        checker.check([fetcher.first(url, base_url)], report, AT, is_all=False, follow=fetcher.follow)
+    return [(finding.rule.name, finding.file, finding.line) for finding in report]
+
+
+def at_another_address(below: str = "") -> Answers:
+    """The good site's files as they are, which name their own host, below a folder of another."""
+    return {f"/{below}{path.lstrip('/')}": answer for path, answer in site(BASE).items()}
+
+
+def test_what_an_index_names_is_fetched_and_a_good_site_has_no_findings() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, paths):
+        answers.update(site(origin))
+
+        assert findings(origin + INDEX) == []
+        assert paths == [f"/{INDEX}", f"/{SHARD}", "/sitemap-media.xml", f"/{NEWS}"]
+
+
+def test_what_a_robots_txt_names_is_fetched_and_what_that_names() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, paths):
+        answers.update(site(origin))
+
+        assert findings(origin + ROBOTS) == []
+        assert set(paths) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
+
+
+def test_the_headers_that_were_sent_count() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, _):
+        answers.update(site(origin))
+        answers[f"/{NEWS}"] = (200, {"Content-Type": "text/html"}, answers[f"/{NEWS}"][2])
+
+        assert {(name, file) for name, file, _ in findings(origin + INDEX)} == {
+            ("content-type", NEWS),
+            ("cache-control", NEWS),
+        }
+
+
+def test_a_sitemap_that_is_not_there_is_a_finding_in_its_index() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, _):
+        answers.update(site(origin))
+        del answers[f"/{SHARD}"]
+
+        assert findings(origin + INDEX) == [("not-served", INDEX, 3)]
+
+
+def test_a_redirect_on_the_same_host_is_followed_and_told_of() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, _):
+        answers.update(site(origin))
+        answers["/moved.xml"] = answers[f"/{SHARD}"]
+        answers[f"/{SHARD}"] = (301, {"Location": "/moved.xml"}, b"")
+
+        assert findings(origin + INDEX) == [("redirected", SHARD, None)]
+
+
+def test_rules_that_are_claimed_for_fetched_files_are_those_planted_here() -> None:
+    assert {"redirected", "not-served"} == FETCHED
+
+
+@pytest.mark.parametrize(
+    "location", ["http://169.254.169.254/latest/", "http://localhost.example.net/", "file:///etc/passwd", "//[::1"]
+)
+def test_a_redirect_to_another_place_is_not_followed(location: str) -> None:
+    with serving({"/sitemap.xml": (302, {"Location": location}, b"")}) as (origin, paths):
+        with pytest.raises(Unreadable, match=r"another host|cannot be fetched"):
+            findings(origin + "sitemap.xml")
+        assert paths == ["/sitemap.xml"]
+
+
+def test_sitemaps_of_another_host_are_not_fetched() -> None:
+    answers: Answers = {}
+    with serving(answers) as (origin, _), serving({}) as (elsewhere, paths):
+        answers.update(site(origin))
+        status, headers, body = answers[f"/{INDEX}"]
+        answers[f"/{INDEX}"] = (
+            status,
+            headers,
+            body.replace(f"{origin}{SHARD}".encode(), f"{elsewhere}x.xml".encode()),
+        )
+
+        assert ("index-scope", INDEX, 3) in findings(origin + INDEX)
+        assert paths == []
+
+
+def test_redirects_end_somewhere() -> None:
+    with serving({"/a": (302, {"Location": "/a"}, b"")}) as (origin, paths):
+        with pytest.raises(Unreadable, match="more than 5 redirects"):
+            findings(origin + "a")
+        assert len(paths) == 6
+
+
+def test_the_number_of_files_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(website, "FILES_MAX", 2)
+    answers: Answers = {}
+    with serving(answers) as (origin, paths):
+        answers.update(site(origin))
+        findings(origin + INDEX)
+
+        assert paths == [f"/{INDEX}", f"/{SHARD}"]
+
+
+def test_a_body_without_end_is_read_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(website, "BYTES_MAX", 100_000)
+    with serving({"/sitemap.xml": (200, {}, b" " * 5_000_000)}) as (origin, _):
+        report = Findings(each_max=20)
+        with website.fetching(report, []) as fetcher:
+            source = fetcher.first(origin + "sitemap.xml")
+
+            assert isinstance(source.path, Path)
+            assert source.path.stat().st_size == 100_001
+
+
+def test_a_url_that_answers_404_cannot_be_checked() -> None:
+    with serving({}) as (origin, _), pytest.raises(Unreadable, match="answers 404"):
+        findings(origin + "sitemap.xml")
+
+
+@pytest.mark.parametrize("below", ["", "www.example.com/"])
+@pytest.mark.parametrize("base_url", [BASE, BASE.rstrip("/"), f"{BASE}{INDEX}"])
+def test_files_at_another_address_are_judged_as_of_the_base_url(below: str, base_url: str) -> None:
+    answers = at_another_address(below)
+    with serving(answers) as (origin, paths):
+        assert findings(f"{origin}{below}{INDEX}", base_url) == []
+        assert paths == [f"/{below}{name}" for name in (INDEX, SHARD, "sitemap-media.xml", NEWS)]
+
+
+def test_what_a_robots_txt_at_another_address_names_is_fetched_there() -> None:
+    with serving(at_another_address()) as (origin, paths):
+        assert findings(origin + ROBOTS, BASE) == []
+        assert set(paths) == {f"/{name}" for name in (ROBOTS, INDEX, PAGES, SHARD, "sitemap-media.xml", NEWS)}
+
+
+def test_by_the_base_url_the_urls_in_a_file_are_judged() -> None:
+    with serving(at_another_address()) as (origin, _):
+        assert ("other-host", SHARD, 3) in findings(f"{origin}{SHARD}", "https://example.org/")
+        assert ("out-of-scope", f"sport/{SHARD}", 3) in findings(f"{origin}{SHARD}", f"{BASE}sport/")
+        assert findings(f"{origin}{SHARD}", f"{BASE}{SHARD}") == []
+
+
+def test_a_sitemap_that_is_missing_at_another_address_is_a_finding_in_its_index() -> None:
+    answers = at_another_address()
+    del answers[f"/{SHARD}"]
+    with serving(answers) as (origin, _):
+        assert findings(origin + INDEX, BASE) == [("not-served", INDEX, 3)]
+
+
+def test_what_is_not_fetched_because_it_is_elsewhere_is_told_with_what_to_give() -> None:
+    notes: list[str] = []
+    with serving(at_another_address()) as (origin, paths):
+        findings(origin + INDEX, notes=notes)
+
+        assert paths == [f"/{INDEX}"]
+    assert notes == [
+        f"sitemaps on https://www.example.com are not fetched (3); if these files will stand there, give --base-url {BASE}"
+    ]
+
+
+def test_a_base_url_that_is_none_is_named() -> None:
+    with serving(at_another_address()) as (origin, paths):
+        with pytest.raises(Unreadable, match=r"--base-url 'www\.example\.com' is no absolute"):
+            findings(origin + INDEX, "www.example.com")
+        assert paths == []

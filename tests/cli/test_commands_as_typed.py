@@ -1,0 +1,345 @@
+"""Every command of `--help`, run as a user would type it: in a process of its own, without any AWS setting.
+
+Those that speak to a stack speak to the one that the bare `stoppress up` serves.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import typer.main
+from botocore.client import BaseClient
+
+from stoppress.aws import clients
+from stoppress_cli.app import app
+from stoppress_cli.local.template import REGION
+from stoppress_cli.stack.find import deployed
+from tests.support.check_good_site import BASE, NOW, good
+
+pytestmark = pytest.mark.moto
+
+ROOT = Path(__file__).parents[2]
+HOST = "www.example.com"
+PAGE = f"https://{HOST}/news/flood"
+STARTED_S_MAX = 60
+WRITTEN_S_MAX = 30
+BARE_ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")} | {
+    "HOME": os.devnull,
+    "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("shared", "cli")),
+}
+FEED = "<rss version='2.0'><channel><item><title>A</title><link>/a</link></item></channel></rss>"
+SIGNED = {
+    "id": "a request",
+    "scheme": "bearer",
+    "secrets": ["secret"],
+    "headers": {"authorization": "Bearer secret"},
+    "body": "{}",
+    "now": NOW,
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+
+def typed(*arguments: object, cwd: Path, env: Mapping[str, str] = BARE_ENVIRONMENT) -> Answer:
+    """What `stoppress …` answers in a folder."""
+    command = [sys.executable, "-m", "stoppress_cli", *map(str, arguments)]
+    ended = subprocess.run(  # noqa: S603 - our own code
+        command, cwd=cwd, env=dict(env), capture_output=True, text=True, timeout=120, check=False
+    )
+    return Answer(ended.returncode, ended.stdout, ended.stderr)
+
+
+@dataclass
+class Serving:
+    """A command that serves: where, what it printed before it began, and the id of what was put into quarantine."""
+
+    url: str
+    printed: str
+    quarantined: str = ""
+
+
+@contextmanager
+def serving(*arguments: object, cwd: Path, env: Mapping[str, str] = BARE_ENVIRONMENT) -> Iterator[Serving]:
+    """A command that serves until Ctrl-C, which ends it well."""
+    command = [sys.executable, "-m", "stoppress_cli", *map(str, arguments)]
+    with subprocess.Popen(  # noqa: S603 - our own code
+        command, cwd=cwd, env=dict(env), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        try:
+            yield _started(process)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(STARTED_S_MAX) == 0
+        finally:
+            process.kill()
+
+
+def _started(process: "subprocess.Popen[str]") -> Serving:
+    assert process.stdout is not None
+    printed = ""
+    for line in process.stdout:
+        printed += line
+        if served := re.search(r"http://127\.0\.0\.1:\d+/", line):
+            _get(served[0])  # answered once Ctrl-C is waited for
+            return Serving(served[0], printed)
+    pytest.fail(f"it ended instead of serving: {printed}")
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """The bare `stoppress up`, with an article that its webhook took and an event in quarantine."""
+    with serving("up", "--port", 0, cwd=tmp_path_factory.mktemp("up")) as served:
+        _publish(served)
+        _put_an_event_that_cannot_be_applied(served)
+        deadline = time.monotonic() + WRITTEN_S_MAX
+        while PAGE not in _get(f"{served.url}sitemap-news.xml"):
+            assert time.monotonic() < deadline, "the article is in no file"
+            time.sleep(0.2)
+        listed = typed("quarantine", "list", "--json", "--local", served.url, cwd=ROOT)
+        [served.quarantined] = [item["id"] for item in json.loads(listed.out)]
+        yield served
+
+
+def _get(url: str) -> str:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - loopback
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            return ""
+
+
+def _publish(served: Serving) -> None:
+    """Posts an article, signed with the secret that the command printed."""
+    secret = re.search(r"signed with (\S+)", served.printed)
+    assert secret, served.printed
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    data = {"id": "1", "url": PAGE, "title": "Flood", "published_at": now}
+    body = json.dumps({"type": "article.published", "timestamp": now, "data": data}).encode()
+    head = {"webhook-id": "m1", "webhook-timestamp": str(int(time.time()))}
+    content = f"{head['webhook-id']}.{head['webhook-timestamp']}.".encode() + body
+    signature = base64.b64encode(hmac.new(base64.b64decode(secret[1]), content, hashlib.sha256).digest()).decode()
+    headers = head | {"content-type": "application/json", "webhook-signature": f"v1,{signature}"}
+    request = urllib.request.Request(f"{served.url}webhooks/{HOST}/cms", body, headers)  # noqa: S310 - loopback
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - loopback
+        assert answer.status == 200
+
+
+def _put_an_event_that_cannot_be_applied(served: Serving) -> None:
+    session = boto3.session.Session("id", "key", region_name=REGION)
+    client = session.client("events", endpoint_url=served.url)
+    detail = json.dumps({"site": HOST, "id": "7", "url": f"https://{HOST}/untitled", "version": "x"})
+    [bus] = [bus["Name"] for bus in client.list_event_buses()["EventBuses"] if bus["Name"] != "default"]
+    client.put_events(
+        Entries=[{"Source": "bus", "DetailType": "article.published", "Detail": detail, "EventBusName": bus}]
+    )
+    client.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with what the commands are given."""
+    site = tmp_path / "site"
+    site.mkdir()
+    for name, body in good().files.items():
+        (site / name).write_bytes(body)
+    (tmp_path / "feed.xml").write_text(FEED)
+    (tmp_path / "requests.json").write_text(json.dumps([SIGNED]))
+    (tmp_path / "delivery.json").write_text(json.dumps({"type": "article.deleted", "data": {"id": "1"}}))
+    (tmp_path / "publish.jsonl").write_text((ROOT / "tests/scenarios/publish.jsonl").read_text())
+    return tmp_path
+
+
+LOCAL: Any = ["--local", "UP"]
+# By command: its arguments, the exit code, and words of what it prints. UP is where `stoppress up` serves, ID what is in quarantine.
+CASES: dict[str, tuple[list[str], int, str]] = {
+    "play": (["publish.jsonl", "--out", "out"], 0, "0 differences"),
+    "explain": ([PAGE, *LOCAL], 0, "sitemap-news.xml"),
+    "robots": ([HOST, *LOCAL], 0, f"Sitemap: https://{HOST}/sitemap.xml"),
+    "check": (["site", "--base-url", BASE, "--now", NOW], 0, "no findings"),
+    "redrive": (LOCAL, 0, "0 stay"),
+    "rebuild": (LOCAL, 0, "rewrites queue"),
+    "reconcile": (["--dry-run", *LOCAL], 0, ""),
+    "restore": (["stoppress-Table", "--dry-run", *LOCAL], 0, "0 items that it has not"),
+    "retire": (LOCAL, 0, "every site has its parameter"),
+    "forget": ([PAGE, "--dry-run", *LOCAL], 1, PAGE),
+    "feeds show": (LOCAL, 0, ""),
+    "feeds try": (["feed.xml", "--url", f"{BASE}feed.xml"], 0, "1 entry"),
+    "adapters": ([], 0, "standard"),
+    "adapters try": (["standard", "delivery.json"], 0, "apply delete"),
+    "adapters verify": (["requests.json"], 0, "valid    a request"),
+    "quarantine list": (LOCAL, 1, "title: is missing"),
+    "quarantine show": (["ID", *LOCAL], 0, "title: is missing"),
+    "quarantine retry": (["--all", "--dry-run", *LOCAL], 1, "1 stay"),
+    "quarantine drop": (["--all", "--dry-run", *LOCAL], 0, "1"),
+}
+# These serve, and are tried by tests of their own.
+SERVING = {"up", "demo"}
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Every command that can be typed, by its words."""
+    below = getattr(command, "commands", {})
+    if path and (not below or command.invoke_without_command):
+        yield " ".join(path)
+    for name, child in below.items():
+        yield from commands(child, (*path, name))
+
+
+@pytest.mark.parametrize("command", sorted(set(commands(typer.main.get_command(app))) - SERVING))
+def test_every_command_does_what_it_says_as_a_user_types_it(command: str, up: Serving, folder: Path) -> None:
+    assert command in CASES, f"give `stoppress {command}` a case, with arguments as a user would type them"
+    arguments, code, words = CASES[command]
+    known = {"UP": up.url, "ID": up.quarantined}
+    answer = typed(*command.split(), *(known.get(word, word) for word in arguments), cwd=folder)
+
+    assert "Traceback" not in answer.err
+    assert (answer.code, answer.err) == (code, "")
+    assert words in answer.out
+
+
+def test_up_without_a_scenario_serves_the_first_site_and_takes_what_its_secret_signs(up: Serving) -> None:
+    assert "of the first site" in up.printed
+    assert PAGE in _get(f"{up.url}{HOST}/sitemap-news.xml")
+
+
+def test_the_demo_serves_what_it_has_shown_until_it_is_interrupted(tmp_path: Path) -> None:
+    with serving("demo", "--port", 0, cwd=tmp_path) as served:
+        assert "flood-closes-the-harbour" in served.printed
+        assert "market-hall-reopens" in _get(f"{served.url}sitemap-news.xml")
+
+
+def test_the_version_is_that_of_pyproject(tmp_path: Path) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+    assert typed("--version", cwd=tmp_path) == Answer(0, f"stoppress {version}\n", "")
+
+
+def test_no_command_at_all_shows_the_help(tmp_path: Path) -> None:
+    answer = typed(cwd=tmp_path)
+
+    assert "Usage: " in answer.out + answer.err
+    assert "quarantine" in answer.out + answer.err
+
+
+# ── a port that is taken ──
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("command", ["up", "demo"])
+def test_a_port_that_is_taken_is_named_with_the_option_for_another(command: str, taken: int, tmp_path: Path) -> None:
+    answer = typed(command, "--port", taken, cwd=tmp_path)
+
+    assert answer.code == 2
+    assert f"port {taken} of 127.0.0.1 is in use" in answer.err
+    assert "give another: --port 8000" in answer.err
+
+
+@pytest.mark.skipif(not (ROOT / ".venv/bin/stoppress").exists(), reason="there is no .venv, which make runs")
+def test_make_demo_takes_a_port_and_names_it_as_it_is_typed(taken: int) -> None:
+    command = ["make", "--old-file=.venv/installed", "demo", f"PORT={taken}"]
+    ended = subprocess.run(  # noqa: S603 - our own Makefile
+        command, cwd=ROOT, env=BARE_ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
+    )
+
+    assert ended.returncode != 0
+    assert f"port {taken} of 127.0.0.1 is in use" in ended.stderr
+    assert "give another: make demo PORT=8000" in ended.stderr
+    assert "--port" not in ended.stderr
+
+
+# ── AWS settings of the user's ──
+
+# A profile that is not there, endpoints where nobody answers, and a configuration that cannot be read.
+ODD_SETTINGS = {
+    "AWS_PROFILE": "nobody",
+    "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+    "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
+    "AWS_REGION": "xx-nowhere-1",
+    "AWS_DEFAULT_REGION": "xx-nowhere-1",
+    "AWS_MAX_ATTEMPTS": "many",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["demo", "--once"], 0), (["play", "publish.jsonl"], 0), (["robots", HOST, *LOCAL], 0)]
+)
+def test_no_aws_setting_matters_to_a_command_that_speaks_to_this_machine_only(
+    arguments: list[str], code: int, up: Serving, folder: Path
+) -> None:
+    words = (word.replace("UP", up.url) for word in arguments)
+    answer = typed(*words, cwd=folder, env=BARE_ENVIRONMENT | ODD_SETTINGS)
+
+    assert (answer.code, answer.err) == (code, "")
+
+
+def test_up_starts_whatever_aws_settings_there_are(tmp_path: Path) -> None:
+    with serving("up", "--port", 0, cwd=tmp_path, env=BARE_ENVIRONMENT | ODD_SETTINGS) as served:
+        assert "of the first site" in served.printed
+
+
+@pytest.mark.parametrize(
+    ("settings", "region"),
+    [
+        ({"AWS_REGION": "eu-central-1"}, "eu-central-1"),
+        ({"AWS_REGION": "eu-central-1", "AWS_DEFAULT_REGION": "us-east-1"}, "eu-central-1"),
+        ({"AWS_DEFAULT_REGION": "us-east-1"}, "us-east-1"),
+    ],
+    ids=str,
+)
+def test_a_deployed_stack_is_looked_for_in_the_region_that_the_aws_cli_would_take(
+    settings: dict[str, str], region: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    asked = []
+
+    def describe(self: BaseClient, operation: str, _: Any) -> Any:
+        asked.append(self.meta.region_name)
+        outputs = [{"OutputKey": name, "OutputValue": "x"} for name in ("TableName", "BucketName", "SitesPath")]
+        return {"Stacks": [{"Outputs": outputs}]}
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", describe)
+    with deployed("stoppress"):
+        asked.append(clients.client("sqs").meta.region_name)
+
+    assert asked == [region, region]
+
+
+def test_a_profile_that_is_not_there_is_named_where_a_deployed_stack_is_asked_for(tmp_path: Path) -> None:
+    answer = typed("robots", HOST, "--stack", "x", cwd=tmp_path, env=BARE_ENVIRONMENT | {"AWS_PROFILE": "nobody"})
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "The config profile (nobody) could not be found" in answer.err

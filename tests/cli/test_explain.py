@@ -1,0 +1,352 @@
+"""`stoppress explain`: a page's whole story, for pages that were never listed too."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from stoppress.model.site import Site
+from stoppress_cli.app import app
+from stoppress_cli.local.server import Server
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import player
+from stoppress_cli.scenario.file import Line
+from stoppress_cli.stack import explain
+from stoppress_cli.stack.find import local
+from tests.support import playing
+from tests.support.playing import TEMPLATE, Step
+
+pytestmark = pytest.mark.moto
+
+HOST = "www.example.com"
+CMS = f"/webhooks/{HOST}/cms"
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SITE: dict[str, Any] = {
+    "host": HOST,
+    "publication": "Example News",
+    "sources": {"cms": {"secret": "newsroom"}},
+    "rules": [{"exclude": "news", "section": "horoscope"}, {"path": "/sponsored/*"}],
+    "pages": ["/about"],
+}
+MADE: list[Step] = [
+    {"at": "2026-11-20T12:00:00Z", "secret": {"name": "newsroom", "value": "whsec_c3RvcHByZXNz"}},
+    {"site": SITE},
+]
+
+
+def url(path: str) -> str:
+    return f"https://{HOST}/{path}"
+
+
+def event(minute: int, article: str, path: str, kind: str = "article.published", late_by: int = 0, **said: Any) -> Step:
+    at, said_at = (f"2026-11-20T12:{one:02}:00Z" for one in (minute, minute - late_by))
+    data = {
+        "id": article,
+        "url": url(path),
+        "title": "Flood closes the harbour",
+        "published_at": "2026-11-20T12:00:00Z",
+    }
+    body = {"type": kind, "timestamp": said_at, "data": data | said}
+    return {"at": at, "post": CMS, "body": body, "sign": True}
+
+
+@contextmanager
+def served(steps: list[Step], tmp_path: Path) -> Iterator[str]:
+    """The endpoint of a stack on which the steps were played; its clock stands still."""
+    lines: list[Line] = playing.written([*MADE, *steps])
+    with Stack(TEMPLATE, start=lines[0].at) as stack:
+        with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as one:
+            assert one.play(lines).failures == []
+        server = Server(stack, "127.0.0.1", 0)
+        thread = threading.Thread(target=server._server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server.url.rstrip("/")
+        finally:
+            server.stop()
+            thread.join()
+            server.close()
+
+
+def told(
+    steps: list[Step], asked: str, tmp_path: Path, *, host: str | None = None, after: timedelta = timedelta()
+) -> str:
+    with served(steps, tmp_path) as endpoint, local(TEMPLATE, endpoint):
+        return "\n".join(explain.explain(explain.gather(asked, host), NOON + after))
+
+
+def test_a_listed_page_is_told_with_its_files_its_article_and_what_was_heard(tmp_path: Path) -> None:
+    steps = [event(1, "1042", "flood"), event(2, "1042", "flood", title="Flood closes harbour and market")]
+    story = told(steps, f"http://{HOST}/flood?utm_source=mail#top", tmp_path)
+
+    assert story.startswith(url("flood"))
+    assert "listed in sitemap-2026-11.xml, last changed 2026-11-20 12:01:00 UTC" in story
+    assert "listed in sitemap-news.xml, last changed 2026-11-20 12:02:00 UTC, until 2026-11-22 12:00:00 UTC" in story
+    assert "article cms#1042: listed, first heard of 2026-11-20 12:01:00 UTC" in story
+    assert "2026-11-20T12:01:00Z  publish by cms#1042 of 2026-11-20T12:01:00Z  listed" in story
+    assert "2026-11-20T12:02:00Z  publish by cms#1042" in story
+
+
+def test_an_event_that_came_late_is_told_under_the_url_it_named_and_under_its_articles(tmp_path: Path) -> None:
+    steps = [
+        event(2, "1042", "new-slug", version=2),
+        event(3, "1042", "old-slug", late_by=2, version=1),
+        {**event(4, "1042", "new-slug", kind="article.unpublished", late_by=3, version=1), "tick": True},
+    ]
+    named = told(steps, url("old-slug"), tmp_path)
+    its_own = told(steps, url("new-slug"), tmp_path)
+
+    late = "publish by cms#1042 of 2026-11-20T12:01:00Z  late: a newer event was heard before"
+    assert late in named
+    assert "publish by cms#1042 at https://www.example.com/old-slug of 2026-11-20T12:01:00Z  late: " in its_own
+    assert "nothing was ever heard" not in named
+    assert "remove by cms#1042 of 2026-11-20T12:01:00Z  late: a newer event was heard before" in its_own
+    assert "listed in sitemap-news.xml" in its_own
+
+
+def on_the_bus(
+    number: int | str, *, said: str = "flood", kind: str = "article.published", site: str = HOST, **more: Any
+) -> Step:
+    """An event that nobody can apply: it has no title, or says a word that is none."""
+    detail = {"site": site, "id": number, "url": url(said), "title": "", "published_at": "soon", "version": "x"} | more
+    return {"event": {"source": "cms", "detail-type": kind, "detail": detail}}
+
+
+def test_a_rule_that_was_taken_out_is_told_no_more(tmp_path: Path) -> None:
+    boats = event(1, "1", "sponsored/boats")
+    story = told(
+        [boats, {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": []}}], url("sponsored/boats"), tmp_path
+    )
+    today, _, history = story.partition("what was heard of it")
+
+    assert "listed in sitemap-2026-11.xml" in today
+    assert "listed in sitemap-news.xml" in today
+    assert "article cms#1: listed, first heard of" in today
+    assert "rule" not in today
+    assert "excluded: by the rules of that time, rule 2 of the site: {" in history
+
+
+def test_a_rule_that_came_later_is_told_of_an_article_that_was_listed(tmp_path: Path) -> None:
+    rules = [{"exclude": "general", "path": "/f*"}, {"exclude": "news", "path": "/flood"}]
+    changed: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": rules}}
+    story = told([event(1, "1", "flood"), changed], url("flood"), tmp_path)
+
+    assert "listed in no file" in story
+    assert "article cms#1: hidden, first heard of" in story
+    assert "    rule 1 of the site: " in story
+    assert "not in the news sitemap: rule 2 of the site: " in story
+
+
+def test_a_rule_of_the_general_sitemap_alone_does_not_hide_what_is_news(tmp_path: Path) -> None:
+    changed: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": [{"exclude": "general", "path": "/f*"}]}}
+    story = told([event(1, "1", "flood"), changed], url("flood"), tmp_path)
+
+    assert "listed in sitemap-news.xml" in story
+    assert "article cms#1: listed, first heard of" in story
+    assert "not in the news sitemap" not in story
+
+
+def test_the_rules_of_today_are_asked_of_an_article_that_moved_away(tmp_path: Path) -> None:
+    steps: list[Step] = [
+        event(1, "1", "flood"),
+        event(2, "1", "sponsored/flood"),
+        {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": []}},
+    ]
+    today = told(steps, url("flood"), tmp_path).partition("what was heard of it")[0]
+
+    assert "article cms#1: listed, first heard of" in today
+    assert f"its page is {url('sponsored/flood')}" in today
+    assert "rule" not in today
+
+
+def test_a_configured_page_that_is_news_too_stands_in_no_other_shard(tmp_path: Path) -> None:
+    story = told([event(1, "1", "about")], url("about"), tmp_path)
+
+    assert "listed in sitemap-news.xml" in story
+    assert "listed in sitemap-pages.xml" in story
+    assert "it stands in sitemap-pages.xml and in no other shard" in story
+
+
+QUARANTINED: dict[str, tuple[list[Step], bool]] = {
+    "a longer path that begins alike": ([on_the_bus(7, said="flood-2")], False),
+    "another spelling of the URL": ([on_the_bus(7, url=f"http://{HOST.upper()}/flood?utm_source=x#top")], True),
+    "the path alone": ([on_the_bus(7, url="/flood")], True),
+    "a page that moved": ([on_the_bus(7, said="harbour", previous_urls=[5, "/other", "/flood"])], True),
+    "a number for an id": ([event(1, "42", "flood"), on_the_bus(42, said="other")], True),
+    "a text for an id": ([event(1, "42", "flood"), on_the_bus(" 42 ", said="other")], True),
+    "a removal that names nothing but the id": (
+        [event(1, "42", "flood"), on_the_bus(42, kind="article.deleted", url=None)],
+        True,
+    ),
+    "an id that has this one in it": ([event(1, "42", "flood"), on_the_bus(421, said="other")], False),
+    "the id as the title of another": ([event(1, "42", "flood"), on_the_bus(7, said="other", title=["42"])], False),
+    "a site that nobody knows": ([on_the_bus(7, site="ww.example.com")], True),
+    "a site that nobody knows, by the id": (
+        [event(1, "42", "flood"), on_the_bus(42, site="ww.example.com", url=None)],
+        True,
+    ),
+    "the same id at another host": (
+        [event(1, "42", "flood"), on_the_bus(42, site="a.example", url="https://a.example/x")],
+        False,
+    ),
+    "too long to be kept whole": ([on_the_bus(7, body="x" * 60_000)], True),
+    "too long to be kept whole, another page": ([on_the_bus(7, said="flood-2", body="x" * 60_000)], False),
+}
+
+
+@pytest.mark.parametrize("case", QUARANTINED)
+def test_what_is_in_quarantine_is_told_of_its_own_page_and_of_no_other(case: str, tmp_path: Path) -> None:
+    steps, is_found = QUARANTINED[case]
+    story = told(steps, url("flood"), tmp_path)
+
+    assert ("in quarantine, not applied" in story) is is_found, story
+
+
+@pytest.mark.parametrize(
+    "kept", ["", "7", "[]", "null", '{"detail": 7}', '{"data": {"url": 7}}', "[" * 5_000, '{"url": "\\ud8']
+)
+def test_whatever_quarantine_keeps_can_be_read(kept: str) -> None:
+    assert explain.is_about(kept, url("flood"), Site.model_validate(SITE), {"42"}) is False
+
+
+@pytest.mark.parametrize("where", ["data", "detail", None])
+def test_what_is_about_a_page_is_found_wherever_it_stands(where: str | None) -> None:
+    said = {"url": url("flood")}
+    kept = json.dumps({where: said, "site": HOST} if where else said)
+
+    assert explain.is_about(kept, url("flood"), Site.model_validate(SITE), set())
+
+
+CASES: dict[str, tuple[list[Step], str, list[str]]] = {
+    "a rule keeps it out of the news": (
+        [event(1, "1", "stars", section="horoscope")],
+        "stars",
+        ["listed in sitemap-2026-11.xml", "kept out of the news sitemap by rule 1 of the site"],
+    ),
+    "a rule keeps it out of all": (
+        [event(1, "1", "sponsored/boats")],
+        "sponsored/boats",
+        ["listed in no file", "kept out of the general sitemap by rule 2", "kept out of the news sitemap by rule 2"],
+    ),
+    "noindex": (
+        [event(1, "1", "flood", noindex=True)],
+        "flood",
+        ["listed in no file", "excluded", "noindex: the page asks not to be indexed"],
+    ),
+    "removed": (
+        [event(1, "1", "flood"), event(2, "1", "flood", "article.deleted")],
+        "flood",
+        ["listed in no file", "removed or moved away by cms#1", "remove by cms#1 of 2026-11-20T12:02:00Z  removed"],
+    ),
+    "moved": (
+        [event(1, "1", "flood"), event(2, "1", "harbour-flood")],
+        "flood",
+        ["listed in no file", "removed or moved away by cms#1", f"its page is {url('harbour-flood')}"],
+    ),
+    "held": (
+        [event(1, "1", "flood", published_at="2026-11-21T08:00:00Z")],
+        "flood",
+        ["listed in no file", "held until 2026-11-21 08:00:00 UTC"],
+    ),
+    "without a date": (
+        [event(1, "1", "flood", published_at=None)],
+        "flood",
+        ["listed in sitemap-2026-11.xml", "not in the news sitemap: no publication date"],
+    ),
+    "late": (
+        [event(2, "1", "flood"), event(3, "1", "flood", late_by=2, title="Flood")],
+        "flood",
+        ["listed in sitemap-news.xml", "late: a newer event was heard before"],
+    ),
+    "a broken image": (
+        [event(1, "1", "flood", images=["javascript:1"])],
+        "flood",
+        ["listed in sitemap-news.xml", "left out of its entry: images[0]"],
+    ),
+    "a page of the configuration": ([], "about", ["listed in sitemap-pages.xml", "a page of the site's configuration"]),
+    "never heard of": (
+        [],
+        "nothing",
+        ["listed in no file", "nothing was ever heard of it", "the log of receive_webhook"],
+    ),
+    "quarantined": (
+        [
+            {
+                "event": {
+                    "source": "cms",
+                    "detail-type": "article.published",
+                    "detail": {"site": HOST, "id": "7", "url": url("flood"), "title": ""},
+                }
+            }
+        ],
+        "flood",
+        ["listed in no file", "in quarantine, not applied", "title: is empty"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_page_that_is_out_is_told_why_and_since_when(case: str, tmp_path: Path) -> None:
+    steps, path, wanted = CASES[case]
+    story = told(steps, url(path), tmp_path)
+
+    assert [words for words in wanted if words not in story] == [], story
+
+
+def test_a_page_that_another_article_took_names_both(tmp_path: Path) -> None:
+    story = told([event(1, "1", "flood"), event(2, "2", "flood", title="Another flood")], url("flood"), tmp_path)
+
+    assert "article cms#2: listed" in story
+    assert "article cms#1: displaced" in story
+    assert "cms#2 has this URL and is newer" in story
+
+
+def test_a_page_of_another_host_is_found_in_the_site_that_was_told_of_it(tmp_path: Path) -> None:
+    foreign = "https://shop.example.com/boats"
+    detail = {"site": HOST, "id": "1", "url": foreign, "title": "Buy a boat"}
+    said: Step = {"event": {"source": "cms", "detail-type": "article.published", "detail": detail}}
+    story = told([said], foreign, tmp_path, host=HOST)
+
+    assert "listed in no file" in story
+    assert "foreign host: shop.example.com is not www.example.com" in story
+
+
+def test_what_left_the_window_says_when(tmp_path: Path) -> None:
+    steps: list[Step] = [event(1, "1", "flood"), {"at": "2026-11-22T12:05:00Z", "save": "later"}]
+    story = told(steps, url("flood"), tmp_path, after=timedelta(hours=49))
+
+    assert "listed in sitemap-2026-11.xml" in story
+    assert "not in the news sitemap: 48 hours were over at 2026-11-22 12:00:00 UTC" in story
+
+
+def test_the_commands_answer_with_their_exit_codes(tmp_path: Path) -> None:
+    pages = (url("flood"), url("nothing"), "flood", "https://www.example.org/flood")
+    with served([event(1, "1", "flood")], tmp_path) as endpoint:
+        stories = [CliRunner().invoke(app, ["explain", page, "--local", endpoint]) for page in pages]
+        robots = CliRunner().invoke(app, ["robots", HOST, "--local", endpoint])
+
+    assert [result.exit_code for result in (*stories, robots)] == [0, 1, 2, 2, 0]
+    assert robots.stdout.startswith(f"Sitemap: https://{HOST}/sitemap.xml\nSitemap: https://{HOST}/sitemap-news.xml")
+    assert "'flood' is not an absolute http or https URL" in stories[2].stderr
+    assert "no parameter /stoppress/stoppress/sites/www.example.org" in stories[3].stderr
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "reason"),
+    [("http://127.0.0.1:9", "nobody answers at http://127.0.0.1:9"), ("8000", "'8000' is no URL")],
+)
+def test_where_nobody_answers_the_command_says_what_to_start(endpoint: str, reason: str) -> None:
+    result = CliRunner().invoke(app, ["explain", url("flood"), "--local", endpoint])
+
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+def test_the_site_that_is_played_is_a_whole_one() -> None:
+    assert Site.model_validate(SITE).pages_by_url.keys() == {url("about")}

@@ -1,0 +1,145 @@
+"""`stoppress feeds`: how each feed of a stack is, told for people and for programs."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stoppress_cli.app import app
+from stoppress_cli.local.server import Server
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import player
+from tests.support import playing
+from tests.support.playing import TEMPLATE, Step
+
+WELL, BROKEN, GONE, WIRE = (
+    "https://www.example.com/rss.xml",
+    "https://www.example.com/broken.xml",
+    "https://www.example.com/gone.xml",
+    "https://feeds.example.net/wire.xml",
+)
+ITEM = "<item><link>https://www.example.com/a</link><title>A</title><pubDate>Fri, 20 Nov 2026 07:55:00 GMT</pubDate></item>"
+RSS = f'<rss version="2.0"><channel><ttl>60</ttl>{ITEM}</channel></rss>'
+MORNING: list[Step] = [
+    {
+        "at": "2026-11-20T08:00:00Z",
+        "site": {
+            "host": "www.example.com",
+            "publication": "Example News",
+            "feeds": [{"url": WELL, "interval_max_minutes": 15}, BROKEN, GONE, WIRE],
+        },
+    },
+    {"site": {"host": "quiet.example.com", "publication": "Quiet"}},
+    {"feed": WELL, "body": RSS, "headers": {"link": "<https://hub.example.net/>; rel=hub"}},
+    {"feed": BROKEN, "status": 500},
+    {"feed": GONE, "status": 410},
+    {"feed": WIRE, "status": 301, "headers": {"location": "/news.xml"}},
+    {
+        "feed": "https://feeds.example.net/news.xml",
+        "body": RSS,
+        "headers": {"link": "<http://hub.example.net/>; rel=hub"},
+    },
+    {"hub": "https://hub.example.net/"},
+    {"at": "2026-11-20T08:01:00Z", "expect": {"site": "www.example.com", "urls": ["https://www.example.com/a"]}},
+]
+
+
+@contextmanager
+def served(steps: list[Step], folder: Path) -> Iterator[str]:
+    """The endpoint of a stack on which the steps were played; its clock stands still."""
+    lines = playing.written(steps)
+    with Stack(TEMPLATE, start=lines[0].at) as stack:
+        with player.playing(stack, folder / "made.jsonl", folder, lambda _line, _text: None) as one:
+            assert one.play(lines).failures == []
+        server = Server(stack, "127.0.0.1", 0)
+        serving = threading.Thread(target=server._server.serve_forever, daemon=True)
+        serving.start()
+        try:
+            yield server.url.rstrip("/")
+        finally:
+            server.stop()
+            serving.join()
+            server.close()
+
+
+def asked(endpoint: str, *arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["feeds", *arguments, "--local", endpoint])
+    return result.exit_code, result.stdout
+
+
+def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path) -> None:
+    with served(MORNING, tmp_path) as endpoint:
+        code, told = asked(endpoint)
+        of_site, as_json = asked(endpoint, "www.example.com", "--json")
+        quiet = asked(endpoint, "quiet.example.com")
+        unknown, _ = asked(endpoint, "www.example.org")
+
+    assert (code, of_site, unknown) == (1, 1, 2)
+    assert quiet == (0, "no feeds are polled: name them in `feeds` of a site's parameter\n")
+    feeds = {one["url"]: one for one in json.loads(as_json)["feeds"]}
+    assert {url: one["condition"] for url, one in feeds.items()} == {
+        WELL: "well",
+        BROKEN: "failing",
+        GONE: "gone",
+        WIRE: "well",
+    }
+    assert feeds[WELL] == {
+        "site": "www.example.com",
+        "url": WELL,
+        "condition": "well",
+        "last_success": "2026-11-20T08:01:00Z",
+        "last_new_story": "2026-11-20T07:55:00Z",
+        "interval_minutes": 1.0,
+        "floor_minutes": 1.0,
+        "cap_minutes": 15.0,
+        "own": True,
+        "next_poll": "2026-11-20T08:02:00Z",
+        "failures": 0,
+        "failing_since": None,
+        "last_error": None,
+        "moved_to": None,
+        "hub": "https://hub.example.net/",
+        "subscribed_until": "2026-11-30T08:01:00Z",
+        "last_push": None,
+        "not_subscribed": None,
+    }
+    assert (feeds[BROKEN]["failures"], feeds[BROKEN]["last_error"]) == (1, "the server answered 500")
+    assert (feeds[WIRE]["interval_minutes"], feeds[WIRE]["moved_to"]) == (60.0, "https://feeds.example.net/news.xml")
+    assert feeds[GONE]["next_poll"] is None
+    assert told.splitlines()[:3] == [
+        f"{WELL}  well",
+        "  last success 2026-11-20 08:01:00 UTC (0 minutes ago), last new story 2026-11-20 07:55:00 UTC (6 minutes ago)",
+        "  asked every 1 min, between 1 min and 15 min; next 2026-11-20 08:02:00 UTC",
+    ]
+    for line in (
+        "  subscribed at https://hub.example.net/ until 2026-11-30 08:01:00 UTC, last push never; polled as ever",
+        "  not subscribed at http://hub.example.net/, and polled all the same: this hub is not https, and would get a secret",
+        "  failing since 2026-11-20 08:01:00 UTC, 1 in a row: the server answered 500",
+        "  it answered 410 and is not asked any more; put the site's parameter again to have it asked",
+        "  moved to https://feeds.example.net/news.xml: name that in the site's parameter",
+        "  asked every 60 min, between 15 min and 60 min, or as seldom as it asks for; next 2026-11-20 09:01:00 UTC",
+    ):
+        assert line in told.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        (["try", "--help"], "feeds try [OPTIONS]"),
+        (["show", "--help"], "feeds show [OPTIONS]"),
+        (["--help"], "feeds [OPTIONS] COMMAND"),
+    ],
+)
+def test_the_commands_below_feeds_are_not_taken_for_hosts(arguments: list[str], usage: str) -> None:
+    result = CliRunner().invoke(app, ["feeds", *arguments])
+
+    assert result.exit_code == 0
+    assert usage in result.stdout
+
+
+def test_nobody_to_ask_is_told() -> None:
+    assert asked("http://127.0.0.1:1")[0] == 2

@@ -1,0 +1,249 @@
+"""`stoppress feeds try`: what a feed would become, told without a stack."""
+
+import gzip
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+from typer.testing import CliRunner
+
+from stoppress.http import client, errors
+from stoppress_cli.app import app
+
+FEEDS = Path(__file__).parents[2] / "tests/fixtures/feeds"
+URL = "https://www.example.com/news/feed.xml"
+NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run() -> Run:
+    def invoke(*arguments: object) -> tuple[int, str, str]:
+        with time_machine.travel(NOW, tick=False):
+            result = CliRunner().invoke(app, ["feeds", "try", *map(str, arguments)])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    return invoke
+
+
+def report(run: Run, *arguments: object) -> tuple[int, dict[str, Any]]:
+    code, out, _ = run(*arguments, "--json")
+    document: dict[str, Any] = json.loads(out)
+    return code, document
+
+
+def test_a_feed_is_told_entry_by_entry(run: Run) -> None:
+    code, out, _ = run(FEEDS / "atom.xml", "--url", URL, "--site", "www.example.com")
+
+    assert code == 0
+    assert out == (
+        "https://www.example.com/flood\n"
+        "  Flood closes the harbour\n"
+        "  id tag:example.com,2026:1042\n"
+        "  published 2026-11-20T07:58:00Z, updated 2026-11-20T08:00:00Z\n"
+        "  general and news sitemap\n"
+        "https://www.example.com/ferry\n"
+        "  Ferry\n"
+        "  published 2026-11-20T06:00:00Z, updated 2026-11-20T06:00:00Z\n"
+        "  general and news sitemap\n"
+        "2 entries, 2 told, 0 deleted\n"
+    )
+
+
+def test_json_has_every_entry_with_the_canonical_hint_before_the_link(run: Run) -> None:
+    code, document = report(run, FEEDS / "rss-proxies.xml", "--url", URL)
+
+    assert code == 0
+    assert document.keys() == {"outcome", "reason", "entries"}
+    assert (document["outcome"], document["reason"]) == ("parse", None)
+    first = document["entries"][0]
+    assert first.keys() == {"id", "url", "title", "published_at", "updated_at"}
+    assert "feedproxy" not in first["url"]
+
+
+def test_what_cannot_be_read_is_rejected_with_its_reason(run: Run) -> None:
+    assert report(run, FEEDS / "page.xml", "--url", URL) == (
+        1,
+        {"outcome": "reject", "reason": "an HTML page, not a feed", "entries": []},
+    )
+    code, out, _ = run(FEEDS / "page.xml", "--url", URL)
+    assert (code, out) == (1, "A poll would fail, and change nothing: an HTML page, not a feed\n")
+
+
+def test_a_feed_without_entries_is_empty_and_not_rejected(run: Run) -> None:
+    assert report(run, FEEDS / "rss-empty.xml", "--url", URL) == (
+        0,
+        {"outcome": "empty", "reason": None, "entries": []},
+    )
+
+
+def test_a_feed_that_is_cut_off_is_read_and_called_incomplete(run: Run) -> None:
+    code, document = report(run, FEEDS / "rss-cut-off-in-an-item.xml", "--url", URL)
+
+    assert (code, document["outcome"]) == (0, "parse")
+    assert "cut off after" in document["reason"]
+    assert "incomplete, counts as a failed poll" in run(FEEDS / "rss-cut-off-in-an-item.xml", "--url", URL)[1]
+
+
+def test_entries_that_are_left_out_have_their_reason(run: Run, tmp_path: Path) -> None:
+    feed = tmp_path / "rss.xml"
+    feed.write_text(
+        "<rss version='2.0'><channel>"
+        "<item><title>A</title><guid isPermaLink='false'>1</guid></item>"
+        "<item><title>B</title><link>https://user@www.example.com/b</link></item>"
+        "<item><title>C</title><link>https://elsewhere.example.org/c</link></item>"
+        "<item><title>D</title><link>/d</link><pubDate>Fri, 20 Nov 2026 09:00 GMT</pubDate></item>"
+        "<item><link>/e</link><pubDate>Fri, 20 Nov 2026 07:00 GMT</pubDate></item>"
+        "<item><title>F</title><link>/f</link><pubDate>Fri, 13 Nov 2026 07:00 GMT</pubDate></item>"
+        "</channel></rss>"
+    )
+
+    _, out, _ = run(feed, "--url", URL, "--site", "www.example.com")
+
+    for line in (
+        "  left out: it has no http or https link\n",
+        "  left out: 'https://user@www.example.com/b' has a user name or password in it\n",
+        "  left out: foreign host: elsewhere.example.org is not www.example.com\n",
+        "  held until 2026-11-20T09:00:00Z\n",
+        "  general sitemap only: no title\n",
+        "  general sitemap only: published more than 48 hours ago\n",
+        "6 entries, 4 told, 0 deleted\n",
+    ):
+        assert line in out
+    assert "foreign host" not in run(feed, "--url", URL)[1]
+
+
+def test_tombstones_and_what_is_taken_besides_are_told(run: Run) -> None:
+    _, deleted, _ = run(FEEDS / "atom-tombstones.xml", "--url", URL)
+    _, taken, _ = run(FEEDS / "rss-media.xml", "--url", URL, "--take", "images,videos")
+    _, spoken, _ = run(FEEDS / "atom-languages.xml", "--url", URL, "--take", "language", "--take", "keywords")
+
+    assert "tag:example.com,2026:1\n  is deleted" in deleted
+    assert "  2 images\n" in taken
+    assert "  2 videos\n" in taken
+    assert "  language de, keywords Hafen, wetter\n" in spoken
+
+
+def test_dates_without_a_zone_are_read_in_the_one_that_is_given(run: Run, tmp_path: Path) -> None:
+    feed = tmp_path / "rss.xml"
+    feed.write_text(
+        "<rss version='2.0'><channel><item><title>A</title><link>/a</link><pubDate>20 Nov 2026 08:00</pubDate></item>"
+        "</channel></rss>"
+    )
+
+    _, document = report(run, feed, "--url", URL, "--timezone", "Europe/Paris")
+
+    assert document["entries"][0]["published_at"] == "2026-11-20T07:00:00Z"
+
+
+def test_a_compressed_file_is_unpacked_up_to_the_limit_of_a_fetch(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = (FEEDS / "rss.xml").read_bytes()
+    whole, bad = tmp_path / "feed.xml.gz", tmp_path / "bad.gz"
+    whole.write_bytes(gzip.compress(body))
+    bad.write_bytes(b"\x1f\x8b and no gzip")
+
+    assert report(run, whole, "--url", URL)[1]["outcome"] == "parse"
+    assert "damaged gzip" in report(run, bad, "--url", URL)[1]["reason"]
+    monkeypatch.setattr("stoppress.http.body.BODY_BYTES_MAX", len(body) - 1)
+    assert "larger than" in report(run, whole, "--url", URL)[1]["reason"]
+
+
+def test_a_compressed_file_is_read_as_a_poll_would_read_it(run: Run, tmp_path: Path) -> None:
+    items = "".join(f"<item><link>/{number}</link></item>" for number in range(200))
+    body = gzip.compress(f"<rss version='2.0'><channel>{items}</channel></rss>".encode())
+    greeted, in_two, cut = tmp_path / "greeted.gz", tmp_path / "two.gz", tmp_path / "cut.gz"
+    greeted.write_bytes(body + b"<!-- cached -->")
+    in_two.write_bytes(gzip.compress(b"<!-- cached -->") + body)
+    cut.write_bytes(body[: len(body) // 2])
+
+    for whole in (greeted, in_two):
+        _, document = report(run, whole, "--url", URL)
+        assert (document["outcome"], document["reason"], len(document["entries"])) == ("parse", None, 200)
+    _, document = report(run, cut, "--url", URL)
+    assert document["outcome"] == "parse"
+    assert document["reason"] == f"the feed is cut off after {len(document['entries'])} complete entries"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((FEEDS / "rss.xml",), "rss.xml is a file: say with --url where it is served, such as https://"),
+        (("nowhere.xml", "--url", URL), "cannot be read: No such file"),
+        (("nowhere.xml",), "there is no file nowhere.xml; of a feed on the web give the whole URL, with https://"),
+        (("www.example.com/rss.xml",), "there is no file www.example.com/rss.xml; of a feed"),
+        ((FEEDS,), "is a folder: name a file in it"),
+        ((FEEDS, "--url", URL), "cannot be read: Is a directory"),
+        ((FEEDS / "rss.xml", "--url", "www.example.com"), "--url 'www.example.com' is no whole URL"),
+        ((FEEDS / "rss.xml", "--url", "https://"), "--url 'https://' is no whole URL"),
+        ((FEEDS / "rss.xml", "--url", ""), "--url '' is no whole URL"),
+        (("https://",), "'https://' is no whole URL"),
+        (("https://www.example.com/a b",), "'https://www.example.com/a b' is no whole URL"),
+        ((FEEDS / "rss.xml", "--url", URL, "--timezone", "Paris"), "time zone"),
+        ((FEEDS / "rss.xml", "--url", URL, "--site", "https://www.example.com/"), "bare host name"),
+        ((FEEDS / "rss.xml", "--url", URL, "--take", "pictures"), "'images', 'videos'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_what_to_give(run: Run, arguments: tuple[object, ...], said: str) -> None:
+    code, out, err = run(*arguments)
+
+    assert (code, out) == (2, "")
+    assert err.startswith("stoppress: ")
+    assert said in err
+
+
+# ── fetched ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def internet(monkeypatch: pytest.MonkeyPatch) -> dict[str, client.Response | errors.FetchError]:
+    answers: dict[str, client.Response | errors.FetchError] = {}
+
+    def fetch(url: str, headers: Mapping[str, str]) -> client.Response:
+        answer = answers[url]
+        if isinstance(answer, errors.FetchError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(client, "fetch", fetch)
+    return answers
+
+
+def test_a_url_is_fetched_as_the_poller_would(
+    run: Run, internet: dict[str, client.Response | errors.FetchError]
+) -> None:
+    body = b"<rss version='2.0'><channel><item><title>A</title><link>a</link></item></channel></rss>"
+    internet[URL] = client.Response(200, {}, body, "https://www.example.com/moved/feed.xml")
+
+    assert report(run, URL)[1]["entries"][0]["url"] == "https://www.example.com/moved/a"
+    assert report(run, URL, "--url", "https://other.example.com/x/")[1]["entries"][0]["url"] == (
+        "https://other.example.com/x/a"
+    )
+
+
+def test_a_fetch_that_fails_is_a_rejection(run: Run, internet: dict[str, client.Response | errors.FetchError]) -> None:
+    internet[URL] = client.Response(404, {}, b"", URL)
+    assert report(run, URL) == (1, {"outcome": "reject", "reason": "the server answered 404", "entries": []})
+
+    internet[URL] = errors.Refused("that is not a public address")
+    assert report(run, URL)[1]["reason"] == "that is not a public address"
+
+
+def test_an_index_is_fetched_with_its_sitemaps_and_that_of_a_file_only_names_them(
+    run: Run, internet: dict[str, client.Response | errors.FetchError]
+) -> None:
+    internet[URL] = client.Response(200, {}, (FEEDS / "sitemap-index.xml").read_bytes(), URL)
+    internet["https://www.example.com/old-1.xml"] = client.Response(
+        200, {}, (FEEDS / "sitemap-news.xml").read_bytes(), "https://www.example.com/old-1.xml"
+    )
+
+    assert [entry["title"] for entry in report(run, URL)[1]["entries"]] == ["Flood & storm", "Ferry", ""]
+    code, document = report(run, FEEDS / "sitemap-index.xml", "--url", URL)
+    assert (code, document["outcome"]) == (0, "empty")
+    assert document["reason"].endswith("https://www.example.com/old-1.xml")

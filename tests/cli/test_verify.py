@@ -1,0 +1,165 @@
+"""`stoppress adapters verify`: recorded requests, judged by their signatures."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from stoppress_cli.app import app
+from stoppress_cli.inputs import signed_requests
+from tests.support.beside import SHARED, needs_shared
+from tests.support.signature_senders import BODY, MORNING, PATH, SENDERS, Sender
+
+NOW_MS = round(MORNING.timestamp() * 1_000)
+
+
+def sender_of(scheme: str) -> Sender:
+    return next(sender for sender in SENDERS if sender.scheme == scheme)
+
+
+def vector(kind: str = "ghost", /, **changed: Any) -> dict[str, Any]:
+    """A recorded request as the files have it, right unless something is changed; None takes a key out."""
+    sender = sender_of(kind)
+    request = sender.request()
+    recorded: dict[str, Any] = {
+        "id": kind,
+        "scheme": kind,
+        "secrets": [sender.secret],
+        "method": "POST",
+        "path": f"{PATH}?{request.query}",
+        "headers": dict(request.headers),
+        "body": request.body.decode(),
+        "now_ms": NOW_MS,
+        "tolerance_s": 300,
+    }
+    return {name: value for name, value in (recorded | changed).items() if value is not None}
+
+
+def verdict(**recorded: Any) -> bool:
+    return signed_requests.verdict_of(recorded, "#1").valid
+
+
+def printed(tmp_path: Path, document: object, *, as_json: bool = True) -> tuple[int, str]:
+    path = tmp_path / "vectors.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    result = CliRunner().invoke(app, ["adapters", "verify", str(path), *(["--json"] if as_json else [])])
+    return result.exit_code, result.stdout
+
+
+@needs_shared
+def test_the_vectors_that_vendors_published_are_judged_as_they_say() -> None:
+    path = SHARED / "deliveries" / "signature-vectors.json"
+    vectors = json.loads(path.read_text())
+    assert len(vectors) >= 12
+
+    judged = {vector["id"]: "valid" if verdict(**vector) else "invalid" for vector in vectors}
+
+    assert judged == {vector["id"]: vector["expected"] for vector in vectors}
+
+
+def test_every_scheme_is_judged_in_one_file(tmp_path: Path) -> None:
+    good = [vector(sender.scheme) for sender in SENDERS]
+    bad = [vector(sender.scheme, id=f"bad-{sender.scheme}", secrets=[sender.other]) for sender in SENDERS]
+
+    code, out = printed(tmp_path, good + bad)
+
+    assert code == 1
+    assert json.loads(out) == {vector["id"]: "valid" for vector in good} | {vector["id"]: "invalid" for vector in bad}
+
+
+def test_without_json_each_has_a_line_and_what_to_change(tmp_path: Path) -> None:
+    code, out = printed(tmp_path, [vector(), vector(id="old", now_ms=NOW_MS + 301_000)], as_json=False)
+
+    assert code == 1
+    good, old = out.splitlines()
+    assert good == "valid    ghost"
+    assert old.startswith(
+        "invalid  old  the time in x-ghost-signature is 301 s away from now, at most 300 are accepted"
+    )
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_exit_code_says_whether_every_request_is_valid(tmp_path: Path, *, as_json: bool) -> None:
+    good, bad = vector(), vector(id="bad", secrets=["other"])
+
+    codes = [printed(tmp_path, vectors, as_json=as_json)[0] for vectors in ([good], [bad], [good, bad], [bad, bad])]
+
+    assert codes == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"secrets": ["another", sender_of("ghost").secret]},
+        {"secrets": None, "secret": sender_of("ghost").secret},
+        {"headers": {name.upper(): value for name, value in sender_of("ghost").request().headers.items()}},
+        {"headers": [[name, value] for name, value in sender_of("ghost").request().headers.items()]},
+        {"headers": {name: [value] for name, value in sender_of("ghost").request().headers.items()}},
+        {"body": None, "body_base64": base64.b64encode(BODY).decode()},
+        {"body": base64.b64encode(BODY).decode(), "isBase64Encoded": True},
+        {"body": base64.b64encode(BODY).decode(), "body_encoding": "base64"},
+        {"body": json.loads(BODY)},
+        {"now_ms": None, "now": MORNING.isoformat()},
+        {"now_ms": NOW_MS + 300_000},
+        {"now_ms": NOW_MS + 900_000, "tolerance_s": 900},
+        {"tolerance_s": 0},
+        {"tolerance_s": None},
+        {"method": None, "path": None},
+    ],
+    ids=str,
+)
+def test_a_recorded_request_may_be_written_in_several_ways(changed: dict[str, Any]) -> None:
+    assert verdict(**vector(**changed))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"secrets": []},
+        {"secrets": [""]},
+        {"secrets": None},
+        {"secrets": [None]},
+        {"secrets": 7},
+        {"headers": {}},
+        {"headers": None},
+        {"headers": "x-ghost-signature"},
+        {"headers": {"x-ghost-signature": None}},
+        {"scheme": "unheard-of"},
+        {"scheme": "none"},
+        {"scheme": None},
+        {"scheme": {"signed": "{body}"}},
+        {"body": ""},
+        {"body": BODY.decode() + "\n"},
+        {"body": None, "body_base64": "no base64"},
+        {"now_ms": NOW_MS + 300_001},
+        {"now_ms": "today"},
+        {"now_ms": 10**30},
+        {"now_ms": None},
+        {"tolerance_s": -1},
+        {"tolerance_s": "300"},
+        {"tolerance_s": 0, "now_ms": NOW_MS + 1},
+        {"request": 7},
+    ],
+    ids=str,
+)
+def test_what_is_missing_or_cannot_be_read_is_invalid(changed: dict[str, Any]) -> None:
+    assert not verdict(**vector(**changed))
+
+
+def test_query_and_request_may_stand_as_recorded_deliveries_have_them() -> None:
+    recorded = vector("token", path=PATH, query={"token": sender_of("token").secret, "x": "1"})
+    assert verdict(**recorded)
+    request = {name: recorded.pop(name) for name in ("method", "path", "query", "headers", "body")}
+    assert verdict(**recorded, request=request)
+    assert not verdict(**recorded, request={**request, "query": {"token": "other"}})
+
+
+@pytest.mark.parametrize("document", ["", "{", "7", "[]", '["vector"]', "[" * 100_000])
+def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path, document: str) -> None:
+    assert printed(tmp_path, document) == (2, "")
+    result = CliRunner().invoke(app, ["adapters", "verify", str(tmp_path / "absent.json")])
+    assert result.exit_code == 2
+    assert "absent.json" in result.stderr

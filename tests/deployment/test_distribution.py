@@ -1,0 +1,313 @@
+"""template-cdn.yaml, the distribution in front of the bucket: who may read, what is kept, which path is which object."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+
+from stoppress.aws import bucket
+from stoppress.aws.clients import client
+from stoppress.model.file_names import CACHE_FRESH, CACHE_SHARD, INDEX_FILE, NEWS_FILE, file_name, headers
+from stoppress_cli.local import resources
+from stoppress_cli.local.permissions import Ask, Permissions
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, Resolver, load
+from tests.support.doors import BUCKET, opened
+from tests.support.ledger import HOST
+
+pytestmark = pytest.mark.deployed
+
+TEMPLATE = Path(__file__).parents[2] / "template.yaml"
+CDN_TEMPLATE = TEMPLATE.with_name("template-cdn.yaml")
+DOCUMENT = Path(__file__).parents[2] / "docs/how-to/serve.md"
+STACK = load(CDN_TEMPLATE)
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+FRESH_S, SHARD_S = (int(header.rpartition("=")[2]) for header in (CACHE_FRESH, CACHE_SHARD))
+READERS = [f"arn:aws:cloudfront::{account}:distribution/E1" for account in (ACCOUNT, "210987654321")]
+WITH_READERS = {"ReaderDistributionArns": ",".join(READERS)}
+SHARED = {"FileAges", "FileHeaders", "FilePaths"}
+NODE = shutil.which("node")
+
+
+def properties(name: str) -> Any:
+    return STACK.resources[name]["Properties"]
+
+
+def may(parameters: dict[str, str], reader: str, action: str, service: str = "cloudfront.amazonaws.com") -> bool:
+    running = resources.resolve(load(TEMPLATE, parameters))
+    [bucket] = [resource.arn for resource in running if resource.type == "AWS::S3::Bucket"]
+    target = bucket if action == "s3:ListBucket" else f"{bucket}/{HOST}/{INDEX_FILE}"
+    return Permissions(running).service_may(service, reader, Ask(action, target))
+
+
+def behaviours() -> Iterator[dict[str, Any]]:
+    config = properties("Distribution")["DistributionConfig"]
+    yield config["DefaultCacheBehavior"]
+    yield from config.get("CacheBehaviors", [])
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected"),
+    [("", SHARED), ("news.s3.eu-west-1.amazonaws.com", SHARED | {"Distribution", "BucketAccess"})],
+    ids=["no_bucket", "bucket"],
+)
+def test_without_a_bucket_the_stack_makes_only_what_a_distribution_of_your_own_uses(
+    domain: str, expected: set[str]
+) -> None:
+    stack = load(CDN_TEMPLATE, {"BucketDomain": domain})
+    resolver = Resolver(stack, {}, "stoppress-cdn")
+
+    assert expected == {
+        name
+        for name, resource in stack.resources.items()
+        if "Condition" not in resource or resolver.holds(resource["Condition"])
+    }
+
+
+def test_the_bucket_domain_that_the_main_stack_gives_is_one_that_the_distribution_takes() -> None:
+    main, cdn = (yaml_parse(path.read_text(encoding="utf-8")) for path in (TEMPLATE, CDN_TEMPLATE))
+    pattern = cdn["Parameters"]["BucketDomain"]["AllowedPattern"]
+
+    assert main["Outputs"]["BucketDomain"]["Value"] == {"Fn::GetAtt": ["Bucket", "RegionalDomainName"]}
+    assert re.fullmatch(pattern, "stoppress-bucket-1a2b.s3.eu-west-1.amazonaws.com")
+    assert re.fullmatch(pattern, "stoppress-bucket-1a2b.s3.cn-north-1.amazonaws.com.cn")
+    assert not re.fullmatch(pattern, "www.example.com")
+
+
+def test_the_local_stack_runs_with_distributions_that_read_the_bucket() -> None:
+    with Stack(TEMPLATE, WITH_READERS) as stack:
+        stack.rest()
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_distribution_reads_files_and_does_nothing_else(reader: str) -> None:
+    refused = ("s3:ListBucket", "s3:PutObject", "s3:DeleteObject", "s3:GetObjectVersion")
+
+    assert may(WITH_READERS, reader, "s3:GetObject")
+    assert not [action for action in refused if may(WITH_READERS, reader, action)]
+
+
+def test_nobody_else_reads_the_bucket() -> None:
+    other = f"arn:aws:cloudfront::{ACCOUNT}:distribution/E9"
+
+    assert not [reader for reader in READERS if may({}, reader, "s3:GetObject")]
+    assert not may(WITH_READERS, other, "s3:GetObject")
+    assert not may(WITH_READERS, READERS[0], "s3:GetObject", service="logging.s3.amazonaws.com")
+
+
+def test_every_request_to_the_bucket_is_signed() -> None:
+    access = properties("BucketAccess")["OriginAccessControlConfig"]
+    [origin] = properties("Distribution")["DistributionConfig"]["Origins"]
+
+    assert (access["SigningBehavior"], access["SigningProtocol"]) == ("always", "sigv4")
+    assert origin["OriginAccessControlId"] == {"Ref": "BucketAccess"}
+    assert origin["S3OriginConfig"] == {"OriginAccessIdentity": ""}
+
+
+def test_a_file_is_got_over_tls_and_never_redirected_or_changed() -> None:
+    for behaviour in behaviours():
+        assert behaviour["ViewerProtocolPolicy"] == "https-only"
+        assert set(behaviour["AllowedMethods"]) == {"GET", "HEAD"}
+
+
+def test_no_request_reaches_the_bucket_past_the_function_that_keeps_it_from_being_listed() -> None:
+    for behaviour in behaviours():
+        assert behaviour["FunctionAssociations"] == [
+            {"EventType": "viewer-request", "FunctionARN": {"Fn::GetAtt": ["FilePaths", "FunctionARN"]}}
+        ]
+        assert "OriginRequestPolicyId" not in behaviour  # a query string could ask for a listing
+
+
+def test_a_file_is_kept_as_long_as_it_says_and_never_longer_than_any_file_says() -> None:
+    ages = properties("FileAges")["CachePolicyConfig"]
+
+    assert ages["MinTTL"] <= FRESH_S
+    assert ages["DefaultTTL"] == FRESH_S, "a file without a header may be a news sitemap"
+    assert ages["MaxTTL"] == max(FRESH_S, SHARD_S)
+    assert all(behaviour["CachePolicyId"] == {"Ref": "FileAges"} for behaviour in behaviours())
+
+
+def test_files_are_compressed_and_kept_once_whatever_else_is_asked() -> None:
+    key = properties("FileAges")["CachePolicyConfig"]["ParametersInCacheKeyAndForwardedToOrigin"]
+
+    assert all(behaviour["Compress"] is True for behaviour in behaviours())
+    assert key["EnableAcceptEncodingBrotli"] is True
+    assert key["EnableAcceptEncodingGzip"] is True
+    assert key["CookiesConfig"] == {"CookieBehavior": "none"}
+    assert key["HeadersConfig"] == {"HeaderBehavior": "none"}
+    assert key["QueryStringsConfig"] == {"QueryStringBehavior": "none"}
+
+
+def test_a_file_that_is_not_there_yet_is_asked_for_again_soon() -> None:
+    kept = {
+        error["ErrorCode"]: error["ErrorCachingMinTTL"]
+        for error in properties("Distribution")["DistributionConfig"]["CustomErrorResponses"]
+    }
+
+    assert {403, 404} <= kept.keys()
+    assert all(seconds <= FRESH_S for seconds in kept.values())
+
+
+def test_what_the_bucket_notes_of_a_file_for_itself_stays_inside() -> None:
+    removed = {
+        item["Header"]
+        for item in properties("FileHeaders")["ResponseHeadersPolicyConfig"]["RemoveHeadersConfig"]["Items"]
+    }
+
+    assert {f"x-amz-meta-{name}" for name in metadata_of_a_file()} <= removed
+
+
+def test_no_header_is_added_that_binds_the_publishers_own_host() -> None:
+    policy = properties("FileHeaders")["ResponseHeadersPolicyConfig"]
+
+    assert set(policy["SecurityHeadersConfig"]) == {"ContentTypeOptions"}
+    assert "CustomHeadersConfig" not in policy
+
+
+def metadata_of_a_file() -> set[str]:
+    with opened(NOON):
+        bucket.write(HOST, NEWS_FILE, b"", *headers(NEWS_FILE), replaces=None, changed=NOON, config_version=1)
+        return set(client("s3").head_object(Bucket=BUCKET, Key=f"{HOST}/{NEWS_FILE}")["Metadata"])
+
+
+def test_names_of_cloudfront_carry_stack_and_region_since_an_account_has_them_once_for_all_regions() -> None:
+    name = {"Fn::Sub": "${AWS::StackName}-${AWS::Region}"}
+
+    assert properties("BucketAccess")["OriginAccessControlConfig"]["Name"] == name
+    assert properties("FileAges")["CachePolicyConfig"]["Name"] == name
+    assert properties("FileHeaders")["ResponseHeadersPolicyConfig"]["Name"] == name
+    assert properties("FilePaths")["Name"] == name
+
+
+# ── the function: its JavaScript, run by node ─────────────────────────────────────────────────────────────────────────────
+
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed; it runs the distribution's function")
+RUN = "\nconst events = JSON.parse(require('fs').readFileSync(0)); console.log(JSON.stringify(events.map(handler)));"
+
+
+def asked(path: str, host: str = "d111111abcdef8.cloudfront.net", query: str = "") -> dict[str, Any]:
+    event = {
+        "request": {
+            "method": "GET",
+            "uri": path,
+            "querystring": {query: {"value": ""}} if query else {},
+            "headers": {"host": {"value": host}},
+            "cookies": {},
+        }
+    }
+    [answer] = ran(properties("FilePaths")["FunctionCode"] + RUN, [event])
+    return answer
+
+
+def ran(code: str, given: Any) -> list[dict[str, Any]]:
+    """What a script prints, as JSON; it reads `given` from its standard input."""
+    assert NODE
+    script = [NODE, "--input-type=commonjs", "-e", code]
+    done = subprocess.run(script, input=json.dumps(given), capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
+    printed: list[dict[str, Any]] = json.loads(done.stdout)
+    return printed
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "file", [INDEX_FILE, NEWS_FILE, file_name("news", 2), file_name("2026-11", 1), file_name("2026-11-20", 10)]
+)
+def test_a_path_with_the_host_in_it_is_the_object_of_that_name(file: str) -> None:
+    assert asked(f"/{HOST}/{file}")["uri"] == f"/{HOST}/{file}"
+
+
+@needs_node
+def test_a_path_without_a_host_is_of_the_host_that_is_asked() -> None:
+    assert asked("/sitemap.xml", host="WWW.Example.com")["uri"] == "/www.example.com/sitemap.xml"
+    assert asked("/harbour.example.net/sitemap.xml", host=HOST)["uri"] == "/harbour.example.net/sitemap.xml"
+
+
+@needs_node
+def test_a_query_string_does_not_reach_the_bucket() -> None:
+    assert asked(f"/{HOST}/sitemap.xml", query="list-type")["querystring"] == {}
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "/",
+            "",
+            "//",
+            f"/{HOST}/",
+            f"/{HOST}//sitemap.xml",
+            "//sitemap.xml",
+            f"/{HOST}/sitemap.xml/",
+            "/sitemap.xml\n",
+        ),
+        *("/..", "/../sitemap.xml", "/%2e%2e/sitemap.xml", "/.well-known/sitemap.xml", "/a/b/sitemap.xml"),
+    ],
+)
+def test_what_is_no_file_of_a_host_is_404_before_it_reaches_the_bucket(path: str) -> None:
+    assert asked(path) == {"statusCode": 404, "statusDescription": "Not Found"}
+
+
+# ── the Worker of the document, with a `fetch` that only says what it was asked ───────────────────────────────────────────
+
+ASK_THE_WORKER = """
+global.fetch = async (asked, given) => new Response(JSON.stringify(typeof asked === "string"
+  ? {url: asked, method: given.method, headers: Object.fromEntries(given.headers), kept: given.cf.cacheEverything}
+  : {site: asked.url}));
+const [{url, method, headers}] = JSON.parse(require("fs").readFileSync(0));
+worker.fetch(new Request(url, {method, headers})).then(async (answer) => {
+  const said = answer.status === 200 ? await answer.json() : {};
+  console.log(JSON.stringify([{status: answer.status, ...said}]));
+});
+"""
+
+
+def through_the_worker(url: str, method: str = "GET", **headers: str) -> dict[str, Any]:
+    [block] = re.findall(r"```js\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    code = block.replace("export default", "const worker =") + ASK_THE_WORKER
+    [said] = ran(code, [{"url": url, "method": method, "headers": headers}])
+    return said
+
+
+@needs_node
+@pytest.mark.parametrize("host", [HOST, "harbour.example.net"])
+def test_the_worker_fetches_a_file_from_the_folder_of_its_host_and_passes_on_conditions_only(host: str) -> None:
+    said = through_the_worker(f"https://{host}/sitemap-news.xml?x=1", cookie="a=b", **{"if-none-match": '"1"'})
+
+    assert said == {
+        "status": 200,
+        "url": f"https://d111111abcdef8.cloudfront.net/{host}/sitemap-news.xml",
+        "method": "GET",
+        "headers": {"if-none-match": '"1"'},
+        "kept": True,
+    }
+
+
+@needs_node
+@pytest.mark.parametrize("url", ["https://elsewhere.example.org/sitemap.xml", f"https://{HOST}/a/sitemap.xml"])
+def test_the_worker_leaves_what_is_no_file_to_the_site(url: str) -> None:
+    assert through_the_worker(url) == {"status": 200, "site": url}
+
+
+@needs_node
+def test_the_worker_lets_a_file_be_read_only() -> None:
+    assert through_the_worker(f"https://{HOST}/sitemap.xml", "POST")["status"] == 405
+
+
+# ── the document ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_document_names_every_parameter_and_output_that_serving_has() -> None:
+    main, cdn = (yaml_parse(path.read_text(encoding="utf-8")) for path in (TEMPLATE, CDN_TEMPLATE))
+    document = DOCUMENT.read_text(encoding="utf-8")
+    assert {"ReaderDistributionArns", "BucketDomain"} <= main["Parameters"].keys() | main["Outputs"].keys()
+
+    for name in {"ReaderDistributionArns", *cdn["Parameters"], *cdn["Outputs"]}:
+        assert re.search(rf"\b{name}\b", document), name

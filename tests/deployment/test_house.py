@@ -1,0 +1,195 @@
+"""The house keeps its own rules: template and code agree, the middle is pure, the documents describe what is here."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from stoppress_cli.local import template
+
+ROOT = Path(__file__).parents[2]
+STACK = template.load(ROOT / "template.yaml")
+HANDLERS = sorted((ROOT / "functions").glob("*/app.py"))
+MODULES = sorted((ROOT / "shared/stoppress").rglob("*.py"))
+# The runtime brings them, and in the layer they would be most of it.
+IN_THE_RUNTIME = {"boto3", "botocore"}
+# A handler takes the time and passes it on. These read a clock or throw dice themselves, each for a reason that is no decision
+# about an article: how long a configuration may be kept, how much time is left, how long to wait before another attempt.
+IMPURE = {"aws/sites", "aws/secrets", "aws/table", "http/client", "poll/fetch", "poll/feeds"}
+CHANCE_AND_TIME = {"random", "secrets", "time", "uuid"}
+CLOCKS = {"now", "today", "utcnow"}
+
+by_function = pytest.mark.parametrize("handler", HANDLERS, ids=lambda path: path.parent.name)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def project_files() -> list[Path]:
+    """The project's files: all but git's own and what .gitignore names."""
+    lines = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    made = [".git", *(line.strip("/") for line in lines if line and not line.startswith("#"))]
+
+    def inside(folder: Path) -> Iterator[Path]:
+        for path in sorted(folder.iterdir()):
+            if not any(fnmatch(path.name, pattern) for pattern in made):
+                yield from inside(path) if path.is_dir() else [path]
+
+    return list(inside(ROOT))
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+# ── what a function reads from its environment, followed through the package from one definition to the next ──────────────
+
+
+def definitions(path: Path) -> dict[str, list[ast.stmt]]:
+    """A module's statements by the name they define; what runs at import stands under the empty name."""
+    found: dict[str, list[ast.stmt]] = {"": []}
+    for statement in tree(path).body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.setdefault(name, []).append(statement)
+                found[""] += [ast.Expr(decorator) for decorator in statement.decorator_list]
+            case _:
+                found[""].append(statement)
+    return found
+
+
+def reached(path: Path, name: str, seen: set[tuple[Path, str]]) -> Iterator[ast.AST]:
+    """Every node that a definition can come to run."""
+    if (path, name) in seen or name not in definitions(path):
+        return
+    seen.add((path, name))
+    known: dict[str, tuple[Path, str]] = {own: (path, own) for own in definitions(path)}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "stoppress":
+            package = ROOT / "shared" / str(node.module).replace(".", "/")
+            own = package / "__init__.py" if package.is_dir() else package.with_suffix(".py")
+            for alias in node.names:
+                modules = (package / f"{alias.name}.py", package / alias.name / "__init__.py")
+                module = next((module for module in modules if module.exists()), None)
+                known[alias.asname or alias.name] = (module, "") if module else (own, alias.name)
+    for statement in definitions(path)[name]:
+        for node in ast.walk(statement):
+            yield node
+            match node:
+                case ast.Attribute(value=ast.Name(id=used), attr=attribute) if known.get(used, (path, "-"))[1] == "":
+                    yield from reached(known[used][0], attribute, seen)
+                case ast.Name(id=used) if used in known:
+                    yield from reached(known[used][0], "", seen)
+                    yield from reached(*known[used], seen)
+
+
+def variables_read(path: Path) -> set[str]:
+    found = set()
+    seen: set[tuple[Path, str]] = set()
+    for name in definitions(path):
+        for node in reached(path, name, seen):
+            match node:
+                case ast.Subscript(value=ast.Attribute(attr="environ"), slice=ast.Constant(value=str(variable))):
+                    found.add(variable)
+                case ast.Attribute(attr="getenv") | ast.Attribute(value=ast.Attribute(attr="environ")):
+                    pytest.fail(
+                        f'{path.name} reads a variable otherwise than by os.environ["NAME"], which says when it is missing'
+                    )
+    return found
+
+
+def function_of(handler: Path) -> str:
+    return next(name for name, folder in STACK.code.items() if folder.resolve() == handler.parent)
+
+
+@by_function
+def test_the_template_gives_a_function_exactly_the_variables_that_its_code_reads(handler: Path) -> None:
+    given = STACK.resources[function_of(handler)]["Properties"]["Environment"]["Variables"]
+
+    assert variables_read(handler) == {name for name in given if not name.startswith("POWERTOOLS_")}
+
+
+def test_every_function_folder_is_in_the_template_and_holds_its_handler_only() -> None:
+    folders = sorted(path for path in (ROOT / "functions").iterdir() if path.is_dir())
+    files = [path for path in project_files() if path.is_relative_to(ROOT / "functions")]
+
+    assert sorted(folder.resolve() for folder in STACK.code.values()) == folders
+    assert files == HANDLERS
+
+
+# ── the pure middle ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def clocks_and_dice(module: Path) -> list[str]:
+    calls = (node.func for node in ast.walk(tree(module)) if isinstance(node, ast.Call))
+    clocks = [ast.unparse(call) for call in calls if isinstance(call, ast.Attribute) and call.attr in CLOCKS]
+    return clocks + sorted({name.partition(".")[0] for name in imports(module)} & CHANCE_AND_TIME)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+def test_time_and_chance_come_in_as_values_but_where_they_are_named(module: Path) -> None:
+    name = module.relative_to(ROOT / "shared/stoppress").with_suffix("").as_posix()
+
+    assert bool(clocks_and_dice(module)) == (name in IMPURE), clocks_and_dice(module)
+
+
+# ── what is shipped ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def pins(path: Path) -> dict[str, str]:
+    lines = re.findall(r"^([a-z0-9-]+)==(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert lines
+    return dict(lines)
+
+
+def test_the_layer_has_the_versions_that_were_tested() -> None:
+    locked = pins(ROOT / "requirements.lock")
+    layer = pins(ROOT / "shared/requirements.txt")
+
+    assert {name: locked.get(name) for name in layer} == layer
+
+
+def test_the_layer_has_every_library_that_the_functions_import() -> None:
+    distributions = metadata.packages_distributions()
+    imported = {name.partition(".")[0] for path in [*MODULES, *HANDLERS] for name in imports(path)}
+    third_party = {
+        re.sub(r"[-_.]+", "-", name).lower()
+        for module in imported - {"stoppress"}
+        for name in distributions.get(module, [])
+    }
+
+    assert third_party - IN_THE_RUNTIME <= pins(ROOT / "shared/requirements.txt").keys()
+
+
+def test_every_requirement_is_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = project["dependencies"] + [line for extra in project["optional-dependencies"].values() for line in extra]
+    names = {re.split(r"[\[<>=~! ]", line)[0].lower() for line in wanted}
+
+    assert names - {"stoppress"} <= pins(ROOT / "requirements.lock").keys()
+
+
+def test_the_lock_names_no_place_that_packages_come_from() -> None:
+    for path in (ROOT / "requirements.lock", ROOT / "shared/requirements.txt", *(ROOT / "scripts").glob("*.lock")):
+        assert not re.search(r"://|^-", path.read_text(encoding="utf-8"), re.MULTILINE), path
+
+
+def test_no_file_has_a_path_of_the_machine_it_was_written_on() -> None:
+    # A checkout straight under / or /tmp says nothing: those are in every text about Unix.
+    places = [f"{place}/" for place in (ROOT, ROOT.parent, Path.home()) if place not in {Path("/"), Path("/tmp")}]
+    for path in project_files():
+        text = path.read_bytes().decode(errors="replace")
+        assert not [place for place in places if place in text], path

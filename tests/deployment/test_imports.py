@@ -1,0 +1,103 @@
+"""What a cold start does without: modules that no function's first event needs, each of which was once paid for."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.doors import ENVIRONMENT
+
+pytestmark = pytest.mark.matrix
+
+ROOT = Path(__file__).parents[2]
+
+# asyncio is 20 ms and comes with Powertools' batch processing; its parameters make a session and a client of their own.
+NOWHERE = {
+    "asyncio",
+    "aws_lambda_powertools.utilities.batch",
+    "aws_lambda_powertools.utilities.data_classes",
+    "aws_lambda_powertools.utilities.parameters",
+}
+# A webhook touches no item of the table and no file, a function without feeds parses none, only the rewriter checks what it writes.
+LEFT_OUT = {
+    "receive_webhook": {
+        "stoppress.check", "stoppress.record.decide", "stoppress.sitemaps.render", "stoppress.model.places", "stoppress.aws.items",
+        "stoppress.model.article", "stoppress.aws.table", "stoppress.feeds", "feedparser", "idna", "xml.sax",
+    },
+    "poll_feeds": {"stoppress.check", "stoppress.record.decide"},
+    # A push is the publication of a story, so that the parser is there before it: what a hub asks first does not need it.
+    "receive_push": {"stoppress.check", "stoppress.record.decide", "stoppress.poll.ingest", "stoppress.poll.feeds"},
+    "record_article": {"stoppress.check", "stoppress.feeds", "feedparser", "idna", "xml.sax"},
+    "rewrite_sitemaps": {
+        "stoppress.model.event", "stoppress.cms.contract", "stoppress.record.decide", "stoppress.feeds", "stoppress.record.article", "stoppress.model.article",
+        "feedparser", "idna", "xml.sax",
+    },
+    "reconcile_sites": {"stoppress.feeds", "feedparser", "idna", "xml.sax"},
+    "roll_window": {"stoppress.check", "stoppress.feeds", "feedparser", "idna", "xml.sax"},
+}  # fmt: skip
+
+_SAYS = (
+    "import app, gc, json, sys; print(json.dumps({'modules': list(sys.modules), 'threshold': gc.get_threshold()[0],"
+    " 'objects': len(gc.get_objects())}))"
+)
+
+
+@cache
+def started(function: str, *, on_lambda: bool = True) -> tuple[frozenset[str], int, int]:
+    """Of a process that has imported a function and nothing else: modules, threshold for collecting garbage, objects it keeps."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "COV_", "PYTHON"))}
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-B", "-c", _SAYS],
+        cwd=ROOT / "functions" / function,
+        env=variables
+        | ENVIRONMENT
+        | {"PYTHONPATH": str(ROOT / "shared")}
+        | ({"AWS_LAMBDA_FUNCTION_NAME": function} if on_lambda else {}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = json.loads(done.stdout)
+    return frozenset(said["modules"]), int(said["threshold"]), int(said["objects"])
+
+
+@pytest.mark.parametrize("function", LEFT_OUT)
+def test_a_function_imports_nothing_that_its_first_event_does_without(function: str) -> None:
+    modules, _, _ = started(function)
+
+    assert f"stoppress.{'poll.feeds' if function == 'poll_feeds' else 'aws.sites'}" in modules
+    assert not modules & (NOWHERE | LEFT_OUT[function])
+
+
+@pytest.mark.parametrize("function", LEFT_OUT)
+def test_a_cold_start_is_over_before_garbage_is_looked_for(function: str) -> None:
+    _, threshold, objects = started(function)
+
+    assert threshold > 2 * objects  # clients and the first event come to what is imported
+
+
+def test_every_function_is_looked_at() -> None:
+    assert {path.parent.name for path in (ROOT / "functions").glob("*/app.py")} == LEFT_OUT.keys()
+
+
+def test_garbage_is_looked_for_less_often_on_lambda_and_nowhere_else() -> None:
+    assert started("receive_webhook")[1] > 10 * started("receive_webhook", on_lambda=False)[1]
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_the_command_answers_without_loading_aws_or_the_local_stack(option: str) -> None:
+    heavy = {"boto3", "botocore", "flask", "moto", "samtranslator", "werkzeug"}
+    program = (
+        "import json, sys\nfrom stoppress_cli.app import app\n"
+        f"try: app([{option!r}])\nfinally: print(json.dumps(sorted({heavy!r} & sys.modules.keys())))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("shared", "cli"))}
+    ended = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert json.loads(ended.stdout.splitlines()[-1]) == []

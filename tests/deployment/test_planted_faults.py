@@ -1,0 +1,258 @@
+"""Faults of the wiring that a deployment would not notice, planted one by one: each is found before it is deployed.
+
+Those of packaging are planted in tests/deployment/artifact.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress_cli.local import template
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import TemplateError
+from tests.deployment import test_house, test_template
+from tests.support import playing
+from tests.support.planting import ROOT, Edit, planted
+
+pytestmark = pytest.mark.deployed
+
+Resources = dict[str, Any]
+
+
+def properties(resources: Resources, name: str, *path: str) -> Any:
+    """What stands at a path below a resource's properties."""
+    found = resources[name]["Properties"]
+    for step in path:
+        found = found[step]
+    return found
+
+
+def without_statement(resource: str, sid: str) -> Edit:
+    """Takes a statement out of a role or a queue's policy."""
+
+    def edit(resources: Resources) -> None:
+        held = properties(resources, resource)
+        document = held["Policies"][0]["PolicyDocument"] if "Policies" in held else held["PolicyDocument"]
+        [statement] = [one for one in document["Statement"] if one["Sid"] == sid]
+        document["Statement"].remove(statement)
+
+    return edit
+
+
+def stream_setting(name: str, value: Any) -> Edit:
+    """Changes the stream's mapping; None takes the setting away."""
+
+    def edit(resources: Resources) -> None:
+        mapping = properties(resources, "RewriteSitemaps", "Events", "ChangedPartitions", "Properties")
+        mapping.pop(name) if value is None else mapping.update({name: value})
+
+    return edit
+
+
+def filtered_to(pattern: str) -> Edit:
+    return stream_setting("FilterCriteria", {"Filters": [{"Pattern": pattern}]})
+
+
+# ── found before anything runs: by the local stack, which AWS would refuse, or which would lose events without a word ──
+
+REFUSED: dict[str, tuple[Edit, str]] = {
+    "the stream is read from its end": (stream_setting("StartingPosition", "LATEST"), "TRIM_HORIZON"),
+    "a queue hides a message for less than its function may take": (
+        lambda resources: properties(resources, "ArticlesQueue").update(VisibilityTimeout=20),
+        "ArticlesQueue hides a message for 20 s, RecordArticle may take 30 s",
+    ),
+    "a schedule has a role that is not for it": (
+        lambda resources: properties(resources, "PollFeeds", "Events", "EveryMinute", "Properties").update(
+            RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]}
+        ),
+        "PollFeedsEveryMinute: its RoleArn is no role of the template that scheduler.amazonaws.com may take on",
+    ),
+    "a schedule has a role that may not call its function": (
+        lambda resources: (
+            properties(resources, "RollWindow", "Events", "EveryMinute", "Properties").update(
+                RoleArn={"Fn::GetAtt": ["PollFeedsRole", "Arn"]}
+            ),
+            properties(resources, "PollFeedsRole", "AssumeRolePolicyDocument", "Statement")[0]["Principal"].update(
+                Service=["lambda.amazonaws.com", "scheduler.amazonaws.com"]
+            ),
+        ),
+        "RollWindowEveryMinute: PollFeedsRole does not allow lambda:InvokeFunction",
+    ),
+    "nobody may write to the rules' dead-letter queue": (
+        without_statement("FailuresPolicy", "RulesReportUndeliveredEvents"),
+        "ArticleEventsRule: no policy of the resource lets this rule sqs:SendMessage on .*Failures",
+    ),
+    "a rule may not send to the articles queue": (
+        without_statement("ArticlesQueuePolicy", "TheRuleSendsArticleEvents"),
+        "ArticleEventsRule: .*; its events would not arrive",
+    ),
+    "a function may not write to the queue of its failures": (
+        without_statement("RollWindowRole", "ReportFailures"),
+        "RollWindowEventInvokeConfig: RollWindowRole does not allow sqs:SendMessage",
+    ),
+    "the stream may not report what it gives up": (
+        without_statement("RewriteSitemapsRole", "ReportFailures"),
+        "RewriteSitemapsChangedPartitions: .*; what is given up would be lost",
+    ),
+    "a queue may not be read": (
+        without_statement("RecordArticleRole", "TakeArticles"),
+        "RecordArticleArticles: RecordArticleRole does not allow sqs:ReceiveMessage",
+    ),
+    "a function's role is another service's": (
+        lambda resources: properties(resources, "RecordArticleRole", "AssumeRolePolicyDocument", "Statement")[0].update(
+            Principal={"Service": "ec2.amazonaws.com"}
+        ),
+        "RecordArticle: its Role is no role",
+    ),
+    "a function may not write its log": (
+        without_statement("PollFeedsRole", "WriteItsLog"),
+        "PollFeeds: .*; its log and its metrics would be lost",
+    ),
+    "the code of a function is elsewhere": (
+        lambda resources: properties(resources, "RecordArticle").update(CodeUri="functions/record_articles/"),
+        "record_articles",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_a_stack_that_would_lose_events_does_not_start(fault: str, tmp_path: Path) -> None:
+    edit, said = REFUSED[fault]
+    path = planted(tmp_path, edit)
+
+    with pytest.raises(TemplateError, match=said):
+        playing.play(playing.read(playing.SCENARIOS / "publish.jsonl"), tmp_path / "out", template=path)
+
+
+def test_every_fault_is_named_not_only_the_first(tmp_path: Path) -> None:
+    def edit(resources: Resources) -> None:
+        without_statement("RollWindowRole", "ReportFailures")(resources)
+        without_statement("PollFeedsRole", "ReportFailures")(resources)
+
+    with pytest.raises(TemplateError) as error:
+        Stack(planted(tmp_path, edit))
+
+    assert [line.partition(":")[0] for line in str(error.value).splitlines()] == [
+        "PollFeedsEventInvokeConfig",
+        "RollWindowEventInvokeConfig",
+    ]
+
+
+# ── found by a scenario, which does not end as it says ──
+
+BREAKING: dict[str, tuple[str, Edit]] = {
+    "the filter matches nothing": (
+        "publish",
+        filtered_to('{"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "files#"}]}}}}'),
+    ),
+    "a handler is not there": (
+        "publish",
+        lambda resources: properties(resources, "RecordArticle").update(Handler="app.handler"),
+    ),
+    "a permission is missing": ("publish", without_statement("RecordArticleRole", "RecordArticles")),
+    "a variable has another value": (
+        "publish",
+        lambda resources: properties(resources, "RewriteSitemaps", "Environment", "Variables").update(
+            TABLE_NAME="articles"
+        ),
+    ),
+    "the rule takes no article events": (
+        "eventbridge-events",
+        lambda resources: properties(resources, "ArticleEventsRule").update(EventPattern={"detail-type": ["article"]}),
+    ),
+    "failures of single messages are not reported": (
+        "an-article-that-cannot-be-recorded",
+        lambda resources: properties(resources, "RecordArticle", "Events", "Articles", "Properties").pop(
+            "FunctionResponseTypes"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BREAKING)
+def test_a_scenario_notices(fault: str, tmp_path: Path) -> None:
+    scenario, edit = BREAKING[fault]
+    path = playing.SCENARIOS / f"{scenario}.jsonl"
+    lines = playing.read(path)
+    sound = playing.play(lines, tmp_path / "sound", path=path)
+
+    one = playing.play(lines, tmp_path / "out", path=path, template=planted(tmp_path, edit))
+
+    assert sound.failures == []
+    assert one.failures or one.waiting != sound.waiting
+
+
+# ── found by the tests of the template and of the house ──
+
+NOTICED: dict[str, tuple[Edit, Callable[[], object]]] = {
+    "a variable that nobody reads": (
+        lambda resources: properties(resources, "RecordArticle", "Environment", "Variables").update(
+            BUS_NAME="articles"
+        ),
+        lambda: test_house.test_the_template_gives_a_function_exactly_the_variables_that_its_code_reads(
+            ROOT / "functions/record_article/app.py"
+        ),
+    ),
+    "a variable that is not given": (
+        lambda resources: properties(resources, "RecordArticle", "Environment", "Variables").pop("TABLE_NAME"),
+        lambda: test_house.test_the_template_gives_a_function_exactly_the_variables_that_its_code_reads(
+            ROOT / "functions/record_article/app.py"
+        ),
+    ),
+    "the filter matches too much": (
+        filtered_to('{"dynamodb": {"Keys": {"pk": {"S": [{"exists": true}]}}}}'),
+        test_template.test_the_stream_is_read_from_its_beginning_filtered_to_files_and_gives_up_into_a_queue,
+    ),
+    "the stream's failures of single records are not reported": (
+        stream_setting("FunctionResponseTypes", None),
+        lambda: test_template.test_an_event_source_reports_the_records_that_failed_and_only_those_return(
+            "RewriteSitemapsChangedPartitions"
+        ),
+    ),
+    "a role reaches every partition of the table": (
+        lambda resources: properties(resources, "RecordArticleRole")["Policies"][0]["PolicyDocument"]["Statement"][
+            -1
+        ].pop("Condition"),
+        test_template.test_every_statement_on_the_tables_items_is_held_to_some_partitions,
+    ),
+    "a role reads every secret of the account": (
+        lambda resources: properties(resources, "ReceiveWebhookRole")["Policies"][0]["PolicyDocument"]["Statement"][
+            2
+        ].update(
+            Resource={"Fn::Sub": "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:*"}
+        ),
+        test_template.test_a_statement_reaches_what_is_the_stacks_and_nothing_of_its_neighbours,
+    ),
+    "the alarm on late files looks at another function": (
+        lambda resources: properties(resources, "RewritesLateAlarm").update(
+            Dimensions=[{"Name": "FunctionName", "Value": {"Ref": "RollWindow"}}]
+        ),
+        test_template.test_what_is_late_is_the_function_that_follows_the_stream,
+    ),
+    "a queue hides a message for hardly longer than its function may take": (
+        lambda resources: properties(resources, "RewritesQueue").update(VisibilityTimeout=60),
+        test_template.test_a_queue_hides_a_message_for_six_times_as_long_as_its_function_may_take,
+    ),
+    "a schedule has nowhere to report to": (
+        lambda resources: properties(resources, "PollFeeds", "Events", "EveryMinute", "Properties").pop(
+            "DeadLetterConfig"
+        ),
+        test_template.test_whatever_is_invoked_asynchronously_has_a_place_for_its_failures,
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", NOTICED)
+def test_the_tests_of_the_template_notice(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edit, notices = NOTICED[fault]
+    notices()  # silent while nothing is planted
+
+    stack = template.load(planted(tmp_path, edit))
+    for module in (test_house, test_template):
+        monkeypatch.setattr(module, "STACK", stack)
+    monkeypatch.setattr(test_template, "RESOURCES", stack.resources)
+
+    with pytest.raises(AssertionError):
+        notices()

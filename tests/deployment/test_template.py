@@ -1,0 +1,316 @@
+"""The stack's promises, read from the template as AWS will: after the SAM transform."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.aws.sites import CACHE_AGE_MAX, SETTLED_AFTER
+from stoppress_cli.local import template
+
+ROOT = Path(__file__).parents[2]
+STACK = template.load(ROOT / "template.yaml")
+RESOURCES = STACK.resources
+FUNCTIONS = sorted(STACK.code)
+# dynamodb:ListStreams knows no narrower resource.
+ANY_RESOURCE = [("RewriteSitemapsRole", "dynamodb:ListStreams")]
+
+
+def of_type(*types: str) -> dict[str, dict[str, Any]]:
+    found = {name: resource["Properties"] for name, resource in RESOURCES.items() if resource["Type"] in types}
+    assert found, f"the template has no {' or '.join(types)}"
+    return found
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, role in of_type("AWS::IAM::Role").items():
+        for policy in role["Policies"]:
+            for statement in as_list(policy["PolicyDocument"]["Statement"]):
+                yield name, statement
+
+
+def events_to(queue: str) -> set[str]:
+    """The rules that a queue's policy lets in, by name."""
+    rules: set[str] = set()
+    for policy in of_type("AWS::SQS::QueuePolicy").values():
+        if policy["Queues"] != [{"Ref": queue}]:
+            continue
+        for statement in policy["PolicyDocument"]["Statement"]:
+            assert statement["Principal"] == {"Service": "events.amazonaws.com"}
+            assert statement["Action"] == "sqs:SendMessage"
+            assert statement["Resource"] == {"Fn::GetAtt": [queue, "Arn"]}
+            rules |= {
+                source["Fn::GetAtt"][0] for source in as_list(statement["Condition"]["ArnEquals"]["aws:SourceArn"])
+            }
+    return rules
+
+
+def queue_of(arn: Any) -> str:
+    """The queue that an ARN in the template means; it must be one of the stack."""
+    name, attribute = arn["Fn::GetAtt"]
+    assert attribute == "Arn"
+    assert name in of_type("AWS::SQS::Queue")
+    return str(name)
+
+
+def says(value: Any, text: str) -> bool:
+    return text in json.dumps(value)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_has_a_role_and_a_log_of_its_own(name: str) -> None:
+    properties = RESOURCES[name]["Properties"]
+
+    assert properties["Role"] == {"Fn::GetAtt": [f"{name}Role", "Arn"]}
+    assert properties["LoggingConfig"] == {"LogGroup": {"Ref": f"{name}Log"}}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_runs_on_arm_and_the_python_that_the_layer_is_built_for(name: str) -> None:
+    properties = RESOURCES[name]["Properties"]
+    [(layer_name, layer)] = of_type("AWS::Lambda::LayerVersion").items()
+
+    assert (properties["Runtime"], properties["Architectures"]) == ("python3.13", ["arm64"])
+    assert (layer["CompatibleRuntimes"], layer["CompatibleArchitectures"]) == (["python3.13"], ["arm64"])
+    assert properties["Layers"] == [{"Ref": layer_name}]
+
+
+def test_every_log_is_kept_for_a_limited_time() -> None:
+    for name, group in of_type("AWS::Logs::LogGroup").items():
+        assert group.get("RetentionInDays"), name
+
+
+def test_a_role_is_assumed_by_one_service_only() -> None:
+    for name, role in of_type("AWS::IAM::Role").items():
+        [statement] = role["AssumeRolePolicyDocument"]["Statement"]
+        assert len(as_list(statement["Principal"]["Service"])) == 1, name
+        assert "ManagedPolicyArns" not in role, f"{name}: what a managed policy allows is not written here"
+
+
+def test_no_statement_allows_a_wildcard_of_actions() -> None:
+    for role, statement in statements():
+        for action in as_list(statement["Action"]):
+            assert "*" not in action, f"{role}: {action}"
+
+
+def test_no_statement_reaches_every_resource_but_where_aws_knows_no_narrower_one() -> None:
+    reaching = [
+        (role, action)
+        for role, statement in statements()
+        if "*" in as_list(statement["Resource"])
+        for action in as_list(statement["Action"])
+    ]
+
+    assert reaching == ANY_RESOURCE
+
+
+def test_every_statement_on_the_tables_items_is_held_to_some_partitions() -> None:
+    for role, statement in statements():
+        if any(action.startswith("dynamodb:") for action in as_list(statement["Action"])):
+            followed = "Stream" in json.dumps(statement["Resource"]) or statement["Resource"] == "*"
+            assert followed or says(statement.get("Condition", {}), "dynamodb:LeadingKeys"), (
+                f"{role}: {statement['Sid']}"
+            )
+
+
+def test_a_statement_reaches_what_is_the_stacks_and_nothing_of_its_neighbours() -> None:
+    for role, statement in statements():
+        for resource in as_list(statement["Resource"]):
+            own = "Fn::GetAtt" in resource or "Ref" in resource if isinstance(resource, dict) else False
+            named = says(resource, "${AWS::StackName}/") or says(resource, "${Bucket.Arn}")
+            assert own or named or (role, *as_list(statement["Action"])) in ANY_RESOURCE, f"{role}: {resource}"
+
+
+def test_a_statement_held_to_some_partitions_allows_no_action_that_names_none() -> None:
+    for role, statement in statements():
+        for operator, condition in statement.get("Condition", {}).items():
+            if "dynamodb:LeadingKeys" not in condition:
+                continue
+            # ForAllValues is true of no keys at all, so that it must not stand on actions that name none, such as Scan.
+            assert operator in {"ForAllValues:StringEquals", "ForAllValues:StringLike"}, role
+            assert not set(as_list(statement["Action"])) & {"dynamodb:Scan", "dynamodb:PartiQLSelect"}, role
+
+
+@pytest.mark.parametrize("name", sorted(of_type("AWS::Lambda::EventSourceMapping")))
+def test_an_event_source_reports_the_records_that_failed_and_only_those_return(name: str) -> None:
+    assert RESOURCES[name]["Properties"].get("FunctionResponseTypes") == ["ReportBatchItemFailures"]
+
+
+def test_the_stream_is_read_from_its_beginning_filtered_to_files_and_gives_up_into_a_queue() -> None:
+    mappings = of_type("AWS::Lambda::EventSourceMapping").values()
+    [stream] = [mapping for mapping in mappings if mapping["EventSourceArn"] == {"Fn::GetAtt": ["Table", "StreamArn"]}]
+    [pattern] = stream["FilterCriteria"]["Filters"]
+
+    assert stream["StartingPosition"] == "TRIM_HORIZON"
+    assert json.loads(pattern["Pattern"]) == {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "file#"}]}}}}
+    assert stream["BisectBatchOnFunctionError"] is True
+    assert 0 < stream["MaximumRetryAttempts"] <= 100
+    assert queue_of(stream["DestinationConfig"]["OnFailure"]["Destination"])
+
+
+def test_a_queue_hides_a_message_for_six_times_as_long_as_its_function_may_take() -> None:
+    for name, mapping in of_type("AWS::Lambda::EventSourceMapping").items():
+        if not says(mapping["EventSourceArn"], "Queue"):
+            continue
+        queue = RESOURCES[queue_of(mapping["EventSourceArn"])]["Properties"]
+        function = RESOURCES[mapping["FunctionName"]["Ref"]]["Properties"]
+        assert queue["VisibilityTimeout"] >= 6 * function["Timeout"], name
+
+
+def test_a_configuration_has_settled_when_no_rewriter_that_has_read_the_one_before_can_be_at_work() -> None:
+    rewriter_s, clocks_s, sqs_delay_max_s = RESOURCES["RewriteSitemaps"]["Properties"]["Timeout"], 10, 900
+    assert rewriter_s + clocks_s + CACHE_AGE_MAX.total_seconds() <= SETTLED_AFTER.total_seconds() <= sqs_delay_max_s
+
+
+def test_a_queue_that_is_consumed_has_a_dead_letter_queue_and_waits_long_enough_to_be_mended() -> None:
+    consumed = {
+        queue_of(mapping["EventSourceArn"])
+        for mapping in of_type("AWS::Lambda::EventSourceMapping").values()
+        if says(mapping["EventSourceArn"], "Queue")
+    }
+    dead = set()
+    for name in consumed:
+        redrive = RESOURCES[name]["Properties"]["RedrivePolicy"]
+        dead.add(queue_of(redrive["deadLetterTargetArn"]))
+        # AWS advises at least five, else a throttled function sends good messages to the dead.
+        assert redrive["maxReceiveCount"] >= 5
+
+    assert not dead & consumed
+    for name, queue in of_type("AWS::SQS::Queue").items():
+        assert queue["MessageRetentionPeriod"] == 14 * 86_400, f"{name}: fourteen days are the most SQS keeps"
+        assert queue["SqsManagedSseEnabled"] is True, name
+
+
+def test_whatever_is_invoked_asynchronously_has_a_place_for_its_failures() -> None:
+    scheduled = {
+        schedule["Target"]["Arn"]["Fn::GetAtt"][0]: schedule
+        for schedule in of_type("AWS::Scheduler::Schedule").values()
+    }
+    configured = {
+        config["FunctionName"]["Ref"]: config for config in of_type("AWS::Lambda::EventInvokeConfig").values()
+    }
+    by_rule = {
+        target["Arn"]["Fn::GetAtt"][0]
+        for rule in of_type("AWS::Events::Rule").values()
+        for target in rule["Targets"]
+        if target["Arn"]["Fn::GetAtt"][0] in FUNCTIONS
+    }
+
+    assert configured.keys() == scheduled.keys() | by_rule
+    for config in configured.values():
+        assert queue_of(config["DestinationConfig"]["OnFailure"]["Destination"])
+    for name, schedule in scheduled.items():
+        assert "DeadLetterConfig" in schedule["Target"], name
+        assert queue_of(schedule["Target"]["DeadLetterConfig"]["Arn"])
+
+
+def test_a_function_may_write_to_the_queue_of_its_own_failures() -> None:
+    for config in of_type("AWS::Lambda::EventInvokeConfig").values():
+        role = RESOURCES[config["FunctionName"]["Ref"]]["Properties"]["Role"]["Fn::GetAtt"][0]
+        queue = config["DestinationConfig"]["OnFailure"]["Destination"]
+        allowed = [s for name, s in statements() if name == role and "sqs:SendMessage" in as_list(s["Action"])]
+        assert any(queue in as_list(statement["Resource"]) for statement in allowed), role
+
+
+def test_a_rule_has_a_dead_letter_queue_and_the_queues_let_the_rules_in() -> None:
+    wanted: set[tuple[str, str]] = set()
+    for name, rule in of_type("AWS::Events::Rule").items():
+        for target in rule["Targets"]:
+            wanted.add((queue_of(target["DeadLetterConfig"]["Arn"]), name))
+            if target["Arn"]["Fn::GetAtt"][0] not in FUNCTIONS:
+                wanted.add((queue_of(target["Arn"]), name))
+    queues = {queue for queue, _ in wanted}
+
+    assert {(queue, rule) for queue in queues for rule in events_to(queue)} == wanted
+
+
+def test_what_stoppress_announces_on_the_bus_does_not_come_back_as_an_article() -> None:
+    [rule] = [rule for rule in of_type("AWS::Events::Rule").values() if "EventBusName" in rule]
+
+    prefixes = [{"prefix": {"equals-ignore-case": prefix}} for prefix in ("article.", "page.")]
+    assert rule["EventPattern"] == {"detail-type": prefixes}
+
+
+def test_what_is_late_is_the_function_that_follows_the_stream() -> None:
+    [late] = [alarm for alarm in of_type("AWS::CloudWatch::Alarm").values() if alarm["MetricName"] == "IteratorAge"]
+    mappings = of_type("AWS::Lambda::EventSourceMapping").values()
+    [stream] = [mapping for mapping in mappings if mapping["EventSourceArn"] == {"Fn::GetAtt": ["Table", "StreamArn"]}]
+
+    assert late["Dimensions"] == [{"Name": "FunctionName", "Value": stream["FunctionName"]}]
+
+
+def test_metrics_and_the_alarms_on_them_are_the_stacks_own() -> None:
+    own = {"Fn::Sub": "Stoppress/${AWS::StackName}"}
+    counted = {json.dumps(function["Environment"]["Variables"]["POWERTOOLS_METRICS_NAMESPACE"])
+               for function in of_type("AWS::Lambda::Function").values()}  # fmt: skip
+    watched = [alarm["Namespace"] for alarm in of_type("AWS::CloudWatch::Alarm").values()]
+
+    assert counted == {json.dumps(own)}
+    assert all(name == own or name.startswith("AWS/") for name in watched)
+
+
+def test_names_that_an_account_has_once_carry_the_name_of_the_stack() -> None:
+    named = of_type(
+        "AWS::Scheduler::Schedule", "AWS::Events::EventBus", "AWS::SSM::Parameter", "AWS::SecretsManager::Secret"
+    )
+    for name, properties in named.items():
+        assert says(properties["Name"], "${AWS::StackName}"), name
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    # A first deployment that fails takes its empty table with it; a bucket with files in it cannot go.
+    [("Table", "RetainExceptOnCreate"), ("Bucket", "Retain"), ("BucketPolicy", "Retain")],
+)
+def test_deleting_the_stack_leaves_what_the_newsroom_cannot_make_again(name: str, policy: str) -> None:
+    assert RESOURCES[name]["DeletionPolicy"] == policy
+    assert RESOURCES[name]["UpdateReplacePolicy"] == "Retain"
+
+
+def test_the_table_can_be_restored_and_forgets_what_it_should() -> None:
+    table = RESOURCES["Table"]["Properties"]
+
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
+    assert (
+        "SSESpecification" not in table
+    )  # DynamoDB's own key encrypts it at no price; a key in KMS is paid by request
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
+
+
+def test_the_bucket_is_private_encrypted_and_spoken_to_over_tls_only() -> None:
+    bucket = RESOURCES["Bucket"]["Properties"]
+    deny = RESOURCES["BucketPolicy"]["Properties"]["PolicyDocument"]["Statement"][0]
+    blocked = {"BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"}
+
+    assert bucket["PublicAccessBlockConfiguration"] == dict.fromkeys(blocked, True)
+    assert bucket["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+    assert says(bucket["BucketEncryption"], "AES256")
+    assert (deny["Effect"], deny["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+
+
+def test_every_dead_letter_queue_and_the_failures_have_an_alarm_and_what_waits_too_long_in_the_others() -> None:
+    watched: dict[str, set[str]] = {}
+    for alarm in of_type("AWS::CloudWatch::Alarm").values():
+        if alarm["Namespace"] == "AWS/SQS":
+            [dimension] = alarm["Dimensions"]
+            watched.setdefault(alarm["MetricName"], set()).add(dimension["Value"]["Fn::GetAtt"][0])
+    queues = of_type("AWS::SQS::Queue")
+    consumed = {name for name, queue in queues.items() if "RedrivePolicy" in queue}
+
+    assert watched == {
+        "ApproximateNumberOfMessagesVisible": queues.keys() - consumed,
+        "ApproximateAgeOfOldestMessage": consumed,
+    }
+
+
+def test_every_alarm_goes_to_the_topic_that_the_on_call_hears() -> None:
+    for name, alarm in of_type("AWS::CloudWatch::Alarm").items():
+        assert alarm["AlarmActions"] == [{"Ref": "Alarms"}], name

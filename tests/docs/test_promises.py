@@ -1,0 +1,69 @@
+"""Each row of docs/explanation/promises.md names tests that exist. The tests of promises that no other file tests are here."""
+
+import ast
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from samtranslator.yaml_helper import yaml_parse
+
+from stoppress.aws.items import QUARANTINE_KEPT, quarantine_item
+from stoppress_cli.scenario import player
+from tests.docs.pages import table_rows
+from tests.support import playing
+from tests.support.operated import HOST, event, operated, url
+
+ROOT = Path(__file__).parents[2]
+PROMISES = (ROOT / "docs/explanation/promises.md").read_text(encoding="utf-8")
+
+
+def names_of_tests() -> set[str]:
+    return {
+        node.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+
+
+def test_each_promise_names_tests_that_hold_it() -> None:
+    rows = table_rows(PROMISES, "| we promise | held by |")
+    known = names_of_tests()
+
+    assert len(rows) > 10
+    for promise, *held in rows:
+        named = re.findall(r"`(\w+)`", held[0])
+        assert named, promise
+        assert not set(named) - known, promise
+
+
+def test_a_published_article_is_in_the_files_when_queue_and_stream_have_been_read_once(tmp_path: Path) -> None:
+    mapped = {
+        name: said["Properties"]["MaximumBatchingWindowInSeconds"]
+        for resource in yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))["Resources"].values()
+        for name, said in resource.get("Properties", {}).get("Events", {}).items()
+        if "MaximumBatchingWindowInSeconds" in said["Properties"]
+    }
+    assert mapped == {"Articles": 1, "ChangedPartitions": 1}
+
+    with operated([], tmp_path) as stack:
+        [articles] = [one for one in stack.sources.queue_mappings if one.name == "RecordArticleArticles"]
+        [stream] = stack.sources.stream_mappings
+        [post] = playing.written([event(0, "1", "flood")])
+        with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as one:
+            one.sites[HOST] = {"sources": {"cms": {"secret": "newsroom"}}}
+            one.step(post)
+        assert articles.deliver(stack.sources.invoke)
+        assert stream.deliver(stack.sources.invoke, stack.clock.now())
+        bucket = stack.only("AWS::S3::Bucket").ref
+        for name in ("sitemap-news.xml", "sitemap-2026-11.xml"):
+            body = stack.client("s3").get_object(Bucket=bucket, Key=f"{HOST}/{name}")["Body"].read()
+            assert url("flood").encode() in body
+
+
+def test_what_lies_in_quarantine_stays_for_thirty_days() -> None:
+    now = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    item = quarantine_item(HOST, "m1", "why", "{}", now)
+
+    assert QUARANTINE_KEPT.days == 30
+    assert item["ttl"] == int(now.timestamp()) + 30 * 24 * 60 * 60

@@ -1,0 +1,453 @@
+"""The nginx configuration of docs/how-to/serve.md, run word for word in front of the bucket of a played scenario."""
+
+import getpass
+import gzip
+import http.client
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from stoppress_cli.local.server import Server
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import player
+from stoppress_cli.scenario.player import Player
+from tests.support.playing import SCENARIOS, TEMPLATE, read, written
+
+DOCUMENT = Path(__file__).parents[2] / "docs/how-to/serve.md"
+# What whoever copies the block has to replace; the test replaces nothing else.
+PORT, ORIGIN, CACHE = "listen 80;", "https://d111111abcdef8.cloudfront.net/", "/var/cache/nginx/sitemaps"
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+NEWS_HOST, HARBOUR = "www.example.com", "harbour.example.net"
+HOSTS = (NEWS_HOST, HARBOUR)
+SHARDS = {NEWS_HOST: "sitemap-2026-11.xml", HARBOUR: "sitemap-2026.xml"}
+FILES = [(host, name) for host in HOSTS for name in ("sitemap.xml", "sitemap-news.xml", SHARDS[host])]
+INSIDE = re.compile(r"x-amz-|via$|x-cache$|age$", re.IGNORECASE)
+START_S = 30
+
+pytestmark = [
+    pytest.mark.deployed,
+    pytest.mark.skipif(NGINX is None, reason="nginx is not installed"),
+    pytest.mark.skipif(not CERTIFICATES.exists(), reason=f"{CERTIFICATES}, which the configuration names, is not here"),
+]
+
+by_host = pytest.mark.parametrize("host", HOSTS)
+by_file = pytest.mark.parametrize(("host", "name"), FILES)
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]  # names in lower case
+    body: bytes
+
+    @property
+    def cache(self) -> str:
+        return self.headers["x-cache-status"]
+
+
+@dataclass
+class Front:
+    """nginx, the stack behind it, and nginx's folder of kept answers."""
+
+    port: int
+    origin: str
+    kept: Path
+    stack: Stack
+    play: Player
+
+    def ask(self, host: str, path: str, method: str = "GET", **headers: str) -> Answer:
+        return ask(self.port, host, path, method, **headers)
+
+    def stored(self, host: str, name: str) -> bytes:
+        """The object's bytes in the bucket."""
+        bucket = self.stack.only("AWS::S3::Bucket").ref
+        body: bytes = self.stack.client("s3").get_object(Bucket=bucket, Key=f"{host}/{name}")["Body"].read()
+        return body
+
+    def kept_s(self, host: str, name: str) -> int:
+        """For how long nginx has decided to keep an answer."""
+        return kept_s(self.kept, f"{host}/{name}")
+
+    def let_it_age(self, host: str, name: str) -> None:
+        """Makes a kept answer as old as it may get: nobody has to wait for it."""
+        entry = _entry(self.kept, f"{host}/{name}")
+        version, _, _ = _head(entry)
+        with entry.open("r+b") as file:
+            file.write(struct.pack("=QQ", version, 1))
+
+
+def ask(port: int, host: str, path: str, method: str = "GET", **headers: str) -> Answer:
+    """One request; names of headers are written with underscores."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_S)
+    try:
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, headers={"Host": host, **sent})
+        answer = connection.getresponse()
+        names = {name.lower() for name, _ in answer.getheaders()}
+        said = {name: str(answer.getheader(name)) for name in names}  # what is said twice, parted by a comma
+        return Answer(answer.status, said, answer.read())
+    finally:
+        connection.close()
+
+
+def kept_s(kept: Path, key: str) -> int:
+    """For how long nginx has decided to keep an answer."""
+    _, valid, date = _head(_entry(kept, key))
+    return valid - date
+
+
+def _entry(kept: Path, key: str) -> Path:
+    """The file of a kept answer. nginx gives it its name only after its reader has read it all: that is waited for."""
+    line = f"\nKEY: {key}\n".encode()
+    until = time.monotonic() + START_S
+    while time.monotonic() < until:
+        # What nginx has begun has a dot in its name, and is renamed under our eyes.
+        for path in (path for path in kept.rglob("*") if path.is_file() and "." not in path.name):
+            if line in path.read_bytes():
+                return path
+        time.sleep(0.01)
+    raise AssertionError(f"nginx has not kept {key} within {START_S} s")
+
+
+def _head(entry: Path) -> tuple[int, int, int]:
+    """The head that nginx gives a kept answer: version of its form, until when it is good, when it was got (seconds)."""
+    version, valid, _, _, _, date = struct.unpack_from("=QQQQQQ", entry.read_bytes())
+    if version != 5:  # that of all nginx since 1.11.10
+        pytest.skip(f"this nginx keeps its answers in form {version}; form 5 is known here")
+    return version, valid, date
+
+
+def block() -> str:
+    """The block of the document, its placeholders still in it."""
+    [found] = re.findall(r"```nginx\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    return str(found)
+
+
+@contextmanager
+def nginx(folder: Path, origin: str) -> Iterator[int]:
+    """A running nginx in a folder of its own, in front of `origin`; gives its port, and ends it whatever happens."""
+    assert NGINX
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    configuration = block()
+    for placeholder, here in ((PORT, f"listen 127.0.0.1:{port};"), (ORIGIN, origin), (CACHE, str(folder / "kept"))):
+        assert configuration.count(placeholder) == 1, f"{DOCUMENT.name} names {placeholder} not once"
+        configuration = configuration.replace(placeholder, here)
+    temporary = "".join(
+        f"{kind}_temp_path {folder / kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    user = f"user {getpass.getuser()};\n" if os.geteuid() == 0 else ""
+    path = folder / "nginx.conf"
+    path.write_text(
+        f"{user}daemon off; worker_processes 1; pid {folder / 'pid'}; error_log {folder / 'error.log'};\n"
+        f"events {{}}\nhttp {{\naccess_log off;\n{temporary}{configuration}}}\n"
+    )
+    running = subprocess.Popen(  # noqa: S603 - the document's own configuration
+        [NGINX, "-p", folder, "-e", folder / "error.log", "-c", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        deadline = time.monotonic() + START_S
+        while running.poll() is None and time.monotonic() < deadline:
+            with socket.socket() as attempt:
+                if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.02)
+        else:
+            said = (folder / "error.log").read_text() if (folder / "error.log").exists() else ""
+            pytest.fail(f"nginx does not listen: {said}")
+        yield port
+    finally:
+        running.terminate()
+        try:
+            running.communicate(timeout=START_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.communicate()
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    folder, out = tmp_path_factory.mktemp("nginx"), tmp_path_factory.mktemp("out")
+    path = SCENARIOS / "two-sites.jsonl"
+    lines = [line for line in read(path) if line.at <= datetime.fromisoformat("2026-11-20T08:01:00Z")]
+    with (
+        Stack(TEMPLATE, start=lines[0].at) as stack,
+        player.playing(stack, path, out, lambda _line, _text: None) as play,
+    ):
+        play.play([*lines, *written(more(range(5), "08:02"))])
+        server = Server(stack, "127.0.0.1", 0)
+        # Not `serve`, which would let the clock go: the articles would leave the window one day.
+        thread = threading.Thread(target=server._server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            with nginx(folder, server.url) as port:
+                yield Front(port, server.url, folder / "kept", stack, play)
+        finally:
+            server.stop()
+            thread.join()
+            server.close()
+
+
+def more(numbers: range, at: str) -> list[dict[str, object]]:
+    """Further articles of both hosts."""
+    return [
+        {
+            "at": f"2026-11-20T{at}:00Z",
+            "post": f"/webhooks/{host}/cms",
+            "sign": True,
+            "body": {
+                "type": "article.published",
+                "timestamp": f"2026-11-20T{at}:00Z",
+                "data": {
+                    "id": f"more-{number}",
+                    "url": f"https://{host}/harbour/a-rather-long-path-to-article-{number}",
+                    "title": f"What article {number} is about",
+                    "published_at": f"2026-11-20T{at}:00Z",
+                },
+            },
+        }
+        for host in HOSTS
+        for number in numbers
+    ]
+
+
+@by_file
+def test_a_file_stands_at_the_root_of_its_host(front: Front, host: str, name: str) -> None:
+    answer = front.ask(host, f"/{name}")
+
+    assert answer.status == 200
+    assert answer.body == front.stored(host, name)
+    assert f"https://{host}/".encode() in answer.body
+    assert answer.headers["content-type"] == "application/xml; charset=utf-8"
+    assert answer.headers["cache-control"] == f"public, max-age={300 if name in SHARDS.values() else 60}"
+    assert "content-encoding" not in answer.headers
+
+
+@by_file
+def test_a_file_keeps_its_validators_and_is_not_sent_twice(front: Front, host: str, name: str) -> None:
+    bucket = front.stack.only("AWS::S3::Bucket").ref
+    stored = front.stack.client("s3").head_object(Bucket=bucket, Key=f"{host}/{name}")
+    answer = front.ask(host, f"/{name}")
+
+    assert answer.headers["etag"] == stored["ETag"]
+    assert answer.headers["last-modified"] == stored["ResponseMetadata"]["HTTPHeaders"]["last-modified"]
+    for condition in (
+        {"If_None_Match": answer.headers["etag"]},
+        {"If_None_Match": f"W/{answer.headers['etag']}"},
+        {"If_Modified_Since": answer.headers["last-modified"]},
+    ):
+        again = front.ask(host, f"/{name}", **condition)
+        assert (again.status, again.body) == (304, b""), condition
+    assert front.ask(host, f"/{name}", If_None_Match='"another"').status == 200
+    assert front.ask(host, f"/{name}", If_Modified_Since="Thu, 01 Jan 2026 00:00:00 GMT").status == 200
+
+
+@by_host
+def test_head_says_what_get_says_without_the_bytes(front: Front, host: str) -> None:
+    whole, head = (front.ask(host, "/sitemap.xml", method) for method in ("GET", "HEAD"))
+
+    assert (head.status, head.body) == (200, b"")
+    for name in ("content-type", "content-length", "cache-control", "etag", "last-modified"):
+        assert head.headers[name] == whole.headers[name]
+
+
+@by_host
+def test_whoever_takes_gzip_is_sent_gzip(front: Front, host: str) -> None:
+    plain = front.ask(host, "/sitemap-news.xml")
+    packed = front.ask(host, "/sitemap-news.xml", Accept_Encoding="gzip")
+
+    assert packed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain.body
+    assert len(packed.body) < len(plain.body)
+    assert packed.headers["etag"] == f"W/{plain.headers['etag']}"
+    assert packed.headers["content-type"] == plain.headers["content-type"]
+    assert [answer.headers.get("vary") for answer in (plain, packed)] == ["Accept-Encoding"] * 2
+    assert front.ask(host, "/sitemap-news.xml", If_None_Match=packed.headers["etag"]).status == 304
+
+
+@by_file
+def test_nothing_that_is_said_inside_reaches_a_crawler(front: Front, host: str, name: str) -> None:
+    with urllib.request.urlopen(f"{front.origin}{host}/{name}") as answer:  # noqa: S310 - loopback
+        inside = {header.lower() for header in answer.headers if INSIDE.match(header)}
+
+    assert inside, "else the test shows nothing"
+    assert not [header for header in front.ask(host, f"/{name}").headers if INSIDE.match(header)]
+
+
+@by_host
+def test_a_file_that_is_not_there_is_404_and_asked_for_again_soon(front: Front, host: str) -> None:
+    assert front.ask(host, "/sitemap-1999.xml").status == 404
+    assert front.kept_s(host, "sitemap-1999.xml") == 10
+
+
+@by_file
+def test_a_file_is_kept_for_its_max_age(front: Front, host: str, name: str) -> None:
+    front.ask(host, f"/{name}")
+
+    assert front.ask(host, f"/{name}").cache == "HIT"
+    assert front.kept_s(host, name) == (300 if name in SHARDS.values() else 60)
+
+
+@by_host
+def test_a_query_string_neither_changes_a_file_nor_makes_another_copy(front: Front, host: str) -> None:
+    front.ask(host, "/sitemap.xml")
+    asked = front.ask(host, "/sitemap.xml?list-type=2&prefix=")
+
+    assert (asked.status, asked.body, asked.cache) == (200, front.stored(host, "sitemap.xml"), "HIT")
+
+
+@pytest.mark.parametrize("host", ["elsewhere.example.org", "127.0.0.1", ""])
+def test_a_host_that_is_not_ours_is_given_nothing_of_another(front: Front, host: str) -> None:
+    for name in ("sitemap.xml", "sitemap-news.xml", f"{NEWS_HOST}/sitemap.xml"):
+        answer = front.ask(host, f"/{name}")
+        assert answer.status == (404 if host else 400)
+        assert b"example.com" not in answer.body
+
+
+@by_host
+@pytest.mark.parametrize(
+    "path", ["/", f"/{NEWS_HOST}/", f"/{HARBOUR}/sitemap.xml", "/sitemap", "/.%2fsitemaps/", "/sitemap.xml/"]
+)
+def test_only_files_are_served_and_no_list_of_them(front: Front, host: str, path: str) -> None:
+    answer = front.ask(host, path)
+
+    assert answer.status == 404
+    assert b"sitemap" not in answer.body
+
+
+@by_host
+def test_a_file_can_only_be_read(front: Front, host: str) -> None:
+    assert [front.ask(host, "/sitemap.xml", method).status for method in ("PUT", "POST", "DELETE")] == [403] * 3
+
+
+def test_an_old_copy_of_an_unchanged_file_is_good_again_without_its_bytes(front: Front) -> None:
+    before = front.ask(NEWS_HOST, "/sitemap.xml")
+    front.let_it_age(NEWS_HOST, "sitemap.xml")
+    after = front.ask(NEWS_HOST, "/sitemap.xml")
+
+    assert (after.cache, after.body, after.headers["etag"]) == ("REVALIDATED", before.body, before.headers["etag"])
+    assert front.ask(NEWS_HOST, "/sitemap.xml").cache == "HIT"
+
+
+def test_a_changed_file_is_served_at_the_first_request_after_its_max_age(front: Front) -> None:
+    before = front.ask(HARBOUR, "/sitemap-news.xml")
+    front.play.play(written(more(range(5, 6), "08:30")))
+    assert front.ask(HARBOUR, "/sitemap-news.xml").body == before.body
+    front.let_it_age(HARBOUR, "sitemap-news.xml")
+    after = front.ask(HARBOUR, "/sitemap-news.xml")
+
+    assert after.cache == "EXPIRED"
+    assert b"article-5" in after.body
+    assert after.body == front.stored(HARBOUR, "sitemap-news.xml")
+    assert after.headers["etag"] != before.headers["etag"]
+
+
+@dataclass
+class Distribution:
+    """Says what CloudFront says beside the file, and remembers what it was asked."""
+
+    url: str = ""
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    body: bytes = b"<urlset>" + b"<url/>" * 300 + b"</urlset>"
+
+
+SAID_BY_CLOUDFRONT = {
+    "Content-Type": "application/xml; charset=utf-8",
+    "ETag": '"1"',
+    "Vary": "Accept-Encoding",
+    "Age": "59",
+    "Via": "1.1 abc.cloudfront.net (CloudFront)",
+    "X-Cache": "Hit from cloudfront",
+    "X-Amz-Cf-Pop": "FRA1-P1",
+    "X-Amz-Cf-Id": "abc==",
+    "x-amz-server-side-encryption": "AES256",
+    "x-amz-version-id": "abc",
+}
+
+
+@pytest.fixture
+def distribution() -> Iterator[Distribution]:
+    said = Distribution()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            said.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
+            self.send_response(200)
+            for name, value in SAID_BY_CLOUDFRONT.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(said.body)))
+            self.end_headers()
+            self.wfile.write(said.body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        said.url = f"http://127.0.0.1:{server.server_port}/"
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield said
+        server.shutdown()
+        thread.join()
+
+
+def test_of_a_request_only_the_name_of_the_file_goes_on(tmp_path: Path, distribution: Distribution) -> None:
+    sent = {"Cookie": "a=b", "Accept_Encoding": "gzip", "Authorization": "Basic YQ==", "User_Agent": "a crawler"}
+    with nginx(tmp_path, distribution.url) as port:
+        ask(port, NEWS_HOST, "/sitemap.xml?x=1", "HEAD", If_None_Match='"0"', **sent)
+
+    [(path, headers)] = distribution.asked
+    assert path == f"/{NEWS_HOST}/sitemap.xml"
+    assert headers.keys() <= {"host", "connection"}
+
+
+def test_what_cloudfront_says_of_itself_ends_at_nginx(tmp_path: Path, distribution: Distribution) -> None:
+    with nginx(tmp_path, distribution.url) as port:
+        ask(port, NEWS_HOST, "/sitemap.xml")
+        plain = ask(port, NEWS_HOST, "/sitemap.xml")
+        packed = ask(port, NEWS_HOST, "/sitemap.xml", Accept_Encoding="gzip")
+
+    assert not [header for header in plain.headers if INSIDE.match(header)]
+    assert [answer.headers["vary"] for answer in (plain, packed)] == ["Accept-Encoding"] * 2
+    assert (plain.cache, packed.cache) == ("HIT", "HIT"), "one copy serves all"
+    assert gzip.decompress(packed.body) == plain.body == distribution.body
+
+
+def test_a_file_without_a_max_age_is_kept_for_a_minute(tmp_path: Path, distribution: Distribution) -> None:
+    with nginx(tmp_path, distribution.url) as port:
+        ask(port, NEWS_HOST, "/sitemap.xml")
+
+    assert kept_s(tmp_path / "kept", f"{NEWS_HOST}/sitemap.xml") == 60
+
+
+def test_while_the_origin_is_away_the_last_good_file_is_served(tmp_path: Path, front: Front) -> None:
+    server = Server(front.stack, "127.0.0.1", 0)
+    thread = threading.Thread(target=server._server.serve_forever, daemon=True)
+    thread.start()
+    with nginx(tmp_path, server.url) as port:
+        alone = Front(port, server.url, tmp_path / "kept", front.stack, front.play)
+        before = alone.ask(NEWS_HOST, "/sitemap.xml")
+        server.stop()
+        thread.join()
+        server.close()
+        alone.let_it_age(NEWS_HOST, "sitemap.xml")
+        during = alone.ask(NEWS_HOST, "/sitemap.xml")
+        never = alone.ask(NEWS_HOST, "/sitemap-news.xml")
+
+    assert (during.status, during.body, during.cache) == (200, before.body, "STALE")
+    assert never.status == 502

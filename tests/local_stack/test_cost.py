@@ -1,0 +1,120 @@
+"""What one event costs in calls and units. The numbers do not depend on the machine: who changes one changes the price.
+
+`make bench` measures the same at every size of archive, with CPU and time.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from bench import archive as archives, cost
+from bench.archive import Archive, Shape
+from bench.cost import Cost
+from bench.newsroom import HOST, NOW
+from stoppress.model.file_names import INDEX_FILE
+from stoppress_cli.local.stack import Stack
+from tests.support import event_files
+
+pytestmark = pytest.mark.moto
+
+
+@dataclass(frozen=True)
+class Price:
+    """What an event may cost at 1,000 pages and at a million: calls of AWS by kind, write and read units, invocations."""
+
+    calls: str
+    write_units: float
+    read_units: dict[int, float]
+    invocations: int = 4
+
+
+# 300 articles in the window, the shard half full, nothing of configuration and secrets in memory. `sqs` is the webhook's
+# one send, `ssm` the site in each function, `secrets` the webhook's. A move is told under both of its URLs. An edited or removed old page is in its shard alone.
+PRICES = {
+    "new": Price("GetItem 4, BatchGetItem 4, PutItem 4, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 13, {1_000: 9, 1_000_000: 10}),
+    "edit_fresh": Price("GetItem 2, BatchGetItem 4, PutItem 2, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 11, {1_000: 7}),
+    "edit_old": Price("GetItem 1, BatchGetItem 3, PutItem 1, TransactWriteItems 1, BatchWriteItem 1, GetObject 2, PutObject 2, PutEvents 2, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 8, {1_000: 5, 1_000_000: 5}),
+    "slug_change": Price("GetItem 3, BatchGetItem 5, PutItem 3, TransactWriteItems 1, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 19, {1_000: 11}),
+    "removal": Price("GetItem 3, BatchGetItem 5, PutItem 2, TransactWriteItems 2, BatchWriteItem 1, GetObject 3, PutObject 3, PutEvents 3, SendMessageBatch 1, GetParameter 3, GetSecretValue 1", 13, {1_000: 8, 1_000_000: 9}),
+    "expiry": Price("GetItem 2, BatchGetItem 2, PutItem 1, DeleteItem 1, TransactWriteItems 1, GetObject 2, PutObject 2, PutEvents 2, GetParameter 1", 4, {1_000: 4}, invocations=2),
+}  # fmt: skip
+
+
+SMALL = 1_000
+# At a million pages three of them: what differs there is the index, and all of them rewrite it.
+MEASURED = [(1_000, event) for event in cost.EVENTS] + [(1_000_000, event) for event in ("new", "edit_old", "removal")]
+
+
+@pytest.fixture(scope="module")
+def costs() -> dict[tuple[int, str], Cost]:
+    found: dict[tuple[int, str], Cost] = {}
+    for urls in sorted({urls for urls, _ in MEASURED}):
+        with archives.archive(archives.shape(urls)) as one:
+            of_each = cost.at(one, events=[event for size, event in MEASURED if size == urls])
+            found |= {(urls, event): cost for event, cost in of_each.items()}
+    return found
+
+
+@pytest.mark.parametrize(("urls", "event"), MEASURED)
+def test_an_event_costs_these_calls_and_units_and_no_more(
+    urls: int, event: str, costs: dict[tuple[int, str], Cost]
+) -> None:
+    counted, price = costs[urls, event].counted, PRICES[event]
+    calls = Counter({name.rpartition(".")[2]: number for name, number in counted.calls.items()})
+
+    expected = Counter({name: int(number) for name, number in map(str.split, price.calls.split(", "))})
+    if urls == SMALL:  # an index of some lines is read whole
+        expected += Counter(BatchGetItem=-1, Query=1)
+    assert calls == +expected
+    assert counted.write_units == price.write_units
+    assert counted.read_units == price.read_units[urls]
+    assert sum(counted.invocations.values()) == price.invocations
+
+
+# ── what the archives are made of ──
+
+
+@contextmanager
+def recorded(wanted: Shape) -> Iterator[Archive]:
+    """The same archive, each article posted at its hour, and the schedules run meanwhile."""
+    old, window = archives.stories(wanted)
+    with archives.newsroom(archives.OLD - timedelta(hours=1)) as stack:
+        for story in [*old, *window]:
+            stack.advance(story.published, every_schedule=True)
+            cost.publish(stack, story, story.published)
+        stack.advance(NOW, every_schedule=True)
+        yield Archive(stack, window, old[: wanted.in_old])
+
+
+def standing(stack: Stack) -> tuple[dict[str, dict[str, object]], dict[str, bytes]]:
+    """Items by their keys, but for what tells when and how often they were written; and the files but for the index."""
+    untold = {"changed", "rev"}
+    items = {
+        f"{item['pk']} {item['sk']}": {name: value for name, value in item.items() if name not in untold}
+        for kind in event_files.items(stack).values()
+        for item in kind
+        if item["sk"] not in ("configuration", "reconciliation")
+    }
+    return items, {name: body for name, body in event_files.objects(stack).items() if name != f"{HOST}/{INDEX_FILE}"}
+
+
+IN_NO_TIME = {"cpu_ms": 0.0}
+SOME = ("new", "edit_old")
+
+
+def test_an_archive_that_is_laid_out_is_the_one_that_would_have_been_recorded() -> None:
+    wanted = Shape(12, in_window=6, in_open=8, in_old=4)
+    with recorded(wanted) as one:
+        really = standing(one.stack)
+        cost_really = {event: found.row() | IN_NO_TIME for event, found in cost.at(one, events=SOME).items()}
+    with archives.archive(wanted) as one:
+        laid_out = standing(one.stack)
+        cost_laid_out = {event: found.row() | IN_NO_TIME for event, found in cost.at(one, events=SOME).items()}
+
+    assert laid_out[0] == really[0]
+    assert laid_out[1] == really[1]
+    assert cost_laid_out == cost_really

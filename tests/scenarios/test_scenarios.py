@@ -1,0 +1,274 @@
+"""Every scenario, played: what it expects holds, and all files that it saves keep the rules of sitemaps."""
+
+import json
+import random
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario.file import Line
+from tests.simulation.stack import StackOnDoubles
+from tests.support import playing
+from tests.support.playing import END, Played, Step
+
+PATHS = sorted(playing.SCENARIOS.glob("*.jsonl"))
+HOST = "www.example.com"
+CMS = f"/webhooks/{HOST}/cms"
+SECRET = {"name": "newsroom", "value": "whsec_c3RvcHByZXNz"}
+SITE = {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "newsroom"}}}
+
+# What scenarios leave in queues on purpose; the others leave nothing.
+LEFT = {
+    "a-file-that-cannot-be-written": {"RewritesDeadLetters": 2},
+    "an-article-that-cannot-be-recorded": {"ArticlesDeadLetters": 1},
+}
+# URLs that are another article's by the end of a scenario, or were given a new date on purpose.
+MOVED = {
+    "pages-that-are-not-articles": [f"https://{HOST}/about"],
+    "re-dated-story-where-the-site-wants-it": [f"https://{HOST}/flood"],
+    "slug-swap": [f"https://{HOST}/flood", f"https://{HOST}/harbour"],
+}
+# Tags that nobody reads, and that a scenario's site asks for.
+ASKED = {"keywords-priority-changefreq": ["keywords", "changefreq", "priority"]}
+# What a newsroom's developer should not have to read.
+PROGRAMMERS_WORDS = re.compile(r"has no attribute|Field required|Input should|Extra inputs|Error\b|object at 0x")
+# Scenarios of which everything that is said may be heard in any order.
+IN_ANY_ORDER = [
+    "delete-before-publish", "duplicate", "edit", "images-videos-and-alternates", "late-delete-leaves-a-reused-slug", "previous-urls",
+    "re-dated-story", "reordered", "slug-change", "slug-swap", "slug-swap-with-minutes-between", "two-sites", "unpublish",
+]  # fmt: skip
+
+
+def played(path: Path, out: Path, kind: type[Stack] = StackOnDoubles) -> Played:
+    return playing.play(playing.read(path), out, path=path, kind=kind)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_scenario_ends_as_it_says_and_every_save_keeps_the_rules(path: Path, tmp_path: Path) -> None:
+    one = played(path, tmp_path)
+
+    assert one.failures == []
+    assert one.findings(MOVED.get(path.stem, ()), ASKED.get(path.stem, ())) == []
+    assert one.waiting == LEFT.get(path.stem, {})
+    assert one.refused == []
+    saves = list(one.saves)
+    for before, after in pairwise(saves):
+        if after.endswith("-unchanged"):
+            assert one.files(after) == one.files(before), f"{after}: files differ from those of {before}"
+
+
+@pytest.mark.moto
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_scenario_played_again_on_moto_saves_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    first, again = played(path, tmp_path / "doubles"), played(path, tmp_path / "moto", Stack)
+
+    assert again.failures == []
+    assert again.refused == []
+    assert again.waiting == first.waiting
+    assert list(again.saves) == list(first.saves)
+    for save in first.saves:
+        assert again.files(save) == first.files(save), save
+        metas = [(one.out / f"{save}.meta.json").read_text() for one in (first, again)]
+        assert metas[0] == metas[1], save
+
+
+@pytest.mark.parametrize("name", IN_ANY_ORDER)
+def test_what_is_heard_in_any_order_ends_in_the_same_files(name: str, tmp_path: Path) -> None:
+    lines = playing.read(playing.SCENARIOS / f"{name}.jsonl")
+    ordered = indexed(playing.play(lines, tmp_path / "ordered"))
+
+    for seed in range(2):
+        one = playing.play(scrambled(lines, random.Random(seed)), tmp_path / str(seed))
+
+        assert one.waiting == {}
+        assert indexed(one) == ordered, f"seed {seed}"
+
+
+def scrambled(lines: Sequence[Line], chance: random.Random) -> list[Line]:
+    """What is made comes first, then all that is said, as one burst at the end, in an order of chance."""
+    said = [line for line in lines if line.kind in ("post", "event")]
+    chance.shuffle(said)
+    made = [line for line in lines if line.kind in ("site", "secret", "feed")]
+    end = lines[-1].at
+    return made + [Line(line.number, line.kind, end, line.step.model_copy(update={"at": end})) for line in said]
+
+
+def indexed(one: Played) -> dict[str, bytes]:
+    """The files at the end, without those that have left the index, and without the index, which has dates of its own."""
+    files = one.files(END)
+    return {
+        name: body
+        for name, body in files.items()
+        if f"{name}<".encode() in files[f"{name.partition('/')[0]}/sitemap.xml"]
+    }
+
+
+# ── what is too long for a file ──
+
+
+def published(number: int, at: str, published_at: str) -> Step:
+    """An article on the bus."""
+    detail = {
+        "site": HOST,
+        "id": str(number),
+        "url": f"https://{HOST}/flood-{number}",
+        "title": f"Flood closes the harbour, part {number}",
+        "published_at": published_at,
+    }
+    return {"at": at, "event": {"source": "cms", "detail-type": "article.published", "detail": detail}}
+
+
+def expect(at: str, **wanted: object) -> Step:
+    return {"at": at, "expect": wanted}
+
+
+def test_1001_news_articles_take_two_news_sitemaps_until_they_expire(tmp_path: Path) -> None:
+    site = {"at": "2026-11-20T07:00:00Z", "site": SITE}
+    steps: list[Step] = [
+        site,
+        *(published(number, "2026-11-20T08:00:00Z", "2026-11-20T06:00:00Z") for number in range(1000)),
+        published(1000, "2026-11-20T08:00:01Z", "2026-11-20T08:00:00Z"),
+        expect("2026-11-20T08:01:00Z", news_files={"sitemap-news.xml": 1000, "sitemap-news-2.xml": 1}),
+        {"save": "full"},
+        # The thousand expire, the last one stays where it is; a new article takes the lowest file with room.
+        expect("2026-11-22T06:00:30Z", news_files={"sitemap-news.xml": 0, "sitemap-news-2.xml": 1}),
+        published(1001, "2026-11-22T07:00:00Z", "2026-11-22T07:00:00Z"),
+        expect("2026-11-22T07:00:01Z", news_files={"sitemap-news.xml": 1, "sitemap-news-2.xml": 1}),
+        {"save": "one-each"},
+        # The second file is empty: out of the index at once, gone a day later.
+        expect("2026-11-22T08:00:30Z", news_files={"sitemap-news.xml": 1, "sitemap-news-2.xml": 0}),
+        expect("2026-11-22T08:00:30Z", index=["sitemap-2026-11.xml", "sitemap-news.xml"]),
+        expect("2026-11-23T07:59:30Z", news_files={"sitemap-news.xml": 1, "sitemap-news-2.xml": 0}),
+        expect("2026-11-23T08:01:30Z", news_files={"sitemap-news.xml": 1}),
+        expect("2026-11-23T08:01:30Z", urls=[f"https://{HOST}/flood-{number}" for number in range(1002)]),
+    ]
+
+    one = playing.play(playing.written(steps), tmp_path)
+
+    assert one.failures == []
+    assert one.findings() == []
+    assert one.waiting == {}
+
+
+def test_of_a_hundred_messages_a_bad_one_is_quarantined_and_the_others_are_listed(tmp_path: Path) -> None:
+    at = "2026-11-20T08:00:00Z"
+    events = [published(number, at, at) for number in range(100)]
+    events[41]["event"]["detail"]["title"] = "<p> </p>"
+    others = [f"https://{HOST}/flood-{number}" for number in range(100) if number != 41]
+    steps: list[Step] = [
+        {"at": at, "site": SITE},
+        *events,
+        {"expect": {"news": others, "urls": others, "quarantined": ["title"], "articles": {"cms/41": None}}},
+    ]
+
+    one = playing.play(playing.written(steps), tmp_path)
+
+    assert one.failures == []
+    assert one.findings() == []
+    assert one.waiting == {}
+    assert (one.metrics["EventsListed"], one.metrics["EventsQuarantined"]) == (99, 1)
+
+
+@pytest.mark.parametrize(("size_bytes", "status"), [(1_048_576, 200), (1_048_577, 413)])
+def test_a_body_of_more_than_a_mebibyte_is_not_taken(size_bytes: int, status: int, tmp_path: Path) -> None:
+    at = "2026-11-20T08:00:00Z"
+    article = {"id": "1042", "url": f"https://{HOST}/flood", "title": "Flood closes the harbour", "text": ""}
+    body = {"type": "article.published", "timestamp": at, "data": article}
+    article["text"] = "x" * (size_bytes - len(json.dumps(body)))
+    urls = [f"https://{HOST}/flood"] if status == 200 else []
+    steps: list[Step] = [
+        {"at": at, "secret": SECRET},
+        {"site": SITE},
+        {"post": CMS, "body": json.dumps(body), "sign": True},
+        {"expect": {"site": HOST, "status": status, "urls": urls, "quarantined": []}},
+    ]
+
+    one = playing.play(playing.written(steps), tmp_path)
+
+    assert one.failures == []
+    assert one.waiting == {}
+
+
+# ── what a scenario's own steps cannot say ──
+
+
+def test_a_closed_shard_keeps_its_bytes_while_the_open_one_grows(tmp_path: Path) -> None:
+    one = played(playing.SCENARIOS / "shard-overflowing.jsonl", tmp_path)
+    saves = [one.files(save) for save in ("first-is-full", "second-is-open", "third-is-open")]
+
+    first, second = (f"{HOST}/sitemap-2026-11{number}.xml" for number in ("", "-2"))
+
+    assert saves[0][first] == saves[1][first] == saves[2][first]
+    assert saves[1][second] != saves[2][second]
+    assert [len(save) for save in saves] == [3, 4, 5]
+
+
+def test_after_a_changed_configuration_only_files_with_other_bytes_are_put(tmp_path: Path) -> None:
+    def watch(stack: Stack) -> None:
+        listed = stack.client("s3").list_object_versions(Bucket=stack.only("AWS::S3::Bucket").ref)
+        changed.update(
+            (row["Key"].partition("/")[2], row["LastModified"].astimezone(UTC)) for row in listed["Versions"]
+        )
+
+    changed: dict[str, datetime] = {}
+    one = playing.play(
+        playing.read(playing.SCENARIOS / "changed-publication-name.jsonl"), tmp_path, kind=Stack, watch=watch
+    )
+    before, after = one.files("before"), one.files("after")
+
+    assert one.saves["after"] - one.saves["before"] > timedelta(minutes=1)
+    assert b"<news:name>Example News</news:name><news:language>en<" in before[f"{HOST}/sitemap-news.xml"]
+    assert b"<news:name>The Example</news:name><news:language>fr<" in after[f"{HOST}/sitemap-news.xml"]
+    assert before[f"{HOST}/sitemap-2026-11.xml"] == after[f"{HOST}/sitemap-2026-11.xml"]
+    assert {name for name, at in changed.items() if at > one.saves["before"]} == {"sitemap-news.xml", "sitemap.xml"}
+
+
+def test_after_changed_rules_only_files_of_what_they_speak_of_change(tmp_path: Path) -> None:
+    def watch(stack: Stack) -> None:
+        listed = stack.client("s3").list_objects_v2(Bucket=stack.only("AWS::S3::Bucket").ref)
+        put.update((row["Key"].partition("/")[2], row["LastModified"].astimezone(UTC)) for row in listed["Contents"])
+
+    def dates(save: str) -> dict[str, str]:
+        index = one.files(save)[f"{HOST}/sitemap.xml"].decode()
+        return dict(re.findall(r"<loc>[^<]*/([^<]*)</loc><lastmod>([^<]*)<", index))
+
+    put: dict[str, datetime] = {}
+    one = playing.play(playing.read(playing.SCENARIOS / "changed-rules.jsonl"), tmp_path, kind=Stack, watch=watch)
+    # A rule of the general sitemap leaves the news alone; no rule here speaks of what stands in October's shard.
+    changed = {
+        "included": {"sitemap-2026-11.xml"},
+        "by-flag-and-type": {"sitemap-2026-11.xml", "sitemap-news.xml"},
+        "without-rules": {"sitemap-2026-11.xml", "sitemap-news.xml"},
+    }
+
+    assert [save for save in one.saves if save != END] == ["excluded", *changed]
+    for before, after in pairwise(["excluded", *changed]):
+        assert {name for name, at in dates(after).items() if dates(before)[name] != at} == changed[after], after
+        other = {name.partition("/")[2] for name, body in one.files(after).items() if one.files(before)[name] != body}
+        assert other == {*changed[after], "sitemap.xml"}, after
+    assert put["sitemap-2026-10.xml"] < one.saves["excluded"]
+
+
+def test_a_feed_that_fails_is_counted(tmp_path: Path) -> None:
+    one = played(playing.SCENARIOS / "a-broken-feed-changes-nothing.jsonl", tmp_path)
+
+    assert one.metrics["FeedsFailed"] == 1
+
+
+def test_what_is_not_taken_is_answered_with_what_to_change(tmp_path: Path) -> None:
+    names = ("bodies-that-are-not-accepted", "signatures-that-are-not-accepted", "unknown-site-and-unknown-source")
+    said = [
+        text.partition("{")
+        for name in names
+        for text in played(playing.SCENARIOS / f"{name}.jsonl", tmp_path / name).said
+        if re.search("→ [45].. ", text)
+    ]
+    errors = [json.loads(brace + rest)["error"] for _, brace, rest in said if "error" in rest]
+
+    assert len(errors) > 50
+    assert [error for error in errors if len(error.split()) < 5 or PROGRAMMERS_WORDS.search(error)] == []

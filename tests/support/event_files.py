@@ -1,0 +1,119 @@
+"""The payloads in events/, and the stack that they are fed to: in this process (test_events.py), as built (artifact/)."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+from stoppress.aws.items import news_item, series_item
+from stoppress.feeds.subscription import Subscription
+from stoppress.model.entries import NewsEntry
+from stoppress.model.places import Place, Series, Used
+from stoppress.model.site import Site, read_site
+from stoppress.poll.items import subscription_item
+from stoppress_cli.local import queues
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME
+from stoppress_cli.scenario import sitemaps
+
+ROOT = Path(__file__).parents[2]
+EVENTS = ROOT / "events"
+HOST, SECRET = "www.example.com", "whsec_c3RvcHByZXNz"
+SHARD, NEWS = f"{HOST}/sitemap-2026-11.xml", f"{HOST}/sitemap-news.xml"
+WINDOW = timedelta(hours=48)
+SITES = f"/stoppress/{STACK_NAME}/sites/"
+
+NUMBERED = sorted((path.name for path in EVENTS.glob("[0-9]*.json")), key=lambda name: int(name.partition("-")[0]))
+WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT, QUESTION, PUSH = NUMBERED
+# The feed that the hub's files are of, and what was asked of the hub before they came.
+FEED = f"https://{HOST}/rss.xml"
+ASKED = Subscription(f"https://{HOST}/hub", FEED, asked_at=datetime(2026, 11, 20, 8, tzinfo=UTC), asks=1)
+
+
+def read(name: str) -> Any:
+    return json.loads((EVENTS / name).read_text())
+
+
+def function_of(name: str) -> str:
+    """The logical name of the function that a file is for: the end of the file's name says it."""
+    function = name.removesuffix(".json").rpartition("-")[2]
+    return "".join(word.capitalize() for word in function.split("_"))
+
+
+@contextmanager
+def first_site_stack(feed: str, start: datetime | None = None) -> Iterator[Stack]:
+    """The template's stack with its first site; nothing runs by itself."""
+    with Stack(ROOT / "template.yaml", {"Feed": feed}, first_site=True, start=start) as made:
+        for name in ("cms", "websub"):
+            made.client("secretsmanager").put_secret_value(
+                SecretId=f"{made.variable('SECRETS_PATH')}/{name}", SecretString=SECRET
+            )
+        yield made
+
+
+def first_site(stack: Stack) -> Site:
+    value = stack.client("ssm").get_parameter(Name=SITES + HOST)["Parameter"]
+    return read_site(value["Value"], value["Version"])
+
+
+# ── what is in it ──
+
+
+def on_queue(stack: Stack, logical: str) -> list[str]:
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-{logical}"
+    return [str(message.body) for message in queues.queue(arn)._messages]
+
+
+def items(stack: Stack) -> dict[str, list[dict[str, Any]]]:
+    """The table's items by the first word of their keys."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for item in stack.client("dynamodb").scan(TableName=stack.variable("TABLE_NAME"))["Items"]:
+        found.setdefault(plain(item)["pk"].partition("#")[0], []).append(plain(item))
+    return found
+
+
+def objects(stack: Stack) -> dict[str, bytes]:
+    return {file.key: file.body for file in sitemaps.read(stack)}
+
+
+def plain(item: dict[str, Any]) -> dict[str, Any]:
+    return {name: TypeDeserializer().deserialize(value) for name, value in item.items()}
+
+
+# ── putting something into it ──
+
+
+def put(stack: Stack, *items: dict[str, Any]) -> None:
+    for item in items:
+        stack.client("dynamodb").put_item(
+            TableName=stack.variable("TABLE_NAME"),
+            Item={name: TypeSerializer().serialize(value) for name, value in item.items()},
+        )
+
+
+def apply(stack: Stack, event: Any) -> list[str]:
+    """Put the table into the state that the stream records of `event` tell of; the partitions they name."""
+    client, table = stack.client("dynamodb"), stack.variable("TABLE_NAME")
+    for change in (record["dynamodb"] for record in event["Records"]):
+        if "NewImage" in change:
+            client.put_item(TableName=table, Item=change["NewImage"])
+        else:
+            client.delete_item(TableName=table, Key=change["Keys"])
+    return [record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]]
+
+
+def put_subscription(stack: Stack) -> None:
+    """The hub of the feed was asked for a subscription."""
+    put(stack, subscription_item(HOST, FEED, ASKED) | {"rev": 1})
+
+
+def put_news(stack: Stack, published: dict[str, datetime]) -> None:
+    """News entries by the last part of their URL, with the instant of their publication."""
+    place, size_bytes = Place("news", 1, 300), 300 * len(published)
+    entries = [NewsEntry(f"https://{HOST}/{path}", path, instant) for path, instant in published.items()]
+    put(stack, *(news_item(HOST, place, entry) for entry in entries))
+    put(stack, series_item(HOST, Series("news", (Used(len(entries), size_bytes),))) | {"rev": 1})

@@ -1,0 +1,61 @@
+"""Partitions filled by hand, the files that are made of them, and what is told of these: for tests of the rewriter."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from stoppress.aws import table
+from stoppress.aws.items import file_pk, general_item, news_item, read_mark
+from stoppress.aws.queues import RewriteRequest
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.model.places import Place
+from stoppress.primitives.urls import key_of
+from stoppress.rewrite.sitemaps import rewrite
+from tests.support.doors import Doors
+from tests.support.ledger import HOST, MORNING, page
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+NOON = MORNING + 4 * HOUR
+SHARD, NEWS, INDEX = "sitemap-2026-11.xml", "sitemap-news.xml", "sitemap.xml"
+
+
+def put_page(path: str = "a", lastmod: datetime | None = None, file: str = SHARD) -> None:
+    """Put a page into a shard's partition."""
+    table.put_if(general_item(HOST, file, GeneralEntry(page(path), lastmod)))
+
+
+def take_page(path: str = "a", file: str = SHARD) -> None:
+    """Take a page out of it."""
+    item = general_item(HOST, file, GeneralEntry(page(path)))
+    table.delete(item["pk"], item["sk"])
+
+
+def put_news(path: str = "a", published: datetime = MORNING, title: str = "A", number: int = 1) -> None:
+    """Put an article into the partition of the n-th news sitemap."""
+    table.put_if(news_item(HOST, Place("news", number, 400), NewsEntry(page(path), title, published)))
+
+
+def key(path: str) -> tuple[str, str]:
+    """Sort key and URL of a page's entry, as the stream tells them."""
+    return key_of(page(path)), page(path)
+
+
+def shard(now: datetime = NOON, **said: Any) -> str:
+    """Rewrite the shard: what became of it."""
+    return rewrite(RewriteRequest(HOST, SHARD, **said), now).outcome
+
+
+def mark(file: str = SHARD) -> Mark | None:
+    """A file's commit mark."""
+    item = table.get(file_pk(HOST, INDEX), file)
+    return read_mark(item) if item else None
+
+
+def announced(behind: Doors) -> list[tuple[str, int]]:
+    """The files that the bus was told of, and their URLs."""
+    return [(event["detail"]["file"], event["detail"]["urls"]) for event in behind.announced]
+
+
+def stream(behind: Doors) -> dict[str, Any]:
+    """What the stream has brought since the last call, filtered as the template says."""
+    records = [one for one in behind.stream.read() if one["dynamodb"]["Keys"]["pk"]["S"].startswith("file#")]
+    return {"Records": records}

@@ -1,0 +1,115 @@
+"""Plays scenarios in this process, as `stoppress play` does, and tells what a test wants to know of it."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import file, player
+from stoppress_cli.scenario.file import Line
+from tests.simulation.stack import StackOnDoubles
+from tests.support import sitemap_rules
+from tests.support.beside import SHARED
+
+TEMPLATE = Path(__file__).parents[2] / "template.yaml"
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+SCHEMAS = SHARED / "schemas"
+GENERATED = SCENARIOS / "made-by-a-test.jsonl"  # there is no such file
+END = "end"  # the save that is made when a scenario is over
+
+Step = Mapping[str, Any]
+
+
+@dataclass
+class Played:
+    """What became of a scenario: what was said of each step, its differences, its saves in their order, what waits."""
+
+    out: Path
+    said: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    saves: dict[str, datetime] = field(default_factory=dict)
+    waiting: dict[str, int] = field(default_factory=dict)  # messages by queue
+    refused: list[str] = field(default_factory=list)  # calls that a function's role does not allow
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def files(self, save: str) -> dict[str, bytes]:
+        """The files of a save by `<host>/<file>`."""
+        folder = self.out / save
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    def findings(self, moved: Sequence[str] = (), asked: Sequence[str] = ()) -> list[str]:
+        """Every rule that a save breaks, alone or against the save before it. `moved` may change their file or date.
+
+        `asked` are tags that the site wants although nobody reads them.
+        """
+        found = []
+        before: dict[str, Path] = {}
+        for save, at in self.saves.items():
+            meta = json.loads((self.out / f"{save}.meta.json").read_text())
+            for folder in sorted(path for path in (self.out / save).iterdir() if path.is_dir()):
+                broken = sitemap_rules.findings(
+                    folder, now=at, meta=meta, schemas=SCHEMAS if SCHEMAS.is_dir() else None, asked=asked
+                )
+                if folder.name in before:
+                    broken += sitemap_rules.changes(before[folder.name], folder, moved=moved)
+                before[folder.name] = folder
+                found += [f"{save}: {folder.name}: {finding}" for finding in broken]
+        return found
+
+
+def read(path: Path) -> list[Line]:
+    """The lines of a scenario file."""
+    return file.read(path)
+
+
+def written(steps: Iterable[Step], path: Path = GENERATED) -> list[Line]:
+    """The lines of a scenario that a test has made; files of feeds are looked for beside `path`."""
+    return file.parse([json.dumps(step) for step in steps], path)
+
+
+def play(
+    lines: Sequence[Line],
+    out: Path,
+    *,
+    path: Path = GENERATED,
+    template: Path = TEMPLATE,
+    kind: type[Stack] = StackOnDoubles,
+    watch: Callable[[Stack], None] = lambda _stack: None,
+) -> Played:
+    """Plays the lines on a stack of their own and saves the files at the end; `watch` sees the stack before it goes.
+
+    `kind` is `Stack` where moto is to stand in for AWS. `path` is the scenario's file: it stands in messages, and feeds' files are beside it.
+    """
+    played = Played(out)
+    if END not in (line.step.save for line in lines if line.kind == "save"):
+        step = file.SaveStep(save=END, at=lines[-1].at)
+        lines = [*lines, Line(len(lines) + 1, "save", lines[-1].at, step)]
+    with (
+        kind(template, start=lines[0].at) as stack,
+        player.playing(stack, path, out, lambda _line, text: played.said.append(text)) as one,
+    ):
+        played.failures = one.play(list(lines)).failures
+        played.saves = {line.step.save: line.at for line in lines if line.kind == "save"}
+        played.waiting = stack.waiting_messages()
+        played.refused = stack.wire.guard.refused
+        played.metrics = dict(stack.metrics)
+        watch(stack)
+    return played
+
+
+def first_refused(lines: Sequence[Line], out: Path, *, path: Path, template: Path) -> list[str]:
+    """Plays the lines until a call is refused that a function's role does not allow: the calls refused by then."""
+    with (
+        StackOnDoubles(template, start=lines[0].at) as stack,
+        player.playing(stack, path, out, lambda _line, _text: None) as one,
+    ):
+        refused = stack.wire.guard.refused
+        for line in lines:
+            one.step(line)
+            if refused:
+                return refused
+        stack.rest()
+        return refused

@@ -1,0 +1,329 @@
+"""From the request to the table: what senders of other CMSs hear, what is queued, and what recording makes of that."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from stoppress.aws import table
+from stoppress.aws.clients import client
+from stoppress.model.event import ArticleEvent, from_message
+from stoppress.record import article as recording
+from stoppress.record.article import MessageOutcome, record
+from stoppress.record.message import Message
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario import signing
+from tests.support import doors
+from tests.support.doors import Doors, failing
+from tests.support.ledger import HOST, MORNING, page
+from tests.support.recorded import OWN, cases
+from tests.unit.cms.test_any_delivery import mutations
+
+NOW = MORNING + timedelta(hours=1)
+SECRET = "a-secret-that-is-long-enough"
+CURRENT = {
+    "id": "65f0", "uuid": "u", "title": "Ferry sails again", "slug": "ferry", "url": page("ferry/"), "status": "published",
+    "published_at": "2026-11-20T08:00:00Z", "updated_at": "2026-11-20T08:30:00Z",
+}  # fmt: skip
+KONTENT: dict[str, Any] = {
+    "data": {"system": {"id": "k1", "name": "Tides", "codename": "tides", "language": "en", "last_modified": "2026-11-20T08:00:00Z"}},
+    "message": {"action": "published", "delivery_slot": "published"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Doors]:
+    with doors.opened(NOW) as behind:
+        yield behind
+
+
+@pytest.fixture
+def behind(opened: Doors, monkeypatch: pytest.MonkeyPatch) -> Doors:
+    monkeypatch.setattr(table, "back_off", lambda attempt: None)
+    opened.site(
+        sources={
+            "ghost": {"adapter": "ghost", "secret": "cms"},
+            "kontent": {"adapter": "kontent", "secret": "cms", "settings": {"url_template": "/u/{codename}"}},
+            "blog": {"adapter": "wordpress-com", "secret": "cms", "settings": {"timezone": "Europe/Paris"}},
+            "bus": {"adapter": "eventbridge"},
+            "arc": {"adapter": "arc-content-op"},
+            "cms": {"secret": "cms"},
+        }
+    )
+    opened.secret("cms", SECRET)
+    opened.forget_secrets()
+    opened.taken("articles")
+    opened.metrics.clear()
+    return opened
+
+
+def post(
+    behind: Doors, source: str, scheme: str, body: Any, headers: dict[str, str] | None = None, query: str = ""
+) -> tuple[int, Any]:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    path = f"/webhooks/{HOST}/{source}"
+    given = {"content-type": "application/json"} | (headers or {})
+    request = signing.signed(Request("POST", path, query, given, raw), scheme, SECRET, "m", NOW)
+    answer = behind.call("receive_webhook", event_of(request, source))
+    return answer["statusCode"], json.loads(answer["body"])
+
+
+def event_of(request: Request, source: str) -> dict[str, Any]:
+    return {
+        "rawPath": request.path, "rawQueryString": request.query, "headers": dict(request.headers),
+        "pathParameters": {"site": HOST, "source": source}, "body": request.body.decode(errors="surrogatepass"),
+    }  # fmt: skip
+
+
+def ghost(
+    behind: Doors, current: dict[str, Any], previous: dict[str, Any] | None = None, query: str = ""
+) -> tuple[int, Any]:
+    return post(
+        behind,
+        "ghost",
+        "ghost",
+        {"post": {"current": current, "previous": previous or {"status": "draft"}}},
+        query=query,
+    )
+
+
+def recorded(behind: Doors) -> list[MessageOutcome]:
+    """What recording makes of all that is queued."""
+    messages = [Message(f"m{number}", body, NOW) for number, body in enumerate(behind.taken("articles"))]
+    outcomes = record(messages, NOW)
+    return [outcomes[message.id] for message in messages]
+
+
+def test_an_article_of_a_cms_is_queued_as_one_of_our_own_contract(behind: Doors) -> None:
+    assert ghost(behind, CURRENT) == (
+        200, {"status": "queued", "site": HOST, "source": "ghost", "id": "65f0", "action": "publish"},
+    )  # fmt: skip
+    [event] = [from_message(body) for body in behind.taken("articles")]
+    assert (event.source, event.url, event.title) == ("ghost", page("ferry/"), "Ferry sails again")
+    assert behind.metrics["WebhooksQueued"] == 1
+
+
+def test_the_query_of_the_url_is_read_where_the_body_does_not_say(behind: Doors) -> None:
+    _, reply = ghost(behind, CURRENT | {"status": None}, {}, query="event=post.unpublished")
+    assert reply["action"] == "unpublish"
+
+
+def test_an_incomplete_one_is_answered_200_and_kept_in_quarantine_with_what_was_missing(behind: Doors) -> None:
+    status, reply = ghost(behind, CURRENT | {"title": None, "published_at": "soon"})
+    assert (status, reply["status"], reply["missing"]) == (200, "incomplete", ["title", "published_at"])
+    assert (
+        reply["reason"].startswith("published_at: 'soon' is not an ISO 8601 instant")
+        or "title: is missing" in reply["reason"]
+    )
+    assert behind.metrics["WebhooksIncomplete"] == 1
+
+    [outcome] = recorded(behind)
+    assert outcome.outcome == "quarantined"
+    assert outcome.about["article"] == "ghost#65f0"
+    [kept] = [item for item in behind.items(f"quarantine#{HOST}") if "title: is missing" in item["reason"]]
+    assert kept["reason"].startswith("incomplete: ")
+    assert "ferry" in json.loads(json.loads(kept["event"])["item"])["post"]["current"]["slug"]
+
+
+def test_what_was_dropped_is_said_and_the_article_stands(behind: Doors) -> None:
+    status, reply = ghost(behind, CURRENT | {"feature_image": 7})
+    assert (status, reply["status"]) == (200, "queued")
+    assert reply["dropped"] == ["images: 7 is no URL: give one, as a text"]
+    [outcome] = recorded(behind)
+    assert outcome.outcome == "listed"
+
+
+def test_what_changes_no_page_is_ignored_with_its_reason_and_nothing_is_queued(behind: Doors) -> None:
+    assert post(behind, "ghost", "ghost", {"page": {"current": {}}}) == (
+        200,
+        {"status": "ignored", "reason": "a page, not a post"},
+    )
+    assert behind.taken("articles") == []
+
+
+def test_several_articles_of_a_delivery_are_one_answer_and_one_call_of_the_queue(behind: Doors) -> None:
+    unusable = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "name": ""}}}
+    preview = {**KONTENT, "message": {"action": "created", "delivery_slot": "preview"}}
+    status, reply = post(behind, "kontent", "kontent", {"notifications": [KONTENT, unusable, preview]})
+
+    assert (status, reply["status"]) == (200, "queued")
+    assert [article["status"] for article in reply["articles"]] == ["queued", "incomplete", "ignored"]
+    assert [outcome.outcome for outcome in recorded(behind)] == ["listed", "quarantined"]
+
+
+def test_an_article_of_another_host_is_in_no_file_of_this_site(behind: Doors) -> None:
+    status, reply = ghost(behind, CURRENT | {"url": "https://elsewhere.example.net/ferry/"})
+    assert (status, reply["status"], reply["missing"]) == (200, "incomplete", ["url"])
+    assert reply["reason"].startswith(f"url: its host is elsewhere.example.net, not {HOST}: post it to its own site")
+    [outcome] = recorded(behind)
+    assert outcome.outcome == "quarantined"
+
+
+def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind: Doors) -> None:
+    source = {"adapter": "ghost", "secret": "cms"}
+    behind.site("blog.example.com", sources={"ghost": source})
+    _, reply = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
+    assert (reply["status"], reply["site"]) == ("queued", "blog.example.com")
+
+    behind.site("blog.example.com", sources={"ghost": source | {"secret": "theirs"}})
+    _, reply = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
+    assert reply["status"] == "incomplete"
+
+
+def test_a_body_that_is_none_is_refused_so_that_the_sender_stops(behind: Doors) -> None:
+    status, reply = post(behind, "ghost", "ghost", b"{")
+    assert (status, reply["status"]) == (400, "refused")
+    assert reply["error"].startswith("the body is not JSON")
+
+
+def test_our_own_contract_is_as_strict_as_before(behind: Doors) -> None:
+    body = {"type": "article.published", "data": {"id": "1", "url": page("a")}}
+    behind.secret("cms", "whsec_c3RvcHByZXNz")
+    behind.forget_secrets()
+    request = signing.signed(
+        Request("POST", "/", "", {}, json.dumps(body).encode()), "standard", "whsec_c3RvcHByZXNz", "m", NOW
+    )
+    assert behind.call("receive_webhook", event_of(request, "cms"))["statusCode"] == 400
+    assert behind.taken("articles") == []
+
+
+def test_a_form_is_read_with_its_token_in_the_query(behind: Doors) -> None:
+    form = b"hook=publish_post&ID=42&post_title=Tram&post_status=publish&post_url=https%3A%2F%2Fwww.example.com%2Ftram%2F&post_date=2026-11-20+09%3A00%3A00"
+    status, reply = post(behind, "blog", "query-token", form, {"content-type": "application/x-www-form-urlencoded"})
+    assert (status, reply["status"], reply["id"]) == (200, "queued", "42")
+
+
+def test_another_sites_parameter_that_cannot_be_read_is_our_fault_and_comes_again(behind: Doors) -> None:
+    ghost(behind, CURRENT)  # so that the own site is known
+    behind.taken("articles")
+    with failing("ssm", "GetParameter"):
+        status, reply = ghost(behind, CURRENT | {"url": "https://third.example.com/ferry/"})
+    assert (status, reply["status"]) == (503, "failed")
+
+
+@pytest.mark.parametrize("case", cases(OWN)[::9], ids=lambda case: case.name)
+def test_no_delivery_is_answered_with_a_5xx(behind: Doors, case: Any) -> None:
+    """A few of the mutations that `test_any_delivery` has, through the function itself."""
+    adapter = case.document["mapping"]
+    behind.site(
+        sources={
+            "any": {"adapter": adapter, "secret": "cms", "settings": case.recorded.settings | {"signature": "bearer"}}
+        }
+    )
+    for number, (what, received) in enumerate(mutations(case)):
+        if number % 17 == 0:
+            status, reply = post(behind, "any", "bearer", received.body, dict(received.headers), received.query)
+            assert status in (200, 400), f"{what}: {reply}"
+
+
+# ── from the bus ──
+
+
+def bus(source: str, detail: dict[str, Any], kind: str = "article.published") -> str:
+    envelope = {"version": "0", "id": "1", "source": source, "detail-type": kind, "time": "2026-11-20T08:30:00Z"}
+    return json.dumps(envelope | {"detail": {"site": HOST} | detail})
+
+
+ANS = {
+    "_id": "A", "type": "story", "headlines": {"basic": "Budget"}, "canonical_url": "/budget/",
+    "first_publish_date": "2026-11-20T08:00:00Z", "last_updated_date": "2026-11-20T08:30:00Z",
+}  # fmt: skip
+OPERATION = {
+    "operation": "insert-story",
+    "published": True,
+    "branch": "default",
+    "date": "2026-11-20T08:30:00Z",
+    "body": ANS,
+}
+
+
+def outcome_of(*bodies: str) -> list[MessageOutcome]:
+    messages = [Message(f"m{number}", body, NOW) for number, body in enumerate(bodies)]
+    outcomes = record(messages, NOW)
+    assert list(outcomes) == [message.id for message in messages]
+    return list(outcomes.values())
+
+
+def test_a_bus_event_of_an_adapter_is_read_by_its_mapping(behind: Doors) -> None:
+    article = {"id": "e1", "url": page("tide"), "title": "Tide", "published_at": "2026-11-20T08:00:00Z"}
+    [listed, delivered] = outcome_of(bus("bus", article), bus("arc", {"body": OPERATION}, "article.delivery"))
+    assert (listed.outcome, listed.about["url"]) == ("listed", page("tide"))
+    assert (delivered.outcome, delivered.about["article"]) == ("listed", "arc#A")
+
+
+def test_our_own_contract_on_the_bus_is_as_strict_as_before(behind: Doors) -> None:
+    article = {"id": "e2", "url": page("ebb"), "title": "Ebb", "published_at": "yesterday"}
+    [outcome] = outcome_of(bus("bus", article))
+    assert (outcome.outcome, outcome.reason.partition(":")[0]) == ("quarantined", "published_at")
+
+
+def test_a_bus_event_that_changes_no_page_is_ignored_and_one_that_lacks_something_is_kept(behind: Doors) -> None:
+    [ignored, incomplete] = outcome_of(
+        bus("arc", {"body": OPERATION | {"published": False}}),
+        bus("arc", {"body": OPERATION | {"body": ANS | {"headlines": {}}}}),
+    )
+    assert ignored.outcome == "ignored"
+    assert ignored.reason.startswith("the draft copy")
+    assert (incomplete.outcome, incomplete.reason) == ("quarantined", "incomplete: title: is missing")
+
+
+def test_of_several_articles_in_one_bus_event_each_is_recorded_and_the_worst_is_told(behind: Doors) -> None:
+    behind.site(sources={"kontent": {"adapter": "kontent", "settings": {"url_template": "/u/{codename}"}}})
+    other = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "id": "k2", "codename": "ebb"}}}
+    nameless = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "id": "k3", "name": ""}}}
+
+    new = {**KONTENT, "data": {"system": {**KONTENT["data"]["system"], "id": "k4", "codename": "neap"}}}
+
+    [well] = outcome_of(bus("kontent", {"body": {"notifications": [new, other]}}))
+    assert well.outcome == "listed"
+    assert {item["url"] for item in behind.items(f"article#{HOST}#kontent")} >= {page("u/neap"), page("u/ebb")}
+
+    [worst] = outcome_of(bus("kontent", {"body": {"notifications": [other, nameless]}}))
+    assert worst.outcome == "quarantined"
+
+    with failing("dynamodb", "TransactWriteItems"):
+        [again] = outcome_of(
+            bus("kontent", {"body": {"notifications": [{**new, "message": {"action": "unpublished"}}]}})
+        )
+    assert again.outcome == "failed"
+
+
+def test_another_sites_broken_parameter_costs_only_that_sites_article(behind: Doors) -> None:
+    broken = "broken.example.com"
+    name = f"/stoppress/test/sites/{broken}"
+    client("ssm").put_parameter(Name=name, Value="{}", Type="String", Overwrite=True)
+    settings = {"site_urls": {"daily": page(""), "weekly": f"https://{broken}"}}
+    behind.site(sources={"arc": {"adapter": "arc-ifx", "settings": settings}})
+    websites = {name: {"website_url": "/moored/"} for name in ("daily", "weekly")}
+    [outcome] = outcome_of(
+        bus("arc", {"body": {"key": "story:update", "body": ANS | {"_id": "B", "websites": websites}}})
+    )
+    client("ssm").delete_parameter(Name=name)
+
+    assert outcome.outcome == "quarantined"
+    assert f"its host is {broken}, not {HOST}" in outcome.reason
+    assert page("moored/") in {item["url"] for item in behind.items(f"article#{HOST}#arc")}
+
+
+@pytest.mark.parametrize(
+    ("parts", "worst"),
+    [
+        (["listed", "failed"], "failed"),
+        (["listed", "quarantined"], "quarantined"),
+        (["failed", "quarantined"], "failed"),
+        (["quarantined", "listed"], "quarantined"),
+        (["duplicate", "listed"], "duplicate"),
+    ],
+)
+def test_of_the_parts_of_a_message_the_worst_is_told(parts: list[str], worst: str) -> None:
+    """Or a message would be deleted whose second article has failed."""
+    outcomes = [("m0", MessageOutcome(part)) for part in parts]
+    assert {name: outcome.outcome for name, outcome in recording._by_message(outcomes).items()} == {"m0": worst}
+
+
+def test_an_event_that_only_looks_incomplete_is_no_article_either(behind: Doors) -> None:
+    [outcome] = outcome_of(json.dumps({"site": HOST, "incomplete": ["url"]}))
+    assert (outcome.outcome, outcome.reason) == ("quarantined", "incomplete: no reason was given")
+    assert isinstance(outcome.event, ArticleEvent | None)

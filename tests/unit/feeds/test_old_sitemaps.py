@@ -1,0 +1,341 @@
+"""A site's old sitemap, polled as a feed: what it lists, whose word counts, and an index with the sitemaps it names."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from stoppress.aws import bucket, clients
+from stoppress.feeds import documents, entries, events
+from stoppress.feeds.documents import FeedError, read_document
+from stoppress.feeds.parse import children_of, read
+from stoppress.http import client, errors
+from stoppress.model.event import ArticleEvent
+from stoppress.model.site import BadConfiguration, Site, read_site
+from stoppress.poll import fetch as fetching
+from tests.support.ledger import HOST, MORNING, Ledger, page, publish, remove
+
+SITE = Site(host=HOST, publication="Example News")
+MINUTE = timedelta(minutes=1)
+INDEX = f"https://{HOST}/old/index.xml"
+
+
+def urlset(*paths: str, lastmod: str = "") -> bytes:
+    dates = f"<lastmod>{lastmod}</lastmod>" if lastmod else ""
+    pages = "".join(f"<url><loc>https://{HOST}/{path}</loc>{dates}</url>" for path in paths)
+    return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{pages}</urlset>'.encode()
+
+
+def index(*locs: str) -> bytes:
+    named = "".join(
+        f"<sitemap><loc>{loc}</loc><lastmod>2026-11-{day:02}</lastmod></sitemap>" for day, loc in enumerate(locs, 1)
+    )
+    return f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{named}</sitemapindex>'.encode()
+
+
+def events_of(body: bytes, now: datetime = MORNING) -> list[ArticleEvent]:
+    return events.to_events(read(read_document(body, {}), INDEX, SITE), SITE, now, feed=INDEX)[0]
+
+
+def feed_says(path: str = "flood", **said: object) -> ArticleEvent:
+    return publish("guid-1", path, source="feed", **said)
+
+
+# ── what it lists ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_page_of_an_old_sitemap_is_known_by_its_url_and_stands_in_the_general_sitemap_only() -> None:
+    (event,) = events_of(urlset("flood?utm_source=map", lastmod="2026-11-20T07:00:00Z"))
+    ledger = Ledger()
+
+    ledger.hear(event)
+
+    assert (event.source, event.id, event.title, event.published_at) == ("sitemap", page("flood"), "", None)
+    assert ledger.pages == {page("flood"): "sitemap-2026-11.xml"}
+    assert ledger.news_at(MORNING) == {}
+    (entry,) = ledger.general.values()
+    assert entry.lastmod == datetime(2026, 11, 20, 7, tzinfo=UTC)
+
+
+def test_of_a_sitemap_that_is_too_long_the_newest_pages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "ENTRIES_MAX", 3)
+    new = urlset("new", lastmod="2026-11-19").partition(b"<url>")[2].partition(b"</urlset>")[0]
+    body = urlset("1", "2", "3", "4").replace(b"</urlset>", b"<url>" + new + b"</urlset>")
+
+    reading = read(read_document(body, {}), INDEX, SITE)
+
+    assert [entry.url for entry in reading.entries] == [page("new"), page("1"), page("2")]
+    assert reading.left_out == ("2 pages beside the newest 3",)
+
+
+def test_a_sitemap_in_which_nothing_can_be_read_is_a_failed_poll() -> None:
+    with pytest.raises(FeedError, match="cannot be read"):
+        events_of(b"<urlset><url><loc>https://www.example.com/</url></urlset>")
+
+
+def test_a_sitemap_that_nests_without_end_is_not_read_on() -> None:
+    with pytest.raises(FeedError, match="nested more than"):
+        events_of(b"<urlset>" + b"<url>" * 100_000 + b"</urlset>")
+
+
+def test_no_source_of_a_site_can_be_called_as_its_old_sitemaps_are() -> None:
+    with pytest.raises(BadConfiguration, match="all sitemaps together"):
+        read_site('{"host": "www.example.com", "publication": "X", "sources": {"sitemap": {"secret": "cms"}}}', 1)
+
+
+# ── whose word counts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("sitemap_first", [True, False])
+def test_an_old_sitemap_takes_no_story_of_the_feed_out_of_the_news(*, sitemap_first: bool) -> None:
+    ledger = Ledger()
+    (listed,) = events_of(urlset("flood", lastmod="2026-11-20T07:59:00Z"))
+    told = feed_says(published_at=MORNING - 30 * MINUTE)
+
+    for event in (listed, told) if sitemap_first else (told, listed):
+        ledger.hear(event)
+
+    assert ledger.claims[page("flood")].owner == "feed#guid-1"
+    assert list(ledger.news_at(MORNING)) == [page("flood")]
+
+
+def test_a_feeds_date_counts_before_that_of_an_old_news_sitemap() -> None:
+    ledger = Ledger()
+    ledger.hear(publish(page("flood"), source="sitemap", published_at=MORNING - 90 * MINUTE))
+
+    ledger.hear(feed_says(published_at=MORNING - 30 * MINUTE))
+
+    assert ledger.news_at(MORNING)[page("flood")].published == MORNING - 30 * MINUTE
+
+
+@pytest.mark.parametrize("source", ["cms", "feed"])
+def test_an_old_sitemap_revives_nothing_that_was_removed(source: str) -> None:
+    ledger = Ledger()
+    ledger.hear(publish("guid-1", source=source))
+    ledger.hear(remove("guid-1", source=source))
+
+    decision = ledger.hear(
+        publish(page("flood"), source="sitemap", timestamp=MORNING + 5 * MINUTE, updated_at=MORNING + 4 * MINUTE)
+    )
+
+    assert decision.outcome == "displaced"
+    assert ledger.pages == {}
+
+
+def test_what_a_news_sitemap_says_counts_before_what_a_general_one_says_of_the_same_page() -> None:
+    news = (
+        f"<url><loc>https://{HOST}/flood</loc><news:news><news:publication_date>2026-11-20T07:50:00Z"
+        "</news:publication_date><news:title>Flood</news:title></news:news></url>"
+    )
+    both = urlset("flood", lastmod="2026-11-20T07:59:00Z").replace(b"</urlset>", f"{news}</urlset>".encode())
+    ledger = Ledger()
+
+    for event in events_of(both):
+        ledger.hear(event)
+
+    assert ledger.claims[page("flood")].owner == f"feed#{page('flood')}"
+    assert [entry.title for entry in ledger.news_at(MORNING).values()] == ["Flood"]
+
+
+# ── an index ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Web:
+    """Answers by URL, and what was asked, with the headers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answers: dict[str, client.Response | errors.FetchError] = {}
+        self.asked: list[tuple[str, Mapping[str, str]]] = []
+        monkeypatch.setattr(client, "fetch", self.fetch)
+
+    def answer(self, url: str, body: bytes, status: int = 200) -> None:
+        self.answers[url] = client.Response(status, {}, body, url)
+
+    def fetch(self, url: str, headers: Mapping[str, str]) -> client.Response:
+        self.asked.append((url, headers))
+        answer = self.answers[url]
+        if isinstance(answer, errors.FetchError):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def internet(monkeypatch: pytest.MonkeyPatch) -> Web:
+    return Web(monkeypatch)
+
+
+def fetched() -> fetching.Fetched:
+    return fetching.fetch(INDEX, {"User-Agent": "Stoppress", "If-None-Match": '"1"'}, SITE)
+
+
+def test_of_an_index_the_sitemaps_are_read_as_one_feed_the_newest_first(internet: Web) -> None:
+    internet.answer(INDEX, index("/old/1.xml", INDEX, "https://maps.example.org/2.xml", "javascript:alert(1)"))
+    internet.answer(page("old/1.xml"), urlset("a", "b"))
+    internet.answer("https://maps.example.org/2.xml", urlset("c"))
+
+    got = fetched()
+    _, reading = fetching.read(got, SITE, ())
+
+    assert [url for url, _ in internet.asked] == [INDEX, "https://maps.example.org/2.xml", page("old/1.xml")]
+    assert [headers for _, headers in internet.asked[1:]] == [{"User-Agent": "Stoppress"}] * 2
+    assert [entry.url for entry in reading.entries] == [page("c"), page("a"), page("b")]
+    assert reading.incomplete is None
+    assert got.is_index
+    assert got.size_bytes == sum(len(body) for body in (got.answer.body, urlset("a", "b"), urlset("c")))
+
+
+def test_of_an_index_only_the_newest_sitemaps_are_asked_for(internet: Web) -> None:
+    named = [page(f"old/{number}.xml") for number in range(1, 21)]
+    internet.answer(INDEX, index(*named))
+    for url in named:
+        internet.answer(url, urlset(url[-6:-4]))
+
+    fetched()
+
+    assert [url for url, _ in internet.asked[1:]] == named[:-11:-1]
+
+
+def test_what_fails_of_an_index_is_told_and_the_rest_is_read(internet: Web) -> None:
+    named = [page(f"old/{number}.xml") for number in range(1, 6)]
+    internet.answer(INDEX, index(*named))
+    internet.answer(named[0], urlset("a"))
+    internet.answer(named[1], b"", 404)
+    internet.answers[named[2]] = errors.TooSlow("it did not answer in time")
+    internet.answer(named[3], b"<html><body>Not here</body></html>")
+    internet.answer(named[4], index("/old/6.xml"))
+
+    _, reading = fetching.read(fetched(), SITE, ())
+
+    assert [entry.url for entry in reading.entries] == [page("a")]
+    assert reading.incomplete
+    for number, reason in (
+        (2, "answered 404"),
+        (3, "in time"),
+        (4, "an HTML page"),
+        (5, "an index of sitemaps stands"),
+    ):
+        assert f"old/{number}.xml: " in reading.incomplete
+        assert reason in reading.incomplete
+
+
+def test_a_file_of_our_own_is_not_heard(internet: Web) -> None:
+    own = {"x-amz-meta-config-version": "3"}
+    internet.answers[INDEX] = client.Response(200, own, urlset("a"), INDEX)
+    with pytest.raises(FeedError, match="writes this file itself"):
+        fetched()
+
+    internet.answer(INDEX, index("/sitemap-news.xml", "/old.xml"))
+    internet.answers[page("sitemap-news.xml")] = client.Response(200, own, urlset("a"), INDEX)
+    internet.answer(page("old.xml"), urlset("b"))
+    got = fetched()
+    assert [child.body for child in got.children] == [urlset("b")]
+    assert got.failures == (f"{page('sitemap-news.xml')}: Stoppress writes this file itself",)
+
+
+def test_readers_get_the_header_by_which_a_file_of_our_own_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUCKET_NAME", "files")
+    with mock_aws():
+        clients.client.cache_clear()
+        storage = boto3.client("s3", region_name="us-east-1")
+        storage.create_bucket(Bucket="files")
+        bucket.write(HOST, "sitemap.xml", b"", "application/xml", "", replaces=None, changed=MORNING, config_version=3)
+        answer = storage.get_object(Bucket="files", Key=f"{HOST}/sitemap.xml")
+    clients.client.cache_clear()
+
+    assert fetching._OWN_HEADER in answer["ResponseMetadata"]["HTTPHeaders"]
+
+
+def test_an_index_of_which_nothing_can_be_read_is_a_failed_poll(internet: Web) -> None:
+    internet.answer(INDEX, index("/old/1.xml"))
+    internet.answer(page("old/1.xml"), b"", 500)
+
+    with pytest.raises(FeedError, match="the server answered 500"):
+        fetching.read(fetched(), SITE, ())
+
+
+def test_an_index_that_names_no_sitemap_is_a_failed_poll(internet: Web) -> None:
+    internet.answer(INDEX, index())
+
+    with pytest.raises(FeedError, match="index of sitemaps"):
+        fetching.read(fetched(), SITE, ())
+
+
+def test_the_sitemaps_of_an_index_are_together_no_larger_than_a_feed_may_be(
+    internet: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoppress.http.body.BODY_BYTES_MAX", len(urlset("a")) + 1)
+    internet.answer(INDEX, index("/old/1.xml", "/old/2.xml"))
+    internet.answer(page("old/1.xml"), urlset("a"))
+    internet.answer(page("old/2.xml"), urlset("b"))
+
+    _, reading = fetching.read(fetched(), SITE, ())
+
+    assert [entry.url for entry in reading.entries] == [page("b")]
+    assert "larger than" in str(reading.incomplete)
+
+
+def test_sitemaps_for_which_no_time_is_left_are_not_asked_for(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "CHILDREN_SECONDS_MAX", -1.0)
+    internet.answer(INDEX, index("/old/1.xml"))
+
+    got = fetched()
+
+    assert [url for url, _ in internet.asked] == [INDEX]
+    assert got.failures == (f"{page('old/1.xml')}: there was no time left for it",)
+
+
+def test_what_was_fetched_of_an_index_is_the_same_only_if_its_sitemaps_are(internet: Web) -> None:
+    internet.answer(INDEX, index("/old/1.xml"))
+    digests = []
+    for name in "aab":
+        internet.answer(page("old/1.xml"), urlset(name))
+        digests.append(fetched().body_digest)
+
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize("status", [304, 404])
+def test_only_a_good_answer_can_be_an_index(internet: Web, status: int) -> None:
+    internet.answer(INDEX, index("/old/1.xml"), status)
+
+    assert not fetched().is_index
+
+
+def test_a_feed_that_writes_of_sitemapindex_is_none() -> None:
+    body = b'<rss version="2.0"><channel><item><title>&lt;sitemapindex></title><link>/a</link></item></channel></rss>'
+
+    assert children_of(body, {}, INDEX, SITE) == ()
+
+
+def test_an_index_is_known_by_its_content_in_any_encoding() -> None:
+    body = index("/old/1.xml").decode().encode("utf-16")
+
+    assert children_of(body, {}, INDEX, SITE) == (page("old/1.xml"),)
+
+
+def test_a_damaged_index_is_a_failed_poll() -> None:
+    with pytest.raises(FeedError):
+        children_of(b"<sitemapindex><sitemap><loc>https://www.exa", {}, INDEX, SITE)
+
+
+def test_a_sitemap_of_an_index_that_is_cut_off_makes_the_whole_incomplete() -> None:
+    cut = read(read_document(urlset("a", "b")[:-30], {}), INDEX, SITE)
+
+    reading = entries.joined([cut, read(read_document(urlset("c"), {}), INDEX, SITE)], ["x: the server answered 404"])
+
+    assert [entry.url for entry in reading.entries] == [page("a"), page("c")]
+    assert reading.incomplete == (
+        "x: the server answered 404; the sitemap is damaged or cut off after 1 complete pages"
+    )
+
+
+def test_of_many_pages_of_an_index_the_first_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "ENTRIES_MAX", 3)
+    readings = [read(read_document(urlset(*names), {}), INDEX, SITE) for names in ("ab", "cd")]
+
+    reading = entries.joined(readings, [])
+
+    assert [entry.url for entry in reading.entries] == [page("a"), page("b"), page("c")]
+    assert reading.left_out == ("1 pages after the first 3",)

@@ -1,0 +1,427 @@
+"""Feeds as bytes: each case is a file in tests/feeds, with what is expected of it in its first comment."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.feeds import documents, events, parse as module
+from stoppress.feeds.documents import FeedError, decode, read_document
+from stoppress.feeds.entries import Deletion, Entry, Reading
+from stoppress.feeds.events import shared_guids, to_events
+from stoppress.feeds.parse import read
+from stoppress.model.site import Feed, Site
+from stoppress.primitives.instants import iso
+
+CASES = sorted((Path(__file__).parents[3] / "tests/fixtures/feeds").glob("*.xml"))
+URL = "https://www.example.com/news/feed.xml"
+NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
+FEED = "https://www.example.com/rss.xml"
+SITE = Site(host="www.example.com", publication="Example News")
+RSS = (Path(__file__).parents[3] / "tests/fixtures/feeds" / "rss.xml").read_text(encoding="utf-8")
+
+
+def parse_feed(body: bytes, headers: dict[str, str], url: str, site: Site) -> tuple[Entry, ...]:
+    return read(read_document(body, headers), url, site).entries
+
+
+def expectation(body: bytes) -> dict[str, Any]:
+    comment = re.search(rb"<!-- (\{.*?\}) -->", body, re.DOTALL)
+    assert comment, "a case begins with a comment that says what is expected of it"
+    found: dict[str, Any] = json.loads(comment[1])
+    return found
+
+
+def shown(entry: Entry) -> dict[str, Any]:
+    besides = {name: getattr(entry, name) for name in ("language", "keywords", "images", "videos", "alternates")}
+    besides["source"] = entry.source if entry.source != "feed" else None
+    return {
+        "guid": entry.guid,
+        "url": entry.url,
+        "title": entry.title,
+        "published_at": iso(entry.published_at) if entry.published_at else None,
+        "updated_at": iso(entry.updated_at) if entry.updated_at else None,
+        **{name: list(said) if isinstance(said, tuple) else said for name, said in besides.items() if said},
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_a_feed_is_read_as_its_first_comment_says(case: Path) -> None:
+    body = case.read_bytes()
+    expected = expectation(body)
+    site = Site(host="www.example.com", publication="Example News", timezone=expected.get("zone", "UTC"))
+    if "reject" in expected:
+        with pytest.raises(FeedError, match=expected["reject"]):
+            read(read_document(body, {}), URL, site)
+        return
+
+    reading = read(read_document(body, {}), URL, site, expected.get("take", ()))
+
+    assert [shown(entry) for entry in reading.entries] == expected["entries"]
+    assert (reading.incomplete is not None) is expected.get("cut_off", False)
+    deleted = [{"guid": gone.guid, "at": gone.at and iso(gone.at)} for gone in reading.deleted]
+    assert deleted == expected.get("deleted", [])
+
+
+@pytest.mark.parametrize("body", [b"", b" \r\n", b"\xef\xbb\xbf"])
+def test_an_empty_body_is_no_empty_feed(body: bytes) -> None:
+    with pytest.raises(FeedError):
+        parse_feed(body, {}, URL, SITE)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+def test_an_encoding_is_seen_in_the_bytes_whatever_is_declared(encoding: str) -> None:
+    text = RSS.replace("Flood", "Überflutung")
+
+    entries = parse_feed(text.encode(encoding), {"content-type": "text/xml; charset=us-ascii"}, URL, SITE)
+
+    assert [entry.title for entry in entries] == ["Überflutung closes the harbour & the pier"]
+
+
+@pytest.mark.parametrize("content_type", ["", "text/xml", "text/xml; charset=iso-8859-1", "text/html", "garbage;;="])
+def test_what_the_server_says_of_the_encoding_does_not_spoil_utf_8(content_type: str) -> None:
+    assert decode("<rss>é</rss>".encode(), content_type) == "<rss>é</rss>"
+
+
+def test_the_servers_word_counts_where_the_document_has_none_and_is_not_utf_8() -> None:
+    assert (
+        decode("<rss>наводнение</rss>".encode("koi8-r"), "application/xml; charset=koi8-r") == "<rss>наводнение</rss>"
+    )
+
+
+def test_one_broken_character_does_not_spoil_the_rest_of_a_feed() -> None:
+    body = "<rss>élève à l'école, déjà été là-bas".encode() + "é".encode()[:1] + b"</rss>"
+
+    assert "élève à l'école" in decode(body, "")
+
+
+def test_a_wrong_claim_does_not_spoil_utf_8_that_has_one_broken_character() -> None:
+    body = (
+        b'<?xml version="1.0" encoding="ISO-8859-1"?>'
+        + "<rss>élève à l'école, déjà été là-bas".encode()
+        + b"\xe9</rss>"
+    )
+
+    assert "élève à l'école" in decode(body, "")
+
+
+@pytest.mark.parametrize(
+    ("claim", "codec", "text"),
+    [
+        ("Shift_JIS", "cp932", "①髙島屋の洪水"),
+        ("x-sjis", "cp932", "港の洪水"),
+        ("EUC-KR", "cp949", "항구 침수 똠방"),
+        ("ks_c_5601-1987", "euc-kr", "항구 침수"),
+        ("gb2312", "gb18030", "港口洪水镕"),
+        ("big5", "big5hkscs", "港口嘅洪水"),
+        ("iso-8859-9", "cp1254", "İstanbul’da"),
+        ("ISO_8859-2", "iso8859-2", "Zażółć gęślą"),
+        ("win-1251", "cp1251", "Наводнение"),
+        ("x-cp1251", "cp1251", "Наводнение"),
+        ("windows1251", "cp1251", "Наводнение"),
+        ("iso8859-7", "iso8859-7", "Πλημμύρα"),
+        ("x-mac-cyrillic", "mac-cyrillic", "Наводнение"),
+        ("ibm866", "cp866", "Наводнение"),
+        ("iso-2022-jp", "iso-2022-jp", "港の洪水"),
+    ],
+)
+def test_an_encoding_is_known_by_the_names_that_feeds_have_for_it(claim: str, codec: str, text: str) -> None:
+    told = f'<?xml version="1.0" encoding="{claim}"?><rss>{text}</rss>'
+
+    assert text in decode(told.encode(codec), "")
+
+
+def test_a_json_feed_is_rejected_with_what_is_read() -> None:
+    told = '{"version": "https://jsonfeed.org/version/1.1", "items": [{"content_html": "<rss><item></item></rss>"}]}'
+
+    for body in (told, f" \n[{told}]"):
+        with pytest.raises(FeedError, match="JSON, not a feed: only RSS and Atom are read"):
+            read_document(body.encode(), {})
+
+
+@pytest.mark.parametrize("url", ["https://www.example.com/feed", "https://www.example.com/news/feed"])
+def test_guids_that_look_like_paths_stay_as_they_are_where_links_are_resolved(url: str) -> None:
+    guids = ("/flood", "flood", "news/flood", "77")
+    told = "".join(f'<entry><id>{guid}</id><link href="/flood"/></entry>' for guid in guids)
+
+    entries = parse_feed(f"<feed><title xml:base='.'/>{told}</feed>".encode(), {}, url, SITE)
+
+    assert tuple(entry.guid for entry in entries) == guids
+    assert {entry.url for entry in entries} == {"https://www.example.com/flood"}
+
+
+def test_a_body_that_names_a_file_is_not_opened(tmp_path: Path) -> None:
+    file = tmp_path / "feed.xml"
+    file.write_text(RSS, encoding="utf-8")
+
+    with pytest.raises(FeedError):
+        parse_feed(str(file).encode(), {}, URL, SITE)
+
+
+@pytest.mark.parametrize("codec", ["punycode", "unicode_escape", "utf-7", "no-such-thing"])
+def test_a_trap_for_an_encoding_is_not_stepped_into(codec: str) -> None:
+    assert decode(f'<?xml version="1.0" encoding="{codec}"?><rss>\\x41+AGE-</rss>'.encode() + b"\xe9", "").endswith("é")
+
+
+def entry(guid: str | None = None, url: str | None = "https://www.example.com/a", **said: Any) -> Entry:
+    return Entry(guid, url, **{"title": "Flood", "published_at": None, "updated_at": None, **said})
+
+
+def test_an_entry_becomes_an_event_of_the_source_feed() -> None:
+    published, updated = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
+    one = entry("1042", "http://www.example.com/a?utm_source=rss#top", published_at=published, updated_at=updated)
+
+    (event,), skipped = to_events(Reading((one,)), SITE, NOW, feed=FEED)
+
+    assert (event.site, event.source, event.id, event.action) == ("www.example.com", "feed", "1042", "publish")
+    assert event.url == "https://www.example.com/a"
+    assert (event.published_at, event.updated_at, event.version, event.heard_at) == (published, updated, None, NOW)
+    assert skipped == []
+
+
+def test_the_scheme_of_another_host_is_left_alone() -> None:
+    (event,), _ = to_events(Reading((entry(url="http://www.example.org/a"),)), SITE, NOW, feed=FEED)
+
+    assert event.url == "http://www.example.org/a"
+
+
+def test_an_entry_without_a_guid_is_known_by_its_canonical_url() -> None:
+    (event,), _ = to_events(Reading((entry(None, "https://www.example.com/a?utm_medium=rss"),)), SITE, NOW, feed=FEED)
+
+    assert event.id == "https://www.example.com/a"
+
+
+def test_a_very_long_guid_is_known_by_its_hash() -> None:
+    (event,), _ = to_events(Reading((entry("é" * 257),)), SITE, NOW, feed=FEED)
+    (short,), _ = to_events(Reading((entry("é" * 256),)), SITE, NOW, feed=FEED)
+
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", event.id)
+    assert short.id == "é" * 256
+
+
+def test_an_entry_without_a_web_address_is_left_out_with_its_reason() -> None:
+    events, skipped = to_events(
+        Reading((entry("1", None), entry("2", "https://user@www.example.com/"), entry("3"))), SITE, NOW, feed=FEED
+    )
+
+    assert [event.id for event in events] == ["3"]
+    assert "no http or https link" in skipped[0]
+    assert "user name" in skipped[1]
+
+
+def test_a_guid_that_several_pages_share_identifies_none_of_them() -> None:
+    pages = [entry("same", f"https://www.example.com/{name}") for name in "ab"]
+
+    events, _ = to_events(Reading(tuple(pages)), SITE, NOW, feed=FEED)
+
+    assert [event.id for event in events] == ["https://www.example.com/a", "https://www.example.com/b"]
+
+
+def test_a_guid_that_was_shared_before_identifies_no_page_that_comes_alone() -> None:
+    pages = [
+        entry(guid, f"https://www.example.com/{name}") for guid, name in (("same", "a"), ("same", "b"), ("own", "c"))
+    ]
+    before = shared_guids(Reading(tuple(pages)), SITE)
+
+    alone, _ = to_events(Reading((entry("same", "https://www.example.com/d"),)), SITE, NOW, before, feed=FEED)
+    own, _ = to_events(Reading((entry("own", "https://www.example.com/d"),)), SITE, NOW, before, feed=FEED)
+
+    assert [event.id for event in (*alone, *own)] == ["https://www.example.com/d", "own"]
+
+
+def test_a_guid_that_comes_twice_with_one_page_is_not_shared() -> None:
+    twice = [entry("same", f"https://www.example.com/a{query}") for query in ("", "?utm_source=rss")]
+
+    assert shared_guids(Reading((*twice, entry("same", None))), SITE) == ()
+
+
+def test_of_one_article_named_twice_the_newer_entry_counts_and_of_equals_the_first() -> None:
+    old, new = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
+    again = [entry("1", title="Old", updated_at=old), entry("1", title="New", updated_at=new)]
+    equal = [entry("2", title="First"), entry("2", title="Second")]
+
+    events, _ = to_events(Reading((*again, *equal)), SITE, NOW, feed=FEED)
+
+    assert [event.title for event in events] == ["New", "First"]
+
+
+def test_of_several_feeds_each_has_guids_of_its_own_but_a_uri_names_one_story_in_all() -> None:
+    site = SITE.model_copy(update={"feeds": (Feed(url=FEED), Feed(url=URL))})
+    guids = ("17", "https://www.example.com/?p=17", "tag:example.com,2026:17")
+    ids = [[to_events(Reading((entry(guid),)), site, NOW, feed=url)[0][0].id for url in (FEED, URL)] for guid in guids]
+    assert [one == other for one, other in ids] == [False, True, True]
+    (removed,), _ = to_events(Reading(deleted=(Deletion("17", None),)), site, NOW, feed=FEED)
+    assert removed.id == ids[0][0]
+
+
+# ── limits ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def items(*names: str, closed: str = "</item>") -> bytes:
+    told = "".join(
+        f"<item><title>{name}</title><link>/{name}</link><b><![CDATA[<p><p>]]></b>{closed}" for name in names
+    )
+    return f"<rss version='2.0'><channel>{told}</channel></rss>".encode()
+
+
+def test_a_feed_with_too_many_tags_is_read_up_to_the_last_item_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "TAGS_MAX", 2 + 3 * 8 + 5)
+
+    reading = read(read_document(items(*"abcde"), {}), URL, SITE)
+
+    assert [one.title for one in reading.entries] == ["a", "b", "c"]
+    assert reading.left_out == ("2 entries after the first 3",)
+    assert reading.incomplete is None
+
+
+def test_a_feed_with_too_many_tags_in_its_first_item_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "TAGS_MAX", 9)
+
+    with pytest.raises(FeedError, match="more than 9 tags"):
+        read_document(items("a", "b"), {})
+
+
+def test_items_that_are_never_closed_are_entries_up_to_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "ENTRIES_MAX", 3)
+
+    assert len(read(read_document(items(*"abcde", closed=""), {}), URL, SITE).entries) == 3
+
+
+def test_what_no_feed_is_made_of_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FeedError, match="a tag of it is longer"):
+        read_document(items("a").replace(b"<title>", b"<title " + b"a='b' " * 200_000 + b">"), {})
+    monkeypatch.setattr(documents, "REFERENCES_MAX", 3)
+    with pytest.raises(FeedError, match="more than 3 ampersands"):
+        read_document(items("a&b&c", "&&"), {})
+
+
+def test_a_tag_that_is_nothing_but_a_name_without_an_end_is_looked_at_once() -> None:
+    # Looked at from each of its characters on, it would take an hour.
+    name = b"<" + b"a" * 900_000
+
+    document = read_document(items("a").replace(b"</title>", b"</title><title>b</title>" + name), {})
+
+    assert name.decode() in document.text
+
+
+# ── what a feed says besides ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_feed_says_besides_is_judged_like_what_a_cms_says_and_the_entry_stands() -> None:
+    video = {"thumbnail_loc": "/t.jpg", "title": "Flood", "description": "Flood", "content_loc": "/v.mp4"}
+    one = entry(
+        images=({"url": "/1.jpg"}, {"url": "https://www.example.com/a"}),
+        videos=(video, {**video, "thumbnail_loc": ""}),
+        alternates=({"hreflang": "fr", "url": "/fr/a"}, {"hreflang": "xx", "url": "/xx/a"}),
+        language="pt-BR",
+        keywords=("Harbour",),
+    )
+
+    (event,), skipped = to_events(Reading((one,)), SITE, NOW, feed=FEED)
+
+    assert event.images == ("https://www.example.com/1.jpg",)
+    assert [video.content_loc for video in event.videos] == ["https://www.example.com/v.mp4"]
+    assert [(one.hreflang, one.href) for one in event.alternates] == [("fr", "https://www.example.com/fr/a")]
+    assert (event.language, event.keywords) == ("pt", ("Harbour",))
+    assert [reason.partition(":")[0] for reason in event.dropped] == ["images[1]", "videos[1]", "alternates[1]"]
+    assert skipped == []
+
+
+def test_a_language_that_is_none_is_left_to_the_site() -> None:
+    (event,), _ = to_events(Reading((entry(language="klingon!"),)), SITE, NOW, feed=FEED)
+
+    assert event.language is None
+
+
+def test_of_very_many_images_those_that_fit_are_kept() -> None:
+    many = tuple({"url": f"https://img.example.com/{'x' * 1_000}/{number}.jpg"} for number in range(500))
+
+    (event,), _ = to_events(Reading((entry(images=many),)), SITE, NOW, feed=FEED)
+
+    assert 0 < len(event.images) < 100
+    assert event.images[-1].endswith("/499.jpg")
+    assert "were left out" in event.dropped[0]
+
+
+def test_what_was_not_asked_for_is_not_taken() -> None:
+    body = (Path(__file__).parents[3] / "tests/fixtures/feeds" / "rss-media.xml").read_bytes()
+
+    reading = read(read_document(body, {}), URL, SITE, ("keywords",))
+
+    assert [(one.images, one.videos) for one in reading.entries] == [((), ())] * 6
+
+
+# ── tombstones ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tombstone_becomes_a_removal_as_of_when_it_was_fetched() -> None:
+    gone_at = NOW - timedelta(minutes=5)
+
+    (event,), _ = to_events(Reading(deleted=(Deletion("1042", gone_at),)), SITE, NOW, feed=FEED)
+
+    assert (event.source, event.id, event.action, event.version) == ("feed", "1042", "remove", None)
+    assert (event.timestamp, event.heard_at, event.url) == (None, NOW, None)
+
+
+@pytest.mark.parametrize(
+    ("updated", "gone", "action"),
+    [
+        (NOW - timedelta(hours=2), NOW - timedelta(hours=1), "remove"),
+        (NOW - timedelta(hours=1), NOW - timedelta(hours=1), "remove"),
+        (NOW - timedelta(hours=1), NOW - timedelta(hours=2), "publish"),
+        (None, NOW - timedelta(hours=1), "remove"),
+        (NOW - timedelta(hours=1), None, "publish"),
+    ],
+)
+def test_of_an_entry_and_its_tombstone_the_newer_counts(
+    updated: datetime | None, gone: datetime | None, action: str
+) -> None:
+    both = Reading((entry("1", published_at=updated),), deleted=(Deletion("1", gone),))
+
+    (event,), skipped = to_events(both, SITE, NOW, feed=FEED)
+
+    assert (event.id, event.action) == ("1", action)
+    assert skipped == []
+
+
+def test_a_tombstone_names_a_long_guid_as_its_entry_does() -> None:
+    (published,), _ = to_events(Reading((entry("é" * 300),)), SITE, NOW, feed=FEED)
+    (removed,), _ = to_events(Reading(deleted=(Deletion("é" * 300, NOW),)), SITE, NOW, feed=FEED)
+
+    assert removed.id == published.id
+
+
+def test_tombstones_are_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DELETIONS_MAX", 2)
+    stones = "".join(f'<at:deleted-entry ref="{number}" when="2026-11-20T07:00:00Z"/>' for number in range(5))
+    body = f'<feed xmlns:at="http://purl.org/atompub/tombstones/1.0">{stones}</feed>'
+
+    reading = read(read_document(body.encode(), {}), URL, SITE)
+
+    assert [deletion.guid for deletion in reading.deleted] == ["0", "1"]
+
+
+# ── every entry ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_entry_is_told_what_becomes_of_it_in_the_feeds_order() -> None:
+    old, new = NOW - timedelta(hours=2), NOW - timedelta(hours=1)
+    told = events.judged(
+        Reading(
+            (entry("1", updated_at=old), entry("2", None), entry("1", updated_at=new), entry("3", published_at=old)),
+            deleted=(Deletion("3", new),),
+        ),
+        SITE,
+        NOW,
+        feed=FEED,
+    )
+
+    assert [(one.id, one.event is not None, one.reason) for one in told] == [
+        ("1", False, "another entry of the same id counts"),
+        ("2", False, "it has no http or https link"),
+        ("1", True, ""),
+        ("3", False, "its feed says that it is deleted"),
+    ]

@@ -1,0 +1,85 @@
+"""Real feeds, beside the repository, tried against their index: outcome, entries, first title, first link, first date."""
+
+import csv
+import json
+import re
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from typer.testing import CliRunner
+
+from stoppress.feeds.documents import read_document
+from stoppress.feeds.events import to_events
+from stoppress.feeds.parse import read
+from stoppress.model.site import Site
+from stoppress.primitives import dates, urls
+from stoppress.primitives.instants import iso
+from stoppress_cli.app import app
+from tests.support.beside import SHARED
+
+FEEDS = SHARED / "feeds"
+NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
+# Its dates name no zone, and the index says that the site is New York's: that is what the newsroom's zone is for.
+ZONES = {"feed-rs__rss_2.0_nbcny.xml": "America/New_York"}
+# The index was written without the quotation marks that are part of this title.
+TITLES = {"syndication__zeit.de.xml": '"Kein Vergleich zu Mai 68"'}
+DATES = {"feed-rs__rss_2.0_nbcny.xml": datetime(2023, 12, 16, 19, 2, 33, tzinfo=UTC)}
+
+pytestmark = pytest.mark.skipif(not FEEDS.exists(), reason="the real feeds are not beside this repository")
+
+
+def rows() -> list[dict[str, str]]:
+    if not FEEDS.exists():
+        return []
+    with (FEEDS / "INDEX.tsv").open(encoding="utf-8", newline="") as index:
+        return list(csv.DictReader(index, delimiter="\t"))
+
+
+def site_of(row: dict[str, str]) -> Site:
+    return Site(host="www.example.com", publication="Example", timezone=ZONES.get(row["file"], "UTC"))
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row["file"])
+def test_a_real_feed_is_read_as_its_index_says(row: dict[str, str]) -> None:
+    zone = ZONES.get(row["file"], "UTC")
+
+    options = ["--url", "https://www.example.com/feed", "--timezone", zone, "--json"]
+    result = CliRunner().invoke(app, ["feeds", "try", str(FEEDS / row["file"]), *options])
+
+    told = json.loads(result.stdout)
+    entries = told["entries"]
+    assert (told["outcome"], result.exit_code) == {
+        "parse": ("parse", 0),
+        "empty-ok": ("empty", 0),
+        "reject": ("reject", 1),
+    }[row["expect"]]
+    assert bool(told["reason"]) is (row["expect"] == "reject")
+    assert len(entries) == int(row["entries"])
+    assert sum(not entry["title"] for entry in entries) == int(row["entries_without_title"] or 0)
+    assert sum(entry["published_at"] is None for entry in entries) == int(row["entries_without_date"] or 0)
+    # A guid that is a permalink stands for a link that is missing.
+    assert sum(entry["url"] is None for entry in entries) <= int(row["entries_without_link"] or 0)
+    if not entries:
+        return
+    first = entries[0]
+    assert first["title"] == TITLES.get(row["file"], " ".join(row["first_title"].split()))
+    expected = row["first_canonical_hint"] or row["first_link"].partition("  (from")[0]
+    assert first["url"] == (urls.canonical(expected) if expected else None)
+    date = re.match(r"[\d-]+(T[\d:]+Z)?", row["first_date_utc"])
+    said = DATES.get(row["file"]) or dates.instant(date.group() if date else None, ZoneInfo(zone))
+    assert first["published_at"] == (iso(said) if said else None)
+
+
+@pytest.mark.parametrize("row", [row for row in rows() if row["expect"] != "reject"], ids=lambda row: row["file"])
+def test_every_entry_of_a_real_feed_becomes_an_event_or_a_reason(row: dict[str, str]) -> None:
+    site = site_of(row)
+    body = (FEEDS / row["file"]).read_bytes()
+    url = "https://www.example.com/feed"
+    reading = read(read_document(body, {}), url, site)
+
+    events, skipped = to_events(reading, site, NOW, feed=url)
+
+    identities = {(entry.guid, entry.url) for entry in reading.entries if entry.url}
+    assert len(events) + len(skipped) == len(identities) + sum(entry.url is None for entry in reading.entries)
+    assert all(event.url for event in events)

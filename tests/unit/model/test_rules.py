@@ -1,0 +1,88 @@
+"""The site's rules: what a path, a section, a keyword, a type and a flag ask of a page."""
+
+from typing import Literal
+
+import pytest
+
+from stoppress.model.rules import NO_TRAITS, Traits, excluding_rule
+from stoppress.model.site import Rule
+from stoppress.primitives.urls import canonical
+from tests.support.ledger import MORNING, Ledger, page, publish
+
+
+def kept_out(
+    rules: list[Rule], path: str, traits: Traits = NO_TRAITS, target: Literal["general", "news"] = "general"
+) -> str:
+    return excluding_rule(rules, target, canonical(f"https://www.example.com{path}"), traits)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "held"),
+    [
+        ("/sponsored/*", "/sponsored/boats", True),
+        ("/sponsored/*", "/sponsored", False),
+        ("/é*", "/été", True),
+        ("/%C3%A9*", "/été", True),
+        ("/é*", "/%C3%A9t%C3%A9", True),
+        ("/é*", "/ete", False),
+        ("/petites annonces/*", "/petites%20annonces/1", True),
+        ("/a%2Fb", "/a%2Fb", True),
+        ("/a%2Fb", "/a%2fb", True),
+        ("/a%2fb", "/a%2Fb", True),
+        ("/%7Ejoe/*", "/~joe/1", True),
+        ("/*", "/%FF", True),
+        ("/%FF", "/%FF", True),
+        ("/a", "/a?b=/c", True),
+        ("*c*", "/a?b=/c", False),
+    ],
+)
+def test_a_path_is_asked_for_as_it_is_written_or_as_it_is_read(pattern: str, path: str, held: bool) -> None:
+    assert bool(kept_out([Rule(exclude="all", path=pattern)], path)) is held
+
+
+TRAITS = Traits("sport", ("boats", "rain"), "opinion", ("paid",))
+
+
+@pytest.mark.parametrize(
+    ("said", "held"),
+    [
+        ({"section": "sport"}, True),
+        ({"section": "local"}, False),
+        ({"keyword": "rain"}, True),
+        ({"keyword": "snow"}, False),
+        ({"type": "opinion"}, True),
+        ({"type": "report"}, False),
+        ({"flag": "paid"}, True),
+        ({"flag": "free"}, False),
+        ({"section": "sport", "flag": "paid"}, True),
+        ({"section": "sport", "flag": "free"}, False),
+        ({"section": "sport", "path": "/b*"}, False),
+    ],
+)
+def test_all_conditions_of_a_rule_must_hold(said: dict[str, str], held: bool) -> None:
+    assert bool(kept_out([Rule.model_validate(said)], "/a", TRAITS)) is held
+
+
+def test_the_first_rule_that_speaks_of_the_sitemap_decides() -> None:
+    rules = [
+        Rule(exclude="news", path="/a*"),
+        Rule(include="all", path="/ab"),
+        Rule(exclude="all", path="/a*"),
+    ]
+
+    assert kept_out(rules, "/ab") == ""
+    assert kept_out(rules, "/ab", target="news").startswith("rule 1 of the site: {")
+    assert kept_out(rules, "/ac").startswith("rule 3 of the site: {")
+
+
+@pytest.mark.parametrize(
+    ("path", "is_news"), [("", False), ("?ns_source=mail", False), ("?story=7", True), ("fr/", True), ("flood", True)]
+)
+def test_the_home_page_is_no_news_whatever_its_source_calls_it(path: str, is_news: bool) -> None:
+    ledger = Ledger()
+    event = publish(path=path, url=canonical(page(path)))
+    ledger.hear(event)
+
+    assert list(ledger.news_at(MORNING)) == ([event.url] if is_news else [])
+    assert ledger.articles[event.name].state == "listed"
+    assert ledger.articles[event.name].news_reason == ("" if is_news else "the home page is no article")

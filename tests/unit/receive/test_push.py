@@ -1,0 +1,877 @@
+"""A hub on both sides of the door: the poller asks it, it asks back and pushes, and neither waits for the other."""
+
+import base64
+import hmac
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from stoppress.aws import clients, secrets, sites, table
+from stoppress.feeds.subscription import GRACE, RETRY_FIRST, Subscription
+from stoppress.http import client, errors
+from stoppress.model.event import ArticleEvent, from_message, order_of
+from stoppress.model.site import Site
+from stoppress.poll import feeds as polling, subscribe
+from stoppress.poll.due import PollOutcome
+from stoppress.poll.items import feed_key, subscription_item, subscription_key
+from stoppress.receive import push as listening
+from tests.support.doors import Doors, failing, once_before, opened
+from tests.support.ledger import HOST
+
+pytestmark = pytest.mark.moto
+
+NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+FEED, HUB, OTHER = f"https://{HOST}/rss.xml", "https://hub.example.net/", "https://other.example.net/hub"
+MASTER = "a-master-of-many-letters"
+
+
+def rss(*titles: str, hub: str = HUB, topic: str = FEED) -> bytes:
+    links = f'<atom:link rel="hub" href="{hub}"/><atom:link rel="self" href="{topic}"/>'
+    items = (
+        f"<item><guid>{title}</guid><link>https://{HOST}/{title[0]}</link><title>{title}</title></item>"
+        for title in titles
+    )
+    start = '<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel>'
+    return f"{start}{links}{''.join(items)}</channel></rss>".encode()
+
+
+@dataclass
+class Internet:
+    """A feed, and a hub that remembers what it was asked; `at_once` is what it does before it answers."""
+
+    behind: Doors
+    body: bytes = rss("A")
+    status: int = 202
+    fails: bool = False
+    etag: str | None = None
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    at_once: Callable[[], object] = lambda: None
+    while_fetching: Callable[[], object] = lambda: None
+
+    def fetch(self, url: str, headers: Mapping[str, str]) -> client.Response:
+        body = self.body
+        self.while_fetching()
+        if self.fails:
+            return client.Response(403, {}, b"", url)
+        if self.etag and headers.get("If-None-Match") == self.etag:
+            return client.Response(304, {"etag": self.etag}, b"", url)
+        return client.Response(200, {"etag": self.etag} if self.etag else {}, body, url)
+
+    def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> client.Response:
+        assert headers["User-Agent"].startswith("Stoppress/")
+        self.requests.append((url, dict(form)))
+        self.at_once()
+        return client.Response(self.status, {}, b"out of <b>order</b>", url)
+
+    @property
+    def form(self) -> dict[str, str]:
+        return self.requests[-1][1]
+
+    def verify(
+        self, changes: Mapping[str, str] = MappingProxyType({}), form: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The hub asks back."""
+        form = form or self.form
+        query = {
+            "hub.mode": "subscribe",
+            "hub.topic": form["hub.topic"],
+            "hub.challenge": "c-1",
+            "hub.lease_seconds": "864000",
+        }
+        return self.request(
+            "GET", form["hub.callback"], {name: value for name, value in {**query, **changes}.items() if value}
+        )
+
+    def push(self, pushed: bytes, form: Mapping[str, str] | None = None, **how: Any) -> dict[str, Any]:
+        form = form or self.form
+        signature = hmac.new(form["hub.secret"].encode(), pushed, "sha256").hexdigest()
+        return self.request(
+            "POST", form["hub.callback"], {}, pushed, **{"headers": {"X-Hub-Signature": f"sha256={signature}"}, **how}
+        )
+
+    def request(
+        self, method: str, callback: str, query: Mapping[str, str], pushed: bytes = b"", **how: Any
+    ) -> dict[str, Any]:
+        site, feed, token = urlsplit(callback).path.split("/")[2:]
+        event = {
+            "requestContext": {"http": {"method": method}},
+            "pathParameters": {"site": site, "feed": feed, "token": token},
+            "rawQueryString": urlencode(query),
+            "headers": {},
+            "body": base64.b64encode(pushed).decode(),
+            "isBase64Encoded": True,
+            **how,
+        }
+        answer: dict[str, Any] = self.behind.call("receive_push", event)
+        return answer
+
+
+@pytest.fixture
+def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Internet]:
+    with opened(NOW) as behind:
+        behind.secret("websub", MASTER)
+        behind.site(feeds=[FEED])
+        made = Internet(behind)
+        monkeypatch.setattr(client, "fetch", made.fetch)
+        monkeypatch.setattr(client, "post", made.post)
+        yield made
+
+
+def site(*feeds: Any, version: int = 1) -> Site:
+    document = {"host": HOST, "publication": "Example News", "feeds": feeds or (FEED,), "version": version}
+    return Site.model_validate(document)
+
+
+def poll(internet: Internet, after: timedelta = timedelta(), configured: Site | None = None) -> list[PollOutcome]:
+    internet.behind.clock.move_to(NOW + after)
+    return list(polling.poll_site_feeds([configured or site()], NOW + after))
+
+
+def sent(internet: Internet) -> list[str]:
+    return sorted(from_message(body).title for body in internet.behind.taken("articles"))
+
+
+def state() -> Subscription:
+    state = subscribe.load(HOST, FEED)
+    assert state is not None
+    return state
+
+
+def next_poll(internet: Internet) -> str:
+    return str(internet.behind.item(*feed_key(HOST, FEED))["next_poll_at"])
+
+
+def subscribed(internet: Internet) -> None:
+    poll(internet)
+    assert internet.verify()["statusCode"] == 200
+    assert sent(internet) == ["A"]
+
+
+# ── asking ──
+
+
+def test_a_feed_that_names_a_hub_is_subscribed_to_after_it_was_polled_well(internet: Internet) -> None:
+    outcomes = poll(internet)
+
+    assert [outcome.result for outcome in outcomes] == ["changed", "subscribing"]
+    assert outcomes[1].reason == HUB
+    [(url, form)] = internet.requests
+    assert url == HUB
+    assert form.keys() == {"hub.mode", "hub.topic", "hub.callback", "hub.secret", "hub.lease_seconds"}
+    assert (form["hub.mode"], form["hub.topic"], form["hub.lease_seconds"]) == ("subscribe", FEED, "864000")
+    assert form["hub.callback"].startswith(f"https://api.example.net/websub/{HOST}/")
+    item = internet.behind.item(*subscription_key(HOST, FEED))
+    assert form["hub.secret"] not in str(item)
+    assert form["hub.callback"].rpartition("-")[2] not in str(item)
+
+
+def test_a_hub_is_not_asked_twice_while_it_is_waited_for(internet: Internet) -> None:
+    poll(internet)
+    poll(internet, MINUTE)
+
+    assert len(internet.requests) == 1
+    poll(internet, RETRY_FIRST + MINUTE)
+    assert len(internet.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "settings"),
+    [
+        (rss("A", hub="http://hub.example.net/"), {}),
+        (rss("A", hub="javascript:alert(1)"), {}),
+        (rss("A"), {"websub": False}),
+    ],
+)
+def test_some_hubs_are_never_asked(internet: Internet, body: bytes, settings: dict[str, Any]) -> None:
+    internet.body = body
+
+    assert [outcome.result for outcome in poll(internet, configured=site({"url": FEED, **settings}))] == ["changed"]
+    assert internet.requests == []
+    assert subscribe.load(HOST, FEED) is None
+
+
+def test_a_feed_without_a_name_of_its_own_is_known_by_the_url_that_was_asked(internet: Internet) -> None:
+    internet.body = rss("A").replace(b'rel="self"', b'rel="via"')
+    poll(internet)
+
+    assert internet.form["hub.topic"] == FEED
+
+
+def test_a_hub_that_refuses_is_remembered_with_its_reason_and_harms_no_poll(internet: Internet) -> None:
+    internet.status = 500
+
+    outcomes = poll(internet)
+
+    assert [outcome.result for outcome in outcomes] == ["changed", "not subscribed"]
+    assert outcomes[1].reason == f"{HUB}: the hub answered 500: out of order"
+    assert state().refused == "the hub answered 500: out of order"
+    assert sent(internet) == ["A"]
+    assert next_poll(internet).startswith("2026-11-20T08:01:00")
+
+
+def test_a_hub_that_cannot_be_reached_is_remembered_too(internet: Internet) -> None:
+    def breaks() -> None:
+        raise errors.TooSlow("hub.example.net did not answer in time")
+
+    internet.at_once = breaks
+
+    assert poll(internet)[1].reason == f"{HUB}: hub.example.net did not answer in time"
+    assert state().refused == "hub.example.net did not answer in time"
+
+
+def test_a_secret_that_is_missing_is_said_and_harms_no_poll(internet: Internet) -> None:
+    internet.behind.secret("websub", " ")
+    internet.behind.forget_secrets()
+
+    outcomes = poll(internet)
+
+    assert [outcome.result for outcome in outcomes] == ["changed", "not subscribed"]
+    assert "the secret stoppress/test/websub is empty" in str(outcomes[1].reason)
+    assert internet.requests == []
+    assert "is empty" in str(state().refused)
+
+
+def test_a_hub_that_asks_back_before_it_answers_is_confirmed(internet: Internet) -> None:
+    answers = []
+    internet.at_once = lambda: answers.append(internet.verify())
+
+    assert [outcome.result for outcome in poll(internet)] == ["changed", "subscribing"]
+    assert [(answer["statusCode"], answer["body"]) for answer in answers] == [(200, "c-1")]
+    assert state().holds(NOW + 9 * 24 * HOUR)
+
+
+def test_a_hub_that_asks_back_and_then_breaks_off_is_subscribed_to(internet: Internet) -> None:
+    def verify_and_break() -> None:
+        internet.verify()
+        raise errors.Unreachable("hub.example.net: the connection broke off")
+
+    internet.at_once = verify_and_break
+    poll(internet)
+
+    assert state().holds(NOW)
+    assert state().refused is None
+
+
+def test_of_two_pollers_one_asks(internet: Internet) -> None:
+    internet.status = 500
+    asks = [subscribe.prepared(site(), FEED, HUB, FEED, NOW) for _ in range(2)]
+
+    assert [ask is not None for ask in asks] == [True, False]
+
+
+def test_a_poller_that_was_overtaken_by_another_does_not_ask(internet: Internet) -> None:
+    asks = []
+    with once_before(table, "put", lambda: asks.append(subscribe.prepared(site(), FEED, HUB, FEED, NOW))):
+        late = subscribe.prepared(site(), FEED, HUB, FEED, NOW)
+
+    assert (asks[0] is not None, late) == (True, None)
+    assert state().asks == 1
+
+
+def test_a_run_that_is_killed_before_it_asks_is_made_good_later(internet: Internet) -> None:
+    def killed() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), once_before(subscribe, "prepared", killed):
+        poll(internet)
+    subscribe.prepared(site(), FEED, HUB, FEED, NOW)  # noted, and then killed
+    assert internet.requests == []
+
+    poll(internet, RETRY_FIRST + MINUTE)
+
+    assert len(internet.requests) == 1
+    assert internet.verify()["statusCode"] == 200
+
+
+def test_a_hub_that_takes_longer_than_the_run_keeps_nobody_and_is_asked_again(internet: Internet) -> None:
+    over = threading.Event()
+    internet.at_once = over.wait
+
+    results = [outcome.result for outcome in polling.poll_site_feeds([site()], NOW, time.monotonic() + 0.5)]
+    over.set()
+
+    assert results == ["changed"]
+    assert not state().is_to_ask(HUB, FEED, NOW)
+    assert state().is_to_ask(HUB, FEED, NOW + RETRY_FIRST)
+
+
+# ── asked back ──
+
+
+def test_a_challenge_is_echoed_as_plain_text(internet: Internet) -> None:
+    poll(internet)
+    answer = internet.verify({"hub.challenge": "<script>+é&"})
+
+    assert (answer["statusCode"], answer["body"]) == (200, "<script>+é&")
+    assert answer["headers"] == {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
+    assert internet.behind.metrics == {"HubsConfirmed": 1}
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ({"hub.topic": f"{FEED}?all"}, 404),
+        ({"hub.topic": ""}, 404),
+        ({"hub.mode": "publish"}, 404),
+        ({"hub.mode": ""}, 404),
+        ({"hub.mode": "unsubscribe"}, 404),
+        ({"hub.challenge": ""}, 400),
+        ({"hub.challenge": "x" * 1_001}, 400),
+        ({"hub.challenge": "a\r\nb: c"}, 400),
+        ({"hub.mode": "denied", "hub.topic": "https://www.example.com/"}, 404),
+        ({str(number): "x" for number in range(60)}, 400),
+    ],
+)
+def test_what_was_not_asked_for_is_not_confirmed(internet: Internet, query: dict[str, str], status: int) -> None:
+    poll(internet)
+    before = state()
+
+    assert internet.verify(query)["statusCode"] == status
+    assert state() == before
+    assert internet.behind.metrics == {"HubsRefused": 1}
+
+
+def test_nothing_is_looked_up_for_a_token_that_is_not_ours(internet: Internet, monkeypatch: pytest.MonkeyPatch) -> None:
+    poll(internet)
+    callback = internet.form["hub.callback"].replace("/websub/", "/websub/x", 1)
+    for module, name in ((sites, "load"), (table, "get_many")):
+        monkeypatch.setattr(module, name, lambda *_: pytest.fail("somebody was asked"))
+
+    assert internet.verify({}, {**internet.form, "hub.callback": callback})["statusCode"] == 404
+    assert internet.push(rss("B"), {**internet.form, "hub.callback": callback})["statusCode"] == 404
+
+
+def test_a_denial_is_remembered(internet: Internet) -> None:
+    subscribed(internet)
+
+    assert internet.verify({"hub.mode": "denied", "hub.reason": "too <b>many</b>"})["statusCode"] == 200
+    assert state().refused == "the hub denied it: too many"
+    assert not state().holds(NOW)
+
+
+def test_a_feed_that_was_just_configured_is_known_to_who_has_an_older_configuration(internet: Internet) -> None:
+    sites.load(HOST)
+    internet.behind.clock.shift(10)
+    new = f"https://{HOST}/new.xml"
+    value = site(new).model_dump_json()
+    clients.client("ssm").put_parameter(
+        Name=f"/stoppress/test/sites/{HOST}", Value=value, Type="String", Overwrite=True
+    )
+    internet.body = rss("A", topic=new)
+    list(polling.poll_site_feeds([site(new)], NOW))
+
+    assert internet.verify()["statusCode"] == 200
+
+
+# ── pushes ──
+
+
+def test_a_push_brings_its_entries_and_the_poll_brings_none_of_them_again(internet: Internet) -> None:
+    subscribed(internet)
+
+    assert internet.push(rss("B"))["statusCode"] == 202
+    assert sent(internet) == ["B"]
+    internet.body = rss("B", "A")
+    assert poll(internet, MINUTE)[0].sent == 0
+    assert internet.push(rss("B", "A"))["statusCode"] == 202
+    assert sent(internet) == []
+    assert state().last_push == NOW
+    assert internet.behind.metrics == {"HubsConfirmed": 1, "PushesTaken": 2}
+
+
+def test_a_push_that_comes_twice_before_any_poll_brings_its_entries_once(internet: Internet) -> None:
+    subscribed(internet)
+
+    answers = [internet.push(rss("B"))["statusCode"] for _ in range(2)]
+
+    assert answers == [202, 202]
+    assert sent(internet) == ["B"]
+
+
+def test_two_stories_under_one_guid_that_are_pushed_alone_are_two_where_the_feed_has_shown_that_it_is_shared(
+    internet: Internet,
+) -> None:
+    """By its guid the second would be the first one at a new URL, and take its place."""
+
+    def under_one_guid(*titles: str) -> bytes:
+        body = rss(*titles)
+        for title in titles:
+            body = body.replace(f"<guid>{title}</guid>".encode(), b"<guid>news</guid>")
+        return body
+
+    internet.body = under_one_guid("A", "B")
+    poll(internet)
+    internet.verify()
+    internet.behind.taken("articles")
+    for later in (MINUTE, 2 * MINUTE):  # what a feed shows by itself once does not make the guid good again
+        internet.body = under_one_guid("B")
+        poll(internet, later)
+
+    for title in "CD":
+        internet.push(under_one_guid(title))
+
+    events = [from_message(body) for body in internet.behind.taken("articles")]
+    assert [event.id for event in events] == [f"https://{HOST}/C", f"https://{HOST}/D"]
+
+
+def test_the_entries_of_a_push_are_not_compared_with_each_other(
+    internet: Internet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A feed of thousands that is pushed whole would be millions of comparisons."""
+    subscribed(internet)
+    with monkeypatch.context() as patch:
+        patch.setattr(ArticleEvent, "__eq__", lambda *_: pytest.fail("two entries were compared"))
+        assert internet.push(rss("B", "C", "D"))["statusCode"] == 202
+
+    assert len(state().pushed) == 3
+
+
+def test_a_push_is_signed_over_the_raw_bytes_whatever_the_gateway_makes_of_them(internet: Internet) -> None:
+    subscribed(internet)
+    body = rss("Fée").decode().encode("latin-1")
+    body = b'<?xml version="1.0" encoding="iso-8859-1"?>' + body
+
+    internet.push(body)
+    assert sent(internet) == ["Fée"]
+    internet.push(rss("B"), body=rss("B").decode(), isBase64Encoded=False)
+    assert sent(internet) == ["B"]
+
+
+@pytest.mark.parametrize("signature", [None, "sha256=00", "sha256=", "sha1=" + "0" * 40])
+def test_what_the_hub_has_not_signed_is_answered_like_any_other_and_ignored(
+    internet: Internet, signature: str | None
+) -> None:
+    subscribed(internet)
+    headers = {"x-hub-signature": signature} if signature else {}
+
+    assert internet.push(rss("B"), headers=headers)["statusCode"] == 202
+    assert sent(internet) == []
+    assert internet.behind.metrics == {"HubsConfirmed": 1, "PushesIgnored": 1}
+    assert internet.behind.log[-1]["signature"] == (signature or "none")[:20]
+
+
+def test_neither_tokens_nor_secrets_stand_in_the_log(internet: Internet) -> None:
+    subscribed(internet)
+    internet.push(rss("B"))
+    internet.push(rss("B"), headers={})
+
+    log_text = str(internet.behind.log)
+    assert internet.form["hub.secret"] not in log_text
+    assert internet.form["hub.callback"].rpartition("-")[2] not in log_text
+
+
+@pytest.mark.parametrize(
+    "feeds", [[], [{"url": FEED, "websub": False}], [f"https://{HOST}/other.xml"]], ids=["none", "off", "other"]
+)
+def test_a_push_for_a_feed_that_nobody_wants_is_gone(internet: Internet, feeds: list[Any]) -> None:
+    subscribed(internet)
+    internet.behind.site(feeds=feeds)
+
+    assert internet.push(rss("B"))["statusCode"] == 410
+    assert sent(internet) == []
+    assert internet.verify({"hub.mode": "unsubscribe"})["statusCode"] == 200
+    assert internet.verify()["statusCode"] == 404
+
+
+@pytest.mark.parametrize("feeds", [[], [{"url": FEED, "websub": False}]], ids=["none", "off"])
+def test_a_subscription_that_nobody_wants_is_never_renewed_and_ends_with_its_lease(
+    internet: Internet, feeds: list[Any]
+) -> None:
+    """The hub is told 410 at each push; one that goes on all the same pushes in vain."""
+    subscribed(internet)
+    changed = internet.behind.site(feeds=feeds)
+    for day in range(1, 12):
+        poll(internet, day * DAY, changed)
+        assert internet.push(rss(f"B{day}"))["statusCode"] == 410
+        assert internet.verify()["statusCode"] == 404
+
+    assert len(internet.requests) == 1
+    assert not state().holds(NOW + 11 * DAY)
+    assert set(sent(internet)) <= {"A"}  # of the poll by another configuration
+
+
+def test_a_push_for_a_site_that_is_gone_is_gone_too(internet: Internet) -> None:
+    subscribed(internet)
+    clients.client("ssm").delete_parameter(Name=f"/stoppress/test/sites/{HOST}")
+    sites.forget()
+
+    assert internet.push(rss("B"))["statusCode"] == 410
+    assert sent(internet) == []
+
+
+def test_a_push_of_a_hub_that_the_feed_has_left_is_gone(internet: Internet) -> None:
+    subscribed(internet)
+    old = internet.form
+    internet.body = rss("A", hub=OTHER)
+    poll(internet, RETRY_FIRST)
+
+    assert [url for url, _ in internet.requests] == [HUB, OTHER]
+    assert internet.form["hub.secret"] != old["hub.secret"]
+    assert internet.push(rss("B"), old)["statusCode"] == 410
+    assert internet.verify({"hub.mode": "unsubscribe"}, old)["statusCode"] == 200
+    assert internet.verify()["statusCode"] == 200
+    assert internet.push(rss("B"))["statusCode"] == 202
+    assert sent(internet) == ["B"]
+
+
+def test_a_push_for_a_feed_that_names_no_hub_any_more_is_gone(internet: Internet) -> None:
+    """Whoever has ceased to trust a hub takes it out of the feed, and names no other."""
+    subscribed(internet)
+    internet.body = rss("A", hub="")
+    poll(internet, MINUTE)
+
+    assert internet.push(rss("B"))["statusCode"] == 410
+    assert internet.verify()["statusCode"] == 404
+    assert sent(internet) == []
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<!DOCTYPE html><html></html>", b"\x1f\x8b\x08\x00", b"{}", b"<rss><channel><item>"]
+)
+def test_a_push_that_cannot_be_read_has_the_feed_polled_at_once(internet: Internet, body: bytes) -> None:
+    subscribed(internet)
+    internet.push(rss("B"))
+    internet.body = rss("B", "A")
+    poll(internet, 5 * HOUR)
+    assert next_poll(internet).startswith("2026-11-20T13:15")
+
+    internet.behind.clock.move_to(NOW + 5 * HOUR + MINUTE)
+    assert internet.push(body)["statusCode"] == 202
+    internet.body = rss("C", "B", "A")
+
+    assert [outcome.sent for outcome in poll(internet, 5 * HOUR + 2 * MINUTE)] == [1]
+    assert internet.behind.metrics["PushesUnread"] == 1
+
+
+def test_a_push_that_cannot_be_read_troubles_no_server_that_has_asked_to_be_left_alone(
+    internet: Internet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribed(internet)
+    busy = client.Response(429, {"retry-after": "7200"}, b"", FEED)
+    monkeypatch.setattr(client, "fetch", lambda *_: busy)
+    poll(internet, MINUTE)
+    before = next_poll(internet)
+
+    assert internet.push(b"")["statusCode"] == 202
+    assert next_poll(internet) == before
+
+
+def test_of_a_push_that_is_cut_off_the_complete_entries_count_and_the_poll_brings_the_rest(internet: Internet) -> None:
+    subscribed(internet)
+    internet.push(rss("B"))
+    poll(internet, 5 * HOUR)
+    sent(internet)
+
+    internet.push(rss("C", "D")[:-50])
+
+    assert sent(internet) == ["C"]
+    assert next_poll(internet).startswith("2026-11-20T13:00:30")
+
+
+def test_a_poll_that_was_under_way_when_a_push_asked_for_one_comes_again(internet: Internet) -> None:
+    """Else its own state, with the next poll far away, would be written over the wish."""
+    subscribed(internet)
+    internet.push(rss("B"))
+    sent(internet)
+    poll(internet, 5 * HOUR)
+    late = 5 * HOUR + 20 * MINUTE
+
+    def pushed_meanwhile() -> None:
+        internet.body = rss("C", "A")
+        internet.push(b"")
+
+    internet.while_fetching = pushed_meanwhile
+    poll(internet, late)
+    internet.while_fetching = lambda: None
+
+    assert poll(internet, late + MINUTE)[0].sent == 1
+    assert sent(internet) == ["C"]
+
+
+def test_a_push_while_a_poll_is_under_way_loses_and_repeats_nothing_of_either(internet: Internet) -> None:
+    subscribed(internet)
+    internet.while_fetching = lambda: internet.push(rss("B"))
+    internet.body = rss("B", "A")
+
+    poll(internet, MINUTE)
+    internet.while_fetching = lambda: None
+    poll(internet, 2 * MINUTE)
+
+    assert sent(internet) == ["B"]
+    assert state().is_trusted(NOW + 2 * MINUTE)
+
+
+def test_a_push_before_its_feed_was_asked_is_older_than_what_the_feed_says(
+    internet: Internet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of many feeds takes a while. Else recording would take the feed's word for a late one, and nobody say it again."""
+    subscribed(internet)
+    passed = iter([0.0, 0.0])
+    monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: next(passed, 30.0)))
+
+    def pushed() -> None:
+        internet.behind.clock.shift(20)
+        internet.push(edition("Pushed"))
+        internet.body = edition("Edited since")
+
+    with once_before(table, "put", pushed):
+        poll(internet, MINUTE)
+
+    [before, after] = [from_message(body) for body in internet.behind.taken("articles")]
+    assert (before.title, after.title) == ("Pushed", "Edited since")
+    assert order_of(before).is_before(order_of(after))
+
+
+def test_two_pushes_at_once_are_both_remembered(internet: Internet) -> None:
+    subscribed(internet)
+
+    with once_before(table, "put", lambda: internet.push(rss("B"))):
+        internet.push(rss("C"))
+
+    assert sent(internet) == ["B", "C"]
+    assert len(state().pushed) == 2
+
+
+def test_a_push_while_the_lease_is_renewed_loses_neither(internet: Internet) -> None:
+    subscribed(internet)
+    internet.behind.clock.shift(MINUTE)
+    with once_before(table, "put", lambda: internet.push(rss("B"))):
+        internet.verify()
+
+    assert len(state().pushed) == 1
+    assert state().holds(NOW)
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "applied"),
+    [("sqs", "SendMessageBatch", False), ("sqs", "SendMessageBatch", True), ("dynamodb", "PutItem", False),
+     ("dynamodb", "PutItem", True), ("dynamodb", "BatchGetItem", False)],
+)  # fmt: skip
+def test_a_push_that_fails_half_way_is_503_and_good_when_it_comes_again(
+    internet: Internet, service: str, operation: str, *, applied: bool
+) -> None:
+    subscribed(internet)
+    with failing(service, operation, applied=applied):
+        assert internet.push(rss("B"))["statusCode"] == 503
+    assert internet.push(rss("B"))["statusCode"] == 202
+
+    assert set(sent(internet)) == {"B"}
+    internet.body = rss("B", "A")
+    assert poll(internet, MINUTE)[0].sent == 0
+    assert internet.behind.metrics == {"HubsConfirmed": 1, "PushesFailed": 1, "PushesTaken": 1}
+
+
+def test_a_site_that_cannot_be_used_is_our_fault(internet: Internet) -> None:
+    subscribed(internet)
+    clients.client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value="{", Type="String", Overwrite=True)
+    sites.forget()
+
+    assert internet.push(rss("B"))["statusCode"] == 503
+    assert internet.verify()["statusCode"] == 503
+
+
+def test_why_we_are_at_fault_is_for_the_log_alone(internet: Internet) -> None:
+    """Before a token is known anybody may ask, and AWS' own words name the account and the role."""
+    subscribed(internet)
+    secrets.forget()
+    with failing("secretsmanager", "GetSecretValue"):
+        pushed = internet.push(rss("B"))
+    with failing("secretsmanager", "GetSecretValue"):
+        confirmed = internet.verify()
+
+    assert {(answer["statusCode"], answer["body"]) for answer in (pushed, confirmed)} == {
+        (503, "no callback can be known at the moment: send it again")
+    }
+    assert all("GetSecretValue" in line["cause"] for line in internet.behind.log[-2:])
+
+
+def test_what_is_no_base64_or_too_large_is_refused(internet: Internet) -> None:
+    subscribed(internet)
+
+    assert internet.push(b"", body="not base64!")["statusCode"] == 400
+    assert internet.push(b"x" * (listening.BODY_BYTES_MAX + 1))["statusCode"] == 413
+    assert internet.behind.metrics["PushesRefused"] == 2
+
+
+def test_a_lease_is_renewed_while_the_feed_itself_cannot_be_polled(internet: Internet) -> None:
+    """Then the hub is the only way in."""
+    subscribed(internet)
+    internet.fails = True
+    for day in range(1, 9):
+        poll(internet, day * DAY)
+
+    assert len(internet.requests) > 1
+    assert internet.verify()["statusCode"] == 200
+    assert state().holds(NOW + 15 * DAY)
+    assert internet.push(rss("B"))["statusCode"] == 202
+    assert sent(internet) == ["B"]
+
+
+def test_a_feed_that_was_never_read_well_has_no_hub_to_ask(internet: Internet) -> None:
+    internet.fails = True
+    poll(internet)
+    assert internet.requests == []
+
+
+# ── polling while pushes come ──
+
+
+def good_for_five_hours(internet: Internet) -> timedelta:
+    """The feed of a hub that is trusted, just polled."""
+    subscribed(internet)
+    internet.push(rss("B"))
+    sent(internet)
+    internet.body = rss("B", "A")
+    poll(internet, 5 * HOUR)
+    return 5 * HOUR
+
+
+def test_while_pushes_bring_what_is_new_the_feed_is_polled_as_a_backup(internet: Internet) -> None:
+    good_for_five_hours(internet)
+
+    assert next_poll(internet).startswith("2026-11-20T13:15:00")
+
+
+def test_a_feed_that_turns_over_in_minutes_loses_no_story_with_a_lost_push(internet: Internet) -> None:
+    """It holds ten entries and gets two a minute: after a quarter of an hour nobody could find what a push did not bring."""
+    began = good_for_five_hours(internet)
+    stories: list[str] = []
+    heard: list[str] = []
+    polls = []
+    for minute in range(1, 61):
+        stories += [f"{minute}-first", f"{minute}-second"]
+        internet.body = rss(*stories[:-11:-1])
+        if minute != 50:
+            internet.push(rss(*stories[-2:]))
+        polls += [minute for outcome in poll(internet, began + minute * MINUTE) if outcome.result == "changed"]
+        heard += sent(internet)
+
+    assert sorted(heard) == sorted(stories)
+    assert [minute for minute in polls if 30 < minute < 50] == list(range(31, 50, 2))
+
+
+def test_what_the_hub_does_not_bring_in_the_grace_ends_the_trust(internet: Internet) -> None:
+    then = good_for_five_hours(internet) + 15 * MINUTE
+    internet.body = rss("C", "B", "A")
+
+    poll(internet, then)
+    assert sent(internet) == ["C"]
+    assert next_poll(internet).startswith("2026-11-20T13:20:00")
+    poll(internet, then + GRACE)
+
+    assert not state().is_trusted(NOW + then + GRACE)
+    assert next_poll(internet).startswith("2026-11-20T13:21:00")
+
+
+@pytest.mark.parametrize("hours", [[30], [6, 30]])
+def test_a_hub_that_has_lost_the_subscription_is_asked_for_it_again(internet: Internet, hours: list[int]) -> None:
+    """Also where it has lost the trust before, or where the feed was not wanted for a while and its hub was told 410."""
+    good_for_five_hours(internet)
+    for hour in hours:
+        assert len(internet.requests) == 1
+        internet.body = rss(str(hour), "B", "A")
+        poll(internet, hour * HOUR)
+        poll(internet, hour * HOUR + GRACE)
+
+    assert len(internet.requests) == 2
+    assert internet.verify()["statusCode"] == 200
+    assert not state().is_to_ask(HUB, FEED, NOW + 31 * HOUR)
+
+
+def test_a_push_that_is_slower_than_the_poll_keeps_the_trust_and_sends_nothing_twice(internet: Internet) -> None:
+    then = good_for_five_hours(internet) + 15 * MINUTE
+    internet.body = rss("C", "B", "A")
+    poll(internet, then)
+    sent(internet)
+
+    internet.push(rss("C"))
+    poll(internet, then + GRACE)
+
+    assert sent(internet) == []
+    assert state().is_trusted(NOW + then + GRACE)
+    assert next_poll(internet).startswith("2026-11-20T13:35:00")
+
+
+def test_another_configuration_of_the_site_is_not_the_hubs_fault(internet: Internet) -> None:
+    then = good_for_five_hours(internet) + 15 * MINUTE
+    table.put_if({"pk": feed_key(HOST, FEED)[0], "sk": "entries", "digests": []})
+    poll(internet, then, site(version=2))
+
+    assert state().owed == ()
+
+
+def test_a_trust_is_kept_where_the_queue_fails(internet: Internet) -> None:
+    then = good_for_five_hours(internet) + 15 * MINUTE
+    internet.body = rss("C", "B", "A")
+    with failing("sqs", "SendMessageBatch"):
+        poll(internet, then)
+
+    assert state().owed == ()
+    poll(internet, then + MINUTE)
+    assert sent(internet) == ["C"]
+
+
+def test_a_subscription_that_another_has_taken_the_place_of_is_not_written_over(internet: Internet) -> None:
+    subscribed(internet)
+    other = Subscription(OTHER, FEED, asked_at=NOW, asks=1)
+    rev = int(internet.behind.item(*subscription_key(HOST, FEED))["rev"])
+    with once_before(table, "put", lambda: table.put(subscription_item(HOST, FEED, other), rev)):
+        internet.push(rss("B"))
+
+    assert state() == other
+    assert sent(internet) == ["B"]
+
+
+# ── the last word of an entry ──
+
+
+def edition(title: str) -> bytes:
+    return rss("A").replace(b"<title>A</title>", f"<title>{title}</title>".encode())
+
+
+@pytest.mark.parametrize("ways", list(product(["push", "poll"], repeat=3)), ids="-".join)
+def test_an_edit_that_is_taken_back_is_heard_whoever_tells_of_it(internet: Internet, ways: tuple[str, ...]) -> None:
+    """The table says what the last poll saw, the subscription what pushes have said since: the later of both counts."""
+    subscribed(internet)
+    for minute, way in enumerate([*ways, "poll"], start=1):
+        title = f"Edited in minute {minute}" if minute % 2 else "A"
+        if way == "push":
+            internet.push(edition(title))
+        else:
+            internet.body = edition(title)
+            poll(internet, minute * MINUTE)
+        assert sent(internet) == [title]
+
+
+def test_a_feed_that_has_not_changed_though_pushes_say_so_is_read_whole_the_next_time(internet: Internet) -> None:
+    internet.etag = '"v1"'
+    subscribed(internet)
+    internet.push(edition("Edited"))
+    assert sent(internet) == ["Edited"]
+
+    assert [outcome.result for outcome in poll(internet, MINUTE)] == ["unchanged"]
+    assert [outcome.sent for outcome in poll(internet, 2 * MINUTE)] == [1]
+
+    assert sent(internet) == ["A"]
+    assert [outcome.result for outcome in poll(internet, 3 * MINUTE)] == ["unchanged"]
+    assert state().pushed == ()
+
+
+def test_what_a_feed_does_not_show_an_hour_after_the_push_is_forgotten(internet: Internet) -> None:
+    subscribed(internet)
+    internet.push(rss("B"))
+
+    poll(internet, MINUTE)
+    assert len(state().pushed) == 1
+    poll(internet, HOUR + MINUTE)
+
+    assert state().pushed == ()

@@ -1,0 +1,489 @@
+"""Webhooks: each answer with its sentence, and nothing queued of what is refused."""
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from stoppress.aws import sites
+from stoppress.aws.clients import client
+from stoppress.model.event import ArticleEvent, from_message
+from stoppress_cli.scenario import signing
+from tests.support import doors
+from tests.support.doors import Doors, counted, failing
+from tests.support.ledger import HOST, MORNING, page
+
+SECRET, NEXT = "whsec_c3RvcHByZXNz", "whsec_bmV4dCBzZWNyZXQ="
+ARTICLE = {
+    "id": "1042",
+    "url": page("2026/11/20/flood"),
+    "title": "Flood closes the harbour",
+    "published_at": "2026-11-20T07:58:00Z",
+}
+PUBLISHED = {"type": "article.published", "timestamp": "2026-11-20T08:00:00Z", "data": ARTICLE}
+
+
+@pytest.fixture(scope="module")
+def behind() -> Iterator[Doors]:
+    with doors.opened(MORNING) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def fresh(behind: Doors) -> None:
+    """Every test finds the first secret, the site as it is made here, and the clock at eight."""
+    behind.clock.move_to(MORNING)
+    behind.site(sources={"cms": {"secret": "cms"}, "mute": {}, "orphan": {"secret": "nowhere"}})
+    behind.secret("cms", SECRET)
+    behind.forget_secrets()
+    behind.taken("articles")
+
+
+def request(
+    body: Any = PUBLISHED,
+    *,
+    site: str = HOST,
+    source: str = "cms",
+    secret: str = SECRET,
+    at: datetime = MORNING,
+    encoded: bool = False,
+    headers: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """A request as API Gateway hands it over (payload 2.0), signed."""
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    signed = signing.standard(secret, {}, raw, "msg-1", at)
+    return {
+        "version": "2.0",
+        "routeKey": "POST /webhooks/{site}/{source}",
+        "rawPath": f"/webhooks/{site}/{source}",
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json"} | signed | (headers or {}),
+        "requestContext": {"http": {"method": "POST"}},
+        "pathParameters": {"site": site, "source": source},
+        "body": base64.b64encode(raw).decode() if encoded else raw.decode(errors="surrogatepass"),
+        "isBase64Encoded": encoded,
+    }  # fmt: skip
+
+
+def answered(behind: Doors, event: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    answer = behind.call("receive_webhook", event)
+    assert answer["headers"] == {"content-type": "application/json"}
+    return answer["statusCode"], json.loads(answer["body"])
+
+
+def queued(behind: Doors) -> list[ArticleEvent]:
+    return [from_message(body) for body in behind.taken("articles")]
+
+
+def refused(behind: Doors, event: dict[str, Any], status: int) -> str:
+    got, reply = answered(behind, event)
+    assert got == status, reply
+    assert queued(behind) == []
+    error: str = reply["error"]
+    return error
+
+
+# ── what is taken ──
+
+
+def test_a_publication_is_queued_and_its_sender_hears_what_was_understood(behind: Doors) -> None:
+    assert answered(behind, request()) == (
+        200,
+        {"status": "queued", "site": HOST, "source": "cms", "id": "1042", "action": "publish"},
+    )
+    assert queued(behind) == [
+        ArticleEvent(
+            site=HOST,
+            source="cms",
+            id="1042",
+            action="publish",
+            timestamp=MORNING,
+            heard_at=MORNING,
+            verb="published",
+            delivery="msg-1",
+            url=page("2026/11/20/flood"),
+            title="Flood closes the harbour",
+            published_at=MORNING - timedelta(minutes=2),
+        )
+    ]
+
+
+def test_a_body_in_base64_is_the_same_body(behind: Doors) -> None:
+    body = json.dumps(PUBLISHED | {"data": ARTICLE | {"title": "Überschwemmung 🌊"}}, ensure_ascii=False).encode()
+    assert answered(behind, request(body, encoded=True))[0] == 200
+    assert answered(behind, request(body))[0] == 200
+    first, second = queued(behind)
+    assert first == second
+    assert first.title == "Überschwemmung 🌊"
+
+
+def test_headers_are_found_whatever_their_case(behind: Doors) -> None:
+    event = request()
+    event["headers"] = {name.upper(): value for name, value in event["headers"].items()}
+    assert answered(behind, event)[0] == 200
+
+
+@pytest.mark.parametrize("kind", ["article.unpublished", "article.deleted"])
+def test_a_removal_needs_its_id_alone(behind: Doors, kind: str) -> None:
+    status, reply = answered(behind, request({"type": kind, "data": {"id": 1042, "url": "nonsense", "title": 7}}))
+    assert (status, reply["action"], reply["id"]) == (200, "remove", "1042")
+    (event,) = queued(behind)
+    assert (event.url, event.title) == (None, "")
+
+
+def test_a_field_that_the_contract_does_not_know_is_named(behind: Doors) -> None:
+    status, reply = answered(behind, request(PUBLISHED | {"data": ARTICLE | {"ttile": "x", "Author": "y"}}))
+    assert (status, reply["unknown_fields"]) == (200, ["Author", "ttile"])
+
+
+def test_an_event_of_another_kind_is_no_error_and_nothing_is_queued(behind: Doors) -> None:
+    before = behind.metrics["WebhooksIgnored"]
+    status, reply = answered(behind, request({"type": "comment.created", "data": {}}))
+    assert (status, reply["status"]) == (200, "ignored")
+    assert reply["reason"].startswith("'comment.created' is not one of article.published")
+    assert queued(behind) == []
+    assert behind.metrics["WebhooksIgnored"] == before + 1
+    assert (behind.log[-1]["level"], behind.log[-1]["cause"]) == ("WARNING", reply["reason"])
+
+
+def test_a_misspelt_type_is_refused_with_the_one_that_was_meant_and_leaves_its_trace(behind: Doors) -> None:
+    before = behind.metrics["WebhooksRefused"]
+    error = refused(behind, request(PUBLISHED | {"type": "article.publish"}), 400)
+    assert error == "type: 'article.publish' is not known: did you mean article.published?"
+    assert behind.metrics["WebhooksRefused"] == before + 1
+    assert (behind.log[-1]["level"], behind.log[-1]["answer"]["error"]) == ("WARNING", error)
+
+
+def test_a_url_under_the_other_scheme_is_listed_under_the_sites(behind: Doors) -> None:
+    answered(behind, request(PUBLISHED | {"data": ARTICLE | {"url": f"http://{HOST}:80/flood?utm_source=x#top"}}))
+    assert [event.url for event in queued(behind)] == [page("flood")]
+
+
+def test_every_delivery_is_counted_and_logged(behind: Doors) -> None:
+    before = behind.metrics["WebhooksQueued"], behind.metrics["WebhooksRefused"]
+    answered(behind, request())
+    answered(behind, request(source="other"))
+    assert (behind.metrics["WebhooksQueued"], behind.metrics["WebhooksRefused"]) == (before[0] + 1, before[1] + 1)
+    lines = [line for line in behind.log if line.get("message") == "delivery"]
+    assert [line["http_status"] for line in lines[-2:]] == [200, 404]
+    assert all(SECRET not in json.dumps(line) for line in behind.log)
+
+
+# ── who may not ──
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
+def test_another_method_than_post_is_405_and_hears_what_to_do(behind: Doors, method: str) -> None:
+    event = request() | {"requestContext": {"http": {"method": method}}}
+    answer = behind.call("receive_webhook", event)
+    assert (answer["statusCode"], answer["headers"]["allow"]) == (405, "POST")
+    assert json.loads(answer["body"]) == {
+        "status": "refused",
+        "error": f"this is the address of a webhook, and {method} does nothing here: POST a signed delivery",
+    }
+    assert queued(behind) == []
+
+
+def test_a_site_that_is_not_kept_here_is_404(behind: Doors) -> None:
+    for site in ("other.example.com", "not a host", "", "..", "a/b", "x" * 1_000):
+        assert refused(behind, request(site=site), 404).startswith(f"no site {site[:120]!r} is kept here")
+
+
+def test_a_source_that_the_site_does_not_have_is_404(behind: Doors) -> None:
+    error = refused(behind, request(source="ghost"), 404)
+    assert error == f"{HOST} has no source 'ghost': check the last part of the path"
+    refused(behind, request(source="feed"), 404)
+    refused(behind, request(source=""), 404)
+
+
+@pytest.mark.parametrize(
+    ("headers", "error"),
+    [
+        ({"webhook-signature": "v1,AAAA"}, "webhook-signature does not match: sign '<webhook-id>"),
+        ({"webhook-signature": ""}, "the header webhook-signature is missing"),
+        ({"webhook-id": "msg-2"}, "webhook-signature does not match"),
+        ({"webhook-id": ""}, "the header webhook-id is missing"),
+        ({"webhook-timestamp": ""}, "the header webhook-timestamp is missing"),
+        ({"webhook-timestamp": "soon"}, "webhook-timestamp is not a number of seconds since 1970"),
+        ({"webhook-timestamp": "1"}, "webhook-timestamp is "),
+    ],
+)
+def test_who_does_not_sign_is_401(behind: Doors, headers: dict[str, str], error: str) -> None:
+    assert refused(behind, request(headers=headers), 401).startswith(error)
+
+
+def test_no_headers_at_all_are_401(behind: Doors) -> None:
+    event = request()
+    del event["headers"]
+    refused(behind, event, 401)
+
+
+@pytest.mark.parametrize("seconds", [-301, 301])
+def test_a_signature_that_is_too_old_or_of_tomorrow_is_401(behind: Doors, seconds: int) -> None:
+    error = refused(behind, request(at=MORNING + timedelta(seconds=seconds)), 401)
+    assert error.startswith("webhook-timestamp is 301 s away from now, at most 300 are accepted")
+
+
+def test_a_changed_body_is_401(behind: Doors) -> None:
+    event = request()
+    event["body"] = event["body"].replace("Flood", "Blood")
+    refused(behind, event, 401)
+
+
+def test_a_source_without_a_secret_lets_nobody_in(behind: Doors) -> None:
+    assert refused(behind, request(source="mute"), 401).startswith("the source mute has no secret")
+
+
+def test_the_signature_is_looked_at_before_the_body(behind: Doors) -> None:
+    assert refused(behind, request(b"not JSON", headers={"webhook-signature": "v1,AAAA"}), 401)
+
+
+# ── what is wrong with it ──
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b"", "the body is not JSON"),
+        (b"title=Flood", "the body is not JSON"),
+        (b"{", "the body is not JSON"),
+        (b"[" * 100_000, "the body is nested too deeply"),
+        (b"9" * 5_000, "the body has a number of thousands of digits"),
+        ([], "the body is not a JSON object"),
+        (None, "the body is not a JSON object"),
+        ({}, "type: is missing; give one of article.published"),
+        ({"type": 7, "data": {}}, "type: is missing"),
+        ({"type": "article.published"}, "data: give the object"),
+        ({"type": "article.published", "data": []}, "data: give the object"),
+        ({"type": "article.deleted", "data": {}}, "id: is missing; give the article's id"),
+        (PUBLISHED | {"timestamp": "today"}, "timestamp: 'today' is not an ISO 8601 instant"),
+        (PUBLISHED | {"timestamp": 7}, "timestamp: "),
+        (PUBLISHED | {"data": {}}, "id: is missing: it has to be given\nurl: is missing: it has to be given\ntitle: is missing: it has to be given"),
+        (PUBLISHED | {"data": ARTICLE | {"id": " "}}, "id: is empty: give the article's id in the CMS"),
+        (PUBLISHED | {"data": ARTICLE | {"title": "<b> </b>"}}, "title: is empty: give the headline"),
+        (PUBLISHED | {"data": ARTICLE | {"url": "/flood"}}, "url: '/flood' is not an absolute http or https URL"),
+        (PUBLISHED | {"data": ARTICLE | {"url": "javascript:alert(1)"}}, "url: 'javascript:alert(1)' is not an absolute"),
+        (PUBLISHED | {"data": ARTICLE | {"url": "https://other.example.com/a"}}, "url: its host is other.example.com, not www"),
+        (PUBLISHED | {"data": ARTICLE | {"url": f"https://{HOST}:8443/a"}}, "url: its host is www.example.com:8443, not"),
+        (PUBLISHED | {"data": ARTICLE | {"published_at": "2026-11-20T07:58:00"}}, "published_at: "),
+        (PUBLISHED | {"data": ARTICLE | {"access": "members"}}, "access: give one of these: 'public'"),
+        (PUBLISHED | {"data": ARTICLE | {"version": -1}}, "version: give an instant"),
+        (PUBLISHED | {"data": ARTICLE | {"canonical_url": "javascript:x"}}, "canonical_url: "),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_body_is_400_with_what_to_change(behind: Doors, body: Any, error: str) -> None:
+    assert refused(behind, request(body), 400).startswith(error)
+
+
+def test_a_byte_order_mark_before_the_body_does_no_harm(behind: Doors) -> None:
+    assert answered(behind, request(b"\xef\xbb\xbf" + json.dumps(PUBLISHED).encode()))[0] == 200
+
+
+def test_a_body_that_is_not_utf_8_is_400_with_the_byte(behind: Doors) -> None:
+    error = refused(behind, request('{"title": "é"}'.encode("latin-1"), encoded=True), 400)
+    assert error == "the body is not UTF-8: invalid continuation byte at byte 11"
+
+
+@pytest.mark.parametrize("adapter", ["standard", "cloudevents"])
+def test_a_compressed_body_and_a_form_are_400_with_what_to_change(behind: Doors, adapter: str) -> None:
+    behind.site(sources={"cms": {"secret": "cms", "adapter": adapter, "settings": {"signature": "standard"}}})
+    packed = request(gzip.compress(json.dumps(PUBLISHED).encode()), encoded=True)
+    assert refused(behind, packed, 400) == "the body is compressed with gzip: send and sign it uncompressed"
+    for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/xml"):
+        error = refused(behind, request(b"title=Flood", headers={"content-type": kind}), 400)
+        assert error == f"the body is {kind.partition(';')[0]}: have it post JSON"
+
+
+def test_a_body_over_a_mebibyte_is_413_and_one_of_a_mebibyte_is_read(behind: Doors) -> None:
+    assert refused(behind, request(b" " * 1_048_577), 413).startswith("the body has 1048577 bytes, at most 1048576")
+    filled = json.dumps(PUBLISHED).encode().ljust(1_048_576)
+    assert answered(behind, request(filled, encoded=True))[0] == 200
+
+
+def test_a_body_in_base64_that_is_none_is_the_senders_fault(behind: Doors) -> None:
+    event = request(encoded=True)
+    event["body"] = "x"
+    refused(behind, event, 400)
+
+
+def test_a_flood_for_a_host_that_is_no_site_asks_parameter_store_once(behind: Doors) -> None:
+    sites.forget()
+    with counted("ssm", "GetParameter") as calls:
+        for _ in range(20):
+            refused(behind, request(site="nobody.example.net"), 404)
+
+    assert len(calls) == 1
+
+
+# ── secrets ──
+
+
+def test_both_secrets_are_accepted_while_one_is_rotated(behind: Doors) -> None:
+    behind.secret("cms", f"{NEXT} {SECRET}")
+    behind.forget_secrets()
+    assert [answered(behind, request(secret=secret))[0] for secret in (SECRET, NEXT)] == [200, 200]
+
+
+def test_a_new_secret_is_known_after_a_minute(behind: Doors) -> None:
+    answered(behind, request())
+    behind.secret("cms", NEXT)
+    assert answered(behind, request(secret=NEXT))[0] == 401
+    later = MORNING + timedelta(seconds=61)
+    behind.clock.move_to(later)
+    assert answered(behind, request(secret=NEXT, at=later))[0] == 200
+    assert answered(behind, request(secret=SECRET, at=later))[0] == 401
+
+
+def test_a_secret_that_is_not_there_is_our_own_fault(behind: Doors) -> None:
+    error = refused(behind, request(source="orphan"), 503)
+    assert error == "this source cannot be verified at the moment: send it again"
+
+
+def test_a_flood_for_a_source_whose_secret_is_missing_asks_for_it_once_and_a_new_one_is_seen_in_ten_seconds(
+    behind: Doors,
+) -> None:
+    behind.site(sources={"late": {"secret": "late"}})
+    with counted("secretsmanager", "GetSecretValue") as calls:
+        for _ in range(20):
+            refused(behind, request(source="late"), 503)
+    behind.secret("late", SECRET)
+
+    statuses = []
+    for seconds in (9, 10):
+        at = MORNING + timedelta(seconds=seconds)
+        behind.clock.move_to(at)
+        statuses.append(answered(behind, request(source="late", at=at))[0])
+
+    assert len(calls) == 1
+    assert statuses == [503, 200]
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "InvalidRequestException"])
+def test_a_secret_that_may_not_be_read_or_is_being_deleted_is_asked_for_once_as_well(behind: Doors, code: str) -> None:
+    with failing("secretsmanager", "GetSecretValue", code=code):
+        refused(behind, request(), 503)
+    with counted("secretsmanager", "GetSecretValue") as calls:
+        error = refused(behind, request(), 503)
+
+    assert error == "this source cannot be verified at the moment: send it again"
+    assert calls == []
+
+
+def test_a_delivery_after_a_call_that_failed_once_is_taken(behind: Doors) -> None:
+    """Some senders try again at once, and some never: a secret that is there must not be missed for seconds."""
+    with failing("secretsmanager", "GetSecretValue"):
+        refused(behind, request(), 503)
+
+    assert answered(behind, request())[0] == 200
+
+
+@pytest.mark.parametrize("value", ["not-base64!", " ", "whsec_"])
+def test_a_secret_that_cannot_be_used_is_our_own_fault(behind: Doors, value: str) -> None:
+    behind.secret("cms", value)
+    behind.forget_secrets()
+    assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
+
+
+def test_a_secret_that_was_stored_as_bytes_is_our_own_fault(behind: Doors) -> None:
+    client("secretsmanager").create_secret(Name="stoppress/test/bytes", SecretBinary=SECRET.encode())
+    behind.site(sources={"cms": {"secret": "bytes"}})
+    assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
+
+
+def test_a_site_whose_configuration_is_broken_is_our_own_fault(behind: Doors) -> None:
+    name = f"/stoppress/test/sites/{HOST}"
+    client("ssm").put_parameter(Name=name, Value="{}", Type="String", Overwrite=True)
+    sites.forget()
+    assert refused(behind, request(), 503) == "this site cannot be served at the moment: send it again"
+
+
+# ── our faults ──
+
+
+@pytest.mark.parametrize(("service", "operation"), [("sqs", "SendMessageBatch"), ("ssm", "GetParameter")])
+def test_what_fails_here_is_503_and_may_be_sent_again(behind: Doors, service: str, operation: str) -> None:
+    sites.forget()
+    with failing(service, operation):
+        status, reply = answered(behind, request())
+    assert (status, reply) == (
+        503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"},
+    )  # fmt: skip
+    assert queued(behind) == []
+    assert answered(behind, request())[0] == 200
+
+
+def test_a_queue_that_did_not_take_it_is_503(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"Successful": [], "Failed": [{"Id": "0", "Code": "InternalError", "SenderFault": False}]}
+    monkeypatch.setattr(client("sqs"), "send_message_batch", lambda **_: answer)
+    assert refused(behind, request(), 503) == "Stoppress could not take this delivery: send it again"
+
+
+# ── anything ──
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(alphabet=st.characters(), max_size=20),
+    lambda part: st.lists(part, max_size=4) | st.dictionaries(st.text(max_size=8), part, max_size=4),
+    max_leaves=10,
+)
+FIELDS = [
+    "id", "url", "title", "published_at", "updated_at", "version", "sequence", "language", "publication", "section",
+    "keywords", "access", "noindex", "news", "canonical_url", "previous_urls", "images", "site", "source", "timestamp",
+    "action", "release",
+]  # fmt: skip
+LIKELY = st.sampled_from(
+    ["https://www.example.com/a", "https://[", "2026-11-20T08:00:00Z", "", "\ud800", 0, -1, 2**70, [None]]
+)
+DOCUMENTS = st.builds(
+    lambda kind, data, more: {"type": kind, "data": ARTICLE | data} | more,
+    st.sampled_from(["article.published", "article.updated", "article.deleted", "article.unpublished"]) | JSON,
+    st.dictionaries(st.sampled_from(FIELDS), JSON | LIKELY, max_size=6),
+    st.dictionaries(st.sampled_from(["timestamp", "data", "id"]), JSON | LIKELY, max_size=1),
+)
+ANYTHING = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@ANYTHING
+@given(body=DOCUMENTS | JSON)
+def test_nothing_that_is_signed_leads_to_a_5xx_and_what_is_queued_can_be_read(behind: Doors, body: Any) -> None:
+    status, reply = answered(behind, request(json.dumps(body).encode()))
+    assert status in (200, 400), reply
+    assert len(queued(behind)) == (reply["status"] == "queued")
+
+
+@ANYTHING
+@given(body=st.binary(max_size=200))
+def test_no_bytes_lead_to_a_5xx(behind: Doors, body: bytes) -> None:
+    status, reply = answered(behind, request(body, encoded=True))
+    assert status in (200, 400), reply
+    assert queued(behind) == []
+
+
+@ANYTHING
+@given(
+    headers=st.none() | st.dictionaries(
+        st.sampled_from(["webhook-id", "Webhook-Timestamp", "webhook-signature", "content-type"]) | st.text(max_size=8),
+        st.text(max_size=40) | st.just("v1,") | st.just("1795161600"),
+        max_size=5,
+    ),
+    path=st.none() | st.dictionaries(st.sampled_from(["site", "source"]), st.text(max_size=20) | st.sampled_from([HOST, "cms"])),
+    body=st.none() | st.text(max_size=50),
+)  # fmt: skip
+def test_no_headers_and_no_path_let_anybody_in_or_lead_to_a_5xx(
+    behind: Doors, headers: dict[str, str] | None, path: dict[str, str] | None, body: str | None
+) -> None:
+    event = request() | {"headers": headers, "pathParameters": path, "body": body}
+    status, reply = answered(behind, event)
+    assert status in (401, 404), reply
+    assert queued(behind) == []
+
+
+@ANYTHING
+@given(body=st.text(st.characters(codec="ascii"), max_size=30))
+def test_no_base64_leads_to_an_error_of_the_function(behind: Doors, body: str) -> None:
+    status, _ = answered(behind, request() | {"body": body, "isBase64Encoded": True})
+    assert status in (400, 401)

@@ -1,0 +1,281 @@
+"""Reconciling: what has drifted is seen at two looks, and only then put right."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from stoppress.aws import bucket, sites, table
+from stoppress.aws.items import read_series
+from stoppress.aws.queues import read_rewrite
+from stoppress.reconcile.findings import KINDS, Report
+from stoppress.reconcile.sites import LOOKS_APART, in_turn, reconcile
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.stack import rebuild
+from tests.support.event_files import objects, on_queue
+from tests.support.operated import HOST, SITE, event, everything, later, operated, url
+
+NEWS, SHARD, INDEX = "sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with operated([event(1, "1", "flood"), event(2, "2", "ferry")], tmp_path_factory.mktemp("shared")) as made:
+        yield made
+
+
+@pytest.fixture
+def stack(shared: Stack) -> Iterator[Stack]:
+    """A stack without drift; whatever a test has left is put right."""
+    later(shared, 5)
+    table.delete(f"places#{HOST}", "reconciliation")
+    before = [item for item in table.query(f"places#{HOST}") if "files" in item]
+    yield shared
+    for item in before:
+        table.put_if(item)
+    rebuild.send(rebuild.requests(None, None))
+    later(shared, 1)
+
+
+def look(stack: Stack, **options: Any) -> Report:
+    return reconcile(sites.load(HOST), stack.clock.now(), **options)
+
+
+def kinds(report: Report) -> tuple[list[str], list[str]]:
+    """Of what was suspected, and of what was repaired."""
+    return sorted(one.kind for one in report.suspected), sorted(one.kind for one in report.repaired)
+
+
+def put(stack: Stack, name: str, body: bytes | None) -> None:
+    where = {"Bucket": stack.only("AWS::S3::Bucket").ref, "Key": f"{HOST}/{name}"}
+    client = stack.client("s3")
+    client.delete_object(**where) if body is None else client.put_object(**where, Body=body)
+
+
+def change(pk: str, sk: str, **attributes: Any) -> None:
+    """An item changed behind the stream's back: nobody is told of it."""
+    item = table.get(pk, sk)
+    assert item is not None
+    table.put_if(item | attributes)
+
+
+def test_a_stack_without_drift_has_no_finding(stack: Stack) -> None:
+    report = look(stack)
+    assert (kinds(report), report.whole) == (([], []), True)
+
+
+def test_a_dry_run_finds_the_drift_and_changes_nothing(stack: Stack) -> None:
+    put(stack, NEWS, None)
+    before = everything(stack)
+    assert kinds(look(stack, dry_run=True)) == (["missing"], [])
+    assert everything(stack) == before
+
+
+def test_what_one_look_alone_has_seen_was_on_its_way(stack: Stack) -> None:
+    body = objects(stack)[f"{HOST}/{NEWS}"]
+    put(stack, NEWS, None)
+    assert kinds(look(stack)) == (["missing"], [])
+    put(stack, NEWS, body)
+    rebuild.send(rebuild.requests(HOST, NEWS))
+    later(stack, 2)
+    assert kinds(look(stack)) == ([], [])
+
+
+def test_a_look_that_comes_too_soon_repairs_nothing(stack: Stack) -> None:
+    put(stack, NEWS, None)
+    look(stack)
+    stack.clock.move(stack.clock.now() + LOOKS_APART - timedelta(seconds=1))
+    assert kinds(look(stack, anew=True)) == (["missing"], [])
+    stack.clock.move(stack.clock.now() + timedelta(seconds=1))
+    assert kinds(look(stack)) == ([], ["missing"])
+
+
+def test_a_file_that_was_written_between_two_looks_is_another_finding(stack: Stack) -> None:
+    for body in (b"<a/>", b"<b/>"):
+        put(stack, NEWS, body)
+        stack.clock.move(stack.clock.now() + LOOKS_APART)
+        assert kinds(look(stack)) == (["edited"], [])
+
+
+def test_each_drift_of_a_file_has_its_kind_and_is_mended_by_who_writes_files(stack: Stack) -> None:
+    before = objects(stack)
+    entry = next(iter(table.query(f"file#{HOST}/{SHARD}")))
+    stack.sources.stream_mappings[0]._reader.read()
+    table.delete(entry["pk"], entry["sk"])
+    stack.sources.stream_mappings[0]._reader.read()  # nobody hears of it
+    mark = table.get(f"file#{HOST}/sitemap.xml", NEWS)
+    assert mark
+    change(mark["pk"], mark["sk"], digest="of another day")
+    stack.sources.stream_mappings[0]._reader.read()
+    put(stack, "sitemap.xml", b"by hand")
+
+    assert kinds(look(stack)) == (["edited", "stale", "unmarked"], [])
+    later(stack, 3)
+    report = look(stack)
+    assert kinds(report) == ([], ["edited", "stale", "unmarked"])
+    assert report.counts == {"ObjectsEdited": 1, "ObjectsStale": 1, "MarksWrong": 1, "DriftFound": 3}
+    assert all(read_rewrite(body).repair_forms for body in on_queue(stack, "RewritesQueue"))
+    stack.rest()
+    later(stack, 3)
+    assert kinds(look(stack, anew=True)) == ([], [])
+    assert entry["loc"].encode() not in objects(stack)[f"{HOST}/{SHARD}"]
+
+    table.put_if(entry)
+    stack.rest()
+    assert objects(stack)[f"{HOST}/{SHARD}"] == before[f"{HOST}/{SHARD}"]
+
+
+def test_places_are_not_recounted_while_somebody_reserves_them(stack: Stack) -> None:
+    key = (f"places#{HOST}", "news")
+
+    def entries() -> tuple[int, int | None]:
+        series = read_series("news", table.get(*key))
+        return series.files[0].entries, series.rev
+
+    change(*key, files=[[7, 7000]])
+    assert kinds(look(stack)) == (["miscounted"], [])
+    table.put({"pk": key[0], "sk": key[1], "files": [[8, 8000]]}, entries()[1])  # a place was reserved meanwhile
+    later(stack, 3)
+    assert kinds(look(stack)) == (["miscounted"], [])
+    assert entries()[0] == 8
+    later(stack, 3)
+    assert kinds(look(stack)) == ([], ["miscounted"])
+    assert entries()[0] == 2
+
+
+def test_a_place_that_is_reserved_while_the_count_is_written_stays_counted(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = (f"places#{HOST}", "news")
+    change(*key, files=[[7, 7000]])
+    look(stack)
+    later(stack, 3)
+    written = table.put
+
+    def overtaken(item: Any, rev: int | None) -> None:
+        change(*key, files=[[8, 8000]], rev=(rev or 0) + 1)
+        written(item, rev)
+
+    monkeypatch.setattr(table, "put", overtaken)
+    assert kinds(look(stack))[1] == ["miscounted"]
+    assert read_series("news", table.get(*key)).files[0].entries == 8
+
+
+def test_an_entry_stays_where_its_article_was_written_after_the_look(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    article = table.get(f"article#{HOST}#cms#1")
+    assert article
+    change(article["pk"], "-", state="removed")
+    look(stack)
+    later(stack, 3)
+
+    transact, called = table.transact, []
+
+    def last_moment(operations: Any) -> None:
+        called.append(1)
+        change(article["pk"], "-", state="listed", rev=int(article["rev"]) + 1)
+        transact(operations)
+
+    monkeypatch.setattr(table, "transact", last_moment)
+    assert kinds(look(stack))[1] == ["ownerless", "ownerless"]
+    assert called
+    assert url("flood") in [item["loc"] for item in table.query(f"file#{HOST}/{SHARD}")]
+
+
+def test_a_look_without_time_goes_on_where_it_stopped(stack: Stack) -> None:
+    put(stack, "sitemap.xml", b"by hand")
+    left = iter([True, True, True, False])
+    first = look(stack, may_go_on=lambda: next(left))
+    assert (first.whole, first.units, kinds(first)) == (False, 2, ([], []))
+    later(stack, 3)
+    second = look(stack)
+    assert (second.whole, second.units, kinds(second)) == (True, 3, (["edited"], []))
+    assert look(stack).suspected == second.suspected
+
+
+def test_a_file_that_cannot_be_looked_at_hides_no_other(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(stack, "sitemap.xml", b"by hand")
+    read = bucket.read
+
+    def failing(site: str, file: str) -> Any:
+        if file == NEWS:
+            raise TimeoutError("no answer")
+        return read(site, file)
+
+    monkeypatch.setattr(bucket, "read", failing)
+    report = look(stack)
+    assert kinds(report) == (["edited"], [])
+    assert [(str(error), error.__notes__) for error in report.failed] == [
+        ("no answer", [f"while looking at {HOST}/{NEWS}"])
+    ]
+
+
+def test_an_object_whose_partition_has_entries_is_written_and_not_deleted(stack: Stack) -> None:
+    name = "sitemap-2026-11-2.xml"
+    entry = next(iter(table.query(f"file#{HOST}/{SHARD}")))
+    table.put_if(entry | {"pk": f"file#{HOST}/{name}"})
+    stack.sources.stream_mappings[0]._reader.read()
+    put(stack, name, b"by hand")
+    later(stack, 24 * 60)
+    look(stack, anew=True)
+    later(stack, 3)
+    report = look(stack)
+    assert [(one.kind, one.name) for one in report.repaired] == [("orphan", name)]
+    assert [json.loads(body)["file"] for body in on_queue(stack, "RewritesQueue")] == [name]
+    table.delete(f"file#{HOST}/{name}", entry["sk"])
+    put(stack, name, None)
+
+
+def test_an_object_that_the_index_names_is_no_orphan_whatever_the_marks_say(stack: Stack) -> None:
+    """A site has turned gzip off, and its index could not be written since."""
+    packed = f"{SHARD}.gz"
+    put(stack, packed, b"packed")
+    put(stack, INDEX, f"<loc>https://{HOST}/{packed}</loc>".encode())
+    stack.clock.move(stack.clock.now() + timedelta(days=2))
+    for index_names_it in (True, False):
+        if not index_names_it:
+            put(stack, INDEX, b"<loc>https://www.example.com/other.gz</loc>")
+        assert (packed in {one.name for one in look(stack, dry_run=True).suspected}) is not index_names_it
+    put(stack, packed, None)
+
+
+def test_other_forms_that_have_just_been_turned_on_are_on_their_way(stack: Stack) -> None:
+    name = f"{stack.variable('SITES_PATH')}/{HOST}"
+    ssm = stack.client("ssm")
+    for site, more in ((SITE | {"outputs": {"gzip": True}}, f"{SHARD}.gz"), (SITE, None)):
+        ssm.put_parameter(Name=name, Value=json.dumps(site), Type="String", Overwrite=True)
+        later(stack, 1)
+        sites.forget()
+        for _ in range(2):
+            assert kinds(look(stack, anew=True)) == ([], [])
+            stack.clock.move(stack.clock.now() + LOOKS_APART)
+        later(stack, 5)
+        sites.forget()
+        assert kinds(look(stack, anew=True)) == ([], [])
+        mark = table.get(f"file#{HOST}/{INDEX}", SHARD)
+        assert mark
+        assert mark.get("also", []) == ([more] if more else [])
+
+
+def test_a_shard_with_more_pages_than_places_were_handed_out_is_counted_up_and_never_down(stack: Stack) -> None:
+    key = (f"places#{HOST}", "2026-11")
+    for before, after in ((1, 2), (5, 5)):
+        table.delete(f"places#{HOST}", "reconciliation")
+        change(*key, files=[[before, 100]])
+        look(stack)
+        later(stack, 3)
+        look(stack)
+        assert read_series("2026-11", table.get(*key)).files[0].entries == after
+
+
+def test_the_site_whose_last_pass_is_longest_ago_has_its_turn_first(stack: Stack) -> None:
+    look(stack)
+    site, other = sites.load(HOST), sites.load(HOST).model_copy(update={"host": "zzz.example.com"})
+    assert [one.host for one in in_turn([site, other])] == ["zzz.example.com", HOST]
+
+
+def test_every_kind_has_a_metric_of_its_own() -> None:
+    assert len(set(KINDS.values())) == len(KINDS) == 7

@@ -1,0 +1,667 @@
+"""Rewriting the other forms of a file: gzip, text, Atom, further indexes, robots.txt. They follow their file, and go with it."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from stoppress.aws import bucket, queues, sites, table
+from stoppress.aws.clients import client
+from stoppress.aws.items import file_pk, mark_item, read_mark, series_item
+from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.aws.sites import SETTLED_AFTER
+from stoppress.model.entries import Mark
+from stoppress.model.places import Series, Used
+from stoppress.model.site import Site
+from stoppress.primitives.urls import key_of
+from stoppress.rewrite import publish, render as rendering
+from stoppress.rewrite.retire import EMPTIED_KEPT
+from stoppress.rewrite.sitemaps import rewrite, rewrite_all
+from stoppress.sitemaps import render
+from tests.support import doors
+from tests.support.doors import Doors, failing, once_before
+from tests.support.ledger import HOST, MORNING, page
+from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NEWS, NOON, SHARD, key, put_news, put_page, take_page
+
+ROBOTS = "robots.txt"
+PACKED, TEXT, FEED = f"{SHARD}.gz", "sitemap-2026-11.txt", "sitemap-news.atom"
+EVERY_FORM = {"gzip": True, "text": True, "atom": True}
+
+
+@pytest.fixture(autouse=True)
+def behind() -> Iterator[Doors]:
+    with doors.opened(NOON) as opened:
+        opened.site(outputs=EVERY_FORM)
+        yield opened
+
+
+def done(file: str = SHARD, now: datetime = NOON, **said: Any) -> str:
+    return rewrite(RewriteRequest(HOST, file, **said), now).outcome
+
+
+def names() -> list[str]:
+    rows = client("s3").list_objects_v2(Bucket=doors.BUCKET).get("Contents", [])
+    return sorted(row["Key"].partition("/")[2] for row in rows)
+
+
+def mark(file: str = SHARD) -> Mark:
+    item = table.get(file_pk(HOST, INDEX), file)
+    assert item
+    return read_mark(item)
+
+
+def agree(behind: Doors, file: str = SHARD) -> bool:
+    """Whether a shard's forms say what the shard says."""
+    body, packed = behind.file(file).body, behind.file(f"{file}.gz").body
+    text = behind.file(f"{file.removesuffix('.xml')}.txt").body.decode()
+    return gzip.decompress(packed) == body and text.split() == re.findall(r"<loc>(.*?)</loc>", body.decode())
+
+
+# ── written with their file ──
+
+
+def test_forms_are_written_with_their_file_and_named_in_its_mark(behind: Doors) -> None:
+    put_page()
+    assert done() == "written"
+
+    assert names() == [TEXT, SHARD, PACKED]
+    assert agree(behind)
+    assert mark().also == (TEXT, PACKED)
+    assert {behind.file(name).changed for name in names()} == {NOON}
+    assert [event["detail"]["file"] for event in behind.announced] == [SHARD]
+
+
+def test_forms_of_equal_bytes_are_not_put_again(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_page()
+    put_news()
+    works = [RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)]
+    rewrite_all(works, NOON)
+    before = [behind.file(name) for name in names()]
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("a file was written or taken away although nothing had changed")
+
+    monkeypatch.setattr(bucket, "write", never)
+    monkeypatch.setattr(bucket, "delete", never)
+    assert [result.outcome for result in rewrite_all(works, NOON + HOUR)] == ["unchanged"] * 3
+    assert [behind.file(name) for name in names()] == before
+
+
+def test_each_form_says_what_it_is(behind: Doors) -> None:
+    put_page()
+    put_news()
+    rewrite_all([RewriteRequest(HOST, SHARD), RewriteRequest(HOST, NEWS)], NOON)
+    kinds = {name: client("s3").get_object(Bucket=doors.BUCKET, Key=f"{HOST}/{name}") for name in (PACKED, TEXT, FEED)}
+    assert {name: kind["ContentType"] for name, kind in kinds.items()} == {
+        PACKED: "application/gzip",
+        TEXT: "text/plain; charset=utf-8",
+        FEED: "application/atom+xml; charset=utf-8",
+    }
+    assert [kind.get("ContentEncoding") for kind in kinds.values()] == [None] * 3
+
+
+# ── crashes ──
+
+
+def test_a_crash_between_a_file_and_its_forms_is_repaired_by_the_next_rewrite(behind: Doors) -> None:
+    put_page("a")
+    done()
+    put_page("b")
+    calls: list[str] = []
+
+    def crash(site: str, file: str) -> None:
+        calls.append(file)
+        if len(calls) == 2:  # the shard itself has been read, written, and now its first form is to be read
+            raise ConnectionError("the machine went away")
+        return read(site, file)  # type: ignore[return-value]
+
+    read = bucket.read
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bucket, "read", crash)
+        with pytest.raises(ConnectionError):
+            done(now=NOON + MINUTE)
+    assert not agree(behind)
+
+    assert done(now=NOON + HOUR) == "unchanged"
+    assert agree(behind)
+    assert mark().urls == 2
+
+
+def test_forms_of_an_emptied_file_do_not_outlive_it_when_a_rewriter_with_a_fast_clock_wrote_them(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_page("a")
+    done()
+    take_page("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "replace_forms", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            done(now=NOON + MINUTE)  # the empty file is there, without its forms and its mark
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done(now=NOON + 3 * MINUTE)  # the forms are there too, written by a clock that is ahead
+    put_page("b")
+
+    assert done(now=NOON + 2 * MINUTE) == "written"
+    assert agree(behind)
+
+
+def test_forms_follow_a_file_that_comes_back_to_its_bytes_of_before_after_two_crashes(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark of the first bytes is no word for what had to follow the second ones."""
+    put_page("a")
+    done()
+    put_page("b")
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done(now=NOON + MINUTE)  # the file and its forms are there, and not its mark
+    take_page("b")
+    read = bucket.read
+    monkeypatch.setattr(bucket, "read", lambda site, file: read(site, file) if file == SHARD else 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        done(now=NOON + 2 * MINUTE)
+    monkeypatch.setattr(bucket, "read", read)
+
+    assert done(now=NOON + 3 * MINUTE) == "unchanged"
+    assert agree(behind)
+    assert mark().changed == NOON + 2 * MINUTE
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_form_that_cannot_be_put_leaves_the_mark_back_until_it_can(behind: Doors, times: int) -> None:
+    put_page("a")
+    done()
+    put_page("b")
+
+    def fail_from_now_on() -> None:
+        failure.__enter__()
+
+    failure = failing("s3", "PutObject", code="InternalError", times=times)
+    writes: list[str] = []
+    write = bucket.write
+
+    def counted(site: str, file: str, *args: Any, **said: Any) -> None:
+        writes.append(file)
+        if len(writes) == 2:
+            fail_from_now_on()
+        write(site, file, *args, **said)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bucket, "write", counted)
+        for _ in range(times):
+            with pytest.raises(ClientError):
+                done(now=NOON + MINUTE)
+    failure.__exit__(None, None, None)
+    assert mark().urls == 1
+    assert done(now=NOON + HOUR) == "unchanged"
+    assert (mark().urls, agree(behind)) == (2, True)
+
+
+# ── other rewriters ──
+
+
+def test_a_rewriter_that_was_overtaken_leaves_the_newer_forms_alone(behind: Doors) -> None:
+    put_page("a")
+
+    def another_edit_is_written_with_its_forms() -> None:
+        put_page("b")
+        done(now=NOON + MINUTE)
+
+    # The first has put its file, and comes to its forms only when the second has put file and forms.
+    put = bucket.write
+
+    def write_then_sleep(*args: Any, **said: Any) -> None:
+        put(*args, **said)
+        patch.undo()
+        another_edit_is_written_with_its_forms()
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(bucket, "write", write_then_sleep)
+    done()
+
+    assert agree(behind)
+    assert b"/b<" in behind.file(SHARD).body
+    assert (mark().urls, mark().changed) == (2, NOON + MINUTE)
+
+
+def test_a_form_that_another_puts_meanwhile_is_looked_at_again(behind: Doors) -> None:
+    put_page("a")
+    done()
+    put_page("b")
+    acts = iter([False, True])  # before the second put, which is that of the first form
+    put = bucket.write
+
+    def write(site: str, file: str, body: bytes, **said: Any) -> None:
+        if next(acts, False):
+            put(site, file, b"by somebody else", **said)
+        put(site, file, body, **said)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bucket, "write", write)
+        done(now=NOON + MINUTE)
+    assert agree(behind)
+
+
+# ── turned off, and gone ──
+
+
+def test_forms_that_are_turned_off_are_taken_away(behind: Doors) -> None:
+    put_page()
+    put_news()
+    works = [RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)]
+    rewrite_all(works, NOON)
+    assert names() == [TEXT, SHARD, PACKED, FEED, NEWS, f"{NEWS}.gz", INDEX, f"{INDEX}.gz"]
+
+    everything = names()
+    behind.site(outputs={"text": True})
+    rewrite_all([RewriteRequest(HOST, work.file, 2) for work in works], NOON + MINUTE)
+    assert (mark().also, mark(NEWS).also) == ((TEXT,), ())
+    assert b".gz" not in behind.file(INDEX).body
+    assert names() == everything  # somebody may still go by the configuration that wants them
+
+    rewrite_all([RewriteRequest(HOST, work.file, 2, repair_forms=True) for work in works], NOON + 4 * MINUTE)
+    assert names() == [TEXT, SHARD, NEWS, INDEX]
+
+
+def test_packed_files_go_after_the_index_however_late_it_is_written(behind: Doors) -> None:
+    put_page()
+    put_news()
+    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
+    behind.site(outputs={})
+    for minute in (1, 4, 5, 6):
+        work = [RewriteRequest(HOST, file, 2, repair_forms=minute > 1) for file in (SHARD, NEWS)]
+        rewrite_all(work, NOON + minute * MINUTE)
+    assert {PACKED, f"{NEWS}.gz"} <= set(names())
+    assert behind.taken("rewrites") == []  # there is nothing to be done before the index has been written
+
+    with failing("s3", "PutObject"), pytest.raises(ClientError):
+        done(INDEX, NOON + HOUR)
+    told = behind.taken("rewrites")
+    done(INDEX, NOON + HOUR)
+    assert behind.taken("rewrites") == told
+    rewrite_all(map(read_rewrite, told), NOON + HOUR + SETTLED_AFTER)
+    assert set(names()) == {SHARD, NEWS, INDEX, f"{INDEX}.gz"}
+
+
+def test_files_that_an_index_of_somebody_elses_named_are_not_looked_for(behind: Doors) -> None:
+    theirs = f"<loc>https://{HOST}/archive.xml.gz</loc>".encode()
+    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{INDEX}", Body=theirs)
+    put_page()
+    done()
+    assert done(INDEX) == "written"
+    assert behind.taken("rewrites") == []
+
+
+def remember(site: Site) -> None:
+    """A rewriter has this configuration in memory."""
+    sites._cache[next(iter(sites._cache))] = (NOON, site)
+
+
+@pytest.mark.parametrize("first", ["old", "new"])
+def test_forms_that_are_turned_off_and_on_again_stay(behind: Doors, first: str) -> None:
+    put_page("a")
+    done()
+    off = behind.site(outputs={})
+    on = behind.site(outputs=EVERY_FORM)
+    for who in ("old", "new") if first == "old" else ("new", "old"):
+        remember(off if who == "old" else on)
+        if who == "old":
+            put_page("b")
+        done(now=NOON + MINUTE, config_version=3 if who == "new" else 0)
+        assert names() == [TEXT, SHARD, PACKED]
+
+    remember(on)
+    done(now=NOON + 4 * MINUTE, config_version=3, repair_forms=True)
+    assert agree(behind)
+    assert mark().also == (TEXT, PACKED)
+
+
+def test_a_packed_file_is_named_when_nobody_can_go_by_another_configuration_any_more(behind: Doors) -> None:
+    behind.site(outputs={})
+    put_page("a")
+    put_page("b", file="sitemap-2026-10.xml")
+    done()
+    behind.site(outputs=EVERY_FORM)
+    done(now=NOON + MINUTE, config_version=3)
+    assert (agree(behind), mark().also) == (True, ())
+    put_page("c")
+    done(now=NOON + 2 * MINUTE)
+    assert (agree(behind), mark().also) == (True, ())
+
+    assert done(now=NOON + 4 * MINUTE, config_version=3, repair_forms=True) == "unchanged"
+    assert mark().also == (TEXT, PACKED)
+    done("sitemap-2026-10.xml")  # of a file that is new there is no older word
+    assert mark("sitemap-2026-10.xml").also == ("sitemap-2026-10.txt", "sitemap-2026-10.xml.gz")
+
+
+def test_one_configuration_that_has_settled_says_nothing_of_the_next(behind: Doors) -> None:
+    put_page()
+    done()
+    behind.site(outputs={})
+    last = RewriteRequest(HOST, SHARD, 2, repair_forms=True)
+    works = [RewriteRequest(HOST, SHARD, 1, repair_forms=True), RewriteRequest(HOST, SHARD, 2)]
+    for told in ([works[0]], works):
+        rewrite_all(told, NOON + MINUTE)
+        assert names() == [TEXT, SHARD, PACKED]
+
+    rewrite_all([last], NOON + 4 * MINUTE)
+    assert names() == [SHARD]
+
+
+def test_a_crash_while_forms_are_taken_away_is_repaired(behind: Doors) -> None:
+    put_page()
+    done()
+    behind.site(outputs={})
+    done(now=NOON + MINUTE, config_version=2)
+    with failing("s3", "DeleteObject"), pytest.raises(ClientError):
+        done(now=NOON + 4 * MINUTE, config_version=2, repair_forms=True)
+    assert names() == [TEXT, SHARD, PACKED]
+
+    done(now=NOON + HOUR, config_version=2, repair_forms=True)
+    assert (names(), mark().also) == ([SHARD], ())
+
+
+def test_forms_that_no_mark_tells_of_go_with_the_configuration_that_wanted_them(behind: Doors) -> None:
+    behind.site(outputs={})
+    put_page("a")
+    done()
+    behind.site(outputs=EVERY_FORM)
+    put_page("b")
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done(now=NOON + MINUTE)  # the file and its forms are there, and not its mark
+    assert (names(), mark().also) == ([TEXT, SHARD, PACKED], ())
+
+    behind.site(outputs={})
+    done(now=NOON + HOUR, config_version=4, repair_forms=True)
+    assert (names(), mark().also) == ([SHARD], ())
+
+
+def test_forms_that_a_newer_configuration_has_just_written_are_left_by_who_goes_by_an_older_one(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = behind.site(outputs={})
+    put_page()
+    done()
+    new = behind.site(outputs=EVERY_FORM)
+    now_known = [old, new, new]
+    monkeypatch.setattr(sites, "load_usable", lambda *_, **__: now_known.pop(0))
+
+    with once_before(publish, "replace_forms", done):
+        assert done(config_version=old.version, repair_forms=True) == "unchanged"
+    assert names() == [TEXT, SHARD, PACKED]
+
+
+@pytest.mark.parametrize("versions", [1, 2, 3])
+def test_forms_of_a_deleted_parameter_go_by_the_one_that_is_made_again_whose_versions_begin_at_1(
+    behind: Doors, versions: int
+) -> None:
+    for number in range(versions - 1):
+        behind.site(outputs=EVERY_FORM, publication=f"Example News {number}")
+    put_page()
+    done()
+    assert behind.file(PACKED).config_version == versions
+
+    client("ssm").delete_parameter(Name=f"{doors.ENVIRONMENT['SITES_PATH']}/{HOST}")
+    assert behind.site(outputs={}).version == 1
+    done(now=NOON + MINUTE, config_version=1)
+    done(now=NOON + MINUTE + SETTLED_AFTER, config_version=1, repair_forms=True)
+    assert (names(), mark().also) == ([SHARD], ())
+
+
+def test_forms_that_no_mark_tells_of_go_with_their_emptied_shard(behind: Doors) -> None:
+    put_page("a")
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        done()
+    take_page("a")
+    behind.site(outputs={})
+    assert done(now=NOON + MINUTE) == "written"
+    assert names() == [TEXT, SHARD, PACKED]
+
+    assert done(now=NOON + MINUTE + EMPTIED_KEPT) == "retired"
+    assert names() == []
+
+
+def test_forms_go_with_an_emptied_shard(behind: Doors) -> None:
+    put_page()
+    done()
+    take_page()
+    done(now=NOON + MINUTE)
+    assert names() == [TEXT, SHARD, PACKED]
+    assert behind.file(TEXT).body == f"https://{HOST}/\n".encode()
+
+    assert done(now=NOON + MINUTE + EMPTIED_KEPT) == "retired"
+    assert names() == []
+
+
+def test_the_forms_of_a_shard_that_is_filled_again_as_it_goes_stay(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_page()
+    done()
+    take_page()
+    done(now=NOON + MINUTE)
+    gone = NOON + MINUTE + EMPTIED_KEPT
+    delete = bucket.delete
+
+    def fill_after(site: str, file: str, stored: bucket.StoredFile) -> None:
+        delete(site, file, stored)
+        monkeypatch.setattr(bucket, "delete", delete)
+        put_page("b")
+        done(now=gone)
+
+    monkeypatch.setattr(bucket, "delete", fill_after)
+    assert done(now=gone) == "unchanged"
+    assert names() == [TEXT, SHARD, PACKED]
+    assert agree(behind)
+
+
+def test_the_forms_of_a_shard_that_is_filled_as_somebody_finds_it_empty_stay(behind: Doors) -> None:
+    def fill() -> None:
+        put_page()
+        done()
+
+    with once_before(publish, "retire", fill):
+        assert done(config_version=1) == "unchanged"
+    assert names() == [TEXT, SHARD, PACKED]
+
+
+def test_the_feed_of_a_series_stays_when_its_second_file_goes(behind: Doors) -> None:
+    table.put(series_item(HOST, Series("news", (Used(1, 400), Used(1, 400)))), None)
+    put_news("a", MORNING + HOUR)
+    put_news("b", number=2)
+    second = "sitemap-news-2.xml"
+    rewrite_all([RewriteRequest(HOST, NEWS), RewriteRequest(HOST, second)], NOON)
+    assert behind.file(FEED).body.count(b"<entry>") == 2
+
+    later = MORNING + 48 * HOUR
+    done(second, later)
+    assert behind.file(FEED).body.count(b"<entry>") == 1
+    assert done(second, later + EMPTIED_KEPT) == "retired"
+    assert names() == [FEED, NEWS, f"{NEWS}.gz"]
+
+
+def test_the_empty_file_of_an_edition_that_is_taken_out_goes_after_its_day(behind: Doors) -> None:
+    french = "sitemap-news-fr.xml"
+    behind.site(editions=[{"prefix": "/fr/", "news": "fr"}], outputs=EVERY_FORM)
+    done(french)
+    assert names() == ["sitemap-news-fr.atom", french, f"{french}.gz"]
+
+    behind.site(outputs=EVERY_FORM)
+    assert done(french, NOON + HOUR, config_version=3) == "unchanged"
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + DAY).outcome == "retired"
+    assert (names(), behind.items(f"file#{HOST}/{INDEX}"), behind.items("due#")) == ([], [], [])
+
+
+def test_the_file_of_an_edition_that_was_empty_for_long_goes_when_the_index_names_it_no_more(behind: Doors) -> None:
+    french = "sitemap-news-fr.xml"
+    behind.site(editions=[{"prefix": "/fr/", "news": "fr"}], outputs=EVERY_FORM)
+    rewrite_all([RewriteRequest(HOST, file) for file in (NEWS, french, INDEX)], NOON)
+    others = set(names()) - {french, f"{french}.gz", "sitemap-news-fr.atom"}
+    assert f"/{french}.gz</loc>".encode() in behind.file(INDEX).body
+
+    behind.site(outputs=EVERY_FORM)
+    assert done(french, NOON + 2 * DAY, config_version=3) == "unchanged"
+    assert {french, f"{french}.gz"} <= set(names())
+    done(INDEX, NOON + 2 * DAY, config_version=3)
+
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + 2 * DAY + MINUTE).outcome == "retired"
+    assert (set(names()), behind.items("due#")) == (others, [])
+
+
+def test_a_packed_file_that_the_index_names_goes_later_than_its_file_that_somebody_took_away(behind: Doors) -> None:
+    put_page()
+    put_page(file="sitemap-2026-10.xml")
+    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, "sitemap-2026-10.xml", INDEX)], NOON)
+    others = set(names()) - {TEXT, SHARD, PACKED}
+    take_page()
+    bucket.delete(HOST, SHARD, behind.file(SHARD))
+    assert done(now=NOON + MINUTE) == "retired"
+    assert PACKED in names()
+    done(INDEX, NOON + MINUTE)
+
+    (sent,) = [read_rewrite(message) for message in behind.taken("rewrites")]
+    assert rewrite(sent, NOON + 2 * MINUTE).outcome == "retired"
+    assert set(names()) == others
+    assert behind.taken("rewrites") == []
+
+
+def test_the_empty_file_of_an_edition_that_comes_back_stays(behind: Doors) -> None:
+    french = "sitemap-news-fr.xml"
+    editions = [{"prefix": "/fr/", "news": "fr"}]
+    for number, said in enumerate([editions, [], editions], 2):
+        behind.site(editions=said)
+        done(french, NOON + number * MINUTE, config_version=number)
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + 2 * DAY).outcome == "unchanged"
+    assert (names(), behind.items("due#")) == ([french], [])
+
+
+def test_the_feed_of_an_empty_window_follows_a_changed_publication(behind: Doors) -> None:
+    done(NEWS)
+    body = behind.file(NEWS).body
+    behind.site(outputs=EVERY_FORM, publication="The Example", language="fr")
+    done(NEWS, NOON + MINUTE, config_version=2)
+
+    assert behind.file(NEWS).body == body
+    assert b'xml:lang="fr"' in behind.file(FEED).body
+    assert b">The Example</title>" in behind.file(FEED).body
+    assert done(NEWS, NOON + HOUR) == "unchanged"
+    assert len(behind.announced) == 2
+
+
+# ── the index ──
+
+
+def test_the_index_names_gzips_and_has_one_itself(behind: Doors) -> None:
+    put_page()
+    rewrite_all([RewriteRequest(HOST, SHARD), RewriteRequest(HOST, INDEX)], NOON)
+    assert f"<loc>https://{HOST}/{PACKED}</loc>".encode() in behind.file(INDEX).body
+    assert gzip.decompress(behind.file(f"{INDEX}.gz").body) == behind.file(INDEX).body
+
+
+def test_the_gzip_of_the_index_is_repaired_by_the_next_rewrite(behind: Doors) -> None:
+    put_page()
+    done()
+    with once_before(queues, "announce", lambda: bucket.delete(HOST, f"{INDEX}.gz", behind.file(f"{INDEX}.gz"))):
+        done(INDEX)
+    assert f"{INDEX}.gz" not in names()
+
+    assert done(INDEX, NOON + HOUR) == "unchanged"
+    assert gzip.decompress(behind.file(f"{INDEX}.gz").body) == behind.file(INDEX).body
+
+
+def test_more_files_than_an_index_takes_are_in_further_indexes_none_of_which_is_nested(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(render, "INDEX_ENTRIES_MAX", 2)
+    behind.site(outputs={})
+    for month in range(1, 6):
+        table.put_if(mark_item(HOST, Mark(f"sitemap-2026-{month:02}.xml", MORNING, 1, 200, "x")))
+    done(INDEX)
+
+    indexes = [name for name in names() if "index" in name or name == INDEX]
+    assert indexes == ["sitemap-index-2.xml", "sitemap-index-3.xml", INDEX]
+    listed = [re.findall(rb"<loc>.*?/([^/]*)</loc>", behind.file(name).body) for name in (INDEX, *indexes[:2])]
+    assert listed == [[b"sitemap-2026-01.xml", b"sitemap-2026-02.xml"], [b"sitemap-2026-03.xml", b"sitemap-2026-04.xml"],
+                      [b"sitemap-2026-05.xml"]]  # fmt: skip
+
+    # And when there are fewer again, what is not needed goes the next time that a configuration has settled.
+    for month in (1, 2, 3):
+        table.delete(file_pk(HOST, INDEX), f"sitemap-2026-{month:02}.xml")
+    done(INDEX, NOON + HOUR, config_version=2)
+    done(INDEX, NOON + HOUR + 3 * MINUTE, config_version=2, repair_forms=True)
+    assert [name for name in names() if "index" in name] == []
+
+
+# ── robots.txt ──
+
+
+def test_robots_has_no_other_forms_and_what_is_called_like_one_is_somebody_elses(behind: Doors) -> None:
+    behind.site(robots="")
+    theirs = ["robots.txt.gz", "robots.txt.txt"]
+    for name in theirs:
+        client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{name}", Body=b"")
+
+    done(ROBOTS, config_version=2)
+    assert names() == [ROBOTS, *theirs]
+    behind.site()
+    done(ROBOTS, config_version=3)
+    assert names() == theirs
+
+
+def test_robots_is_written_while_it_is_kept_and_goes_when_it_is_not(behind: Doors) -> None:
+    behind.site(robots="User-agent: *\nDisallow: /search\n")
+    assert done(ROBOTS) == "written"
+    assert behind.file(ROBOTS).body.endswith(b"sitemap-news.xml\n\nUser-agent: *\nDisallow: /search\n")
+    assert done(ROBOTS, NOON + HOUR) == "unchanged"
+    behind.site(robots="")
+    assert done(ROBOTS, NOON + HOUR, config_version=3) == "written"
+    behind.site()
+    assert done(ROBOTS, NOON + HOUR, config_version=4) == "retired"
+    assert names() == []
+    assert behind.items(f"file#{HOST}/{INDEX}") == []
+
+
+def test_a_robots_txt_of_somebody_elses_is_left_alone_where_none_is_kept(behind: Doors) -> None:
+    assert done(ROBOTS, config_version=1) == "unchanged"
+    theirs = b"User-agent: *"
+    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{ROBOTS}", Body=theirs)
+    assert done(ROBOTS, config_version=1, repair_forms=True) == "unchanged"
+    assert behind.file(ROBOTS).body == theirs
+
+
+# ── folding ──
+
+
+def test_news_index_and_the_forms_of_folded_files_are_those_of_the_whole(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As small as they are here every file would be read whole."""
+    behind.site(outputs={"gzip": True, "text": True})
+    monkeypatch.setattr(rendering, "READ_UNIT_BYTES", 1)
+    for path in "abc":
+        put_page(path)
+        put_news(path)
+    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON)
+    put_page("d")
+    put_news("d", published=MORNING + HOUR)
+    news_key = f"{MORNING + HOUR:%Y-%m-%dT%H:%M:%SZ}#{key_of(page('d'))}"
+    query = table.query
+    monkeypatch.setattr(table, "query", None)
+    works = [
+        RewriteRequest(HOST, SHARD, entries=frozenset([key("d")])),
+        RewriteRequest(HOST, NEWS, entries=frozenset([(news_key, page("d"))])),
+        RewriteRequest(HOST, INDEX, entries=frozenset([(SHARD, SHARD), (NEWS, NEWS)])),
+    ]
+    assert [result.outcome for result in rewrite_all(works, NOON + MINUTE)] == ["written"] * 3
+    folded = {name: behind.file(name).body for name in names()}
+    assert b"/d<" in folded[SHARD]
+
+    monkeypatch.setattr(table, "query", query)
+    rewrite_all([RewriteRequest(HOST, file) for file in (SHARD, NEWS, INDEX)], NOON + MINUTE)
+    assert {name: behind.file(name).body for name in names()} == folded

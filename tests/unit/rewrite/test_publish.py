@@ -1,0 +1,355 @@
+"""Committing: whoever else writes, whatever crashes and whatever the clocks show, file, mark and announcement agree at last."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from botocore.exceptions import ClientError
+
+from stoppress.aws import bucket, queues, table
+from stoppress.aws.bucket import Overtaken
+from stoppress.aws.clients import client
+from stoppress.aws.items import file_pk, news_item
+from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.file_names import content_type
+from stoppress.model.places import Place
+from stoppress.primitives.instants import exact
+from stoppress.rewrite.sitemaps import rewrite, rewrite_all
+from stoppress.sitemaps.render import render_general
+from tests.support import doors
+from tests.support.doors import Doors, failing, once_before
+from tests.support.ledger import HOST, MORNING, SITE, page
+from tests.support.partitions import (
+    DAY,
+    HOUR,
+    INDEX,
+    MINUTE,
+    NEWS,
+    NOON,
+    SHARD,
+    announced,
+    mark,
+    put_page,
+    shard,
+    take_page,
+)
+
+
+@pytest.fixture(autouse=True)
+def behind() -> Iterator[Doors]:
+    with doors.opened(NOON) as opened:
+        opened.site()
+        yield opened
+
+
+# ── other rewriters ──
+
+
+def test_a_file_changed_between_read_and_put_is_read_again(behind: Doors) -> None:
+    put_page("a")
+
+    def other_writer() -> None:
+        put_page("b")
+        shard(NOON + MINUTE)
+        put_page("c")  # which the other one does not know of
+
+    with once_before(bucket, "write", other_writer):
+        assert shard() == "written"
+    assert behind.file(SHARD).body == render_general([GeneralEntry(page(path)) for path in "abc"], SITE).body
+    assert behind.file(SHARD).changed > NOON + MINUTE
+
+
+def test_a_file_made_by_another_meanwhile_is_read_again(behind: Doors) -> None:
+    put_page("a")
+    with once_before(bucket, "write", lambda: shard(NOON + MINUTE)):
+        assert shard() == "unchanged"
+    assert behind.file(SHARD).changed == NOON + MINUTE
+
+
+def test_a_file_taken_away_meanwhile_is_made_anew(behind: Doors) -> None:
+    put_page("a")
+    shard()
+    put_page("b")
+    with once_before(bucket, "write", lambda: bucket.delete(HOST, SHARD, behind.file(SHARD))):
+        assert shard(NOON + MINUTE) == "written"
+    assert b"/b<" in behind.file(SHARD).body
+
+
+@pytest.mark.parametrize("code", ["ConditionalRequestConflict", "PreconditionFailed", "NoSuchKey"])
+def test_what_s3_says_of_another_writer_is_taken_as_that(behind: Doors, code: str) -> None:
+    put_page()
+    with failing("s3", "PutObject", code=code):
+        assert shard() == "written"
+
+
+def test_other_errors_of_s3_are_themselves(behind: Doors) -> None:
+    put_page()
+    with failing("s3", "PutObject", code="AccessDenied"), pytest.raises(ClientError):
+        shard()
+    with failing("s3", "GetObject", code="AccessDenied"), pytest.raises(ClientError):
+        shard()
+    assert behind.announced == []
+
+
+def test_a_rewriter_that_is_always_overtaken_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_page()
+    with failing("s3", "PutObject", code="PreconditionFailed", times=8), pytest.raises(Overtaken, match="8 attempts"):
+        shard()
+
+
+def test_a_put_whose_answer_was_lost_is_found_and_marked(behind: Doors) -> None:
+    put_page()
+    with failing("s3", "PutObject", code="InternalError", applied=True), pytest.raises(ClientError):
+        shard()
+    assert (mark(), behind.announced) == (None, [])
+    assert shard(NOON + MINUTE) == "unchanged"
+    marked = mark()
+    assert marked
+    assert marked.changed == NOON
+    assert announced(behind) == [(SHARD, 1)]
+
+
+def test_an_object_that_somebody_else_has_put_is_written_anew_with_its_headers(behind: Doors) -> None:
+    put_page()
+    shard()
+    body = behind.file(SHARD).body
+    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}", Body=body)
+    assert not behind.file(SHARD).ours
+    assert shard(NOON + HOUR) == "written"
+    assert behind.file(SHARD).ours
+    assert client("s3").head_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}")["ContentType"] == content_type(SHARD)
+    assert shard(NOON + 2 * HOUR) == "unchanged"
+
+
+# ── crashes ──
+
+
+def test_a_crash_between_put_and_mark_is_repaired_by_the_next_rewrite(behind: Doors) -> None:
+    put_page()
+    with failing("dynamodb", "PutItem"), pytest.raises(ClientError):
+        shard()
+    assert mark() is None
+
+    assert shard(NOON + HOUR) == "unchanged"
+    marked = mark()
+    assert marked
+    assert marked.changed == NOON
+    assert announced(behind) == [(SHARD, 1), (SHARD, 1)]
+
+
+def test_a_mark_at_which_a_transaction_is_busy_is_not_taken_for_written(behind: Doors) -> None:
+    """A shard without a mark would be in no index until it changes again."""
+    put_page("a")
+    with failing("dynamodb", "PutItem", code="TransactionConflictException"):
+        rewrite(RewriteRequest(HOST, SHARD), NOON)
+
+    assert behind.item(file_pk(HOST, INDEX), SHARD)
+
+
+def test_a_crash_before_the_announcement_announces_and_marks_later(behind: Doors) -> None:
+    put_page()
+    with failing("events", "PutEvents"), pytest.raises(ClientError):
+        shard()
+    assert mark() is None
+    shard(NOON + HOUR)
+    assert announced(behind) == [(SHARD, 1)]
+    assert mark()
+
+
+def test_the_bus_that_takes_nothing_keeps_the_mark_back(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_page()
+    answer = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"}]}
+    with monkeypatch.context() as patch:
+        patch.setattr(client("events"), "put_events", lambda **_: answer)
+        with pytest.raises(queues.SendError, match="the bus did not take 'sitemap rewritten': slow down"):
+            shard()
+    assert mark() is None
+    assert shard() == "unchanged"
+    assert mark()
+
+
+def test_a_crash_after_an_edit_leaves_the_older_mark_to_be_repaired(behind: Doors) -> None:
+    put_page("a")
+    shard()
+    put_page("b")
+    with failing("dynamodb", "PutItem"), pytest.raises(ClientError):
+        shard(NOON + MINUTE)
+    marked = mark()
+    assert marked
+    assert marked.urls == 1
+    shard(NOON + HOUR)
+    marked = mark()
+    assert marked
+    assert (marked.urls, marked.changed) == (2, NOON + MINUTE)
+
+
+# ── marks and clocks ──
+
+
+def test_a_mark_never_goes_back_to_an_older_file(behind: Doors) -> None:
+    put_page("a")
+
+    def another_edit_is_written_and_marked() -> None:
+        put_page("b")
+        shard(NOON + MINUTE)
+
+    with once_before(queues, "announce", another_edit_is_written_and_marked):
+        shard()  # and only now it marks what has been overtaken
+    marked = mark()
+    assert marked
+    assert (marked.urls, marked.changed) == (2, NOON + MINUTE)
+    assert marked.size_bytes == len(behind.file(SHARD).body)
+
+
+@pytest.mark.parametrize("back", [timedelta(), timedelta(microseconds=1), HOUR, timedelta(days=400)])
+def test_the_change_of_a_file_is_always_later_than_the_one_before(behind: Doors, back: timedelta) -> None:
+    put_page("a")
+    shard(NOON)
+    put_page("b")
+    shard(NOON - back)
+
+    assert behind.file(SHARD).changed == NOON + timedelta(microseconds=1)
+    marked = mark()
+    assert marked
+    assert marked.urls == 2
+
+
+def test_the_change_of_a_file_is_not_before_what_stands_in_it(behind: Doors) -> None:
+    put_page("a", NOON + 3 * MINUTE)
+    shard(NOON)
+    assert behind.file(SHARD).changed == NOON + 3 * MINUTE
+
+
+def test_a_file_that_somebody_else_put_without_our_metadata_is_replaced(behind: Doors) -> None:
+    put_page()
+    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}", Body=b"by hand")
+    assert shard(NOON - HOUR) == "written"
+    assert behind.file(SHARD).changed > NOON - HOUR
+    assert b"/a<" in behind.file(SHARD).body
+
+
+# ── emptied shards ──
+
+
+def emptied(behind: Doors) -> RewriteRequest:
+    put_page("a")
+    shard(NOON)
+    take_page("a")
+    assert shard(NOON + MINUTE) == "written"
+    (due,) = behind.items("due#")
+    assert (due["queue"], due["sk"]) == ("rewrites", f"{exact(NOON + MINUTE + DAY)}#file#{SHARD}")
+    return read_rewrite(due["message"])
+
+
+def test_an_emptied_shard_is_taken_away_after_a_day(behind: Doors) -> None:
+    retiring = emptied(behind)
+    assert rewrite(retiring, NOON + MINUTE + DAY).outcome == "retired"
+    assert bucket.read(HOST, SHARD) is None
+    assert mark() is None
+    assert behind.items("due#") == []
+    assert rewrite(retiring, NOON + MINUTE + DAY).outcome == "retired"  # delivered again
+
+
+def test_an_emptied_shard_stays_until_its_day_is_over(behind: Doors) -> None:
+    emptied(behind)
+    assert shard(NOON + MINUTE + DAY - timedelta(microseconds=1)) == "unchanged"
+    assert behind.file(SHARD).body
+    assert len(behind.items("due#")) == 1
+
+
+def test_a_clock_that_is_behind_keeps_no_emptied_shard(behind: Doors) -> None:
+    retiring = emptied(behind)
+    assert rewrite(retiring, NOON + DAY).outcome == "retired"
+
+
+def test_an_emptied_shard_that_was_filled_again_stays(behind: Doors) -> None:
+    retiring = emptied(behind)
+    put_page("b")
+    shard(NOON + HOUR)
+    assert rewrite(retiring, NOON + MINUTE + DAY).outcome == "unchanged"
+    assert b"/b<" in behind.file(SHARD).body
+    assert behind.items("due#") == []
+
+
+def test_a_shard_that_was_emptied_twice_has_a_day_from_the_second_time(behind: Doors) -> None:
+    first = emptied(behind)
+    put_page("b")
+    shard(NOON + HOUR)
+    take_page("b")
+    shard(NOON + 2 * HOUR)
+    assert rewrite(first, NOON + MINUTE + DAY).outcome == "unchanged"
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + 2 * HOUR + DAY).outcome == "retired"
+
+
+def test_a_shard_filled_while_it_is_taken_away_is_made_anew(behind: Doors) -> None:
+    retiring = emptied(behind)
+    later = NOON + MINUTE + DAY
+
+    def filled() -> None:
+        put_page("b")
+        shard(later)
+
+    with once_before(bucket, "delete", filled):
+        assert rewrite(retiring, later).outcome == "unchanged"
+    assert b"/b<" in behind.file(SHARD).body
+    marked = mark()
+    assert marked
+    assert marked.urls == 1
+
+
+def test_a_crash_while_a_shard_is_taken_away_is_finished_by_the_next_attempt(behind: Doors) -> None:
+    retiring = emptied(behind)
+    later = NOON + MINUTE + DAY
+    with failing("dynamodb", "DeleteItem"), pytest.raises(ClientError):
+        rewrite(retiring, later)
+    assert rewrite(retiring, later).outcome == "retired"
+    assert mark() is None
+    assert behind.items("due#") == []
+
+
+def test_a_crash_before_the_due_record_of_an_emptied_shard_is_repaired(behind: Doors) -> None:
+    put_page("a")
+    shard(NOON)
+    take_page("a")
+    with failing("dynamodb", "PutItem"), pytest.raises(ClientError):
+        shard(NOON + MINUTE)
+    assert behind.items("due#") == []
+    assert shard(NOON + HOUR) == "unchanged"
+    assert len(behind.items("due#")) == 1
+    marked = mark()
+    assert marked
+    assert marked.urls == 0
+
+
+def test_the_empty_news_file_is_never_taken_away(behind: Doors) -> None:
+    rewrite(RewriteRequest(HOST, NEWS), NOON)
+    assert rewrite(RewriteRequest(HOST, NEWS), NOON + 2 * DAY).outcome == "unchanged"
+    assert behind.file(NEWS).body
+    assert behind.items("due#") == []
+
+
+def test_a_second_news_file_is_taken_away_like_a_shard(behind: Doors) -> None:
+    second = news_item(HOST, Place("news", 2, 400), NewsEntry(page("a"), "A", MORNING))
+    table.put_if(second)
+    rewrite(RewriteRequest(HOST, "sitemap-news-2.xml"), NOON)
+    table.delete(second["pk"], second["sk"])
+    rewrite(RewriteRequest(HOST, "sitemap-news-2.xml"), NOON + MINUTE)
+    (due,) = behind.items("due#")
+    assert rewrite(read_rewrite(due["message"]), NOON + MINUTE + DAY).outcome == "retired"
+
+
+def test_a_file_that_never_was_and_lists_nothing_is_not_made(behind: Doors) -> None:
+    assert shard() == "retired"
+    assert bucket.read(HOST, SHARD) is None
+    assert (behind.items(), behind.announced) == ([], [])
+
+
+def test_a_due_message_that_meets_another_of_its_file_is_done_with_it_or_in_the_next_minute(behind: Doors) -> None:
+    retiring = emptied(behind)
+    later = NOON + MINUTE + DAY
+    (result,) = rewrite_all([RewriteRequest(HOST, SHARD, 1), retiring], later)
+    assert result.outcome == "retired"
+    rewrite_all([retiring], later + MINUTE)  # what is still due is sent again
+    assert behind.items("due#") == []

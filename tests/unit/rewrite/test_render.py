@@ -1,0 +1,245 @@
+"""Rendering: what is read of a partition, by its keys or as a whole, is the file that its entries give."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from stoppress.aws import bucket, table
+from stoppress.aws.bucket import StoredFile
+from stoppress.aws.clients import client
+from stoppress.aws.items import changed_entry, general_item
+from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.model.entries import GeneralEntry
+from stoppress.model.file_names import headers
+from stoppress.primitives.urls import key_of
+from stoppress.rewrite import render as rendering
+from stoppress.rewrite.render import BrokenFile
+from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
+from stoppress.sitemaps.lines import RENDERER
+from stoppress.sitemaps.render import render_general, render_news
+from tests.support import doors
+from tests.support.doors import Doors, failed_ones, failing, once_before
+from tests.support.ledger import HOST, MORNING, SITE, page
+from tests.support.partitions import (
+    HOUR,
+    MINUTE,
+    NEWS,
+    NOON,
+    SHARD,
+    key,
+    mark,
+    put_news,
+    put_page,
+    shard,
+    stream,
+    take_page,
+)
+
+
+@pytest.fixture(autouse=True)
+def behind() -> Iterator[Doors]:
+    with doors.opened(NOON) as opened:
+        opened.site()
+        yield opened
+
+
+def test_the_news_file_changes_with_the_clock_alone(behind: Doors) -> None:
+    put_news()
+    news = RewriteRequest(HOST, NEWS)
+    assert rewrite(news, NOON).outcome == "written"
+    assert rewrite(news, MORNING + 48 * HOUR - timedelta(seconds=1)).outcome == "unchanged"
+    assert rewrite(news, MORNING + 48 * HOUR).outcome == "written"
+    assert behind.file(NEWS).body == render_news([], SITE, NOON).body
+
+
+def test_a_partition_of_many_pages_is_read_whole(behind: Doors) -> None:
+    for number in range(30):
+        item = general_item(HOST, SHARD, GeneralEntry(page(f"{number:02}")))
+        table.put_if(item | {"filler": "x" * 90_000})
+    assert rewrite(RewriteRequest(HOST, SHARD), NOON).urls == 30
+
+
+# ── folding ──
+
+
+def fold(file: str, *changed: tuple[str, str], now: datetime = NOON + MINUTE) -> str:
+    return rewrite(RewriteRequest(HOST, file, entries=frozenset(changed)), now).outcome
+
+
+@pytest.fixture
+def large_shard(behind: Doors) -> list[str]:
+    """A shard that takes three units to read, written; the paths of its pages."""
+    paths = [f"page-{number:03}" for number in range(240)]
+    for path in paths:
+        put_page(path)
+    shard()
+    assert len(behind.file(SHARD).body) > 3 * rendering.READ_UNIT_BYTES
+    return paths
+
+
+def unread(*_: object, **__: object) -> None:
+    raise AssertionError("the partition was read")
+
+
+def test_what_changed_is_read_by_its_keys_and_nothing_else(
+    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_page("new", MORNING)
+    put_page("page-007", MORNING + HOUR)
+    take_page("page-001")
+    monkeypatch.setattr(table, "query", unread)
+
+    assert fold(SHARD, key("new"), key("page-007"), key("page-001")) == "written"
+    dated = {"new": MORNING, "page-007": MORNING + HOUR}
+    pages = [GeneralEntry(page(path), dated.get(path)) for path in [*large_shard, "new"] if path != "page-001"]
+    assert behind.file(SHARD).body == render_general(pages, SITE).body
+    marked = mark()
+    assert marked
+    assert (marked.changed, marked.urls) == (NOON + MINUTE, 240)
+    assert fold(SHARD, key("new"), now=NOON + 2 * MINUTE) == "unchanged"
+
+
+def test_what_changed_meanwhile_is_read_again_by_its_keys(behind: Doors, large_shard: list[str]) -> None:
+    put_page("first")
+    put_page("second")
+
+    with once_before(bucket, "write", lambda: fold(SHARD, key("first"))):
+        assert fold(SHARD, key("second")) == "written"
+    pages = [GeneralEntry(page(path)) for path in [*large_shard, "first", "second"]]
+    assert behind.file(SHARD).body == render_general(pages, SITE).body
+
+
+def _without_metadata(stored: StoredFile) -> None:
+    client("s3").put_object(Bucket=doors.BUCKET, Key=f"{HOST}/{SHARD}", Body=stored.body)
+
+
+def _put_again(stored: StoredFile, version: int, form: str, whole: datetime) -> None:
+    bucket.write(
+        HOST,
+        SHARD,
+        stored.body,
+        *headers(SHARD),
+        replaces=stored,
+        changed=NOON,
+        config_version=version,
+        form=form,
+        whole=whole,
+    )
+
+
+def _of_another_renderer(stored: StoredFile) -> None:
+    _put_again(stored, 1, f"{RENDERER + 1}.{stored.form.partition('.')[2]}", NOON)
+
+
+def _of_another_configuration(stored: StoredFile) -> None:
+    _put_again(stored, 0, stored.form, NOON)
+
+
+def _of_another_first_configuration(stored: StoredFile) -> None:
+    """As after a parameter that was deleted and made again."""
+    _put_again(stored, 1, f"{RENDERER}.{SITE.model_copy(update={'scheme': 'http'}).digest}", NOON)
+
+
+def _made_as_a_whole_long_ago(stored: StoredFile) -> None:
+    _put_again(stored, 1, stored.form, NOON + MINUTE - rendering.WHOLE_EVERY)
+
+
+def _gone(stored: StoredFile) -> None:
+    bucket.delete(HOST, SHARD, stored)
+
+
+@pytest.mark.parametrize("happened", [
+    _without_metadata, _of_another_renderer, _of_another_configuration, _of_another_first_configuration,
+    _made_as_a_whole_long_ago, _gone,
+])  # fmt: skip
+def test_a_file_that_is_not_as_we_write_it_is_made_from_all_entries(
+    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch, happened: Callable[[StoredFile], None]
+) -> None:
+    happened(behind.file(SHARD))
+    put_page("lost")  # nobody tells of it: who reads the partition finds it
+    put_page("new")
+    monkeypatch.setattr(table, "get_many", unread)
+
+    assert fold(SHARD, key("new")) == "written"
+    pages = [GeneralEntry(page(path)) for path in [*large_shard, "lost", "new"]]
+    assert behind.file(SHARD).body == render_general(pages, SITE).body
+
+
+def test_more_keys_than_the_whole_partition_costs_are_not_read(
+    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = len(behind.file(SHARD).body) // rendering.READ_UNIT_BYTES
+    monkeypatch.setattr(table, "query", unread)
+    fold(SHARD, *[key(path) for path in large_shard[:units]])
+    with pytest.raises(AssertionError, match="the partition was read"):
+        fold(SHARD, *[key(path) for path in large_shard[: units + 1]])
+
+
+def test_a_file_that_one_of_its_works_names_without_entries_is_made_from_all(
+    behind: Doors, large_shard: list[str]
+) -> None:
+    put_page("lost")
+    put_page("new")
+    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key("new")])), RewriteRequest(HOST, SHARD)]
+    (result,) = rewrite_all(works, NOON + MINUTE)
+
+    assert result.urls == len(large_shard) + 2
+
+
+def test_the_entries_of_several_works_for_a_file_are_folded_in_together(
+    behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_page("first")
+    put_page("second")
+    monkeypatch.setattr(table, "query", unread)
+    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key(path)])) for path in ("first", "second")]
+    (result,) = rewrite_all(works, NOON + MINUTE)
+
+    assert (result.outcome, result.urls) == ("written", len(large_shard) + 2)
+
+
+def test_a_file_that_could_not_be_folded_into_is_made_from_all_entries_next(
+    behind: Doors, large_shard: list[str]
+) -> None:
+    put_page("new")
+    works = [RewriteRequest(HOST, SHARD, entries=frozenset([key("new")]))]
+    with failing("s3", "PutObject", code="InternalError"):
+        (result,) = rewrite_all(works, NOON + MINUTE)
+    assert hand_over(result) is None
+
+    assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD)]
+
+
+def test_the_new_lines_of_a_file_are_held_to_the_rules(behind: Doors, large_shard: list[str]) -> None:
+    before = behind.file(SHARD)
+    table.put_if(general_item(HOST, SHARD, GeneralEntry("https://other.example.com/new")))
+
+    with pytest.raises(BrokenFile, match=r"other\.example\.com"):
+        fold(SHARD, (key_of("https://other.example.com/new"), "https://other.example.com/new"))
+    assert behind.file(SHARD) == before
+
+
+def test_the_stream_says_which_entries_changed(behind: Doors, large_shard: list[str]) -> None:
+    behind.stream.read()
+    put_page("page-003", MORNING)
+    take_page("page-004")
+    put_news()
+    records = [record["dynamodb"] for record in stream(behind)["Records"]]
+
+    assert [changed_entry(record) for record in records] == [
+        key("page-003"),
+        key("page-004"),
+        (f"{MORNING:%Y-%m-%dT%H:%M:%SZ}#{key('a')[0]}", page("a")),
+    ]
+
+
+def test_a_record_without_images_has_its_file_made_from_all_entries(behind: Doors, large_shard: list[str]) -> None:
+    put_page("new")
+    put_page("lost")
+    batch = stream(behind)
+    record = next(one for one in batch["Records"] if one["dynamodb"]["Keys"]["sk"]["S"] == key("new")[0])
+    del record["dynamodb"]["NewImage"]
+
+    assert failed_ones(behind.call("rewrite_sitemaps", {"Records": [record]})) == []
+    assert page("lost").encode() in behind.file(SHARD).body

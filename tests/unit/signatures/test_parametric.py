@@ -1,0 +1,249 @@
+"""The one verifier: what its data may say, how it reads a header, and that it takes as long whatever it is given."""
+
+import ast
+import base64
+import hashlib
+import hmac
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.cms.mapping import BadMapping, read_file
+from stoppress.model.http_request import Request
+from stoppress.model.signature_schemes import PRESETS, BadScheme
+from stoppress.signatures.verify import BadSecret, BadSignature, verify
+from tests.support.signature_senders import BODY, MORNING, SENDERS, Sender, posted
+
+ROOT = Path(__file__).parents[3]
+SECRET = "known to the newsroom"
+OURS = {"header": "X-Newsroom", "prefix": "v2=", "signed": "{x-nonce}/{body}", "digest": "sha512"}
+
+
+def sender_of(scheme: str) -> Sender:
+    return next(sender for sender in SENDERS if sender.scheme == scheme)
+
+
+def accepted(scheme: str | dict[str, Any], request: Request, *secrets: str) -> bool:
+    try:
+        verify(scheme, request, secrets or [SECRET], MORNING)
+    except BadSignature:
+        return False
+    return True
+
+
+def newsroom(body: bytes = BODY) -> Request:
+    signature = hmac.new(SECRET.encode(), b"nonce-7/" + body, hashlib.sha512).hexdigest()
+    return Request({"x-newsroom": f"v2={signature}", "x-nonce": "nonce-7"}, body)
+
+
+def test_a_sender_of_a_newsrooms_own_is_described_by_a_table() -> None:
+    assert accepted(OURS, newsroom())
+    assert not accepted(OURS, newsroom(), "another secret")
+    assert not accepted(OURS, posted(newsroom(), body=b"{}"))
+    assert not accepted(OURS, posted(newsroom(), headers={**newsroom().headers, "x-nonce": "nonce-8"}))
+    assert not accepted(OURS, posted(newsroom(), headers={"x-newsroom": newsroom().headers["x-newsroom"]}))
+
+
+def test_headers_in_a_table_may_be_named_in_capitals() -> None:
+    assert accepted(OURS | {"signed": "{X-Nonce}/{body}"}, newsroom())
+    timed = {"header": "X-Newsroom", "signed": "{T}.{Body}", "time_header": "X-Time"}
+    at = str(int(MORNING.timestamp()))
+    signature = hmac.new(SECRET.encode(), f"{at}.".encode() + BODY, hashlib.sha256).hexdigest()
+    assert accepted(timed, Request({"x-newsroom": signature, "x-time": at}, BODY))
+    assert not accepted(timed, Request({"x-newsroom": signature, "x-time": at}, b"{}"))
+
+
+def test_a_key_in_hex_is_the_bytes_that_it_encodes() -> None:
+    table = {"header": "x-sum", "key": "hex", "encoding": "base64"}
+    request = Request({"x-sum": base64.b64encode(hmac.digest(b"\x00\xffkey", BODY, "sha256")).decode()}, BODY)
+
+    assert accepted(table, request, b"\x00\xffkey".hex())
+    with pytest.raises(BadSecret, match="the secret is not hex"):
+        verify(table, request, ["no hex"], MORNING)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"header": ""}, "header is missing"),
+        ({"headers": "x"}, "headers is not known; it takes digest, encoding, "),
+        ({"digest": "md5"}, "digest: give one of sha1, sha256"),
+        ({"encoding": "hexadecimal"}, "encoding: give one of hex, base64, base64url"),
+        ({"unit": "minutes"}, "unit: give one of s, ms"),
+        ({"key": "base32"}, "key: give one of text, base64, hex"),
+        ({"separator": ";"}, "separator: give a space, a comma"),
+        ({"signed": "{x-nonce}"}, r"the template has no \{body\}"),
+        ({"signed": "{t}{body}"}, r"\{t\} needs a time"),
+        ({"prefix": 7}, "prefix is no text"),
+        ({"header": None}, "header is no text"),
+    ],
+)
+def test_a_table_that_cannot_be_used_lets_nobody_in_and_says_why(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadScheme, match=f"signature: .*{words}"):
+        verify(OURS | changed, newsroom(), [SECRET], MORNING)
+
+
+def test_the_presets_hold_to_what_a_table_may_say() -> None:
+    for preset in PRESETS.values():
+        preset._check()
+        assert preset.header == preset.header.lower()
+
+
+# ── the header ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("scheme", ["ghost", "sanity", "stripe-like"])
+def test_the_items_of_a_header_may_stand_in_any_order_with_or_without_spaces(scheme: str) -> None:
+    sender = sender_of(scheme)
+    request = sender.request()
+    ((name, value),) = request.headers.items() - {("host", "api.example.com")}
+    items = [item.strip() for item in value.split(",")]
+
+    for written in (",".join(items), ", ".join(reversed(items)), " , ".join(items), ",".join([*items, "v0=abc"])):
+        assert accepted(scheme, posted(request, headers={name: written}), sender.secret), written
+    for item in items:
+        assert not accepted(scheme, posted(request, headers={name: item}), sender.secret), item
+
+
+@pytest.mark.parametrize("scheme", ["ghost", "sanity", "stripe-like", "standard"])
+def test_one_signature_of_several_is_enough(scheme: str) -> None:
+    sender = sender_of(scheme)
+    request, other = sender.request(), sender.request(sender.other)
+    preset = PRESETS[scheme]
+    both = f"{other.headers[preset.header]}{preset.separator}{request.headers[preset.header]}"
+    if preset.time:  # a header gives its time once
+        time = next(item for item in both.replace(",", " ").split() if item.startswith(preset.time))
+        both = preset.separator.join([item for item in both.replace(",", " ").split() if item != time] + [time])
+    headers = {**request.headers, preset.header: both}
+
+    assert accepted(scheme, posted(request, headers=headers), sender.secret)
+    assert accepted(scheme, posted(request, headers=headers), sender.other)
+    assert not accepted(scheme, posted(request, headers=headers), SENDERS[0].secret[:-4])
+
+
+@pytest.mark.parametrize("scheme", ["ghost", "sanity", "stripe-like"])
+def test_a_header_with_two_times_is_refused(scheme: str) -> None:
+    sender = sender_of(scheme)
+    name = PRESETS[scheme].header
+    request = sender.request()
+
+    headers = {**request.headers, name: f"{request.headers[name]},t=1"}
+
+    with pytest.raises(BadSignature, match="has to give one time, as t=<number>"):
+        verify(scheme, posted(request, headers=headers), [sender.secret], MORNING)
+
+
+@pytest.mark.parametrize(
+    "sender", [sender for sender in SENDERS if sender.scheme in PRESETS], ids=lambda sender: sender.scheme
+)
+def test_a_signature_counts_as_it_is_written_and_in_no_other_spelling(sender: Sender) -> None:
+    """The last character of base64 without padding has bits that belong to nothing: the same digest can be written otherwise."""
+    preset, request = PRESETS[sender.scheme], sender.request()
+    value = request.headers[preset.header]
+    signature = next(item for item in value.replace(",", " ,").split() if len(item) > 30).lstrip(",")
+    bare = signature.removeprefix(preset.prefix)
+    last = bare.rstrip("=")[-1]
+    spelt = bare.upper() if preset.encoding == "hex" else bare.replace(last, chr(ord(last) + 1))
+    for other in (spelt, bare + "=", bare[:-1], "", bare + bare):
+        if other != bare:
+            headers = {**request.headers, preset.header: value.replace(bare, other)}
+            assert not accepted(sender.scheme, posted(request, headers=headers), sender.secret), other
+
+
+@pytest.mark.parametrize("scheme", ["wp-webhooks", "standard", "webflow", "ghost"])
+def test_the_white_space_around_a_header_is_not_part_of_it(scheme: str) -> None:
+    sender = sender_of(scheme)
+    headers = {name: f" {value}\t" for name, value in sender.request().headers.items()}
+
+    assert accepted(scheme, posted(sender.request(), headers=headers), sender.secret)
+
+
+@pytest.mark.parametrize("time", ["", "-1", "1e9", "٣", "²", "1" * 5_000, "1.5", "now", "+1"])
+def test_a_time_that_is_no_number_is_refused(time: str) -> None:
+    request = sender_of("webflow").request()
+
+    with pytest.raises(BadSignature, match=r"x-webflow-timestamp is (not a number of milliseconds since 1970|missing)"):
+        verify("webflow", posted(request, headers={**request.headers, "x-webflow-timestamp": time}), [SECRET], MORNING)
+
+
+def test_seconds_where_milliseconds_are_signed_are_told_from_an_old_time() -> None:
+    sender = sender_of("sanity")
+    seconds = sender.sign(sender.secret, BODY, round(MORNING.timestamp()))
+
+    with pytest.raises(BadSignature, match="is in seconds since 1970: give and sign it in milliseconds"):
+        verify("sanity", Request(seconds, BODY), [sender.secret], MORNING)
+
+
+# ── how long it takes, and what it loads ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_given_is_compared_in_one_place_in_constant_time_and_without_stopping() -> None:
+    modules = {path.name: ast.parse(path.read_text()) for path in (ROOT / "shared/stoppress/signatures").glob("*.py")}
+    digests = {
+        (name, function.name)
+        for name, module in modules.items()
+        for function in ast.walk(module)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and node.attr == "compare_digest"
+    }
+    assert digests == {("verify.py", "any_equal")}
+    (any_equal,) = (node for node in modules["verify.py"].body if getattr(node, "name", "") == "any_equal")
+    # A list, and not a generator that any() would leave at the first that fits.
+    assert any(isinstance(node, ast.ListComp) and "compare_digest" in ast.unparse(node) for node in ast.walk(any_equal))
+    names = {"given", "expected", "signature", "secret", "secrets", "digest"}
+    for name, module in modules.items():
+        for node in ast.walk(module):
+            if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):
+                compared = {ast.unparse(side) for side in (node.left, *node.comparators)}
+                assert not compared & names, f"{name}: {ast.unparse(node)}"
+
+
+def test_a_source_of_our_own_contract_loads_no_other_scheme() -> None:
+    code = (
+        "import sys; from datetime import datetime, UTC; from stoppress.signatures.verify import *\n"
+        "try: verify('standard', Request({}, b''), ['whsec_AAAA'], datetime.now(UTC))\n"
+        "except BadSignature: print(*(name for name in sys.modules if name.startswith('stoppress')))"
+    )
+    loaded = subprocess.run(  # noqa: S603 - this interpreter, and what stands above
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "shared"
+    ).stdout.split()
+
+    assert sorted(loaded) == [
+        "stoppress",
+        "stoppress.model",
+        "stoppress.model.http_request",
+        "stoppress.model.signature_schemes",
+        "stoppress.signatures",
+        "stoppress.signatures.parametric",
+        "stoppress.signatures.verify",
+    ]
+
+
+def test_a_mapping_file_may_describe_how_its_cms_signs(tmp_path: Path) -> None:
+    file = """
+        name = "acme"
+        title = "Acme"
+        reads = "its events"
+        verified = "documentation"
+        {signature}
+        [action]
+        from = "body.event"
+        map = {{live = "publish"}}
+        [fields]
+        id = "body.id"
+        [{table}]
+    """
+    path = tmp_path / "acme.toml"
+    table = "signature]\n" + "\n".join(f'{name} = "{value}"' for name, value in OURS.items()) + "\n#"
+
+    path.write_text(file.format(signature="", table=table))
+    assert accepted(read_file(path).signature, newsroom())
+
+    for wrong in ('signature = "unheard-of"', 'signature = {header = "X-Acme", signed = "{t}"}'):
+        path.write_text(file.format(signature=wrong, table="settings"))
+        with pytest.raises(BadMapping, match=r"acme.toml:6: signature: (signed: |)the (signature|template) "):
+            read_file(path)

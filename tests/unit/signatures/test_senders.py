@@ -1,0 +1,191 @@
+"""Whoever signs as the vendors document is let in, and nobody else."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, strategies as st
+
+from stoppress.model.http_request import Request
+from stoppress.model.signature_schemes import BadScheme, names
+from stoppress.signatures.verify import BadSecret, BadSignature, verify
+from stoppress_cli.local.gateway import Request as Asked
+from stoppress_cli.scenario import signing
+from tests.support.signature_senders import BODY, MORNING, PATH, QUERY, SENDERS, Sender, posted
+
+every = pytest.mark.parametrize("sender", SENDERS, ids=lambda sender: sender.scheme)
+timed = pytest.mark.parametrize(
+    "sender", [sender for sender in SENDERS if sender.timed], ids=lambda sender: sender.scheme
+)
+of_body = pytest.mark.parametrize(
+    "sender", [sender for sender in SENDERS if sender.of_body], ids=lambda sender: sender.scheme
+)
+of_headers = pytest.mark.parametrize(
+    "sender", [sender for sender in SENDERS if len(sender.request().headers) > 1], ids=lambda sender: sender.scheme
+)
+
+
+def refused(sender: Sender, request: Request, *secrets: str, later: timedelta = timedelta()) -> str:
+    with pytest.raises(BadSignature) as refusal:
+        verify(sender.scheme, request, secrets or [sender.secret], MORNING + later)
+    return str(refusal.value)
+
+
+def test_every_scheme_has_a_sender_here() -> None:
+    assert {sender.scheme for sender in SENDERS} == set(names()) - {"none"}
+
+
+@every
+def test_who_has_the_secret_is_let_in(sender: Sender) -> None:
+    verify(sender.scheme, sender.request(), [sender.secret], MORNING)
+
+
+@every
+def test_who_has_another_secret_is_not(sender: Sender) -> None:
+    refused(sender, sender.request(sender.other))
+
+
+@every
+def test_both_secrets_are_good_while_one_is_rotated(sender: Sender) -> None:
+    for secret in (sender.secret, sender.other):
+        verify(sender.scheme, sender.request(secret), [sender.other, sender.secret], MORNING)
+    refused(sender, sender.request(), sender.other)
+
+
+@of_body
+def test_one_changed_byte_of_the_body_is_noticed(sender: Sender) -> None:
+    refused(sender, posted(sender.request(), body=BODY + b" "))
+    refused(sender, posted(sender.request(), body=b""))
+
+
+@timed
+def test_what_is_older_or_newer_than_five_minutes_is_refused(sender: Sender) -> None:
+    for seconds in (-300, 300):
+        verify(sender.scheme, sender.request(), [sender.secret], MORNING + timedelta(seconds=seconds))
+    for seconds in (-301, 301, 86_400):
+        assert "s away from now, at most 300 are accepted" in refused(
+            sender, sender.request(), later=timedelta(seconds=seconds)
+        )
+
+
+@timed
+def test_a_source_may_ask_for_another_tolerance(sender: Sender) -> None:
+    day = timedelta(days=1)
+    verify(sender.scheme, sender.request(), [sender.secret], MORNING + day, tolerance=day)
+    with pytest.raises(BadSignature, match="at most 30 are accepted"):
+        verify(sender.scheme, sender.request(), [sender.secret], MORNING + timedelta(seconds=31), timedelta(seconds=30))
+
+
+@pytest.mark.parametrize(
+    "sender",
+    # Ghost did not sign the time before July 2024.
+    [sender for sender in SENDERS if sender.timed and sender.scheme != "ghost-legacy"],
+    ids=lambda sender: sender.scheme,
+)
+def test_a_new_time_on_an_old_signature_is_noticed(sender: Sender) -> None:
+    old, at = sender.request(), MORNING + timedelta(hours=1)
+    before, after = (str(round(moment.timestamp())) for moment in (MORNING, at))
+    headers = {name: value.replace(before, after) for name, value in old.headers.items()}
+
+    assert headers != old.headers
+    assert "does not match" in refused(sender, posted(old, headers=headers), later=timedelta(hours=1))
+    verify(sender.scheme, sender.request(at=at), [sender.secret], at)
+
+
+@of_headers
+def test_without_one_of_its_headers_a_delivery_is_refused(sender: Sender) -> None:
+    request = sender.request()
+    for name in request.headers.keys() - {"host"}:
+        refused(sender, posted(request, headers={**request.headers, name: ""}))
+        refused(sender, posted(request, headers={key: value for key, value in request.headers.items() if key != name}))
+
+
+@every
+def test_with_nothing_at_all_a_delivery_is_refused(sender: Sender) -> None:
+    refused(sender, Request({}, BODY))
+
+
+@every
+@pytest.mark.parametrize("secrets", [[], [""], [" ", "\n"]])
+def test_an_empty_secret_lets_nobody_in(sender: Sender, secrets: list[str]) -> None:
+    for signed_with in ("", sender.secret):
+        with pytest.raises(BadSecret):
+            verify(sender.scheme, sender.request(signed_with), secrets, MORNING)
+
+
+@every
+def test_an_empty_secret_beside_another_is_not_used(sender: Sender) -> None:
+    verify(sender.scheme, sender.request(), ["", sender.secret], MORNING)
+    if sender.scheme != "basic":
+        refused(sender, sender.request(""), "", sender.secret)
+
+
+@every
+def test_what_another_scheme_would_take_is_refused(sender: Sender) -> None:
+    same = {"token": "query-token", "query-token": "token"}
+    for other in SENDERS:
+        if other.scheme not in (sender.scheme, same.get(sender.scheme)):
+            with pytest.raises((BadSignature, BadSecret)):
+                verify(other.scheme, sender.request(), [sender.secret], MORNING)
+
+
+@every
+def test_the_scenario_player_signs_as_the_sender_does(sender: Sender) -> None:
+    unsigned = Asked(
+        "POST", PATH, "a=b" if "token" in sender.scheme else QUERY, {"content-type": "application/json"}, BODY
+    )
+
+    made = signing.signed(unsigned, sender.scheme, sender.secret, "msg_1", MORNING)
+
+    verify(
+        sender.scheme, Request(made.headers, made.body, made.method, made.path, made.query), [sender.secret], MORNING
+    )
+
+
+@pytest.mark.parametrize("scheme", ["md5", "", "STANDARD", "Standard Webhooks", "standard "])
+def test_a_scheme_that_is_not_known_lets_nobody_in(scheme: str) -> None:
+    with pytest.raises(BadScheme, match="is not known: give one of basic, bearer, "):
+        verify(scheme, SENDERS[0].request(), [SENDERS[0].secret], MORNING)
+
+
+@every
+def test_nothing_can_be_posted_to_a_source_of_the_bus(sender: Sender) -> None:
+    with pytest.raises(BadSignature, match="put its events on the bus"):
+        verify("none", sender.request(), [sender.secret], MORNING)
+
+
+# ── anything at all ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SECRETS = {"standard": "whsec_bm90IGtub3duIHRvIGFueWJvZHk=", "basic": "known:to nobody"}
+NAMES = sorted({name for sender in SENDERS for name in sender.request().headers})
+VALUES = st.text(alphabet=st.characters(), max_size=40) | st.sampled_from(
+    [value for sender in SENDERS for value in sender.request().headers.values()]
+    + ["t=1", "v1=", "sha256=", "v1,", "sign=,env=,t=1", "Bearer", "Basic ", f"t={round(MORNING.timestamp() * 1_000)}"]
+)
+
+
+@every
+def test_half_a_character_in_a_request_is_refused_as_anything_else_is(sender: Sender) -> None:
+    request = sender.request()
+    headers = {name: f"{value}\ud800" for name, value in request.headers.items()}
+
+    for query in ("token=\ud800", "access_token=\ud800"):
+        refused(sender, posted(request, headers=headers, query=query, body=b'{"secret": "\\ud800"}'))
+
+
+@given(
+    st.sampled_from(SENDERS),
+    st.dictionaries(st.sampled_from(NAMES), VALUES),
+    st.binary(max_size=40),
+    st.text(alphabet=st.characters(), max_size=40),
+    st.text(alphabet=st.characters(), max_size=40),
+)
+def test_whatever_a_request_holds_it_is_refused_and_nothing_else_happens(
+    sender: Sender, headers: dict[str, str], body: bytes, path: str, query: str
+) -> None:
+    with pytest.raises(BadSignature):
+        verify(
+            sender.scheme,
+            Request(headers, body, path=path, query=query),
+            [SECRETS.get(sender.scheme, "known to nobody")],
+            MORNING,
+        )

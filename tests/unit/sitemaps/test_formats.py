@@ -1,0 +1,417 @@
+"""The other forms of a site's sitemaps: their exact bytes, and what the programs that read them find there."""
+
+import gzip
+import inspect
+import re
+import shutil
+import subprocess
+import urllib.robotparser
+import zlib
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from xml.etree import ElementTree as ET
+
+import feedparser
+import pytest
+from hypothesis import given, settings, strategies as st
+from lxml import etree
+
+from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.file_names import CONTENT_TYPES
+from stoppress.model.limits import FileTooLarge
+from stoppress.model.site import Edition, Site
+from stoppress.primitives.instants import iso
+from stoppress.primitives.text import clean
+from stoppress.primitives.urls import canonical
+from stoppress.sitemaps import gzip_text, robots
+from stoppress.sitemaps.atom import atom_feed
+from stoppress.sitemaps.gzip_text import compressed, text_sitemap
+from stoppress.sitemaps.render import render_general
+from stoppress.sitemaps.robots import robots_lines, robots_txt
+from tests.support.ledger import MORNING, SITE, page
+
+GOLDEN = Path(__file__).parents[3] / "tests/fixtures/golden" / "formats"
+ATOM = "{http://www.w3.org/2005/Atom}"
+LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+HOUR = timedelta(hours=1)
+FEED = "feed.atom"
+HUB = "https://hub.example.net/?a=1&b=2"
+HTTP_SITE = SITE.model_copy(update={"scheme": "http"})
+
+ENTRIES = [
+    NewsEntry(page("2026/11/20/flood"), "Flood closes the harbour", MORNING, MORNING + 3 * HOUR),
+    NewsEntry(page("2026/11/20/fish?a=1&b=2"), 'Fish & "chips" <cheap> &amp; cheerful', MORNING),
+    NewsEntry(page("2026/11/20/wave"), "🌊 Überschwemmung – der Hafen ist zu", MORNING + HOUR),
+    NewsEntry(page("2026/11/20/inondation"), "L'eau monte", MORNING - HOUR, MORNING, "Nouvelles d'Exemple", "fr"),
+    NewsEntry(page("2026/11/20/embargo"), "Changed before it came out", MORNING - HOUR, MORNING - 2 * HOUR),
+]
+LOCS = [page("2026/11/20/flood"), page("2026/11/19/%C3%BCmlat?id=1&page=2"), page("2026/11/20/'quoted'")]
+SITEMAPS = ["sitemap.xml", "sitemap-news.xml"]
+RULES = (
+    "\ufeff# Kept by the newsroom\r\n"
+    "User-agent: *\r\n"
+    "Disallow: /drafts/ # not yet\r\n"
+    "Sitemap: /sitemap-video.xml # of the video platform\r\n"
+    "Allow: /drafts/öffentlich\r\n"
+    "\r\n"
+    "site-map : http://www.example.com/sitemap.xml\r"
+    "User-agent: Examplebot\r"
+    "Disallow: /\r"
+    "SITEMAP:https://static.example.net/archive.xml\n\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("feed.atom", atom_feed(ENTRIES, SITE, file=FEED, hub=HUB)),
+        ("empty-feed.atom", atom_feed([], SITE, file=FEED)),
+        ("shard.txt", text_sitemap(LOCS, SITE)),
+        ("emptied-shard.txt", text_sitemap([], SITE)),
+        ("robots.txt", robots_txt(SITE, SITEMAPS, RULES)),
+    ],
+)
+def test_the_bytes_are_those_of_the_golden_file(name: str, body: bytes) -> None:
+    assert body == (GOLDEN / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("file", "content_type"),
+    [
+        ("sitemap.xml", "application/xml; charset=utf-8"),
+        ("sitemap-2026-11.xml.gz", "application/gzip"),
+        ("sitemap-2026-11.txt", "text/plain; charset=utf-8"),
+        ("robots.txt", "text/plain; charset=utf-8"),
+        ("feed.atom", "application/atom+xml; charset=utf-8"),
+    ],
+)
+def test_a_files_name_ends_in_one_suffix_that_says_its_type(file: str, content_type: str) -> None:
+    assert [CONTENT_TYPES[suffix] for suffix in CONTENT_TYPES if file.endswith(suffix)] == [content_type]
+
+
+# ── gzip ──
+
+SHARD = render_general([GeneralEntry(page(f"2026/11/20/{number:04}"), MORNING) for number in range(500)], SITE).body
+
+
+@given(st.binary(max_size=2_000))
+def test_what_was_compressed_comes_back(body: bytes) -> None:
+    assert gzip.decompress(compressed(body)) == body
+
+
+def test_gzip_says_neither_when_nor_where_nor_from_what_it_was_made() -> None:
+    """RFC 1952: deflate, no flags (so no name and no comment), time 0, least effort, system unknown."""
+    assert compressed(SHARD)[:10] == bytes.fromhex("1f8b 08 00 00000000 04 ff")
+    assert compressed(SHARD) == compressed(SHARD)
+    assert len(compressed(SHARD)) < len(SHARD) / 5
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_every_python_with_the_same_zlib_makes_the_same_bytes(version: str) -> None:
+    """Python 3.11 and 3.13 fill in the header differently, and a rewrite would look like a change."""
+    python = _python(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} here")
+    said = subprocess.run(  # noqa: S603 - a Python of this machine, and the function under test
+        [python, "-I", "-c", _COMPRESSING.format(source=inspect.getsource(compressed))],
+        input=SHARD,
+        capture_output=True,
+        check=True,
+    ).stdout
+    runtime, made = said.split(b"\n", 1)
+
+    assert gzip.decompress(made) == SHARD
+    assert made[:10] == compressed(SHARD)[:10]
+    if runtime.decode() == zlib.ZLIB_RUNTIME_VERSION:
+        assert made == compressed(SHARD)
+
+
+_COMPRESSING = """
+import gzip, sys, zlib
+_GZIP_LEVEL, _GZIP_SYSTEM_AT, _GZIP_SYSTEM_UNKNOWN = 1, 9, b"\\xff"
+{source}
+sys.stdout.buffer.write(zlib.ZLIB_RUNTIME_VERSION.encode() + b"\\n" + compressed(sys.stdin.buffer.read()))
+"""
+
+
+def _python(version: str) -> str | None:
+    """A Python of this version: of pyenv, or on the path. A shim of pyenv without a version behind it is none."""
+    if pyenv := shutil.which("pyenv"):
+        root = subprocess.run([pyenv, "root"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+        if found := sorted(Path(root, "versions").glob(f"{version}.*/bin/python{version}")):
+            return str(found[-1])
+    python = shutil.which(f"python{version}")
+    works = python and subprocess.run([python, "-V"], capture_output=True, check=False).returncode == 0  # noqa: S603
+    return python if works else None
+
+
+# ── text ──
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30), max_size=8))
+def test_whatever_the_paths_are_each_line_is_one_valid_url(paths: list[str]) -> None:
+    locs = [canonical(page(path)) for path in paths]
+    body = text_sitemap(locs, SITE)
+
+    assert body.endswith(b"\n")
+    lines = body.decode("ascii").splitlines()
+    assert lines == (sorted(set(locs)) or [SITE.home])
+    assert [canonical(line) for line in lines] == lines
+
+
+def test_the_lines_of_a_text_sitemap_are_the_locs_of_the_shard() -> None:
+    for site in (SITE, HTTP_SITE):
+        shard = etree.fromstring(render_general(map(GeneralEntry, LOCS), site).body)
+        lines = text_sitemap(LOCS, site).decode().splitlines()
+        assert lines == [element.text for element in shard.iter("{*}loc")]
+        assert lines[0].startswith(f"{site.scheme}://")
+
+
+def test_a_text_sitemap_is_limited_as_every_sitemap(monkeypatch: pytest.MonkeyPatch) -> None:
+    size_bytes = len(text_sitemap(LOCS, SITE))
+    monkeypatch.setattr(gzip_text, "BYTES_MAX", size_bytes)
+    monkeypatch.setattr(gzip_text, "URLS_MAX", 3)
+    text_sitemap([*LOCS, *LOCS], SITE)
+
+    with pytest.raises(FileTooLarge, match="4 URLs, at most 3"):
+        text_sitemap([*LOCS, page("z")], SITE)
+    monkeypatch.setattr(gzip_text, "BYTES_MAX", size_bytes - 1)
+    with pytest.raises(FileTooLarge, match=f"{size_bytes} bytes, at most {size_bytes - 1}"):
+        text_sitemap(LOCS, SITE)
+
+
+# ── Atom ──
+
+
+@pytest.mark.parametrize("entries", [ENTRIES, ENTRIES[:1], []])
+@pytest.mark.parametrize("site", [SITE, HTTP_SITE])
+def test_a_feed_keeps_what_rfc_4287_demands(entries: list[NewsEntry], site: Site) -> None:
+    feed = etree.fromstring(atom_feed(entries, site, file=FEED, hub=HUB))
+
+    assert feed.tag == f"{ATOM}feed"
+    for part in (feed, *feed.iterfind(f"{ATOM}entry")):
+        # 4.1.1, 4.1.2: exactly one of each; a time of the last change always, of publication once at most.
+        assert [len(part.findall(f"{ATOM}{name}")) for name in ("id", "title", "updated")] == [1, 1, 1]
+        assert len(part.findall(f"{ATOM}published")) <= 1
+        # 4.2.6: absolute, and never another when the site's scheme is.
+        assert part.findtext(f"{ATOM}id").startswith("https://")
+        # 3.1.1.1: plain text has no markup in it.
+        title = part.find(f"{ATOM}title")
+        assert (title.get("type"), len(title), bool(title.text)) == ("text", 0, True)
+        # 3.3: RFC 3339 with a capital T and Z.
+        for when in part.iterfind(f"{ATOM}updated"):
+            assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", when.text)
+        # 4.1.1: one alternate of a type and language, and what has no content has one.
+        links = part.findall(f"{ATOM}link")
+        assert [link.get("type") for link in links if link.get("rel") == "alternate"] == ["text/html"]
+        assert all(urlsplit(link.get("href")).netloc for link in links)
+        assert all(author.findtext(f"{ATOM}name") for author in part.iterfind(f"{ATOM}author"))
+    # 4.1.1: the feed has an author, so that each entry has one.
+    assert len(feed.findall(f"{ATOM}author")) == 1
+    # 4.1.1: entries with one id would be one entry.
+    ids = [entry.findtext(f"{ATOM}id") for entry in feed.iterfind(f"{ATOM}entry")]
+    assert len(set(ids)) == len(ids) == len(entries)
+    # 4.1.1, 4.1.2: elements of Atom, and none that it does not know there.
+    assert {child.tag.removeprefix(ATOM) for child in feed} <= {"id", "title", "updated", "author", "link", "entry"}
+    known = {"id", "title", "updated", "published", "author", "link"}
+    assert {child.tag.removeprefix(ATOM) for entry in feed.iterfind(f"{ATOM}entry") for child in entry} <= known
+    # WebSub 1.0, 4: self and hub.
+    links = {link.get("rel"): link.get("href") for link in feed.iterfind(f"{ATOM}link")}
+    assert links == {"self": f"{site.origin}/{FEED}", "alternate": site.home, "hub": HUB}
+
+
+def test_a_feed_reader_finds_every_field() -> None:
+    read = feedparser.parse(atom_feed(ENTRIES, SITE, file=FEED, hub=HUB))
+
+    assert not read.bozo
+    assert read.version == "atom10"
+    assert (read.feed.title, read.feed.author, read.feed.language) == ("Example News", "Example News", "en")
+    assert (read.feed.id, read.feed.link) == (page(FEED), SITE.home)
+    assert {link.rel: link.href for link in read.feed.links}["hub"] == HUB
+    expected = {
+        entry.loc: (
+            entry.title,
+            entry.loc,
+            iso(entry.published),
+            iso(max(entry.lastmod or entry.published, entry.published)),
+            entry.publication or "Example News",
+            entry.language or "en",
+        )
+        for entry in ENTRIES
+    }
+    assert {
+        entry.id: (
+            entry.title,
+            entry.link,
+            entry.published,
+            entry.updated,
+            entry.get("author", read.feed.author),
+            entry.title_detail.language,
+        )
+        for entry in read.entries
+    } == expected
+    assert read.feed.updated == iso(MORNING + 3 * HOUR)
+
+
+def test_entries_stand_by_their_last_change_and_by_url_where_that_is_one() -> None:
+    feed = etree.fromstring(atom_feed(ENTRIES, SITE, file=FEED))
+    paths = [urlsplit(element.text).path.rsplit("/", 1)[1] for element in feed.iterfind(f"{ATOM}entry/{ATOM}id")]
+    assert paths == ["flood", "wave", "fish", "inondation", "embargo"]
+
+
+def test_the_order_in_which_entries_come_makes_no_difference() -> None:
+    assert atom_feed(ENTRIES[::-1], SITE, file=FEED) == atom_feed(ENTRIES, SITE, file=FEED)
+    assert text_sitemap(LOCS[::-1], SITE) == text_sitemap(LOCS, SITE)
+
+
+def test_the_feed_rolls_past_its_bound() -> None:
+    many = [NewsEntry(page(str(number)), "A", MORNING + timedelta(minutes=number)) for number in range(101)]
+    edited = [replace(many[0], lastmod=MORNING + 3 * HOUR), *many[1:]]
+
+    assert _ids(atom_feed(many, SITE, file=FEED)) == [page(str(number)) for number in range(100, 0, -1)]
+    assert _ids(atom_feed(edited, SITE, file=FEED, entries_max=2)) == [page("0"), page("100")]
+
+
+def test_a_feed_says_the_last_change_of_what_stands_in_it_and_an_empty_one_always_the_same() -> None:
+    assert _updated(atom_feed(ENTRIES[1:], SITE, file=FEED)) == iso(MORNING + HOUR)
+    assert _updated(atom_feed(ENTRIES[1:], SITE, file=FEED, entries_max=1)) == iso(MORNING + HOUR)
+    assert _updated(atom_feed([], SITE, file=FEED)) == "2005-12-01T00:00:00Z"
+
+
+def test_ids_stay_when_the_site_goes_over_to_https() -> None:
+    before, after = (atom_feed(ENTRIES, site, file=FEED) for site in (HTTP_SITE, SITE))
+
+    assert _ids(before) == _ids(after)
+    assert etree.fromstring(before).findtext(f"{ATOM}id") == etree.fromstring(after).findtext(f"{ATOM}id")
+    assert b'href="http://www.example.com/2026/11/20/flood"' in before
+    assert b'href="https://www.example.com/2026/11/20/flood"' in after
+    assert before.replace(b'href="http:', b'href="https:') == after
+
+
+def test_a_feed_has_the_title_that_editors_give_it_and_stays_the_publications() -> None:
+    feed = etree.fromstring(atom_feed([], SITE, file=FEED, title="Example News: as it happens"))
+    assert feed.findtext(f"{ATOM}title") == "Example News: as it happens"
+    assert feed.findtext(f"{ATOM}author/{ATOM}name") == "Example News"
+
+
+def test_only_an_entry_that_differs_says_language_and_author() -> None:
+    same = NewsEntry(page("a"), "A", MORNING, None, "Example News", "en")
+    entry = etree.fromstring(atom_feed([same], SITE, file=FEED)).find(f"{ATOM}entry")
+    assert (entry.get(LANG), entry.find(f"{ATOM}author")) == (None, None)
+
+
+def test_an_entry_has_the_voice_of_its_edition() -> None:
+    site = SITE.model_copy(update={"editions": (Edition(prefix="/fr/", publication="Exemple", language="fr"),)})
+    entry = etree.fromstring(atom_feed([NewsEntry(page("fr/a"), "A", MORNING)], site, file=FEED)).find(f"{ATOM}entry")
+    assert (entry.get(LANG), entry.findtext(f"{ATOM}author/{ATOM}name")) == ("fr", "Exemple")
+
+
+TITLES = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("<>&\"'\u2028]🌊ü"), max_size=60)
+
+
+@settings(max_examples=200)
+@given(st.lists(TITLES.map(clean).filter(bool), max_size=5), TITLES.map(clean))
+def test_whatever_the_titles_say_the_feed_is_well_formed_and_says_the_same(titles: list[str], own: str) -> None:
+    entries = [NewsEntry(page(str(number)), title, MORNING, None, title) for number, title in enumerate(titles)]
+    body = atom_feed(entries, SITE, file=FEED, title=own)
+    feed = ET.fromstring(body)
+
+    assert [entry.findtext(f"{ATOM}title") for entry in feed.iter(f"{ATOM}entry")] == titles
+    authors = [entry.findtext(f"{ATOM}author/{ATOM}name") for entry in feed.iter(f"{ATOM}entry")]
+    assert [author or SITE.publication for author in authors] == titles
+    assert feed.findtext(f"{ATOM}title") == (own or SITE.publication)
+    assert body.count(b"\n<entry") == len(titles)
+
+
+def _ids(body: bytes) -> list[Any]:
+    return [element.text for element in etree.fromstring(body).iterfind(f"{ATOM}entry/{ATOM}id")]
+
+
+def _updated(body: bytes) -> Any:
+    return etree.fromstring(body).findtext(f"{ATOM}updated")
+
+
+# ── robots.txt ──
+
+
+def test_a_crawler_reads_sitemaps_and_rules() -> None:
+    robots = urllib.robotparser.RobotFileParser()
+    robots.parse(robots_txt(SITE, SITEMAPS, RULES).decode().splitlines())
+
+    assert robots.site_maps() == [
+        page("sitemap.xml"),
+        page("sitemap-news.xml"),
+        page("sitemap-video.xml"),
+        "https://static.example.net/archive.xml",
+    ]
+    assert robots.can_fetch("Anybot", page("news"))
+    assert not robots.can_fetch("Anybot", page("drafts/1"))
+    assert not robots.can_fetch("Examplebot", page("news"))
+
+
+def test_sitemap_lines_are_absolute_and_stand_once_each() -> None:
+    named = ["sitemap.xml", "/sitemap.xml", "https://WWW.example.com:443/sitemap.xml", "http://www.example.com/a.xml"]
+    assert robots_lines(SITE, named) == [f"Sitemap: {page('sitemap.xml')}", "Sitemap: http://www.example.com/a.xml"]
+    assert robots_lines(HTTP_SITE, SITEMAPS[:1]) == ["Sitemap: http://www.example.com/sitemap.xml"]
+
+
+def test_a_sitemap_that_is_no_url_of_the_web_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"s\.xml' is not an absolute http or https URL"):
+        robots_lines(SITE, ["ftp://files.example.com/s.xml"])
+
+
+@pytest.mark.parametrize(
+    ("sitemaps", "rules", "body"),
+    [
+        (SITEMAPS[:1], "", "Sitemap: https://www.example.com/sitemap.xml\n"),
+        (SITEMAPS[:1], "\n\nUser-agent: *", "Sitemap: https://www.example.com/sitemap.xml\n\nUser-agent: *\n"),
+        ([], "User-agent: *\nDisallow:\n\n", "User-agent: *\nDisallow:\n"),
+        ([], "", "\n"),
+    ],
+)
+def test_robots_txt_has_one_blank_line_between_sitemaps_and_rules(sitemaps: list[str], rules: str, body: str) -> None:
+    assert robots_txt(SITE, sitemaps, rules).decode() == body
+
+
+def test_what_only_looks_like_a_sitemap_line_stays_in_the_rules() -> None:
+    rules = "# Sitemap: /old.xml\nDisallow: /sitemap: \nSitemaps: /x.xml"
+    assert robots_txt(SITE, [], rules).decode() == f"{rules}\n"
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("User-agent: *\nDisallow: /\x00a", r"line 2 of the rules contains U\+0000: remove it"),
+        ("Disallow: /a\x0bAllow: /", r"line 1 .* U\+000B"),
+        ("a\rb\r\nc\x85d", r"line 3 .* U\+0085"),
+        ("a\u2028Disallow: /", r"line 1 .* U\+2028"),
+        ("Disallow: /\ud83c", r"line 1 .* U\+D83C"),
+        ("User-agent: *\nSitemap:", "line 2 of the rules: after `Sitemap:` give one URL"),
+        ("Sitemap: /a.xml /b.xml", "line 1 of the rules: after `Sitemap:` give one URL"),
+    ],
+)
+def test_rules_that_cannot_stand_as_they_are_are_refused(rules: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        robots_txt(SITE, SITEMAPS, rules)
+
+
+def test_robots_txt_ends_where_crawlers_may_stop_reading() -> None:
+    rules = "#" * (512_000 - len(robots_txt(SITE, SITEMAPS, "#")) + 1)
+    assert len(robots_txt(SITE, SITEMAPS, rules)) == 512_000 == robots.ROBOTS_BYTES_MAX
+    with pytest.raises(FileTooLarge, match="512001 bytes, and crawlers read 512000"):
+        robots_txt(SITE, SITEMAPS, f"{rules}#")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\t\n\r:#"), max_size=80))
+def test_whatever_the_rules_say_the_sitemaps_are_found(rules: str) -> None:
+    try:
+        body = robots_txt(SITE, SITEMAPS, rules).decode()
+    except ValueError:
+        return
+    robots = urllib.robotparser.RobotFileParser()
+    robots.parse(body.splitlines())
+    assert (robots.site_maps() or [])[:2] == [page(name) for name in SITEMAPS]
+    assert body == robots_txt(SITE, [], body).decode()

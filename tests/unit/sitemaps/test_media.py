@@ -1,0 +1,718 @@
+"""Images, videos and language versions: what is read of any JSON, what is kept, and the tags it becomes."""
+
+import json
+from decimal import Decimal
+from importlib.resources import files as resources
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from lxml import etree
+from pydantic import TypeAdapter
+
+from stoppress.model import alternates as alternates_module, media, media_values
+from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
+from stoppress.model.media import IMAGES_MAX, VIDEOS_MAX, Video, read_images, read_videos, video_json, video_of
+from stoppress.primitives.languages import COUNTRIES, LANGUAGES
+from stoppress.primitives.text import clean
+from stoppress.primitives.urls import canonical, linked
+from stoppress.sitemaps.tags import (
+    IMAGE_NAMESPACE,
+    VIDEO_NAMESPACE,
+    XHTML_NAMESPACE,
+    alternate_tags,
+    fit,
+    image_tags,
+    video_tags,
+)
+from tests.support.beside import SHARED, needs_shared
+from tests.support.ledger import page
+
+PAGE = page("2026/flood")
+CDN = "https://cdn.example.net"
+SAID = {"thumbnail_loc": f"{CDN}/t.jpg", "title": "Flood", "description": "It rose.", "content_loc": f"{CDN}/v.mp4"}
+VIDEO = Video(thumbnail_loc=f"{CDN}/t.jpg", title="Flood", description="It rose.", content_loc=f"{CDN}/v.mp4")
+WHOLE = Video(
+    thumbnail_loc=f"{CDN}/t.jpg?a=1&b='2'",
+    title='Fish & "chips" < 5 🌊',
+    description="It rose. مياه 洪水",
+    content_loc=f"{CDN}/v.mp4",
+    player_loc=f"{CDN}/player",
+    duration_s=150,
+    expiration_date="2026-12-31",
+    rating="4.5",
+    view_count=0,
+    publication_date="2026-11-20T08:00:00Z",
+    family_friendly=True,
+    restriction="allow GB IE",
+    platform="deny tv",
+    requires_subscription=False,
+    uploader="Desk & Co",
+    uploader_info=page("desk?a=1&b=2"),
+    live=False,
+    tags=("flood", "a & b"),
+)
+
+
+def video(**raw: Any) -> tuple[Video | None, list[str]]:
+    """The video that SAID makes with these values, and the reasons."""
+    videos, reasons = read_videos([SAID | raw], PAGE, PAGE)
+    return (videos[0] if videos else None), reasons
+
+
+def root(tags: str) -> Any:
+    """The tags, parsed."""
+    namespaces = f'xmlns:image="{IMAGE_NAMESPACE}" xmlns:video="{VIDEO_NAMESPACE}" xmlns:xhtml="{XHTML_NAMESPACE}"'
+    sitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    return etree.fromstring(f'<urlset xmlns="{sitemap}" {namespaces}><url><loc>{PAGE}</loc>{tags}</url></urlset>')
+
+
+# ── URLs that a page names ──
+
+
+@pytest.mark.parametrize(
+    ("raw", "spelling"),
+    [
+        ("/a.jpg", page("a.jpg")),
+        ("a.jpg?partner=x", page("2026/a.jpg?partner=x")),
+        ("//cdn.example.net/a.jpg", f"{CDN}/a.jpg"),
+        (f" {CDN}/ü.jpg#top ", f"{CDN}/%C3%BC.jpg"),
+        (
+            f"{CDN}/a.jpg?utm_source=x&&Signature=a%2Bb=&partner=",
+            f"{CDN}/a.jpg?utm_source=x&&Signature=a%2Bb=&partner=",
+        ),
+        ("http://cdn.example.net/a.jpg", "http://cdn.example.net/a.jpg"),
+        ("http://www.example.com/a.jpg", page("a.jpg")),
+    ],
+)
+def test_the_url_of_a_file_is_absolute_and_keeps_all_its_parameters(raw: str, spelling: str) -> None:
+    assert linked(raw, PAGE, keep_query=True) == spelling
+    assert linked(spelling, PAGE, keep_query=True) == spelling
+
+
+def test_a_version_of_the_page_has_no_tracking_parameters() -> None:
+    assert linked("/fr?utm_source=x&id=1", PAGE) == page("fr?id=1")
+
+
+def test_on_the_pages_host_a_url_has_the_scheme_of_the_page() -> None:
+    assert linked("https://www.example.com/fr", "http://www.example.com/") == "http://www.example.com/fr"
+
+
+@pytest.mark.parametrize(
+    ("raw", "wrong"),
+    [
+        ("", "is empty: give a URL"),
+        ("javascript:alert(1)", "is not an absolute http or https URL"),
+        ("data:image/png;base64,AAAA", "is not an absolute http or https URL"),
+        ("/a\nb.jpg", "has a line break or another control character in it"),
+        ("https://[::1/a.jpg", "is not a URL"),
+        ("/\ud800.jpg", "half a character"),
+        (f"/{'x' * 2_048}", "characters long"),
+    ],
+)
+def test_what_is_no_url_is_named(raw: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        linked(raw, PAGE)
+
+
+# ── images ──
+
+
+def test_images_are_texts_or_objects_and_each_stands_once() -> None:
+    raw = ["/1.jpg", {"url": f"{CDN}/2.jpg"}, {"loc": "/3.jpg"}, {"src": "/4.jpg", "caption": 7}, "/1.jpg#again"]
+    urls, reasons = read_images(raw, PAGE)
+
+    assert urls == (page("1.jpg"), f"{CDN}/2.jpg", page("3.jpg"), page("4.jpg"))
+    assert reasons == []
+
+
+@pytest.mark.parametrize("raw", [None, "", [], {}])
+def test_where_there_is_nothing_nothing_is_missed(raw: object) -> None:
+    assert read_images(raw, PAGE) == ((), [])
+    assert read_videos(raw, PAGE, PAGE) == ((), [])
+    assert read_alternates(raw, PAGE) == ((), [])
+
+
+def test_a_single_one_needs_no_list() -> None:
+    assert read_images("/1.jpg", PAGE) == read_images({"url": "/1.jpg"}, PAGE) == ((page("1.jpg"),), [])
+    assert read_videos(SAID, PAGE, PAGE) == ((VIDEO,), [])
+    assert read_alternates({"hreflang": "fr", "href": "/fr"}, PAGE) == ((Alternate("fr", page("fr")),), [])
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (
+            "ftp://cdn.example.net/a.jpg",
+            "images[1]: 'ftp://cdn.example.net/a.jpg' is not an absolute http or https URL",
+        ),
+        ("", "images[1]: is empty: give a URL"),
+        ("#top", "images[1]: the URL is that of the page itself: give that of the file"),
+        (7, "images[1]: 7 is no URL: give one, as a text"),
+        (None, "images[1]: None is no URL: give one, as a text"),
+        ([], "images[1]: a list is no URL: give one, as a text"),
+        ({"width": 7}, "images[1]: None is no URL: give one, as a text"),
+        ({"url": {"href": "/a.jpg"}}, "images[1]: an object is no URL: give one, as a text"),
+    ],
+)
+def test_a_broken_image_is_left_out_and_named(raw: object, reason: str) -> None:
+    assert read_images(["/1.jpg", raw, "/3.jpg"], PAGE) == ((page("1.jpg"), page("3.jpg")), [reason])
+
+
+def test_a_signed_file_keeps_the_parameters_that_a_page_would_lose() -> None:
+    signed = f"{CDN}/v.mp4?partner=x&Signature=a"
+
+    assert read_images([signed], PAGE)[0] == (signed,)
+    assert (video(content_loc=signed)[0] or VIDEO).content_loc == signed
+
+
+def test_of_too_many_images_the_last_stay() -> None:
+    urls, reasons = read_images([f"/{number}.jpg" for number in range(IMAGES_MAX + 2)], PAGE)
+
+    assert (len(urls), urls[0], urls[-1]) == (1_000, page("2.jpg"), page("1001.jpg"))
+    assert reasons == ["images: a page takes 1,000; the oldest 2 were left out"]
+    assert read_images([f"/{number}.jpg" for number in range(IMAGES_MAX)], PAGE)[1] == []
+
+
+def test_of_images_with_dates_the_newest_stay_and_those_without_one_are_older(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(media, "IMAGES_MAX", 3)
+    raw = [
+        {"url": "/noon.jpg", "published_at": "2026-11-20T13:00:00+01:00"},
+        {"url": "/morning.jpg", "published_at": "2026-11-20T08:00:00Z"},
+        "/undated.jpg",
+        {"url": "/day.jpg", "published_at": "2026-11-21"},
+    ]
+
+    assert read_images(raw, PAGE)[0] == (page("morning.jpg"), page("noon.jpg"), page("day.jpg"))
+
+
+def test_an_image_that_comes_again_is_as_new_as_its_newest_date() -> None:
+    dated = {"url": "/1.jpg", "published_at": "2026-11-22"}
+    raw = ["/1.jpg", {"url": "/2.jpg", "published_at": "2026-11-21"}, dated, "/1.jpg"]
+
+    assert read_images(raw, PAGE) == ((page("2.jpg"), page("1.jpg")), [])
+
+
+def test_an_image_with_a_broken_date_is_kept_as_one_without() -> None:
+    urls, reasons = read_images(["/1.jpg", {"url": "/2.jpg", "published_at": "soon"}], PAGE)
+
+    assert urls == (page("1.jpg"), page("2.jpg"))
+    assert reasons[0].startswith("images[1].published_at: 'soon' is not an ISO 8601 instant")
+
+
+def test_of_an_endless_list_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(media, "ITEMS_READ_MAX", 2)
+    urls, reasons = read_images(["/1.jpg", "/2.jpg", "/3.jpg", 7], PAGE)
+
+    assert urls == (page("3.jpg"),)
+    assert [reason.partition(":")[0] for reason in reasons] == ["images", "images[3]"]
+
+
+# ── videos ──
+
+
+def test_a_whole_video_is_read_in_the_words_of_the_tags() -> None:
+    raw = {
+        "thumbnail_loc": f"{CDN}/t.jpg?a=1&b='2'",
+        "title": "Fish &amp; &quot;chips&quot; &lt; 5 🌊",
+        "description": "<p>It rose.\nمياه 洪水</p>",
+        "content_loc": f"{CDN}/v.mp4",
+        "player_loc": f"{CDN}/player",
+        "duration": 150,
+        "expiration_date": "2026-12-31",
+        "rating": 4.5,
+        "view_count": 0,
+        "publication_date": "2026-11-20T09:00:00+01:00",
+        "family_friendly": "yes",
+        "restriction": {"relationship": "allow", "countries": ["gb", "IE", "GB"]},
+        "platform": {"deny": "tv"},
+        "requires_subscription": False,
+        "uploader": {"name": "Desk &amp; Co", "info": "/desk?a=1&b=2"},
+        "live": "No",
+        "tags": ["flood", "a & b", "flood", " "],
+        "category": "news",
+        "allow_embed": "yes",
+    }
+
+    assert read_videos([raw], PAGE, PAGE) == ((WHOLE,), [])
+
+
+def test_a_video_is_read_in_other_words_too() -> None:
+    raw = {
+        "thumbnailUrl": "/t.jpg",
+        "title": "A",
+        "description": "B",
+        "playerUrl": "/p",
+        "viewCount": "7",
+        "tag": "a,b",
+    }
+    videos, reasons = read_videos([raw], PAGE, PAGE)
+
+    assert reasons == []
+    assert videos == (
+        Video(
+            thumbnail_loc=page("t.jpg"), title="A", description="B", player_loc=page("p"), view_count=7, tags=("a", "b")
+        ),
+    )
+
+
+@pytest.mark.parametrize("other", ["content_url", "contentUrl", "contentLoc"])
+def test_the_name_of_the_tag_goes_before_another(other: str) -> None:
+    for raw in ({other: "/other"} | SAID, SAID | {other: "/other"}):
+        assert read_videos([raw], PAGE, PAGE)[0] == (VIDEO,)
+
+
+@pytest.mark.parametrize(
+    ("without", "missing"),
+    [
+        ("thumbnail_loc", "thumbnail_loc"),
+        ("title", "title"),
+        ("description", "description"),
+        ("content_loc", "content_loc or player_loc"),
+    ],
+)
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_video_without_what_is_required_is_left_out(without: str, missing: str, value: object) -> None:
+    reason = f"videos[0]: is left out without {missing}: give what is missing"
+    assert video(**{without: value}) == (None, [reason])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("thumbnail_loc", "javascript:alert(1)", "is not an absolute http or https URL"),
+        ("title", " <b></b>", "is empty"),
+        ("title", ["Flood"], "a list is no text: give it in quotation marks"),
+        ("description", 7, "7 is no text"),
+        ("content_loc", PAGE, "the URL is that of the page itself"),
+        ("content_loc", "?utm_source=player#play", "the URL is that of the page itself"),
+        ("content_loc", PAGE.replace("https", "http"), "the URL is that of the page itself"),
+    ],
+)
+def test_a_video_with_a_wrong_value_where_one_is_required_is_left_out(name: str, value: object, reason: str) -> None:
+    read, reasons = video(**{name: value})
+
+    assert read is None
+    assert reasons[0].startswith(f"videos[0].{name}: ")
+    assert reason in reasons[0]
+    assert reasons[1].startswith("videos[0]: is left out without ")
+
+
+def test_a_player_stands_in_for_a_file_that_cannot_be_used() -> None:
+    read, reasons = video(content_loc=PAGE, player_loc="/player")
+
+    assert read
+    assert (read.content_loc, read.player_loc) == (None, page("player"))
+    assert len(reasons) == 1
+
+
+def test_the_page_that_is_listed_counts_not_the_one_that_relative_urls_start_from() -> None:
+    videos, reasons = read_videos([SAID | {"player_loc": "/listed"}], PAGE, page("listed"))
+
+    assert videos == (VIDEO,)
+    assert "the URL is that of the page itself" in reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("duration", 0, "0 is no duration: give 1 to 28800 seconds, or a text such as PT2M30S"),
+        ("duration", 28_801, "28801 is no duration"),
+        ("duration", "PT", "'PT' is no duration"),
+        ("duration", "2:30", "'2:30' is no duration"),
+        ("duration", "PT9H", "'PT9H' is no duration"),
+        ("duration", True, "True is no duration"),
+        ("duration", float("nan"), "nan is no duration"),
+        ("duration", float("inf"), "inf is no duration"),
+        ("duration", 10**400, "is no duration"),
+        ("expiration_date", "2026-13-01", "'2026-13-01' is not in the calendar"),
+        ("expiration_date", "2026-11-20T08:00:00", "has no zone"),
+        ("publication_date", 1_763_625_600, "1763625600 is no date: give a text"),
+        ("rating", 5.1, "5.1 is no rating: give a number from 0.0 to 5.0"),
+        ("rating", -1, "-1 is no rating"),
+        ("rating", "4,5", "'4,5' is no rating"),
+        ("rating", float("nan"), "nan is no rating"),
+        ("view_count", -1, "-1 is no count"),
+        ("view_count", 1.5, "1.5 is no count"),
+        ("view_count", 2**63, "is no count: give a whole number from 0 on"),
+        ("family_friendly", "perhaps", "'perhaps' is neither: give yes or no"),
+        ("live", 1, "1 is neither: give yes or no"),
+        ("requires_subscription", {}, "an object is neither"),
+        ("restriction", "GB IE", 'give {"relationship": "allow" or "deny", "countries": ["GB", "IE"]}'),
+        ("restriction", {"countries": ["GB"]}, 'give {"relationship": "allow" or "deny"'),
+        ("restriction", {"relationship": ["allow"], "countries": ["GB"]}, 'give {"relationship": "allow" or "deny"'),
+        ("restriction", {"relationship": "allow"}, 'give {"relationship": "allow" or "deny"'),
+        ("restriction", {"deny": ["XX", 7]}, "is left out, none of its codes is known"),
+        ("restriction", 7, 'give {"relationship": "allow" or "deny"'),
+        ("platform", {"allow": ["radio"]}, "is left out, none of its codes is known"),
+        ("uploader", 7, "7 is no text"),
+        ("tags", 7, "7 is no list: give texts, in square brackets"),
+    ],
+)
+def test_a_wrong_value_is_left_out_and_the_video_stays(name: str, value: object, reason: str) -> None:
+    read, reasons = video(**{name: value})
+
+    assert read == VIDEO
+    assert len(reasons) == 1
+    assert reasons[0].startswith(f"videos[0].{name}: ")
+    assert reason in reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (1, 1), (28_800, 28_800), (90.6, 91), ("150", 150), ("PT2M30S", 150), ("pt2m30.4s", 150), ("PT8H", 28_800),
+        ("P0DT1H1M1S", 3_661),
+    ],
+)  # fmt: skip
+def test_durations_are_seconds_or_iso_8601(value: object, seconds: int) -> None:
+    assert video(duration=value)[0] == video(duration_s=value)[0] == video(duration=seconds)[0]
+    assert (video(duration=value)[0] or VIDEO).duration_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0.0"), (5, "5.0"), ("4.5", "4.5"), (4.456, "4.46"), (-0.0, "0.0"), (1e-9, "0.0")]
+)
+def test_ratings_are_texts_that_the_schema_reads(value: object, text: str) -> None:
+    assert (video(rating=value)[0] or VIDEO).rating == text
+
+
+@pytest.mark.parametrize(
+    ("value", "relation"),
+    [
+        ("allow GB IE", "allow GB IE"),
+        ({"allow": "gb, ie"}, "allow GB IE"),
+        ({"relationship": "Deny", "codes": ["uk"]}, "deny GB"),
+        ({"deny": ["EL", "GR"]}, "deny GR"),
+    ],
+)
+def test_countries_are_those_of_iso_3166(value: object, relation: str) -> None:
+    assert (video(restriction=value)[0] or VIDEO).restriction == relation
+
+
+def test_codes_that_are_not_known_are_named_and_the_others_stay() -> None:
+    read, reasons = video(platform={"allow": ["web", "radio", "TV", 7]})
+
+    assert read
+    assert read.platform == "allow web tv"
+    assert reasons == [
+        """videos[0].platform: 'radio', 7: left out, not known; give codes such as ["web", "mobile", "tv"]"""
+    ]
+
+
+def test_a_page_about_the_uploader_is_on_the_articles_host_and_stands_with_a_name() -> None:
+    elsewhere, reasons = video(uploader={"name": "Desk", "url": f"{CDN}/desk"})
+    nameless, reasons_2 = video(uploader_info="/desk")
+
+    assert elsewhere
+    assert (elsewhere.uploader, elsewhere.uploader_info) == ("Desk", None)
+    assert reasons == [
+        "videos[0].uploader_info: is on cdn.example.net: give a page on www.example.com, where the article is"
+    ]
+    assert nameless == VIDEO
+    assert reasons_2 == ["videos[0].uploader_info: is left out without an uploader: give the uploader's name"]
+
+
+def test_a_long_title_is_cut_between_words() -> None:
+    fits = "Flood " * 16 + "rose"
+    read, reasons = video(title=fits + " again")
+
+    assert len(fits) == 100
+    assert video(title=fits)[1] == []
+    assert read
+    assert read.title == "Flood " * 15 + "Flood…"
+    assert reasons == ["videos[0].title: was cut to 100 characters: give a shorter one"]
+    assert (video(title="洪" * 101)[0] or VIDEO).title == "洪" * 99 + "…"
+
+
+@pytest.mark.parametrize(("name", "characters_max"), [("title", 100), ("description", 2_048), ("uploader", 255)])
+@pytest.mark.parametrize("ending", ["x", " x", "🌊🌊"])
+def test_texts_are_cut_at_the_number_itself_and_the_sender_is_told(name: str, characters_max: int, ending: str) -> None:
+    read, reasons = video(**{name: "x" * characters_max + ending})
+
+    assert len(getattr(read, name)) <= characters_max
+    assert len(reasons) == 1
+    assert video(**{name: "x" * characters_max}) == (video(**{name: "x" * characters_max})[0], [])
+    assert getattr(video(**{name: "x" * characters_max})[0], name) == "x" * characters_max
+
+
+def test_tags_beyond_the_thirty_second_are_left_out() -> None:
+    read, reasons = video(tags=[str(number) for number in range(33)] + [7])
+
+    assert read
+    assert read.tags == tuple(str(number) for number in range(32))
+    assert len(reasons) == 2
+    assert video(tags=[str(number) for number in range(32)])[1] == []
+
+
+def test_a_video_stands_once() -> None:
+    videos, reasons = read_videos([SAID, SAID, SAID | {"title": "Other"}], PAGE, PAGE)
+
+    assert videos == (VIDEO,)
+    assert reasons == ["videos[2]: is left out: a video before it has the same file or player"]
+
+
+def test_of_too_many_videos_the_first_stay() -> None:
+    videos, reasons = read_videos(
+        [SAID | {"content_loc": f"/{number}.mp4"} for number in range(VIDEOS_MAX + 1)], PAGE, PAGE
+    )
+
+    assert (len(videos), videos[0].content_loc) == (100, page("0.mp4"))
+    assert reasons == ["videos: a page takes 100; the last 1 were left out"]
+
+
+def test_what_is_no_object_is_no_video() -> None:
+    assert read_videos(["/v.mp4"], PAGE, PAGE)[1][0].startswith("videos[0]: give an object")
+
+
+@pytest.mark.parametrize("whole", [VIDEO, WHOLE])
+def test_a_video_comes_back_from_a_message_and_from_the_table(whole: Video) -> None:
+    plain = video_json(whole)
+    numbers = {name: Decimal(value) for name, value in plain.items() if type(value) is int}
+
+    assert TypeAdapter(Video).validate_json(json.dumps(plain), strict=True) == whole
+    assert video_of(json.loads(json.dumps(plain))) == whole
+    assert video_of(plain | numbers) == whole
+    assert type(video_of({**plain, "view_count": Decimal(7)}).view_count) is int
+    assert None not in plain.values()
+    assert not any(isinstance(value, float | set | tuple) for value in plain.values())
+
+
+# ── language versions ──
+
+
+@pytest.mark.parametrize(
+    ("raw", "spelling"),
+    [
+        ("fr", "fr"), ("EN-us", "en-US"), ("en_GB", "en-GB"), ("zh-hant-tw", "zh-Hant-TW"), ("ZH-HANS", "zh-Hans"),
+        (" X-Default", "x-default"), ("iw", "he"), ("in-id", "id-ID"), ("uk-ua", "uk-UA"), ("lo-LA", "lo-LA"),
+    ],
+)  # fmt: skip
+def test_hreflang_has_one_spelling(raw: str, spelling: str) -> None:
+    assert hreflang(raw) == spelling
+    assert hreflang(spelling) == spelling
+
+
+@pytest.mark.parametrize(
+    ("raw", "wrong"),
+    [
+        ("gr", "'gr': gr is no language of ISO 639-1; Greek is el"),
+        ("uk-UK", "UK is no country of ISO 3166-1; the United Kingdom is GB, Ukraine is UA"),
+        ("en-EU", "EU is no country of ISO 3166-1; there is no code for Europe"),
+        ("es-LA", "LA is Laos: give es, or a country such as es-MX"),
+        ("es-419", "is no hreflang"),
+        ("US", "us is no language"),
+        ("fil", "is no hreflang"),
+        ("english", "is no hreflang"),
+        ("en-", "is no hreflang"),
+        ("en-GB-oxendict", "is no hreflang"),
+        ("", "is no hreflang"),
+        ("xx", "xx is no language of ISO 639-1; give the code that the list has"),
+    ],
+)
+def test_a_code_that_no_search_engine_knows_is_refused(raw: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        hreflang(raw)
+
+
+def test_versions_are_a_list_or_one_object() -> None:
+    listed = [
+        {"hreflang": "FR", "url": "/fr?utm_source=x"},
+        {"hreflang": "de", "href": "http://de.example.org/"},
+        {"hreflang": "x-default", "url": PAGE},
+    ]
+    read = read_alternates(listed, PAGE)
+
+    assert read == (
+        (Alternate("de", "http://de.example.org/"), Alternate("fr", page("fr")), Alternate("x-default", PAGE)),
+        [],
+    )
+    assert read_alternates({item["hreflang"]: item.get("url") or item["href"] for item in listed}, PAGE) == read
+
+
+def test_the_first_of_a_language_counts() -> None:
+    raw = [{"hreflang": "fr", "url": "/1"}, {"hreflang": "FR", "url": "/2"}, {"hreflang": "fr", "url": "/1#again"}]
+
+    assert read_alternates(raw, PAGE) == (
+        (Alternate("fr", page("1")),),
+        ["alternates[1]: fr was given before, for another URL: give each language once"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (["/fr"], """alternates[0]: '/fr' is no alternate: give {"hreflang": "fr", "url": …}"""),
+        ([{"url": "/fr"}], "alternates[0]: None is no hreflang: give a text such as en, en-GB or x-default"),
+        ([{"hreflang": "fr"}], "alternates[0]: None is no URL: give one, as a text"),
+        ({"fr": 7}, "alternates['fr']: 7 is no URL: give one, as a text"),
+        ({"fr": "mailto:a"}, "alternates['fr']: 'mailto:a' is not an absolute http or https URL"),
+        (7, """alternates: 7 is no alternate: give {"hreflang": "fr", "url": …}"""),
+    ],
+)
+def test_a_broken_version_is_left_out_and_named(raw: object, reason: str) -> None:
+    assert read_alternates(raw, PAGE) == ((), [reason])
+
+
+def test_of_too_many_versions_the_first_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ALTERNATES_MAX == 200
+    monkeypatch.setattr(alternates_module, "ALTERNATES_MAX", 1)
+
+    assert read_alternates({"fr": "/fr", "de": "/de"}, PAGE) == (
+        (Alternate("fr", page("fr")),),
+        ["alternates: a page takes 1; the last 1 were left out"],
+    )
+
+
+def test_the_countries_are_those_of_the_time_zone_database() -> None:
+    lines = (resources("tzdata") / "zoneinfo/iso3166.tab").read_text(encoding="utf-8").splitlines()
+    assert {line.partition("\t")[0] for line in lines if not line.startswith("#")} == COUNTRIES
+
+
+def test_the_languages_are_two_letters_each_and_none_is_missed_that_newsrooms_write() -> None:
+    assert len(LANGUAGES) == 183
+    assert (
+        set("ar bn de el en es fa fr he hi hr id it ja ko nl no pl pt ru sr sv sw tr uk ur vi zh".split()) <= LANGUAGES
+    )
+    assert LANGUAGES.isdisjoint({"gr", "jp", "iw", "in", "ji", "sh", "us", "cz"})
+
+
+# ── tags ──
+
+
+def test_tags_have_the_order_of_the_schema_and_no_line_break() -> None:
+    tags = video_tags([WHOLE])
+
+    assert tags == (
+        f"<video:video><video:thumbnail_loc>{CDN}/t.jpg?a=1&amp;b=&apos;2&apos;</video:thumbnail_loc>"
+        "<video:title>Fish &amp; &quot;chips&quot; &lt; 5 🌊</video:title>"
+        f"<video:description>It rose. مياه 洪水</video:description><video:content_loc>{CDN}/v.mp4</video:content_loc>"
+        f"<video:player_loc>{CDN}/player</video:player_loc><video:duration>150</video:duration>"
+        "<video:expiration_date>2026-12-31</video:expiration_date><video:rating>4.5</video:rating>"
+        "<video:view_count>0</video:view_count><video:publication_date>2026-11-20T08:00:00Z</video:publication_date>"
+        "<video:tag>flood</video:tag><video:tag>a &amp; b</video:tag><video:family_friendly>yes</video:family_friendly>"
+        '<video:restriction relationship="allow">GB IE</video:restriction>'
+        "<video:requires_subscription>no</video:requires_subscription>"
+        '<video:uploader info="https://www.example.com/desk?a=1&amp;b=2">Desk &amp; Co</video:uploader>'
+        '<video:platform relationship="deny">tv</video:platform><video:live>no</video:live></video:video>'
+    )
+
+
+def test_images_and_versions_are_written_with_nothing_but_what_is_used() -> None:
+    assert image_tags(("https://a.example/?a=1&b=2",)) == (
+        "<image:image><image:loc>https://a.example/?a=1&amp;b=2</image:loc></image:image>"
+    )
+    assert alternate_tags((Alternate("zh-Hant-TW", "https://a.example/?a=1&b='"),)) == (
+        '<xhtml:link rel="alternate" hreflang="zh-Hant-TW" href="https://a.example/?a=1&amp;b=&apos;"/>'
+    )
+    assert image_tags(()) + video_tags(()) + alternate_tags(()) == ""
+
+
+@needs_shared
+@pytest.mark.parametrize("whole", [VIDEO, WHOLE])
+def test_tags_are_valid_by_the_official_schemas(whole: Video) -> None:
+    schema = etree.XMLSchema(etree.parse(SHARED / "schemas/all.xsd"))
+    tags = image_tags(("https://a.example/1.jpg",)) + video_tags((whole, whole))
+
+    assert schema.validate(root(alternate_tags([Alternate("fr", page("fr"))]) + tags)), schema.error_log
+
+
+def test_what_does_not_fit_is_left_out_old_images_first() -> None:
+    images = tuple(page(f"{number}.jpg") for number in range(3))
+    videos = (VIDEO, WHOLE)
+    versions = (Alternate("de", page("de")), Alternate("fr", page("fr")))
+    sizes = [len(tags.encode()) for tags in (alternate_tags(versions), video_tags(videos), image_tags(images))]
+    one_image, last_video, version = len(image_tags(images[:1])), len(video_tags([WHOLE]).encode()), sizes[0] // 2
+
+    assert fit(images, videos, versions, sum(sizes)) == (images, videos, versions, [])
+    assert fit(images, videos, versions, sum(sizes) - 1) == (
+        images[1:],
+        videos,
+        versions,
+        [f"images: the oldest 1 of 3 were left out: a page's tags take {sum(sizes) - 1:,} bytes at most"],
+    )
+    assert fit(images, videos, versions, sum(sizes) - 2 * one_image)[:3] == (images[2:], videos, versions)
+    assert fit((), videos, versions, sum(sizes[:2]) - 1)[:3] == ((), videos[:1], versions)
+    assert fit(images, videos, versions, sizes[0] + sizes[1] - last_video + one_image)[:3] == (
+        images[2:],
+        videos[:1],
+        versions,
+    )
+    assert fit(images, videos, versions, 2 * version - 1)[:3] == ((), (), versions[:1])
+    assert len(fit(images, videos, versions, 0)[3]) == 3
+
+
+# ── any JSON, any text ──
+
+TEXTS = st.text(st.characters() | st.sampled_from("<>&\"'\ud800\u2028 "), max_size=40)
+WORDS = st.sampled_from(
+    [
+        "/a.jpg",
+        f"{CDN}/v.mp4?x=1",
+        PAGE,
+        "https://[",
+        "fr",
+        "EN-us",
+        "x-default",
+        "2026-11-20",
+        "PT1M",
+        "allow GB",
+        "yes",
+    ]
+)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | WORDS
+KEYS = st.sampled_from(
+    "url loc src href hreflang published_at relationship countries allow name info".split() + list(media_values.READERS)
+)
+ANY_JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | TEXTS, inner, max_size=5), max_leaves=12
+)
+OPTIONAL = {name: ANY_JSON for name in media_values.READERS if name not in SAID}
+VIDEO_SAID = st.fixed_dictionaries(
+    {name: st.just(value) | TEXTS | WORDS for name, value in SAID.items()}, optional=OPTIONAL
+)
+
+
+@pytest.mark.matrix
+@settings(max_examples=300)
+@given(ANY_JSON | st.lists(VIDEO_SAID, max_size=3), st.integers(0, 3_000))
+def test_whatever_is_sent_nothing_breaks_and_what_is_kept_is_good(raw: Any, size_bytes_max: int) -> None:
+    images, bad_images = read_images(raw, PAGE)
+    videos, bad_videos = read_videos(raw, PAGE, PAGE)
+    versions, bad_versions = read_alternates(raw, PAGE)
+    kept_images, kept_videos, kept_versions, too_much = fit(images, videos, versions, size_bytes_max)
+    tags = alternate_tags(kept_versions) + image_tags(kept_images) + video_tags(kept_videos)
+
+    assert all(canonical(url, keep_query=True) == url for url in images)
+    assert all(hreflang(version.hreflang) == version.hreflang for version in versions)
+    assert [video_of(json.loads(json.dumps(video_json(kept)))) for kept in videos] == list(videos)
+    assert bool(too_much) == ((kept_images, kept_videos, kept_versions) != (images, videos, versions))
+    assert all(reason.isprintable() for reason in bad_images + bad_videos + bad_versions)
+    assert len(tags.encode()) <= size_bytes_max
+    assert "\n" not in tags
+    root(tags)
+
+
+@pytest.mark.matrix
+@needs_shared
+@settings(max_examples=200)
+@given(VIDEO_SAID)
+def test_whatever_is_said_of_a_video_its_tags_are_valid_by_the_official_schema(raw: Any) -> None:
+    schema = etree.XMLSchema(etree.parse(SHARED / "schemas/all.xsd"))
+    assert schema.validate(root(video_tags(read_videos([raw], PAGE, PAGE)[0]))), schema.error_log
+
+
+@given(TEXTS, TEXTS, st.lists(TEXTS, max_size=3))
+def test_whatever_the_texts_are_they_come_back_from_the_tags_as_they_were_cleaned(
+    title: str, uploader: str, tags: list[str]
+) -> None:
+    videos, _ = read_videos([SAID | {"title": f"A{title}", "uploader": uploader, "tags": tags}], PAGE, PAGE)
+    read = root(video_tags(videos))[0][1]
+
+    assert [element.text for element in read if element.tag.endswith("title")] == [clean(f"A{title}")]
+    assert [element.text for element in read if element.tag.endswith("uploader")] == [clean(uploader)][
+        : bool(clean(uploader))
+    ]
+    assert [element.text for element in read if element.tag.endswith("}tag")] == list(
+        dict.fromkeys(plain for tag in tags if (plain := clean(tag, 200)))
+    )

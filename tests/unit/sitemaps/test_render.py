@@ -1,0 +1,367 @@
+"""The exact bytes of the files, and what holds for any text in them."""
+
+import random
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from lxml import etree
+
+from stoppress.model import limits
+from stoppress.model.alternates import Alternate
+from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
+from stoppress.model.file_names import NEWS_FILE, file_name, is_news, period_of, shard_series
+from stoppress.model.limits import FileTooLarge
+from stoppress.model.site import Page, Shards, Site
+from stoppress.primitives.text import clean
+from stoppress.sitemaps import render
+from stoppress.sitemaps.lines import general_line, line_bytes, news_line
+from stoppress.sitemaps.render import (
+    Rendered,
+    lists_in_general,
+    render_general,
+    render_index,
+    render_news,
+    render_pages,
+)
+from tests.support.ledger import MORNING, SITE, page
+
+GOLDEN = Path(__file__).parents[3] / "tests/fixtures/golden"
+SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
+HOUR = timedelta(hours=1)
+
+GENERAL = [
+    GeneralEntry(page("2026/11/20/flood"), MORNING + HOUR),
+    GeneralEntry(page("2026/11/19/%C3%BCmlat?id=1&page=2"), datetime(2026, 11, 19, 23, 59, 59, tzinfo=UTC)),
+    GeneralEntry(page("2026/11/18/undated")),
+    GeneralEntry(page("2026/11/20/'quoted'"), MORNING),
+]
+FRESH = [
+    NewsEntry(page("2026/11/20/flood"), "Flood closes the harbour", MORNING, MORNING + HOUR),
+    NewsEntry(page("2026/11/20/fish?a=1&b=2"), 'Fish & "chips" <cheap>', MORNING),
+    NewsEntry(page("2026/11/20/wave"), "🌊 Überschwemmung – der Hafen ist zu", MORNING + HOUR),
+    NewsEntry(page("2026/11/20/inondation"), "L'eau monte", MORNING - HOUR, MORNING, "Nouvelles d'Exemple", "fr"),
+    NewsEntry(page("2026/11/18/old"), "Expires this very second", MORNING - 46 * HOUR),
+]
+MARKS = [
+    Mark("sitemap-news.xml", MORNING + timedelta(microseconds=1), 4, 2_000, "n"),
+    Mark("sitemap-2026-11.xml", MORNING, 4, 700, "b"),
+    Mark("sitemap-2026-10.xml", MORNING - 700 * HOUR, 2_000, 90_000, "a"),
+    Mark("sitemap-2026-11-2.xml", MORNING + HOUR, 1, 200, "c"),
+    Mark("sitemap-2026-09.xml", MORNING + HOUR, 0, 150, "emptied"),
+]
+AT = MORNING + 2 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("name", "rendered"),
+    [
+        ("shard", render_general(GENERAL, SITE)),
+        ("emptied-shard", render_general([], SITE)),
+        ("news", render_news(FRESH, SITE, AT)),
+        ("empty-window", render_news(FRESH, SITE, AT + 48 * HOUR)),
+        ("index", render_index(MARKS, SITE)[0]),
+    ],
+)
+def test_the_bytes_are_those_of_the_golden_file(name: str, rendered: Rendered) -> None:
+    assert rendered.body == (GOLDEN / f"{name}.xml").read_bytes()
+
+
+def test_what_is_counted_is_what_is_listed() -> None:
+    assert (render_general(GENERAL, SITE).urls, render_general([], SITE).urls) == (4, 0)
+    assert (render_news(FRESH, SITE, AT).urls, render_news([], SITE, AT).urls) == (4, 0)
+    assert render_index(MARKS, SITE)[0].urls == 4
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_the_lines_of_a_file_of_plain_pages_are_those_that_are_made_one_by_one(scheme: Any) -> None:
+    site = SITE.model_copy(update={"scheme": scheme})
+    entries = [
+        GeneralEntry(page(f"{number:03}{'?a&b' if number == 70 else ''}"), MORNING + number * timedelta(seconds=8_641))
+        for number in range(130)
+    ]
+    entries[60] = replace(entries[60], lastmod=None)
+    entries[61] = replace(entries[61], lastmod=datetime(1066, 10, 14, 9, tzinfo=UTC))
+
+    assert render_general(entries, site).body.decode().split("\n")[2:-2] == [general_line(one, site) for one in entries]
+
+
+def test_the_newest_instant_in_a_file_is_known() -> None:
+    assert render_general(GENERAL, SITE).newest == MORNING + HOUR
+    assert render_general(GENERAL[2:3], SITE).newest is None
+    assert render_news(FRESH[1:2], SITE, AT).newest == MORNING
+    assert render_news([], SITE, AT).newest is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_in_which_entries_come_makes_no_difference(seed: int) -> None:
+    general, news, marks = GENERAL.copy(), FRESH.copy(), MARKS.copy()
+    for entries in (general, news, marks):
+        random.Random(seed).shuffle(entries)
+
+    assert render_general(general, SITE) == render_general(GENERAL, SITE)
+    assert render_news(news, SITE, AT) == render_news(FRESH, SITE, AT)
+    assert render_index(marks, SITE)[0] == render_index(MARKS, SITE)[0]
+
+
+def test_news_stand_newest_first_and_by_url_within_a_second() -> None:
+    locs = [element.text for element in _root(render_news(FRESH, SITE, AT)).iter(f"{SITEMAP}loc")]
+    assert locs == [page(f"2026/11/20/{name}") for name in ("wave", "fish?a=1&b=2", "flood", "inondation")]
+
+
+def test_an_entry_leaves_the_window_at_the_second() -> None:
+    entry = NewsEntry(page("a"), "A", MORNING)
+
+    assert render_news([entry], SITE, MORNING + 48 * HOUR - timedelta(microseconds=1)).urls == 1
+    assert render_news([entry], SITE, MORNING + 48 * HOUR).urls == 0
+    assert entry.expires_at == MORNING + 48 * HOUR
+
+
+def test_the_clock_changes_nothing_while_nothing_expires() -> None:
+    assert render_news(FRESH, SITE, AT) == render_news(FRESH, SITE, AT + HOUR)
+
+
+def test_the_index_lists_an_empty_window_but_no_emptied_shard() -> None:
+    empty = [Mark(NEWS_FILE, MORNING, 0, 150, "n"), Mark("sitemap-2026-11.xml", MORNING, 0, 150, "b")]
+    body = render_index([*empty, Mark("sitemap-news-2.xml", MORNING, 0, 150, "n2")], SITE)[0].body.decode()
+
+    assert "sitemap-news.xml" in body
+    assert "sitemap-2026-11.xml" not in body
+    assert "sitemap-news-2.xml" not in body
+
+
+def test_the_index_of_a_new_site_is_well_formed() -> None:
+    assert _root(render_index([], SITE)[0]).tag == f"{SITEMAP}sitemapindex"
+
+
+def test_the_index_says_a_second_that_is_not_before_what_stands_in_the_file() -> None:
+    """Microseconds order changes inside; a file shows whole seconds, in the index as in its children (R6.4)."""
+    root = _root(render_index([Mark("sitemap-2026-11.xml", MORNING + timedelta(microseconds=7), 1, 1, "")], SITE)[0])
+    assert root.findtext(f".//{SITEMAP}lastmod") == "2026-11-20T08:00:00Z"
+
+
+def test_a_sites_scheme_publication_and_language_stand_in_its_files() -> None:
+    site = Site(host="news.example.org", publication="Beispiel & Söhne", language="de", scheme="http")
+    its_page = "https://news.example.org/a?from=https://www.example.com/"
+    body = render_news([NewsEntry(its_page, "A", MORNING)], site, AT).body.decode()
+
+    assert "<loc>http://news.example.org/a?from=https://www.example.com/</loc>" in body
+    assert its_page.replace("https:", "http:", 1).encode() in render_general([GeneralEntry(its_page)], site).body
+    assert "<news:name>Beispiel &amp; Söhne</news:name><news:language>de</news:language>" in body
+    assert b"<loc>http://news.example.org/</loc>" in render_general([], site).body
+    assert b"<loc>http://news.example.org/sitemap-news.xml</loc>" in render_index(MARKS, site)[0].body
+
+
+@pytest.mark.parametrize(
+    ("series", "number", "name"),
+    [
+        ("2026-11", 1, "sitemap-2026-11.xml"),
+        ("2026-11", 2, "sitemap-2026-11-2.xml"),
+        ("news", 1, "sitemap-news.xml"),
+        ("news", 2, "sitemap-news-2.xml"),
+    ],
+)
+def test_files_of_a_series_are_numbered_from_the_second_on(series: str, number: int, name: str) -> None:
+    assert file_name(series, number) == name
+
+
+def test_no_two_files_of_any_series_share_a_name() -> None:
+    """Nor when a site goes from one period to another: its old shards stay."""
+    series = ["2026", *(f"2026-{month:02}" for month in range(1, 13)), "2026-11-02", "2026-11-20", "news"]
+    named = Site(host=SITE.host, publication="Example News", shards=Shards(per_section=True))
+    sections = [
+        "Formula",
+        "Formula 2",
+        "Formula 10",
+        "Formula 010",
+        "Formula 1-00",
+        "Café",
+        "2026",
+        "Ω",
+        "x" * 50,
+        f"{'x' * 39} 2",
+    ]
+    series += sorted({shard_series(named, MORNING, section) for section in sections})
+    names = [file_name(name, number) for name in dict.fromkeys(series) for number in range(1, 140)]
+    assert len(set(names)) == len(names)
+
+
+def test_periods_are_those_of_utc() -> None:
+    instant = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)
+    assert [period_of(instant, by) for by in ("day", "month", "year")] == ["2026-11-20", "2026-11", "2026"]
+
+
+def test_news_files_are_known_by_name() -> None:
+    assert [is_news(name) for name in ("sitemap-news.xml", "sitemap-news-2.xml", "sitemap-2026-11.xml", "sitemap.xml")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
+# ── limits ──
+
+
+def test_entries_are_limited_at_the_number_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render, "URLS_MAX", 4)
+    monkeypatch.setattr(render, "NEWS_ENTRIES_MAX", 4)
+    render_general(GENERAL, SITE)
+    render_news(FRESH[:4], SITE, AT)
+    with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
+        render_general([*GENERAL, GeneralEntry(page("z"))], SITE)
+    with pytest.raises(FileTooLarge, match="5 entries, at most 4"):
+        render_news(FRESH, SITE, MORNING)
+
+
+def test_bytes_are_those_of_utf_8_not_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [NewsEntry(page("wave"), "🌊" * 100, MORNING)]
+    body = render_news(entries, SITE, AT).body
+    assert len(body) > len(body.decode()) + 290
+
+    monkeypatch.setattr(render, "BYTES_MAX", len(body))
+    render_news(entries, SITE, AT)
+    monkeypatch.setattr(render, "BYTES_MAX", len(body) - 1)
+    with pytest.raises(FileTooLarge, match=f"{len(body)} bytes, at most {len(body) - 1}"):
+        render_news(entries, SITE, AT)
+
+
+def test_expired_entries_do_not_count_against_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render, "NEWS_ENTRIES_MAX", 4)
+    render_news(FRESH, SITE, AT)
+
+
+def test_a_thousand_news_fit_and_one_more_does_not() -> None:
+    entries = [NewsEntry(page(str(number)), "A", MORNING) for number in range(1_001)]
+    assert render_news(entries[:1_000], SITE, AT).urls == 1_000
+    with pytest.raises(FileTooLarge):
+        render_news(entries, SITE, AT)
+
+
+def test_the_protocols_numbers_are_in_the_code() -> None:
+    assert (limits.URLS_MAX, limits.BYTES_MAX, limits.NEWS_ENTRIES_MAX) == (50_000, 50 * 1024 * 1024, 1_000)
+    assert timedelta(hours=48) == limits.NEWS_WINDOW
+
+
+# ── any text ──
+
+LEGAL = st.characters(exclude_categories=["Cs"]) | st.sampled_from("<>&\"'\u2028]🌊ü")
+TITLES = st.text(LEGAL, max_size=60).map(clean).filter(bool)
+LOCS = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=30).map(page)
+WHEN = st.datetimes(datetime(2026, 11, 1), datetime(2026, 11, 30), timezones=st.just(UTC))  # noqa: DTZ001 - UTC comes beside
+NEWS_ENTRIES = st.builds(NewsEntry, LOCS, TITLES, WHEN, st.none() | WHEN, st.none() | TITLES, st.none() | st.just("fr"))
+
+
+@settings(max_examples=200)
+@given(st.lists(NEWS_ENTRIES, max_size=6, unique_by=lambda entry: entry.loc))
+def test_whatever_the_titles_say_the_file_is_well_formed_and_says_the_same(entries: list[NewsEntry]) -> None:
+    at = MORNING + 48 * HOUR
+    rendered = render_news(entries, SITE, at)
+    urls = _root(rendered).findall(f"{SITEMAP}url")
+
+    said: set[tuple[str | None, ...]] = {
+        (
+            url.findtext(f"{SITEMAP}loc"),
+            url.findtext(f"{NEWS}news/{NEWS}title"),
+            url.findtext(f"{NEWS}news/{NEWS}publication/{NEWS}name"),
+            url.findtext(f"{NEWS}news/{NEWS}publication/{NEWS}language"),
+        )
+        for url in urls
+    }
+    current = [entry for entry in entries if entry.published > MORNING]
+    expected: set[tuple[str | None, ...]] = {
+        (entry.loc, entry.title, entry.publication or SITE.publication, entry.language or "en") for entry in current
+    }
+    assert said == (expected or {(SITE.home, None, None, None)})
+    assert rendered.urls == len(current)
+
+
+@given(st.lists(st.builds(GeneralEntry, LOCS, st.none() | WHEN), max_size=8, unique_by=lambda entry: entry.loc))
+def test_whatever_the_urls_are_they_come_back_sorted_a_line_each(entries: list[GeneralEntry]) -> None:
+    rendered = render_general(entries, SITE)
+    locs = [element.text for element in _root(rendered).iter(f"{SITEMAP}loc")]
+
+    assert locs == (sorted(entry.loc for entry in entries) or [SITE.home])
+    lines = rendered.body.decode().split("\n")
+    assert [line.startswith("<url>") for line in lines] == [False, False, *[True] * len(locs), False, False]
+
+
+@given(NEWS_ENTRIES, st.builds(GeneralEntry, LOCS, st.none() | WHEN))
+def test_a_line_takes_what_was_counted_for_it(news: NewsEntry, general: GeneralEntry) -> None:
+    for line, body in (
+        (news_line(news, SITE), render_news([news], SITE, news.published).body),
+        (general_line(general, SITE), render_general([general], SITE).body),
+    ):
+        assert line_bytes(line) <= len(body) <= line_bytes(line) + limits.FRAME_BYTES_MAX
+
+
+def _root(rendered: Rendered) -> Any:
+    return etree.fromstring(rendered.body)
+
+
+@pytest.mark.parametrize(
+    ("language", "own"), [("fr", "fr"), ("zh-tw", "zh-Hant"), ("zh-cn", "zh-Hans"), ("haw", None), ("en", None)]
+)
+def test_a_page_names_itself_among_its_alternates_or_names_none(language: str, own: str | None) -> None:
+    entry = GeneralEntry(page("a"), alternates=(Alternate("en", page("b")),), language=language)
+    body = render_general([entry], SITE).body.decode()
+    links = dict(re.findall(r'hreflang="([^"]+)" href="([^"]+)"', body))
+
+    assert links == ({"en": page("b"), own: page("a")} if own else {})
+    assert ("xmlns:xhtml" in body) is bool(own)
+
+
+def test_a_page_that_is_only_the_default_is_named_by_its_language_too() -> None:
+    alternates = (Alternate("x-default", page("a")), Alternate("fr", page("b")))
+    line = general_line(GeneralEntry(page("a"), alternates=alternates), SITE)
+
+    assert re.findall(r'hreflang="([^"]+)"', line) == ["en", "fr", "x-default"]
+
+
+def links(entries: list[GeneralEntry], path: str) -> dict[str, str]:
+    """The hreflang links of a page as a shard of the entries has them."""
+    body = render_general(entries, SITE).body.decode()
+    [line] = [line for line in body.splitlines() if f"<loc>{page(path)}</loc>" in line]
+    return dict(re.findall(r'hreflang="([^"]+)" href="([^"]+)"', line))
+
+
+def test_alternates_are_mutual_within_a_shard_whoever_was_heard_first() -> None:
+    english, french = GeneralEntry(page("flood")), GeneralEntry(page("crue"), language="fr")
+    naming = replace(french, alternates=(Alternate("en", page("flood")),))
+    both = {"en": page("flood"), "fr": page("crue")}
+
+    assert links([english, naming], "flood") == links([naming, english], "flood") == both
+    assert links([english, naming], "crue") == both
+    assert links([english, french], "flood") == {}
+    assert links([naming], "crue") == both  # the other page is in another shard, or another's
+
+
+def test_what_a_page_says_of_its_alternates_outweighs_what_they_say_of_it() -> None:
+    english = GeneralEntry(page("flood"), alternates=(Alternate("fr", page("a")),))
+    other = GeneralEntry(page("b"), alternates=(Alternate("en", page("flood")),), language="fr")
+
+    assert links([english, other], "flood") == {"en": page("flood"), "fr": page("a")}
+
+
+def test_pages_of_one_language_and_two_regions_keep_the_codes_they_give_themselves() -> None:
+    british = (Alternate("en-GB", page("gb")), Alternate("en-US", page("us")))
+    entries = [GeneralEntry(page("gb"), alternates=british), GeneralEntry(page("us"), alternates=british)]
+
+    assert links(entries, "gb") == links(entries, "us") == {"en-GB": page("gb"), "en-US": page("us")}
+
+
+def test_one_page_in_two_languages_is_named_by_both() -> None:
+    both = (Alternate("en", page("a")), Alternate("en-GB", page("a")), Alternate("fr", page("b")))
+
+    assert links([GeneralEntry(page("a"), alternates=both)], "a").keys() == {"en", "en-GB", "fr"}
+
+
+def test_a_page_of_the_configuration_is_one_page_however_an_event_spells_it() -> None:
+    site = Site.model_validate(SITE.model_dump() | {"pages": (Page(url="/caf%c3%a9"),)})
+    heard = GeneralEntry(page("caf%C3%A9"), MORNING)
+
+    assert render_pages([heard], site).urls == 1
+    assert render_pages([heard], site).newest == MORNING
+    assert not lists_in_general(heard, site)

@@ -49,7 +49,7 @@ def test_the_page_of_the_table_has_a_row_for_each_item(scenario: str, tmp_path: 
             written.update(item["pk"]["S"].partition("#")[0] for item in page["Items"])
 
     path = playing.SCENARIOS / f"{scenario}.jsonl"
-    playing.play(playing.read(path), tmp_path, path=path, watch=look)
+    playing.play(playing.read(path), tmp_path, path=path, kind=Stack, watch=look)
 
     assert written
     assert written <= documented

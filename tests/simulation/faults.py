@@ -228,8 +228,8 @@ FAULTS: dict[str, Swap] = {
     "the ETag is read after the table": Swap(
         "aws.bucket:write",
         lambda write: (
-            lambda site, file, body, *, replaces, **also: write(
-                site, file, body, replaces=bucket.read(site, file), **also
+            lambda site, file, *content, replaces, **also: write(
+                site, file, *content, replaces=bucket.read(site, file), **also
             )
         ),
         167,
@@ -266,7 +266,7 @@ FAULTS: dict[str, Swap] = {
         5,
     ),
     "a robots.txt that is not kept any more stays": Swap(
-        "roll.window:all_files", lambda all_files: lambda site, robots: all_files(site, robots=False), 58
+        "roll.window:all_files", lambda all_files: lambda site, *, robots=False: all_files(site), 58
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Swap(
@@ -300,7 +300,7 @@ FAULTS: dict[str, Swap] = {
         5,
     ),
     "packed files go before the index that names them": Swap(
-        "rewrite.forms:take_away",
+        "rewrite.forms:delete_forms",
         lambda _: _taken_away,
         123,
     ),
@@ -308,8 +308,14 @@ FAULTS: dict[str, Swap] = {
     "of several changed entries one is folded in": Swap(
         "rewrite.render:fold",
         lambda fold: (
-            lambda site, work, *of: fold(
-                site, replace(work, entries=work.entries and frozenset(sorted(work.entries)[:1])), *of
+            lambda attempt: fold(
+                replace(
+                    attempt,
+                    request=replace(
+                        attempt.request,
+                        entries=attempt.request.entries and frozenset(sorted(attempt.request.entries)[:1]),
+                    ),
+                )
             )
         ),
         31,
@@ -414,6 +420,16 @@ def planted(fault: Swap) -> Iterator[None]:
         yield
 
 
+def named(where: str) -> Any:
+    """What `module:name` below stoppress names."""
+    path, _, name = where.partition(":")
+    value: Any = import_module(f"stoppress.{path}")
+    for part in name.split("."):
+        assert hasattr(value, part), f"{where} is gone: plant the fault where its work is done now"
+        value = getattr(value, part)
+    return value
+
+
 def _holders(where: str) -> list[Any]:
     """The class of a method, the module that only imports what is named, or all modules that have it.
 
@@ -423,15 +439,12 @@ def _holders(where: str) -> list[Any]:
         import_module(module.name)
     path, _, name = where.partition(":")
     *parts, last = name.split(".")
-    holder: Any = import_module(f"stoppress.{path}")
-    for part in [*parts, last]:
-        assert hasattr(holder, part), f"{where} is gone: plant the fault where its work is done now"
-        holder = getattr(holder, part) if part in parts else holder
-    named = getattr(holder, last)
-    if parts or getattr(named, "__module__", holder.__name__) != holder.__name__ or inspect.ismodule(named):
+    value = named(where)
+    holder = named(f"{path}:{'.'.join(parts)}") if parts else import_module(f"stoppress.{path}")
+    if parts or getattr(value, "__module__", holder.__name__) != holder.__name__ or inspect.ismodule(value):
         return [holder]
     modules = [module for name, module in sys.modules.items() if name.startswith("stoppress.")]
-    return [module for module in modules if vars(module).get(last) is named]
+    return [module for module in modules if vars(module).get(last) is value]
 
 
 def first_seed(fault: Swap, breaks: Callable[[int], bool], *likely: int) -> int | None:

@@ -1,8 +1,10 @@
 """The simulation tested: each fault planted in the product breaks the run of a seed that is sound without it."""
 
+import inspect
+
 import pytest
 
-from tests.simulation.faults import FAULTS, SEEDS_MAX, Swap, first_seed, planted
+from tests.simulation.faults import FAULTS, SEEDS_MAX, Swap, first_seed, named, planted
 from tests.simulation.run import Broken, Run
 
 pytestmark = pytest.mark.matrix
@@ -22,6 +24,19 @@ def test_a_fault_that_is_planted_is_caught(name: str) -> None:
     seed = first_seed(FAULTS[name], breaks, FAULTS[name].seed)
 
     assert seed, f"none of {SEEDS_MAX} seeds has noticed it"
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_stands_in_for_a_function_takes_its_arguments(name: str) -> None:
+    """Otherwise any run would fail, and the fault would seem caught."""
+    original = named(FAULTS[name].where)
+    stand_in = FAULTS[name].by(original)
+    if not (inspect.isfunction(original) and inspect.isfunction(stand_in)):
+        pytest.skip("it stands in for a value, not for a function")
+    parameters = inspect.signature(original).parameters.values()
+    by_name = {parameter.name: None for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+
+    inspect.signature(stand_in).bind(*[None] * (len(parameters) - len(by_name)), **by_name)
 
 
 def test_a_fault_of_a_function_that_is_gone_is_named() -> None:

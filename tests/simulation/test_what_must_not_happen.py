@@ -168,10 +168,10 @@ def test_an_index_that_failed_is_not_taken_for_written(behind: Doors) -> None:
     told(behind, stories(1))
     put = bucket.write
 
-    def failing_index(site: str, file: str, body: bytes, **said: Any) -> None:
+    def failing_index(site: str, file: str, body: bytes, *headers: str, **said: Any) -> None:
         if file == INDEX_FILE:
             raise ConnectionError("S3 is away")
-        put(site, file, body, **said)
+        put(site, file, body, *headers, **said)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bucket, "write", failing_index)

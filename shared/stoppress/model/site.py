@@ -315,7 +315,7 @@ class Site(_Part):
         prefixes = [edition.below for edition in editions]
         for values in (names, prefixes):
             if twice := next((value for value in values if values.count(value) > 1), None):
-                raise ValueError(f"{twice!r} is said of two editions: give each its own")
+                raise ValueError(f"two editions have {twice!r}: give each its own")
         return editions
 
     @model_validator(mode="after")

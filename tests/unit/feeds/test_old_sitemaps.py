@@ -81,7 +81,7 @@ def test_a_sitemap_that_nests_without_end_is_not_read_on() -> None:
 
 
 def test_no_source_of_a_site_can_be_called_as_its_old_sitemaps_are() -> None:
-    with pytest.raises(BadConfiguration, match="all sitemaps together"):
+    with pytest.raises(BadConfiguration, match="all sitemaps form together"):
         read_site('{"host": "www.example.com", "publication": "X", "sources": {"sitemap": {"secret": "cms"}}}', 1)
 
 

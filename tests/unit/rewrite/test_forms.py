@@ -234,10 +234,10 @@ def test_a_form_that_another_puts_meanwhile_is_looked_at_again(behind: Doors) ->
     acts = iter([False, True])  # before the second put, which is that of the first form
     put = bucket.write
 
-    def write(site: str, file: str, body: bytes, **said: Any) -> None:
+    def write(site: str, file: str, body: bytes, *headers: str, **said: Any) -> None:
         if next(acts, False):
-            put(site, file, b"by somebody else", **said)
-        put(site, file, body, **said)
+            put(site, file, b"by somebody else", *headers, **said)
+        put(site, file, body, *headers, **said)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bucket, "write", write)

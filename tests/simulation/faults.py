@@ -266,7 +266,7 @@ FAULTS: dict[str, Swap] = {
         5,
     ),
     "a robots.txt that is not kept any more stays": Swap(
-        "roll.window:all_files", lambda all_files: lambda site, *, robots=False: all_files(site), 58
+        "roll.window:all_files", lambda all_files: lambda site, **_: all_files(site), 58
     ),
     # ── what comes in ──
     "messages that a queue did not take are forgotten": Swap(

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent, Verb
+from stoppress.model.http_request import delivery_id
 from stoppress.model.media import items_of, read_images, read_videos
 from stoppress.model.media_values import shown
 from stoppress.model.site import ChangeFreq, Site, explain, explain_each, priority_text
@@ -307,16 +308,6 @@ def read_bus_event(envelope: Mapping[str, Any], site: Site, now: datetime) -> tu
     document = {"type": envelope.get("detail-type"), "timestamp": envelope.get("time"), "data": envelope.get("detail")}
     event, unknown = read_delivery(document, site, source, now, delivery=delivery_id({}, envelope))
     return event, [name for name in unknown if name != "site"]
-
-
-# Headers with the id of a delivery, the same in every attempt: Standard Webhooks, CloudEvents, Contentful, Sanity.
-DELIVERY_HEADERS = ("webhook-id", "ce-id", "x-contentful-idempotency-key", "idempotency-key")
-
-
-def delivery_id(headers: Mapping[str, str], envelope: Mapping[str, Any] | None = None) -> str | None:
-    """The sender's id of a delivery: from its headers (names in lower case), else the `id` of an event on the bus."""
-    ids = [headers.get(name) for name in DELIVERY_HEADERS] + [(envelope or {}).get("id")]
-    return next((text for text in ids if isinstance(text, str) and text), None)
 
 
 def read_article(

@@ -1,10 +1,6 @@
 """Names of files: the series a page goes into, the files of a series, and what a name says about a file."""
 
 import re
-import unicodedata
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Literal
 
 from stoppress.model.site import Site
 
@@ -15,32 +11,8 @@ PAGES_SERIES = "pages"
 PAGES_FILE = "sitemap-pages.xml"
 ROBOTS_FILE = "robots.txt"
 
-# By the end of the file's name. Gzip is the file itself, not an encoding of it: no Content-Encoding (R9.1, R9.2).
-CONTENT_TYPES: Mapping[str, str] = {
-    ".xml": "application/xml; charset=utf-8",
-    ".xml.gz": "application/gzip",
-    ".txt": "text/plain; charset=utf-8",  # robots.txt too (RFC 9309, 2.3)
-    ".atom": "application/atom+xml; charset=utf-8",
-}
-# Crawlers see new articles after a minute (R9.3), an edited page of a shard after five.
-CACHE_FRESH = "public, max-age=60"
-CACHE_SHARD = "public, max-age=300"
-
-# A section's part of a file name, so that the name stays readable.
-CATEGORY_CHARACTERS_MAX = 40
-
 # The first number that could be read as a day or a month.
 _DAY_LIKE = 10
-
-
-def content_type(file: str) -> str:
-    """The Content-Type of a file."""
-    return next(kind for suffix, kind in CONTENT_TYPES.items() if file.endswith(suffix))
-
-
-def headers(file: str) -> tuple[str, str]:
-    """The Content-Type and Cache-Control of a file."""
-    return content_type(file), CACHE_SHARD if is_shard(file) else CACHE_FRESH
 
 
 def file_name(series: str, number: int) -> str:
@@ -51,21 +23,6 @@ def file_name(series: str, number: int) -> str:
     if number == 1:
         return f"sitemap-{series}.xml"
     return f"sitemap-{series}-{number}.xml" if number < _DAY_LIKE else f"sitemap-{series}-{number:03}.xml"
-
-
-def period_of(instant: datetime, by: Literal["day", "month", "year"]) -> str:
-    """The series of shards that an instant (UTC) falls into: 2026-11-20, 2026-11 or 2026."""
-    return instant.date().isoformat()[: {"day": 10, "month": 7, "year": 4}[by]]
-
-
-def shard_series(site: Site, instant: datetime, section: str | None) -> str:
-    """The shard series of a page first published at an instant: its period, plus its section if the site configures that."""
-    period = period_of(instant, site.shards.by)
-    plain = unicodedata.normalize("NFKD", section or "").encode("ascii", "ignore").decode().lower()
-    category = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:CATEGORY_CHARACTERS_MAX]
-    # The section must not look like a file's number: `formula-2` would be the second file of `formula`.
-    category = re.sub(r"-(?=[0-9-]*$)", "", category)
-    return f"{period}-{category}" if site.shards.per_section and category[:1].isalpha() else period
 
 
 def is_news(file: str) -> bool:

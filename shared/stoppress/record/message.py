@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from stoppress.aws import sites
-from stoppress.cms.contract import BadArticle, UnknownType, delivery_id, read_bus_event
+from stoppress.cms.contract import BadArticle, UnknownType, read_bus_event
 from stoppress.model.event import ArticleEvent, Incomplete, article_name, from_message
-from stoppress.model.http_request import Request
+from stoppress.model.http_request import Request, delivery_id
 from stoppress.model.site import Site
 
 # Sources with these adapters put events in our own contract on the bus.

@@ -11,7 +11,8 @@ from stoppress.aws import bucket, queues, sites
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.sites import SETTLED_AFTER
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, headers, is_news, series_of, text_name
+from stoppress.model.file_headers import headers
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, is_news, series_of, text_name
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt
 from stoppress.sitemaps.render import Rendered

@@ -12,7 +12,8 @@ from stoppress.aws import bucket, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.items import mark_item
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, headers, is_news, permanent_files
+from stoppress.model.file_headers import headers
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, permanent_files
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.attempt import Attempt, mark_of

@@ -12,7 +12,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import file_pk, news_item
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.file_names import content_type
+from stoppress.model.file_headers import content_type
 from stoppress.model.places import Place
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.sitemaps import rewrite, rewrite_all

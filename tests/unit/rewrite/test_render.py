@@ -11,7 +11,7 @@ from stoppress.aws.clients import client
 from stoppress.aws.items import changed_entry, general_item
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import GeneralEntry
-from stoppress.model.file_names import headers
+from stoppress.model.file_headers import headers
 from stoppress.primitives.urls import key_of
 from stoppress.rewrite import render as rendering
 from stoppress.rewrite.render import BrokenFile

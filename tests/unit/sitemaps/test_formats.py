@@ -20,7 +20,7 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.file_names import CONTENT_TYPES
+from stoppress.model.file_headers import CONTENT_TYPES
 from stoppress.model.limits import FileTooLarge
 from stoppress.model.site import Edition, Site
 from stoppress.primitives.instants import iso

@@ -14,8 +14,9 @@ from lxml import etree
 from stoppress.model import limits
 from stoppress.model.alternates import Alternate
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
-from stoppress.model.file_names import NEWS_FILE, file_name, is_news, period_of, shard_series
+from stoppress.model.file_names import NEWS_FILE, file_name, is_news
 from stoppress.model.limits import FileTooLarge
+from stoppress.model.shards import period_of, shard_series
 from stoppress.model.site import Page, Shards, Site
 from stoppress.primitives.text import clean
 from stoppress.sitemaps import render

@@ -64,13 +64,13 @@ class UnknownType(ValueError):
     """An event whose type does not concern articles or pages."""
 
 
-# By difflib: a word with two of its seven letters exchanged is alike, `image` and `page` are not.
+# The least ratio of difflib for a misspelt word. Two exchanged letters of seven pass; `image` for `page` does not.
 _ALIKE = 0.75
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def _meant_type(kind: str) -> str | None:
-    """The type that a misspelt one means: `article.published` for `Article.publish`. None where it means none of ours."""
+    """The type that a misspelt one means: `article.published` for `Article.publish`. None if it means no type of ours."""
     from difflib import get_close_matches  # needed for misspelt types alone
 
     for noun, verb in pairwise(word.lower() for word in _WORD.findall(kind[:200])):
@@ -176,7 +176,7 @@ def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _type(value: object) -> tuple[str | None, list[str]]:
-    """The first text, and the reasons for what is left out."""
+    """The first text of a value, and the reasons for the texts that are left out."""
     texts, reasons = _names("type", value, 1)
     return next(iter(texts), None), reasons
 
@@ -266,7 +266,7 @@ class _Alone(_Publication):
 
 
 def read_field(name: str, value: object) -> object:
-    """One field of an article as it would be kept; fields that `_usable` reads stay as given. Raises ValueError."""
+    """The value of one field as an event keeps it. Fields that `_usable` reads stay as given. Raises ValueError."""
     try:
         return getattr(_Alone.model_validate({name: value}), name)
     except ValidationError as error:

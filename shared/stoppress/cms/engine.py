@@ -239,7 +239,7 @@ def _missing(mapping: MappingFile, action: Action, fields: Fields, *, page: bool
 
 
 def _hold_until(held: str | None, published: str | None, now: datetime) -> datetime | None:
-    """The hour before which the page must not be listed; None if that hour has passed, or none is given."""
+    """The instant before which the page must not be listed; None if it has passed, or if none is given."""
     embargo, date = (parse(hour) if hour else now for hour in (held, published))
     hour = max(embargo, date)
     return hour if embargo > now or date > now + CLOCK_SKEW_MAX else None

@@ -53,7 +53,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("string", "object")
     def _func_fill(self, template: Any, values: Any) -> str | None:
-        """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null if a value is missing, or no text or number.
+        """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null if a value is missing, or neither text nor number.
 
         An object as a value counts as its `slug` or `current`.
         """

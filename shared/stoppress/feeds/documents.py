@@ -64,7 +64,8 @@ SITEMAPS = {"urlset", "sitemapindex"}
 _ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry|url|sitemap)\s*>", re.IGNORECASE)
 _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 
-# Characters that XML 1.0 (production Char) forbids, directly and as references. Mends control characters in texts.
+# Characters that XML 1.0 (production Char) forbids, directly and as references. Mends control
+# characters in texts. No known feed has them.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 # Mends bare ampersands (bold.dk, alerts.weather.gov) and the entities of HTML, which XML does not know.
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
@@ -217,7 +218,7 @@ def _closed(text: str, root: str) -> str:
 
 
 def decode(body: bytes, content_type: str) -> str:
-    """Decode the body. The first that fits decides: byte-order mark, UTF-8, XML declaration, Content-Type.
+    """Decode the body. The first encoding that fits counts: byte-order mark, UTF-8, XML declaration, Content-Type.
 
     If none fits, the body is read as windows-1252, as at uol.com.br.
     """

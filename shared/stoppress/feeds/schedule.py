@@ -24,7 +24,8 @@ JITTER_MAX = 0.25
 
 # The wait is this part of the time since the last story: after an hour without a story, five minutes.
 QUIET_PARTS = 12
-# The number of backup polls while all entries of a feed are replaced. So the feed still holds the entries of a lost push.
+# The number of backup polls in the time that a feed takes to replace all its entries. So the feed still holds the entries
+# of a lost push.
 POLLS_A_TURNOVER = 2
 # Other people's feeds are polled at most this often, unless the configuration says otherwise (R10.4).
 FOREIGN_FLOOR = timedelta(minutes=15)
@@ -166,8 +167,9 @@ def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subsc
 def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> timedelta:
     """How long to wait after a good answer: a part of the time since the last story, between floor and cap.
 
-    A feed of someone else waits at least as long as its hints ask. With a trusted hub the wait is longer. It ends before the
-    subscription's renewal, and while a lost push's entries are still in the feed. A quiet feed may wait longer than that.
+    A feed of someone else waits at least as long as its hints ask. With a trusted hub the wait is longer. But it
+    ends before the subscription is renewed, and before the entries of a lost push leave the feed. After a long silence the
+    second bound does not apply.
     """
     quiet = now - (state.last_new or state.known_since or now)
     wanted = min(max(_whole_minutes(quiet / QUIET_PARTS), pace.floor), pace.cap)
@@ -180,7 +182,7 @@ def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscri
 
 
 def turned_over(state: FeedState, held: int, new: int, now: datetime) -> FeedState:
-    """The state after a poll that found `new` entries among the `held`, counting those that pushes had brought.
+    """The state with the `turnover_s` of a poll that found `new` entries among `held`. Entries of pushes count as new.
 
     Unchanged if none is new, or if this is the first poll.
     """

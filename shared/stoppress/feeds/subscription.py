@@ -16,7 +16,7 @@ from stoppress.primitives.instants import exact
 
 # The lease that we request: the example in the specification, and the lease that hubs usually grant.
 LEASE_WANTED = timedelta(days=10)
-# Bounds of the lease that a hub grants. A hub that names none, or 0, is asked again the next day.
+# Bounds of the lease that a hub grants. LEASE_USUAL applies if the hub names no lease, or 0.
 LEASE_MIN, LEASE_USUAL, LEASE_MAX = timedelta(minutes=5), timedelta(days=1), timedelta(days=30)
 # A failed request is repeated after RETRY_FIRST, then after twice as long, and so on. After a denial the wait is RETRY_MAX.
 RETRY_FIRST, RETRY_MAX = timedelta(minutes=10), timedelta(days=1)
@@ -75,7 +75,7 @@ class Subscription:
 
     `asked_at` is the last request's time until the hub verifies it; `asks` counts requests since the last verification.
     `last_push` is the last push that brought something new. `pushed` has an `EntryDigest` for each entry that pushes brought
-    and no poll has seen. Without them, an edit that is taken back would look known. `owed` has the entries that a poll found
+    and no poll has seen. Otherwise, if an edit is undone, the old version would look known to the next poll. `owed` has the entries that a poll found
     before any push.
     """
 

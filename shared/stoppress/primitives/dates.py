@@ -310,7 +310,7 @@ def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
 
 
 def _zone_of_place(rest: str) -> ZoneInfo | None:
-    # Only without an abbreviation that `_zone` knows: after Z or GMT a place does not change the instant (RFC 9557, 2).
+    # `_zone` asks for a place only after an unknown abbreviation: after Z or GMT it does not change the instant (RFC 9557, 2).
     place = _ZONE_NAME.search(rest)
     try:
         return ZoneInfo(place.group()) if place else None

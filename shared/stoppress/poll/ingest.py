@@ -1,7 +1,7 @@
 """Send the new entries of a feed's answer as article events, then write the feed's state.
 
 The events are sent first: after a crash in between they are sent again, and record_article recognises duplicates. In the other
-order they would be lost. After the first good poll of a feed that names a hub, poll_feeds subscribes to it there. While the
+order they would be lost. If a feed names a hub, poll_feeds subscribes to the feed there after the first good poll. While the
 hub's pushes bring the new entries, the feed is polled less often (`feeds.subscription`).
 """
 
@@ -170,7 +170,7 @@ def _read(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState
         cut = replace(_without_validators(feed.state), last_new=last_new, newest=state.newest, stale_since=None)
         outcome, state = _failed(feed, cut, reading.incomplete)
         return replace(outcome, sent=len(sent), skipped=entries.skipped), state, None
-    # An entry older than its push is not remembered. If the feed still has that entry when the push is forgotten, it is sent.
+    # An entry is not remembered if a push brought a newer version. If the feed still has that entry when the push is forgotten, it is sent.
     # If a feed is empty for a moment, the digests stay. Otherwise all entries would be sent again.
     remembered = entries.not_overtaken(subscribed)
     _remember(feed, Seen(remembered if entries.digests else known.digests, entries.shared), known)

@@ -124,7 +124,8 @@ def _noted(site: Site, feed: str, state: Subscription, reason: str) -> str:
 class Hubs:
     """The requests to hubs in this run.
 
-    A request that is still under way at the run's deadline stays noted as sent: the hub calls back, or a later run asks it again.
+    A request that is under way at the deadline of the run stays noted as sent. The hub calls back, or a later run asks it
+    again.
     """
 
     def __init__(self) -> None:

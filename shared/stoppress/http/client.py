@@ -1,4 +1,7 @@
-"""Requests to other web servers: a GET, or a form for a hub. Time, size and redirects are limited, and only public addresses are used."""
+"""Requests to other web servers: a GET, or a form for a hub.
+
+Time, size and redirects are limited. Only public addresses are requested.
+"""
 
 import socket
 import threading

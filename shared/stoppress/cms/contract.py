@@ -64,7 +64,8 @@ class UnknownType(ValueError):
     """An event whose type does not concern articles or pages."""
 
 
-# The least ratio of difflib for a misspelt word. Two exchanged letters of seven pass; `image` for `page` does not.
+# The least ratio of difflib for a misspelt word. A word with two of its seven letters exchanged reaches it. `image` for
+# `page` does not.
 _ALIKE = 0.75
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
@@ -165,7 +166,7 @@ def _keywords(value: object) -> object:
 
 
 def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
-    """The flags of a text, a list of texts, or an object (its names with true); and the reasons for what is left out."""
+    """The flags of a text, a list of texts, or an object (its names with true); and the reasons for flags left out."""
     if not isinstance(value, dict):
         return _names("flags", value, FLAGS_MAX)
     flags, reasons = _names("flags", [name for name, there in value.items() if there is True], FLAGS_MAX)
@@ -182,7 +183,7 @@ def _type(value: object) -> tuple[str | None, list[str]]:
 
 
 def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[str]]:
-    """The different texts of a list or of a single text, and the reasons for what is left out."""
+    """The different texts of a list or of a single text, and the reasons for the values left out."""
     reasons: list[str] = []
     names: dict[str, None] = {}
     for place, item in items_of(field, value, reasons):
@@ -354,7 +355,7 @@ def _model(kind: str) -> type[_Removal]:
 
 
 def _usable(publication: _Publication, url: str) -> dict[str, Any]:
-    """Type, flags, images, videos and alternates, as many as fit, and the reasons for what is dropped."""
+    """Type, flags, images, videos and alternates, as many as fit, and the reasons for the values dropped."""
     type_, bad_types = _type(publication.type)
     flags, bad_flags = _flags(publication.flags)
     images, bad_images = read_images(publication.images, url)

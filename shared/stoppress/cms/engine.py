@@ -69,7 +69,7 @@ def _read_one(
 
 
 def _items(mapping: MappingFile, root: Mapping[str, Any]) -> tuple[list[Any], str]:
-    """The items of a delivery, [None] where the whole body is the item; or why they cannot be found."""
+    """The items of a delivery, or the reason why they cannot be found. `[None]`: the whole body is the item."""
     body = root["body"]
     if mapping.items is None:
         return (body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]), ""
@@ -263,7 +263,7 @@ def _dropped(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]:
 def _sender_time(timestamp: str | None, data: Mapping[str, Any]) -> datetime | None:
     """The sender's timestamp, else a version that is an instant.
 
-    So a deletion that has the same version as the publication wins the tie.
+    So a deletion with the version of its publication has the same time, and wins the tie.
     """
     for instant in (timestamp, data.get("version")):
         if isinstance(instant, str) and not instant.isdigit():

@@ -119,7 +119,7 @@ class Actions(_Part):
 
 
 class MappingFile(_Part):
-    """What one CMS sends."""
+    """A mapping: how to read the deliveries of one CMS."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")
     title: str

@@ -55,7 +55,7 @@ _LANGUAGES = {
 
 # ISO 639-2: undetermined, no linguistic content, several, uncoded.
 _NO_LANGUAGES = {"und", "zxx", "mul", "mis"}
-# Where the object of a tag or a section has its name, the best first.
+# The keys under which the object of a tag or a section has its name, the best first.
 _NAMES = ("name", "title", "label", "text", "value")
 
 

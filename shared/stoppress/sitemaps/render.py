@@ -34,7 +34,7 @@ class Rendered:
     """A file's bytes, the number of pages it lists, and the newest instant in it.
 
     `locs`: the pages of a shard, if the site wants a text sitemap. `by_line`: each line depends on its own entry alone, so
-    that later changes can be folded in. `fresh`: after folding, a file of the changed lines alone.
+    that later changes can be folded in. `fresh`: after folding, a file with only the changed lines.
     """
 
     body: bytes

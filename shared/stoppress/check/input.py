@@ -249,7 +249,7 @@ def _legal(text: str, line: int, tell: TellLine) -> str:
 
 
 def _without_what_leads(text: Text, tell: TellLine) -> Text:
-    """Cut a text before its XML declaration or root element, and report the cut. A text without either stays as it is."""
+    """Drop and report stray text before the XML declaration or the root element. Other files stay as they are."""
     start = _XML_START.search(text.head)
     if start is None:
         return text

@@ -115,7 +115,7 @@ class Together:
         for key, here in self._pages.listed(bucket):
             file, line, _ = here
             if files[file].only_home:
-                continue  # a sitemap must not be empty
+                continue  # an empty sitemap lists the home page: no duplicate
             first = pages.setdefault(key, here)
             if first is here or _is_one_sitemap(first[0], file, files):
                 continue

@@ -185,7 +185,7 @@ def read_file(path: Path) -> MappingFile:
     return mapping
 
 
-# A place in the file, the value there (None where it is missing), and what is wrong.
+# A place in the file, the value there (None where it is missing), and the fault.
 _Fault: TypeAlias = tuple[tuple[int | str, ...], object, str]
 
 
@@ -199,7 +199,7 @@ def _bad(path: Path, text: str, faults: Iterable[_Fault]) -> BadMapping:
 
 
 def _line_in(text: str, place: tuple[int | str, ...], value: object) -> str:
-    """`:12` if the value, or else the key, stands in line 12; empty where neither is in the text."""
+    """`:12` if the value, or else the key, is in line 12; empty where neither is in the text."""
     if value is None:
         return ""
     if isinstance(value, str) and value:

@@ -1,6 +1,6 @@
 """Turns the values that CMSs send into those of our contract: dates of every kind, languages by name, relative URLs.
 
-A reader takes the value and its context, and returns what the contract takes. It raises ValueError with the reason.
+A reader takes the value and its context, and returns the value that the contract takes. It raises ValueError with the reason.
 """
 
 import math

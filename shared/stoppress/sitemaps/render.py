@@ -179,7 +179,7 @@ def _framed(root: str, namespaces: dict[str, str], lines: Iterable[str]) -> byte
 
 
 def checked(file: Rendered, entries_max: int) -> Rendered:
-    """The file. Raises FileTooLarge if it exceeds the protocol's limits."""
+    """Returns the file as it is. Raises FileTooLarge if it exceeds the protocol's limits."""
     if not is_within_limits(file, entries_max):
         raise FileTooLarge(
             f"{file.urls} entries, at most {entries_max}, and {len(file.body)} bytes, at most {BYTES_MAX}: "

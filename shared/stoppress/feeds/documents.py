@@ -17,8 +17,8 @@ from stoppress.feeds.nested import without_nested
 # How far into the text the root element may begin. The warnings of a server before it are short.
 PROLOG_CHARACTERS_MAX = 65_536
 
-# Feeds hold their newest twenty to a hundred entries, the newest first. Entries over this limit are left out. It bounds
-# the time for a feed and the size of its item in the table.
+# Feeds hold their newest twenty to a hundred entries, the newest first. Entries over this limit are left out. The limit
+# bounds the time for a feed and the size of its item in the table.
 ENTRIES_MAX = 2_000
 
 # feedparser takes some 20 microseconds for a tag. A start and an end count as two. The largest real feed that we know
@@ -67,7 +67,7 @@ _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 # Characters that XML 1.0 (production Char) forbids, directly and as references. Mends control
 # characters in texts. No known feed has them.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-# Mends bare ampersands (bold.dk, alerts.weather.gov) and the entities of HTML, which XML does not know.
+# Mends bare ampersands (bold.dk), and the entities of HTML that XML does not know.
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
 # Mends `<link>https://…` without an end. In HTML a link has neither text nor end. No known feed has this mistake.
 _LINK_WITHOUT_AN_END = re.compile(r"<link\s*/?>\s*+(https?://[^<>\s]++)\s*+(?=<(?!/link|!))")

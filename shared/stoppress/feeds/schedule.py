@@ -2,7 +2,8 @@
 
 The interval lies between a floor and a cap (`pace_of`). It is the floor while stories come, and grows with the time since the
 last story. The `hints` in the feed are a lower bound, unless the feed is the publisher's own. With a trusted hub
-(`subscription`) polling is only a backup. Each failure doubles the wait. A feed that is gone (410) is not polled again under the same configuration.
+(`subscription`) polling is only a backup. Each failure doubles the wait. A feed that is gone (410) is not polled again under
+the same configuration.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ PAUSE_MAX = timedelta(days=1)
 # A wait after a failure is shortened by up to this part, so that feeds of one broken server are not polled together.
 JITTER_MAX = 0.25
 
-# The wait is this part of the time since the last story: after an hour without a story, five minutes.
+# The wait is the time since the last story divided by this: after an hour without a story, five minutes.
 QUIET_PARTS = 12
 # The number of backup polls in the time that a feed takes to replace all its entries. So the feed still holds the entries
 # of a lost push.

@@ -24,12 +24,12 @@ RETRY_FIRST, RETRY_MAX = timedelta(minutes=10), timedelta(days=1)
 # How often the feed of a trusted hub is polled: a fifteenth of the usual requests. If the hub stops silently, one story is
 # late by up to this time.
 BACKUP = timedelta(minutes=15)
-# The backup poll waits this part of the time of trust: after an hour of trust, five minutes.
+# The wait for a backup poll is the time of trust divided by this: after an hour of trust, five minutes.
 TRUST_PARTS = 12
 # How long after the poll a push may come. Hubs fetch the feed themselves, which takes time.
 GRACE = timedelta(minutes=5)
 
-# Digests of pushed entries that no poll has seen yet. If a feed is not polled for hours, the oldest are dropped.
+# The limit for digests of pushed entries that no poll has seen yet. If a feed is not polled for hours, the oldest are dropped.
 PUSHED_MAX = 100
 # A feed that does not show an entry this long after the last push will never show it.
 PUSHED_KEPT = timedelta(hours=1)
@@ -75,8 +75,8 @@ class Subscription:
 
     `asked_at` is the last request's time until the hub verifies it; `asks` counts requests since the last verification.
     `last_push` is the last push that brought something new. `pushed` has an `EntryDigest` for each entry that pushes brought
-    and no poll has seen. Otherwise, if an edit is undone, the old version would look known to the next poll. `owed` has the entries that a poll found
-    before any push.
+    and no poll has seen. Without `pushed`, a poll that finds an edit undone would take the old version for known. `owed` has
+    the entries that a poll found before any push.
     """
 
     hub: str

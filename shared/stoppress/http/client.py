@@ -22,7 +22,7 @@ from stoppress.http.errors import Refused, TooManyRedirects, TooSlow, Unreachabl
 
 USER_AGENT = "Stoppress/1"
 
-# The Fetch standard allows 20; a feed that needs more than five is a loop or a mistake (R10.2).
+# The Fetch standard allows 20; more than five redirects of a feed are a loop or a mistake (R10.2).
 REDIRECTS_MAX = 5
 # A feed that takes longer could not be polled every minute (R10.5).
 CONNECT_SECONDS_MAX = 5.0
@@ -40,7 +40,7 @@ _URL_SAFE = "/%:@!$&'()*+,;=~-._?[]"
 class Response:
     """An answer: header names in lower case, the body decompressed and perhaps incomplete.
 
-    `url` is where the redirects ended, `permanent_url` where the permanent redirects at their start ended.
+    `url` is the URL after all redirects. `permanent_url` is the URL after those permanent redirects that came first.
     """
 
     status: int

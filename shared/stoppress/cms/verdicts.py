@@ -72,7 +72,7 @@ class Verdict:
             # Nobody could read the page before that instant, so it is the date of publication.
             data["published_at"] = max(exact(hour), data.get("published_at", ""))
         verb = _VERBS[self.action or "publish"]
-        # As an update, our contract would take the timestamp for `updated_at`. A mapping reads `updated_at` itself.
+        # For an update, our contract would use the timestamp as `updated_at`. A mapping reads `updated_at` itself.
         kind = f"{'page' if self.page else 'article'}.{'published' if verb == 'updated' else verb}"
         return replace(read_article(kind, data, site, source, self.timestamp, now)[0], verb=verb)
 

@@ -109,7 +109,7 @@ _AFTERNOON = {"下午", "午後", "오후"}
 _HALF_BEFORE_TIME = re.compile(r"\A([^:]*\b)([ap])\.?m\b\.?\s*(\d\d?:\d\d?(?::\d\d?)?)", re.IGNORECASE)
 # Mends ISO 8601 without T and separators: `20261120080000`. No known feed has this mistake.
 _DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)")
-# Mends a minus sign or a dash for the hyphen. No known feed has this mistake.
+# Mends an offset that begins with a minus sign or a dash in place of the hyphen. No known feed has this mistake.
 _OFFSET = re.compile(
     r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}\N{EN DASH}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)",
     re.IGNORECASE,
@@ -164,7 +164,7 @@ def _any(text: str, site_zone: ZoneInfo) -> datetime:
 
 
 def _iso_spelt(text: str) -> str:
-    """Rewrite a date in digits as ISO 8601 where it can mean only one day, and its time as `08:00:00 PM`."""
+    """Rewrite a date in digits as ISO 8601 if it can mean only one day. Put AM or PM after the time."""
     if not text.isascii():
         text = _CJK_DATE.sub(lambda date: f"{date[1]}-{date[2]}-{date[3]} ", text).rstrip()
         text = " ".join(_CJK_TIME.sub(lambda time: f"{time[1]}:{time[2] or '00'}:{time[3] or '00'} ", text).split())
@@ -252,7 +252,7 @@ def _month_name(text: str) -> str | None:
 
 
 def _of_two_months(year: int, name: str, day: int, text: str) -> datetime:
-    """The date in the month of `_MONTH_OR_NEXT` or the next, by the day of the week in `text`. Raises ValueError."""
+    """The date in the month of `_MONTH_OR_NEXT` or the next month, by the day of the week in `text`. Raises ValueError."""
     weekday = _WORD.search(text)
     name_of_day = weekday.group().lower() if weekday else ""
     named = next((_WEEKDAY_OF[short] for short in (name_of_day[:3], name_of_day[:2]) if short in _WEEKDAY_OF), None)
@@ -280,7 +280,7 @@ def _at(day: datetime, match: re.Match[str]) -> tuple[datetime, str]:
         hour = hour % 12 + (12 if half.group().strip().lower().startswith(_LATE) else 0)
         rest = rest[half.end() :]
     minute, second = int(match["minute"]), int(match["second"] or 0)
-    # datetime refuses midnight as 24:00 and leap seconds, so timedelta adds them up.
+    # datetime accepts neither 24:00 nor leap seconds, so timedelta adds the time to the day.
     if hour > 24 or minute > 59 or second > 60:
         raise ValueError("no time of day")
     return day + timedelta(hours=hour, minutes=minute, seconds=second), rest

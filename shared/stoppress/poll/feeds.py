@@ -50,7 +50,8 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
             due.append(candidate)
         elif candidate.state.needs_somebody(now, site.version):
             yield candidate.outcome("waiting", needs_somebody=True)
-    # The feed that waited longest comes first, so that no feed is passed over twice. Failing feeds come last: they may fail again.
+    # The feed that waited longest comes first, so that no feed is passed over twice. Failing feeds come last, because they may
+    # fail again.
     earliest = datetime.min.replace(tzinfo=now.tzinfo)
     due.sort(key=lambda feed: (feed.state.failures > 0, feed.state.next_poll_at or earliest))
     yield from _poll(deque(due), began, deadline)

@@ -170,8 +170,8 @@ def _read(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState
         cut = replace(_without_validators(feed.state), last_new=last_new, newest=state.newest, stale_since=None)
         outcome, state = _failed(feed, cut, reading.incomplete)
         return replace(outcome, sent=len(sent), skipped=entries.skipped), state, None
-    # An entry is not remembered if a push brought a newer version. If the feed still has that entry when the push is forgotten, it is sent.
-    # If a feed is empty for a moment, the digests stay. Otherwise all entries would be sent again.
+    # An entry is not remembered if a push brought a newer version. If the feed still has that entry when the push is forgotten,
+    # the entry is sent. If a feed is empty for a moment, the digests stay. Otherwise all entries would be sent again.
     remembered = entries.not_overtaken(subscribed)
     _remember(feed, Seen(remembered if entries.digests else known.digests, entries.shared), known)
     document_hints = replace(hints.of_document(document.text), answer_s=state.hints.answer_s)

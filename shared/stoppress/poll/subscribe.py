@@ -1,7 +1,8 @@
 """Subscribe to the hubs that feeds name, and keep the subscription's item.
 
 poll_feeds writes the item before it asks a hub, because hubs call back before they answer. receive_push writes it too. So
-`change` decides on the present item, and decides again after a conflict. A subscription counts as failed until the hub verifies it.
+`change` decides on the present item, and decides again after a conflict. A subscription counts as failed until the hub
+verifies it.
 """
 
 import os

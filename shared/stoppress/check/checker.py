@@ -31,7 +31,7 @@ def check(
 ) -> Checked:
     """Checks every rule on every source, and on all sources together.
 
-    With `is_all`, a file that is not among the sources is published nowhere. `follow` is called after each file and
+    `is_all`: the sources are all the files that are published. `follow` is called after each file and
     returns further sources, such as the files that an index names. Raises OSError where a source cannot be opened.
     """
     checked, together = Checked(), Together()

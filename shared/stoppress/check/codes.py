@@ -24,7 +24,7 @@ _THREE_LETTERS = re.compile(r"[a-z]{3}")
 
 
 def news_language_fault(code: str) -> str | None:
-    """What is wrong with a news:language (R2.10), or None. Any three letters are accepted."""
+    """The fault of a news:language (R2.10), or None. Any three letters are accepted."""
     if not _NEWS_LANGUAGE.fullmatch(code):
         return "is no ISO 639 code of two or three small letters, zh-cn or zh-tw"
     if code == "zh":
@@ -35,7 +35,7 @@ def news_language_fault(code: str) -> str | None:
 
 
 def hreflang_fault(code: str) -> str | None:
-    """What is wrong with an hreflang (R5.2), or None. Case does not matter."""
+    """The fault of an hreflang (R5.2), or None. Case does not matter."""
     if code.lower() == "x-default":
         return None
     language, *rest = code.split("-")

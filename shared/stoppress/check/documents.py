@@ -57,9 +57,9 @@ def check_file(source: Source, at: Pass) -> None:
             at.tell("root-element", 1, f"it begins with {shown(text.head.strip()[:60])}: this is no sitemap")
         else:
             at.facts.is_whole = False
-            for _ in text.rest:  # reading it reports the faults of its bytes
+            for _ in text.rest:  # reading the rest reports the faults of its bytes
                 pass
-            if not text.size.cut:  # otherwise a finding says so already
+            if not text.size.cut:  # a cut has a finding already
                 at.tell("not-well-formed", None, "it is empty: a sitemap lists one URL at least")
     _check_name(source, text, at)
     _check_counts(at)

@@ -74,7 +74,7 @@ def check_attributes(node: Node, at: Pass) -> None:
 
 
 def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place | None, Moment | None]:
-    """Checks what `<url>` and `<sitemap>` have in common. Returns the place of the loc, and the lastmod."""
+    """Checks the children that `<url>` and `<sitemap>` share. Returns the place of the loc, and the lastmod."""
     check_plainness(node, at)
     if not node.children and node.text.strip():
         at.tell("stray-text", node.line, f"{shown(node.text.strip())} stands straight in {node.tag}: put it into a loc")

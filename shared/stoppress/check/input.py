@@ -90,7 +90,7 @@ class Size:
 
 
 def read_text(read: Read, tell: TellLine) -> Text:
-    """The text of a file, without what stands before the document."""
+    """The text of a file, without the text before the document."""
     size = Size()
     chunks = _limited(_plain(read, tell, size), tell, size)
     texts = _decoded(chunks, tell)
@@ -249,7 +249,7 @@ def _legal(text: str, line: int, tell: TellLine) -> str:
 
 
 def _without_what_leads(text: Text, tell: TellLine) -> Text:
-    """The text from its XML declaration or root element on. Reports what stands before. Other text stays as it is."""
+    """Drop and report stray text before the XML declaration or the root element. Other files stay as they are."""
     start = _XML_START.search(text.head)
     if start is None:
         return text

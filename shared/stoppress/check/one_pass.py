@@ -1,4 +1,4 @@
-"""The state of the pass over one file, and what later checks need to know about the file."""
+"""The state of the pass over one file, and the facts about it that later checks need."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ ONCE_MAX = 1_000  # different messages of `tell_once` in one file
 
 @dataclass
 class Facts:
-    """What the rules on several files need to know about one file."""
+    """The facts about one file that the rules on several files need."""
 
     name: str
     number: int
@@ -46,7 +46,7 @@ class Pass:
     findings: Findings
     together: Together
     now: datetime
-    base: Place | None  # the file's place; if it is unknown, the first URL's host stands for it
+    base: Place | None  # the file's place; if it is unknown, the host of its first URL is used
     guests: frozenset[str] = frozenset()  # other hosts whose robots.txt names this file (R1.9)
     first_plain_line: int | None = None
     first_article_line: int | None = None

@@ -1,6 +1,6 @@
 """The rules of `stoppress check`, each with its source; and the rules that no file can show.
 
-An id names a rule of the project's collection of rules. Several named checks may belong to one id.
+An id such as R1.4 names a rule in docs/reference/check-rules.md. Several named checks may belong to one id.
 """
 
 from dataclasses import dataclass

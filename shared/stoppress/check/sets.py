@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _BUCKETS = 256
 _WORD = (1 << 64) - 1
 _BOTH = 1 | 2
-# Alternates: a million pages in five languages. With more, it is not checked whether they are mutual.
+# Alternates: a million pages in five languages. With more, this check does not test whether alternates are
+# mutual.
 PAIRS_MAX = 5_000_000
 ONE_SIDED_MAX = 1_000  # reported
 _ENTRY = "sitemap.xml"  # engines look for it at the root of a host
@@ -115,7 +116,7 @@ class Together:
         for key, here in self._pages.listed(bucket):
             file, line, _ = here
             if files[file].only_home:
-                continue  # a sitemap must not be empty
+                continue  # an empty sitemap lists the home page: no duplicate
             first = pages.setdefault(key, here)
             if first is here or _is_one_sitemap(first[0], file, files):
                 continue
@@ -163,7 +164,7 @@ class Together:
 def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> tuple[set[int], bool]:
     """Checks the indexes against the files (R6.3 to R6.5). Returns the files that an index holds, and whether all are here.
 
-    With `all_here`, a file that is not here is published nowhere.
+    `all_here`: these are all the files that are published.
     """
     whole = True
     by_url = {facts.url: facts for facts in files.values() if facts.url}

@@ -170,7 +170,7 @@ def _check_parts(url: str, place: Place, tell: Tell) -> None:
 
 @lru_cache(maxsize=1_024)
 def _host_fault(host: str) -> str | None:
-    """What is wrong with a host (in lower case, without port), or None."""
+    """The fault of a host (in lower case, without port), or None."""
     if not host.isascii():
         return "is not ASCII: write it in punycode (xn--…)"
     if ":" in host or host.replace(".", "").isdigit():
@@ -237,7 +237,7 @@ def check_lastmod(text: str, now: datetime, tell: Tell) -> Moment | None:
 
 
 def check_plain_text(text: str) -> str | None:
-    """What keeps a title or a name from being plain text (R2.12), or None."""
+    """The reason why a title or a name is not plain text (R2.12), or None."""
     if markup := _MARKUP.search(text):
         return f"markup ({shown(markup[0])})"
     if escape := _ESCAPE.search(text) or next(

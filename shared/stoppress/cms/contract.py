@@ -65,13 +65,14 @@ class UnknownType(ValueError):
     """An event whose type does not concern articles or pages."""
 
 
-# By difflib: a word with two of its seven letters exchanged is alike, `image` and `page` are not.
+# The least ratio of difflib for a misspelt word. A word with two of its seven letters exchanged reaches it. `image` for
+# `page` does not.
 _ALIKE = 0.75
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def _meant_type(kind: str) -> str | None:
-    """The type that a misspelt one means: `article.published` for `Article.publish`. None where it means none of ours."""
+    """The type that a misspelt one means: `article.published` for `Article.publish`. None if it means no type of ours."""
     from difflib import get_close_matches  # needed for misspelt types alone
 
     for noun, verb in pairwise(word.lower() for word in _WORD.findall(kind[:200])):
@@ -166,7 +167,7 @@ def _keywords(value: object) -> object:
 
 
 def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
-    """The flags of a text, a list of texts, or an object (its names with true); and the reasons for what is left out."""
+    """The flags of a text, a list of texts, or an object (its names with true); and the reasons for flags left out."""
     if not isinstance(value, dict):
         return _names("flags", value, FLAGS_MAX)
     flags, reasons = _names("flags", [name for name, there in value.items() if there is True], FLAGS_MAX)
@@ -177,13 +178,13 @@ def _flags(value: object) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _type(value: object) -> tuple[str | None, list[str]]:
-    """The first text, and the reasons for what is left out."""
+    """The first text of a value, and the reasons for the texts that are left out."""
     texts, reasons = _names("type", value, 1)
     return next(iter(texts), None), reasons
 
 
 def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[str]]:
-    """The different texts of a list or of a single text, and the reasons for what is left out."""
+    """The different texts of a list or of a single text, and the reasons for the values left out."""
     reasons: list[str] = []
     names: dict[str, None] = {}
     for place, item in items_of(field, value, reasons):
@@ -267,7 +268,7 @@ class _Alone(_Publication):
 
 
 def read_field(name: str, value: object) -> object:
-    """One field of an article as it would be kept; fields that `_usable` reads stay as given. Raises ValueError."""
+    """The value of one field as an event keeps it. Fields that `_usable` reads stay as given. Raises ValueError."""
     try:
         return getattr(_Alone.model_validate({name: value}), name)
     except ValidationError as error:
@@ -345,7 +346,7 @@ def _model(kind: str) -> type[_Removal]:
 
 
 def _usable(publication: _Publication, url: str) -> dict[str, Any]:
-    """Type, flags, images, videos and alternates, as many as fit, and the reasons for what is dropped."""
+    """Type, flags, images, videos and alternates, as many as fit, and the reasons for the values dropped."""
     type_, bad_types = _type(publication.type)
     flags, bad_flags = _flags(publication.flags)
     images, bad_images = read_images(publication.images, url)

@@ -69,7 +69,7 @@ def _read_one(
 
 
 def _items(mapping: MappingFile, root: Mapping[str, Any]) -> tuple[list[Any], str]:
-    """The items of a delivery, [None] where the whole body is the item; or why they cannot be found."""
+    """The items of a delivery, or the reason why they cannot be found. `[None]`: the whole body is the item."""
     body = root["body"]
     if mapping.items is None:
         return (body if mapping.envelope == "cloudevents" and isinstance(body, list) else [None]), ""
@@ -239,7 +239,7 @@ def _missing(mapping: MappingFile, action: Action, fields: Fields, *, page: bool
 
 
 def _hold_until(held: str | None, published: str | None, now: datetime) -> datetime | None:
-    """The hour before which the page must not be listed; None if that hour has passed, or none is given."""
+    """The instant before which the page must not be listed; None if it has passed, or if none is given."""
     embargo, date = (parse(hour) if hour else now for hour in (held, published))
     hour = max(embargo, date)
     return hour if embargo > now or date > now + CLOCK_SKEW_MAX else None
@@ -263,7 +263,7 @@ def _dropped(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]:
 def _sender_time(timestamp: str | None, data: Mapping[str, Any]) -> datetime | None:
     """The sender's timestamp, else a version that is an instant.
 
-    So a deletion that has the same version as the publication wins the tie.
+    So a deletion with the version of its publication has the same time, and wins the tie.
     """
     for instant in (timestamp, data.get("version")):
         if isinstance(instant, str) and not instant.isdigit():

@@ -45,7 +45,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("object", "array")
     def _func_localized(self, fields: Any, locales: Any) -> dict[str, Any]:
-        """An object of {field: {locale: value}} as {field: value}, in the first of the locales that has one."""
+        """An object of {field: {locale: value}} as {field: value}. Each value is from the first locale that has one."""
         wanted = [locale for locale in locales if isinstance(locale, str)] if isinstance(locales, list) else []
         if not isinstance(fields, dict):
             return {}
@@ -53,7 +53,7 @@ class Functions(functions.Functions):  # type: ignore[misc]
 
     @_taking("string", "object")
     def _func_fill(self, template: Any, values: Any) -> str | None:
-        """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null if a value is missing, or no text or number.
+        """`fill('/news/{slug}', {slug: 'a b'})` -> `/news/a%20b`; null if a value is missing, or neither text nor number.
 
         An object as a value counts as its `slug` or `current`.
         """

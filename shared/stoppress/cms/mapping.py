@@ -9,8 +9,8 @@
     id = "body.story.id"
     url = ["body.story.url", "fill(settings.url_template, body.story)"]
 
-An expression sees `body`, `headers` (lower case, `_` for `-`), `query`, `settings`, `types` (the setting `types`,
-`content_types` or `models`), `item` in a delivery of several items, and the variables above it. The first of a field's
+An expression sees `body`, `headers` (lower case, `_` for `-`), `query`, `settings` and the variables above it. It also sees
+`types` (the setting `types`, `content_types` or `models`) and, in a delivery of several items, `item`. The first of a field's
 expressions that gives a usable value counts; for `hold_until` the latest instant counts. `functions` has the functions
 that JMESPath lacks.
 """
@@ -45,9 +45,9 @@ OF_DELIVERIES = ("timestamp", "hold_until", "site", "page")
 OF_TYPES = ("types", "content_types", "models")
 # The names that every expression sees.
 ROOT = ("body", "headers", "item", "query", "settings")
-# Mappings write this for no value: without backticks it is a name, and nothing has that name.
+# Mappings write `null` for a missing value. Without backticks it is the name of a field, and no delivery has that field.
 NOTHING = "null"
-# All that is read of a removal. Its other fields may be wrong: the headline of a kill is "Kill notice".
+# The fields that are read of a removal. Its other fields may be wrong: the headline of a kill is "Kill notice".
 OF_REMOVALS = ("id", "version", "sequence", "updated_at", "timestamp", "site")
 
 
@@ -119,7 +119,7 @@ class Actions(_Part):
 
 
 class MappingFile(_Part):
-    """What one CMS sends."""
+    """A mapping: how to read the deliveries of one CMS."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")
     title: str
@@ -185,7 +185,7 @@ def read_file(path: Path) -> MappingFile:
     return mapping
 
 
-# A place in the file, the value there (None where it is missing), and what is wrong.
+# A place in the file, the value there (None where it is missing), and the fault.
 _Fault: TypeAlias = tuple[tuple[int | str, ...], object, str]
 
 
@@ -199,7 +199,7 @@ def _bad(path: Path, text: str, faults: Iterable[_Fault]) -> BadMapping:
 
 
 def _line_in(text: str, place: tuple[int | str, ...], value: object) -> str:
-    """`:12` if the value, or else the key, stands in line 12; empty where neither is in the text."""
+    """`:12` if the value, or else the key, is in line 12; empty where neither is in the text."""
     if value is None:
         return ""
     if isinstance(value, str) and value:

@@ -1,6 +1,6 @@
 """Turns the values that CMSs send into those of our contract: dates of every kind, languages by name, relative URLs.
 
-A reader takes the value and its context, and returns what the contract takes. It raises ValueError with the reason.
+A reader takes the value and its context, and returns the value that the contract takes. It raises ValueError with the reason.
 """
 
 import math
@@ -55,7 +55,7 @@ _LANGUAGES = {
 
 # ISO 639-2: undetermined, no linguistic content, several, uncoded.
 _NO_LANGUAGES = {"und", "zxx", "mul", "mis"}
-# Where the object of a tag or a section has its name, the best first.
+# The keys under which the object of a tag or a section has its name, the best first.
 _NAMES = ("name", "title", "label", "text", "value")
 
 

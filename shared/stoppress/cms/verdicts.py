@@ -25,7 +25,7 @@ _VERBS: dict[Action, Verb] = {
 _OF_THE_EVENT = ("site", "source", "action", "verb", "heard_at", "delivery")
 # How much quarantine keeps of an incomplete item.
 ITEM_CHARACTERS_MAX = 20_000
-# Stands for the site where none is given: no page has its host.
+# The site of a verdict without a site. No page has its host.
 NOWHERE = Site(host="stoppress.invalid", publication="none")
 # All expressions of this field count: the latest embargo wins, and one unreadable embargo holds the article.
 HELD = "hold_until"
@@ -46,8 +46,8 @@ class Reading:
 class Verdict:
     """What to do with one item of a delivery. `data` has our contract's field names, `missing` lists needed fields.
 
-    `embargo` is the hour before which nobody could read the page, past or future. `hold_until` is the hour for which
-    the article is held. `site` is the CMS's name of the site, `host` the host that the settings give for that name.
+    `embargo` is the instant, past or future, before which nobody could read the page. `hold_until` is the instant until
+    which the article is held. `site` is the CMS's name of the site, `host` the host that the settings give for that name.
     """
 
     disposition: Disposition
@@ -69,10 +69,10 @@ class Verdict:
         """The article event of a verdict that applies or holds. Raises BadArticle where the site cannot take it."""
         data = dict(self.data)
         if hour := self.hold_until or self.embargo:
-            # Nobody could read the page before that hour, so it is the date of publication.
+            # Nobody could read the page before that instant, so it is the date of publication.
             data["published_at"] = max(exact(hour), data.get("published_at", ""))
         verb = _VERBS[self.action or "publish"]
-        # As an update, our contract would take the timestamp for `updated_at`. A mapping reads `updated_at` itself.
+        # For an update, our contract would use the timestamp as `updated_at`. A mapping reads `updated_at` itself.
         kind = f"{'page' if self.page else 'article'}.{'published' if verb == 'updated' else verb}"
         return replace(read_article(kind, data, site, source, self.timestamp, now)[0], verb=verb)
 
@@ -117,7 +117,7 @@ def _plain(name: str, value: object) -> object:
 def field_origins(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
     """For each field that was read: its name, its value or fault, and the expression that gave it."""
     good = [reading for reading in verdict.readings if reading.value is not None]
-    # The last reading of a field counts; of `hold_until` the latest hour.
+    # The last reading of a field counts; of `hold_until` the latest instant.
     by_hour = sorted(good, key=lambda reading: reading.value if reading.field == HELD else "")
     chosen = {reading.field: reading for reading in by_hour}
     for reading in verdict.readings:

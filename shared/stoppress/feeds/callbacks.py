@@ -1,6 +1,6 @@
 """The callback URL and the secret of each subscription, both derived from one secret of the stack and stored nowhere.
 
-While that secret is rotated there are several. The first makes new tokens; all are accepted.
+While that secret is rotated, the stack has several. The first makes new tokens, and all of them are accepted.
 """
 
 import hashlib
@@ -8,7 +8,7 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 
-_METHODS = {"sha1", "sha256", "sha384", "sha512"}  # WebSub, 7.1; sha1 is what PubSubHubbub had
+_METHODS = {"sha1", "sha256", "sha384", "sha512"}  # WebSub, 7.1; sha1 comes from PubSubHubbub
 _TOKEN = re.compile(r"([0-9a-f]{16})-([0-9a-f]{32})")
 
 

@@ -1,7 +1,7 @@
-"""A feed's bytes as text that a parser takes: decoded, without what stands before and after, its damage mended.
+"""Turn the body of a feed into text that feedparser reads: decoded, cut to the root element, and mended.
 
-A document begins with its root element here. What stands before it (blank lines, warnings of the server, the XML
-declaration, a DOCTYPE) is left out: the encoding is settled, and no entity is ever declared or expanded.
+The text begins with the root element. Blank lines, server warnings, the XML declaration and a DOCTYPE before it are cut
+off. The encoding is known by then, and without a DOCTYPE no entity is declared or expanded.
 """
 
 import re
@@ -14,37 +14,39 @@ from itertools import accumulate, pairwise
 
 from stoppress.feeds.nested import without_nested
 
-# A feed begins with its root element; a server's warnings before it are short.
+# How far into the text the root element may begin. The warnings of a server before it are short.
 PROLOG_CHARACTERS_MAX = 65_536
 
-# Feeds are windows of twenty to a hundred entries, the newest on top; what comes after this many is left out, so that
-# neither the time for a feed nor what is remembered of it grows without bound.
+# Feeds hold their newest twenty to a hundred entries, the newest first. Entries over this limit are left out. The limit
+# bounds the time for a feed and the size of its item in the table.
 ENTRIES_MAX = 2_000
 
-# feedparser takes some 20 microseconds for a tag. A start and an end count as two; the largest real feed that we know has 22,000.
+# feedparser takes some 20 microseconds for a tag. A start and an end count as two. The largest real feed that we know
+# has 22,000.
 TAGS_MAX = 200_000
-# As characters &: each is looked at. The most that we know of a real feed is 216,000.
+# The limit for `&` characters: `_reference` runs for each of them. The real feed with the most has 216,000.
 REFERENCES_MAX = 1_000_000
 TAG_CHARACTERS_MAX = 1_000_000
 
-# Byte-order marks, and "<" in encodings of two and four bytes; the longer ones first.
+# Byte-order marks, and "<" in encodings of two and four bytes. The longer ones come first, because some begin like a
+# shorter one. SimplePie's test feeds are UTF-16 without a byte-order mark.
 _SIGNATURES = (
     (b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\0\0\0<", "utf-32-be"), (b"<\0\0\0", "utf-32-le"),
     (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\0<", "utf-16-be"), (b"<\0", "utf-16-le"),
 )  # fmt: skip
 _DECLARED = re.compile(rb"""<\?xml[^<>]*?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
-# Encodings of texts only: Python knows others under such names (punycode, unicode_escape) that are traps.
+# How the names of text encodings begin. Python's other codecs (punycode, unicode_escape) are unsafe for a body.
 _TEXT_ENCODING = re.compile(
     r"(?:iso8859|latin|windows-|cp12|koi8|gb|big5|euc|shift|sjis|iso-2022|us-ascii|ascii|mac|tis|cp8|cp9|ibm8|ks-c-)"
 )
-# As browsers read them: the name promises less than the bytes hold.
+# Browsers read these encodings as wider ones, because feeds use characters that the declared encoding lacks.
 _WIDER = {
     **dict.fromkeys(("iso8859-1", "us-ascii", "ascii", "latin-1", "latin1"), "cp1252"), "iso8859-9": "cp1254",
     "iso8859-11": "cp874", "tis-620": "cp874", "shift-jis": "cp932", "sjis": "cp932", "euc-kr": "cp949",
     "ks-c-5601-1987": "cp949", "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs",
 }  # fmt: skip
-# windows1251, win-1251; ISO_8859-2.
+# Misspelt names of encodings: windows1251, win-1251, ISO_8859-2. No known feed has them.
 _WINDOWS = re.compile(r"(?:windows|win|cp)-?(125\d|874)")
 _ISO_8859 = re.compile(r"iso-?8859-?(\d\d?)(?:-\d+)?")
 
@@ -54,56 +56,64 @@ _MARKED = re.compile(r"[^<>]*\b(?:xmlns|version)\b")
 _JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*\{)")
 _FIRST_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]{0,60})")
 _LONG_TAG = re.compile(f"<[^<>]{{{TAG_CHARACTERS_MAX}}}")
-# What a root holds. (An Atom entry may be a document of its own: RFC 4287, 2. A channel is one in RSS 1.1, and where its
-# `rss` was left out.)
+# The element that is repeated below each root. An Atom entry may also be a document of its own (RFC 4287, 2). A `channel`
+# is the root in RSS 1.1, and in feeds that lack the element `rss`.
 _ITEMS = {"urlset": "url", "sitemapindex": "sitemap"}
 _FEED_ITEMS = "(?:item|entry)"
 SITEMAPS = {"urlset", "sitemapindex"}
 _ITEM_END = re.compile(r"</(?:[\w.-]+:)?(?:item|entry|url|sitemap)\s*>", re.IGNORECASE)
 _ONLY_ENDS = re.compile(r"\s*(?:</[^<>]*>\s*)*")
 
-# XML 1.0, Char: what may not occur at all, and what may not be referred to.
+# Characters that XML 1.0 (production Char) forbids, directly and as references. Mends control
+# characters in texts. No known feed has them.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+# Mends bare ampersands (bold.dk), and the entities of HTML that XML does not know.
 _AMPERSAND = re.compile(r"&(?:#(?:(\d{1,7})|[xX]([0-9A-Fa-f]{1,6}));|([A-Za-z][A-Za-z0-9]{0,31});)?")
-# As a parser of HTML writes links, which have neither text nor end there.
+# Mends `<link>https://…` without an end. In HTML a link has neither text nor end. No known feed has this mistake.
 _LINK_WITHOUT_AN_END = re.compile(r"<link\s*/?>\s*+(https?://[^<>\s]++)\s*+(?=<(?!/link|!))")
-# A link that says nothing, or leads to no page, would keep feedparser from taking the permalink, or lead to the base. (A
-# hostile tag is why nothing here gives back what it took.)
+# Mends links without a page: empty, `#`, `undefined`, `null`, or a scheme such as `mailto:`. feedparser would use such a
+# link instead of the permalink, or resolve it to the feed's base URL. le-cercle-psy.scienceshumaines.com has empty links,
+# tbray.org an empty `href`. No known feed has the other values. Possessive quantifiers, so that a hostile tag cannot make
+# the search slow.
 _NO_PAGE = r"(?:\s*(?:#|undefined|null|(?:javascript|mailto|data|about):[^<>\]]*+))?+\s*"
 _EMPTY_LINK = re.compile(
     rf"<link>{_NO_PAGE}(?:<!\[CDATA\[{_NO_PAGE}\]\]>\s*)?</link\s*>|<link\s*/>"
     r"""|<(?:[\w.-]+:)?link\b(?>[^<>]*?\bhref\s*=\s*(?:"\s*"|'\s*'))[^<>]*+>""",
     re.IGNORECASE,
 )
-# Of a link with a text feedparser takes any `uri` or `url` in the tag instead.
+# Mends `<link uri="…">https://…</link>`: feedparser would take an attribute `uri` or `url` instead of the text. No known
+# feed has this mistake.
 _TAG_OF_A_LINK_WITH_TEXT = re.compile(
     r"<link\s(?![^<>]*\b(?:href|rel)\b)[^<>]*+(?<!/)>(?=\s*(?:<!\[CDATA\[\s*)?https?://)", re.IGNORECASE
 )
-# Where it stands for no namespace, it is none.
+# The prefix of the items. `_mended` drops it if no `xmlns:` declares it. No known feed has this mistake.
 _PREFIX_OF_ITEMS = re.compile(rf"</([\w.-]+):{_FEED_ITEMS}\s*>", re.IGNORECASE)
-# Whatever does not say no (R10.7); to feedparser only "true" is yes.
+# Mends `isPermaLink` with a value such as `True`, `1` or `yes`. All values but false, no and 0 mean true (R10.7), but
+# feedparser accepts only `true`. No known feed has this mistake.
 _TRUE_PERMALINK = re.compile(
     r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])(?!\s*(?:false|no|0)\b)[^<>"']*+(?=["'])""", re.IGNORECASE
 )
-# RSS has no namespace; with that of another vocabulary its items would be of that.
+# Mends a default namespace at the root of RSS, which has none. feedparser would read the items as elements of that
+# namespace. crawler-commons met such feeds (issues 173 to 572).
 _ROOT_WITH_NAMESPACE = re.compile(
     r"""\A(?>(<rss\b[^<>]*?)\sxmlns\s*=\s*(?:"[^"<>]*"|'[^'<>]*'))([^<>]*+>)""", re.IGNORECASE
 )
+# Mends an empty item inside another item. No known feed has this mistake.
 _EMPTY_ITEM = re.compile(r"<item\s*(?:/>|>\s*</item\s*>)", re.IGNORECASE)
 _ITEM_TAG = re.compile(r"<(/?)item(?:\s[^<>]*|/)?>", re.IGNORECASE)
 _XML_NAMES = {"amp", "lt", "gt", "quot", "apos"}
 
 
 class FeedError(Exception):
-    """What was fetched is not a feed, or nothing of it can be used; the text is the reason."""
+    """The body is not a feed, or nothing in it is usable. The text is the reason."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A feed or a sitemap from its root element on; `root` is that element's name without its prefix, in small letters.
+    """A feed or a sitemap from its root element on. `root` is that element's name in lower case, without its prefix.
 
-    `cut_off` where it broke off inside an item: the text ends before that one. `left_out` counts what came after the
-    first entries of a feed, as many as are read; a sitemap, which has no order, is whole.
+    `cut_off`: the body broke off inside an item, and the text ends before that item. `left_out` counts the items of a
+    feed over its limits. A sitemap keeps all its items, because it has no order.
     """
 
     text: str
@@ -113,7 +123,7 @@ class Document:
 
 
 def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
-    """The feed that a body holds. Raises FeedError for what is none, or breaks off before anything is complete."""
+    """The feed or sitemap in a body. Raises FeedError if there is none, or if it breaks off in its first item."""
     if not body.strip():
         raise FeedError("the body is empty")
     text = decode(body, headers.get("content-type", ""))
@@ -122,12 +132,12 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
 
 
 def _feed_root(text: str) -> re.Match[str]:
-    """Where the root element of a feed begins. Raises FeedError for what is none."""
+    """Find the root element of a feed or sitemap. Raises FeedError if there is none."""
     if _JSON.match(text):
         raise FeedError("JSON, not a feed: only RSS and Atom are read")
     root = _root(text)
     page = _PAGE.search(text, 0, root.start() if root else PROLOG_CHARACTERS_MAX)
-    # Some feed does stand inside a page; it is one by its namespace or version, and has items.
+    # A feed inside an HTML page counts if its root has a namespace or a version, and items follow. tablix.org has one.
     marked = root and _MARKED.match(text, root.end())
     if page and not (root and marked and _ITEM_END.search(text, root.end())):
         raise FeedError("an HTML page, not a feed")
@@ -139,7 +149,7 @@ def _feed_root(text: str) -> re.Match[str]:
 
 
 def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
-    """A text that begins with a feed's root, up to where it ends, has enough items or breaks off. Raises FeedError."""
+    """Cut a text that begins with the root where the feed ends, breaks off or reaches a limit. Raises FeedError."""
     items = [
         found.end()
         for found in re.finditer(rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>", text, re.IGNORECASE)
@@ -162,7 +172,7 @@ def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
 
 
 def has_items(document: Document) -> bool:
-    """Whether an item or an entry ends in the document, outside comments and CDATA."""
+    """Whether the document has the end of an item or entry outside comments and CDATA."""
     text = document.text
     for start, end in (("<!--", "-->"), ("<![CDATA[", "]]>")):
         before, *pieces = text.split(start)
@@ -171,7 +181,7 @@ def has_items(document: Document) -> bool:
 
 
 def _root(text: str) -> re.Match[str] | None:
-    """The root's tag; one that a comment before it names is not meant."""
+    """The root element's start tag. A tag inside a comment before the root does not count."""
     found = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
     while found and not found[1]:
         end = text.find("-->", found.end(), PROLOG_CHARACTERS_MAX)
@@ -182,7 +192,7 @@ def _root(text: str) -> re.Match[str] | None:
 
 
 def _fitting(text: str, items: list[int]) -> int:
-    """How many of the items that end there are read. Raises FeedError where there is too much before the first ends."""
+    """How many items are within the limits; `items` are their ends in the text. Raises FeedError if the first is not."""
     fitting = min(len(items), ENTRIES_MAX)
     if _tags(text) > TAGS_MAX:
         tags = accumulate(_tags(text[start:end]) for start, end in pairwise([0, *items[:fitting]]))
@@ -193,7 +203,7 @@ def _fitting(text: str, items: list[int]) -> int:
 
 
 def _tags(text: str) -> int:
-    """How many tags there are outside CDATA, starts and ends."""
+    """The number of tags outside CDATA. A start and an end count as two."""
     count, position = 0, 0
     while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
         count += text.count("<", position, start)
@@ -202,13 +212,16 @@ def _tags(text: str) -> int:
 
 
 def _closed(text: str, root: str) -> str:
-    """A part that ends behind an item, as a document of its own."""
+    """Close a text that ends behind an item, so that it is a whole document."""
     channel = "</channel>" if root.lower() == "rss" and "</channel" not in text else ""
     return f"{text}{channel}</{root}>"
 
 
 def decode(body: bytes, content_type: str) -> str:
-    """The body as text, in the encoding that it has rather than the one that is claimed for it."""
+    """Decode the body. The first encoding that fits counts: byte-order mark, UTF-8, XML declaration, Content-Type.
+
+    If none fits, the body is read as windows-1252, as at uol.com.br.
+    """
     for signature, encoding in _SIGNATURES:
         if body.startswith(signature):
             return body.decode(encoding, "replace").removeprefix("\ufeff")
@@ -216,12 +229,12 @@ def decode(body: bytes, content_type: str) -> str:
     declared = _DECLARED.search(body, 0, 1_000)
     charset = _CHARSET.search(content_type)
     if not body.isascii() or b"\x1b" not in body:
-        # Hardly any text in another encoding is valid UTF-8 by accident.
+        # A text in another encoding is hardly ever valid UTF-8 by accident.
         try:
             return body.decode()
         except UnicodeDecodeError:
             pass
-        # A few broken characters (a text cut by bytes) must not make the whole feed unreadable.
+        # A program that cuts texts by bytes breaks a few characters. The rest of the feed stays readable as UTF-8.
         text = body.decode("utf-8", "replace")
         if text.count("\ufffd") * 10 <= sum(1 for character in text if character > "\x7f"):
             return text
@@ -231,6 +244,7 @@ def decode(body: bytes, content_type: str) -> str:
 
 
 def _as_claimed(body: bytes, claim: str) -> str | None:
+    """Decode the body in the encoding that `claim` names. None if that is no text encoding known to Python."""
     name = claim.lower().replace("_", "-").removeprefix("x-")
     if windows := _WINDOWS.fullmatch(name):
         name = f"cp{windows[1]}"
@@ -245,10 +259,10 @@ def _as_claimed(body: bytes, claim: str) -> str | None:
 
 
 def _mended(text: str) -> str:
-    """Without characters that XML forbids and links that are empty; bare ampersands and HTML's entities as XML has them.
+    """Mend what feedparser would misread: see the pattern of each mistake. Raises FeedError for too many ampersands.
 
-    CDATA is left alone. Raises FeedError for too many ampersands. feedparser would mend them too, but turn `&copy=1` of a
-    link into a copyright sign.
+    Ampersands in CDATA stay as they are. feedparser mends bare ampersands too, but turns `&copy=1` in a link into a
+    copyright sign.
     """
     text = _FORBIDDEN.sub("", text)
     text = _LINK_WITHOUT_AN_END.sub(r"<link>\1</link>", text)
@@ -271,7 +285,7 @@ def _mended(text: str) -> str:
 
 
 def _without_items_inside(text: str) -> str:
-    """Without the empty items inside others: feedparser would end the other one there."""
+    """Drop empty items inside other items. feedparser would end the outer item there."""
     pieces, position, is_inside = [], 0, False
     for tag in _ITEM_TAG.finditer(text):
         if tag.start() < position:
@@ -285,6 +299,7 @@ def _without_items_inside(text: str) -> str:
 
 
 def _reference(found: re.Match[str]) -> str:
+    """The replacement for a reference or a bare ampersand."""
     decimal, hexadecimal, name = found.groups()
     if name:
         if name in _XML_NAMES:

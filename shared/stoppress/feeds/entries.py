@@ -1,4 +1,4 @@
-"""What a feed holds: entries and deletions as its document has them, not yet checked."""
+"""The entries and deletions of a feed, as its document has them, not yet checked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from stoppress.model.site import FEED_SOURCE
 class Entry:
     """One entry: `guid` as the feed has it, `url` absolute but not canonical, `title` plain text, dates in UTC.
 
-    Media, keywords and alternates have the form that a CMS would send. `source` is `feed`, or, for a page of a sitemap without
-    title or publication date, `sitemap`.
+    Media, keywords and alternates have the form that a CMS would send. `source` is `feed`. For a page of a sitemap that lacks
+    a title or a publication date, it is `sitemap`.
     """
 
     guid: str | None
@@ -40,7 +40,7 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a feed holds. `incomplete`: why entries may be missing; `left_out`: what is over the limit of entries."""
+    """The content of a feed. `incomplete`: why entries may be missing. `left_out`: how many are over the limit."""
 
     entries: tuple[Entry, ...] = ()
     deleted: tuple[Deletion, ...] = ()
@@ -49,7 +49,7 @@ class Reading:
 
 
 def joined(readings: Sequence[Reading], failures: Sequence[str]) -> Reading:
-    """The sitemaps of one index as one reading; `failures` are the reasons why others could not be read."""
+    """Join the sitemaps of one index. `failures` are the reasons why other sitemaps of it could not be read."""
     incomplete = [reading.incomplete for reading in readings if reading.incomplete]
     entries = [entry for reading in readings for entry in reading.entries]
     left_out = tuple(reason for reading in readings for reason in reading.left_out)

@@ -33,8 +33,9 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
     """Judge each entry of the document at the URL `feed`, in its order; `now` is when the document was fetched.
 
     The identity is the guid, else the URL. A guid that several URLs share identifies none of them. `shared` are such guids of
-    earlier readings (`shared_guids`). Of two entries with one identity the newer counts; of equally new ones the first, because
-    feeds have the newest entry first. A tombstone counts if it is newer than its entry, or if the entry has no date (RFC 6721, 3).
+    earlier readings (`shared_guids`). Of two entries with one identity the newer counts. Of equally new ones the first counts,
+    because feeds list the newest entry first. A tombstone counts if it is newer than its entry, or if the entry has no date
+    (RFC 6721, 3).
     """
     verdicts = [_placed(entry, site, feed) for entry in reading.entries]
     shared = {*shared, *_shared(verdicts)}
@@ -87,9 +88,9 @@ def _shared(verdicts: list[Judged]) -> tuple[str, ...]:
 def to_events(
     reading: Reading, site: Site, now: datetime, shared: Collection[str] = (), *, feed: str
 ) -> tuple[list[ArticleEvent], list[str]]:
-    """The article events of a reading (entries, then tombstones), and why some entries have none.
+    """The article events of a reading (entries, then tombstones), and the reasons why some entries have no event.
 
-    `shared` are the guids that several pages share, also in earlier readings (`shared_guids`).
+    `shared` are the guids that several pages shared in earlier readings (`shared_guids`).
     """
     verdicts = judged(reading, site, now, shared, feed=feed)
     events = [verdict.event for verdict in verdicts if verdict.event]
@@ -147,8 +148,8 @@ def _changed_at(entry: Entry) -> float:
 def _id_of(guid: str, feed: str, site: Site) -> str:
     """The article's id: the guid, and if the site has several feeds, the feed's key before it.
 
-    A guid that is a URI names one story in every feed (RFC 4287, 4.2.6). Other guids belong to their feed: numeric guids of two
-    feeds would take each other's story.
+    A guid that is a URI names one story in every feed (RFC 4287, 4.2.6). Other guids belong to their feed: the guid
+    "77" of two feeds means two stories.
     """
     is_uri = "://" in guid or guid.startswith(("tag:", "urn:"))
     return _bounded(guid if is_uri or len(site.feeds) < 2 else f"{key_of(feed)[:8]}:{guid}")

@@ -1,7 +1,7 @@
 """Whether an answer is a stale copy from a cache: older than the newest answer that was used. Pure functions.
 
-A feed is a state, so the answer fetched later counts as newer, and a stale copy would undo edits. Three instants reveal it:
-when the answer was made, when the server says that the feed changed, and when the feed says that it was built.
+Of two answers, the one fetched later counts as newer, so a stale copy would undo edits. Three instants reveal a stale copy:
+the making of the answer, the last change by the server's headers, and the build date in the feed.
 """
 
 import re
@@ -16,8 +16,8 @@ from stoppress.primitives.instants import iso
 
 # Several servers may answer for one URL, and their clocks differ by seconds.
 CLOCKS_APART_MAX = timedelta(seconds=60)
-# An instant may go back for good reasons: the newest entry was removed, a backup restored, a time zone corrected. After an hour
-# the answers count as the feed's new state. Few caches keep a feed for longer.
+# An instant may go back for good reasons: the newest entry was removed, a backup restored, a time zone corrected. So after an
+# hour of stale copies the answers count as new. Few caches keep a feed for longer.
 STALE_MAX = timedelta(hours=1)
 
 _AGE = re.compile(r"\s*(\d{1,9})\s*", re.ASCII)
@@ -36,13 +36,13 @@ class Freshness:
 
 
 def of_answer(headers: Mapping[str, str], now: datetime, head: str = "", zone: ZoneInfo = dates.UTC_ZONE) -> Freshness:
-    """How new an answer is that came at `now`; `head` is its document without the entries. Malformed values count as absent.
+    """The instants of an answer that came at `now`; `head` is its document without the entries. Malformed values count as absent.
 
-    No instant is later than `now`. Otherwise, after a clock that was ahead is corrected, the next answers would look stale.
+    No instant is later than `now`. Otherwise, once a clock that was ahead is corrected, the next answers would look stale.
     """
     date, modified_at = (dates.instant(headers.get(name), dates.UTC_ZONE) for name in ("date", "last-modified"))
     age = _AGE.fullmatch(headers.get("age", ""))
-    # Most caches keep `Date` and count `Age` from it (RFC 9111, 4.2.3); some write a new `Date` beside the `Age`.
+    # Most caches keep `Date` and count `Age` from it (RFC 9111, 4.2.3). Some write a new `Date` beside the `Age`.
     ends = [end for end in (date, now - timedelta(seconds=int(age[1])) if age else None) if end]
     built = _BUILT.search(head)
     built_at = dates.instant(built[1].strip(), zone) if built else None
@@ -50,7 +50,7 @@ def of_answer(headers: Mapping[str, str], now: datetime, head: str = "", zone: Z
 
 
 def _until(instant: datetime | None, now: datetime) -> datetime | None:
-    """An instant, at most `now`. None if it is far ahead: its time zone is wrong, and it may really be before `now`."""
+    """An instant, at most `now`. None if it is far ahead: then its time zone is wrong, so the real instant is unknown."""
     return None if instant is None or instant - now > CLOCK_SKEW_MAX else min(instant, now)
 
 
@@ -68,6 +68,6 @@ def staleness(answer: Freshness, newest: Freshness) -> str | None:
 
 
 def newest_of(newest: Freshness, answer: Freshness) -> Freshness:
-    """The later of each instant, so that tolerances do not add up."""
+    """The later of each pair of instants. The newest is kept, so that small steps back do not add up."""
     pairs = ((getattr(newest, field.name), getattr(answer, field.name)) for field in fields(Freshness))
     return Freshness(*(max((instant for instant in pair if instant), default=None) for pair in pairs))

@@ -1,4 +1,4 @@
-"""What a feed asks of its pollers: how long to wait, and which hours and days to skip (R10.4)."""
+"""The wishes of a feed to its pollers: how long to wait, and which hours and days to skip (R10.4)."""
 
 import re
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-# RSS 1.0, module syndication. Without a frequency it is once a period.
+# The hours of each `sy:updatePeriod` (RSS 1.0, module syndication). Without `sy:updateFrequency`, one update a period.
 _PERIODS = {"hourly": 1, "daily": 24, "weekly": 7 * 24, "monthly": 30 * 24, "yearly": 365 * 24}
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-# It keeps date arithmetic within bounds.
+# The longest wait that is kept, so that date arithmetic cannot overflow.
 WISH_MAX = timedelta(days=366)
 
-# Before the first entry and after the last one there is little.
+# The limit for the text before the first entry, and for the text after the last one. Real feeds have little there.
 HEAD_CHARACTERS_MAX = 65_536
 
 _ITEM = re.compile(r"<(?:[\w.-]+:)?(?:item|entry)[\s/>]", re.IGNORECASE)
@@ -29,9 +29,9 @@ _MAX_AGE = re.compile(r"(?:^|[\s,])(?:max-age|s-maxage)\s*=\s*\"?(\d{1,9})", re.
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The waits that a feed asks for, in seconds: `document_s` by its elements, `answer_s` by the last answer's headers.
+    """The waits that a feed asks for, in seconds: `document_s` in its elements, `answer_s` in the last answer's headers.
 
-    Hours are 0 to 23 and days 0 (Monday) to 6, in GMT.
+    `skip_hours` are 0 to 23 and `skip_days` 0 (Monday) to 6, in GMT.
     """
 
     document_s: int = 0
@@ -45,7 +45,7 @@ class Hints:
         return timedelta(seconds=max(self.document_s, self.answer_s))
 
     def awake(self, due: datetime) -> datetime:
-        """The first instant from `due` on outside the skipped hours and days; `due` if all are skipped."""
+        """The first instant at or after `due` outside the skipped hours and days; `due` if all are skipped."""
         moment = due.astimezone(UTC)
         for _ in range(8 * 24):
             if moment.hour not in self.skip_hours and moment.weekday() not in self.skip_days:
@@ -78,7 +78,7 @@ def without_entries(text: str) -> str:
 
 
 def with_answer(hints: Hints, headers: Mapping[str, str], now: datetime) -> Hints:
-    """The hints with those of an answer's headers, also of a 304: `Cache-Control: max-age`, else `Expires`."""
+    """The hints with `answer_s` from an answer's headers: `Cache-Control: max-age`, else `Expires`. A 304 has them too."""
     control = headers.get("cache-control", "")
     if ages := [int(age) for age in _MAX_AGE.findall(control)]:
         return replace(hints, answer_s=_seconds(timedelta(seconds=max(ages))))

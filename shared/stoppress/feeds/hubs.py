@@ -1,4 +1,4 @@
-"""The hub that a feed names, which pushes its news, and the topic: the feed's URL at the hub (WebSub, 4 Discovery)."""
+"""Find the hub and the topic of a feed (WebSub, 4). The hub pushes new entries; the topic is the feed's URL at the hub."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,12 +24,12 @@ def hub_of(head: str, headers: Mapping[str, str], url: str) -> str | None:
 
 
 def topic_of(head: str, headers: Mapping[str, str], url: str) -> str | None:
-    """The URL that an answer gives as its own, by which the hub knows it."""
+    """The topic: the URL that an answer gives as its own (`rel="self"`); None without one."""
     return next(_linked("self", head, headers, url), None)
 
 
 def can_be_trusted(hub: str) -> bool:
-    """Whether a hub may have a secret: over https only (WebSub, 5.1)."""
+    """Whether we may send a secret to a hub: over https only (WebSub, 5.1)."""
     return urlsplit(hub).scheme == "https"
 
 

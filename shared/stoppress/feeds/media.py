@@ -1,6 +1,7 @@
-"""What an entry has besides its page and dates: images, videos, language, keywords, language versions.
+"""Read an entry's images, videos, language, keywords and language versions.
 
-From Media RSS, enclosures and Dublin Core as feedparser parses them, in the form that a CMS would send, not yet checked.
+They come from Media RSS, enclosures and Dublin Core, as feedparser parses them. The results have the form that a CMS would
+send, and are not yet checked.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 from stoppress.model.media_values import DESCRIPTION_MAX
 from stoppress.primitives.text import clean
 
-# Turns a URL as feeds write it into an absolute one, or None.
+# Makes a URL of a feed absolute; None if it is not an http or https URL.
 Absolute: TypeAlias = Callable[[Any], str | None]
 Item: TypeAlias = Mapping[str, Any]
 
@@ -22,7 +23,7 @@ _AVATARS = {"gravatar.com", "0.gravatar.com", "1.gravatar.com", "2.gravatar.com"
 # These are players, not files.
 _FLASH = "application/x-shockwave-flash"
 _PLAYERS = {_FLASH, "text/html"}
-# For items without medium and type.
+# The kind of an item that has neither a medium nor a type, by the end of its file name.
 _ENDINGS = {
     **dict.fromkeys(("jpg", "jpeg", "png", "gif", "webp", "avif"), "image"),
     **dict.fromkeys(("mp4", "m4v", "mov", "webm", "mpg", "mpeg", "ogv"), "video"),
@@ -30,7 +31,7 @@ _ENDINGS = {
 
 
 def images(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
-    """The images of an entry, each once; of an image in several widths the widest.
+    """The images of an entry, each once. Of an image in several widths, only the widest is taken.
 
     A thumbnail counts only if the entry has no larger image and no video.
     """
@@ -49,9 +50,9 @@ def images(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
 
 
 def videos(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
-    """The videos of an entry. Files of one length, or without a length, are forms of one video.
+    """The videos of an entry. Files of the same duration count as forms of one video, and so do files without a duration.
 
-    The form that the feed calls the default is taken, else the one of the highest bit rate, else the first.
+    Of each video one form is taken: the feed's default, else the one of the highest bit rate, else the first.
     """
     forms: dict[Any, list[Item]] = {}
     for item in _of_kind(entry, "video", absolute):
@@ -76,13 +77,13 @@ def videos(entry: Item, absolute: Absolute) -> tuple[dict[str, Any], ...]:
 
 
 def language(entry: Item, feed: Item) -> str | None:
-    """The language of an entry, of its title, or of the feed."""
+    """The language of an entry, else of its title, else of the feed."""
     languages = (entry.get("language"), entry.get("title_detail", {}).get("language"), feed.get("language"))
     return next((text for text in languages if text), None)
 
 
 def keywords(entry: Item) -> tuple[str, ...]:
-    """An entry's categories, by their labels."""
+    """The labels of an entry's categories, else their terms."""
     names = (clean(tag.get("label") or tag.get("term") or "", 200) for tag in entry.get("tags", ()))
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -147,6 +148,6 @@ def _width(item: Item) -> int:
 
 
 def _number(value: object) -> int:
-    """A number as feeds write it (`185`, `29.97`), 0 for none."""
+    """The whole part of a number as feeds write it (`185`, `29.97`); 0 if there is no number."""
     whole = str(value or "").partition(".")[0].strip()
     return int(whole[:9]) if whole.isascii() and whole.isdigit() else 0

@@ -1,8 +1,8 @@
-"""A site's own old sitemap, read as a feed: a news sitemap, a plain one, or an index of them.
+"""Read a site's own old sitemap as a feed: a news sitemap, a plain one, or an index of them.
 
-Images, videos, language versions and keywords are read too. Element names count without their namespaces, which are often
-misspelt (R12.2). Pages without title or date have the source `sitemap`, which any feed and CMS overrides; otherwise they would
-remove a story's title.
+Images, videos, language versions and keywords are read too. Namespaces of elements are ignored, because they are often
+misspelt (R12.2). Pages without title or date have the source `sitemap`, which any feed and CMS overrides. Otherwise they
+would remove a story's title.
 """
 
 import heapq
@@ -21,13 +21,13 @@ from stoppress.primitives.text import clean
 from stoppress.primitives.xml import Broken, Document as Tree, Node
 
 _PIECE_CHARACTERS = 65_536
-# Each sitemap of an index is a request. The newest are the ones that change.
+# Each sitemap of an index costs a request. The newest ones are those that change.
 CHILDREN_MAX = 10
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def read(document: Document, url: str, site: Site) -> Reading:
-    """The newest ENTRIES_MAX pages of a sitemap as entries, newest first; `url` is the sitemap's. Raises FeedError."""
+    """The newest ENTRIES_MAX pages of the sitemap at `url` as entries, newest first. Raises FeedError."""
     listed = _listed(document, site, documents.ENTRIES_MAX)
     entries = []
     for node in listed.nodes:
@@ -63,7 +63,7 @@ def children_of(document: Document, url: str, site: Site) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """The newest elements of a sitemap, newest first; how many were left out; whether the sitemap broke off."""
+    """The newest elements of a sitemap, newest first; the number of others; whether the sitemap broke off."""
 
     nodes: tuple[Node, ...]
     left_out: int
@@ -71,7 +71,7 @@ class _Listed:
 
 
 def _listed(document: Document, site: Site, most: int) -> _Listed:
-    """The newest `most` `<url>` or `<sitemap>` elements. Raises FeedError if the document breaks before the first."""
+    """The newest `most` `<url>` or `<sitemap>` elements. Raises FeedError if none is readable."""
     pieces = (
         document.text[start : start + _PIECE_CHARACTERS] for start in range(0, len(document.text), _PIECE_CHARACTERS)
     )

@@ -18,7 +18,7 @@ from stoppress.model.site import Site
 from stoppress.primitives import dates
 from stoppress.primitives.text import clean
 
-# Dates of other vocabularies, for entries without any of RSS and Atom.
+# feedparser's keys for dates of other vocabularies. They count only in entries without a date of RSS or Atom.
 _OTHER_DATES = (
     *("news_publication_date", "publicationdate", "publishdate", "publish_date", "publisheddate", "datepublished"),
     *("g_publish_date", "dcterms_date", "dcterms_available"),
@@ -33,15 +33,15 @@ _DELETED_OR_INSIDE = re.compile(
 )
 _ENDS = {"<!--": "-->", "<![CDATA[": "]]>"}
 _ATTRIBUTE = re.compile(r"""\b(ref|when)\s*=\s*("[^"]*"|'[^']*')""")
-# Each becomes an event, like an entry.
+# The limit for tombstones, because each becomes an event.
 DELETIONS_MAX = 500
 
 
 def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -> Reading:
-    """The entries of a feed in its order, or of a sitemap, the newest first.
+    """The entries of a feed in its order, or those of a sitemap, the newest first.
 
-    `url` is the document's own, for relative links; `take` names what to take besides page, title and dates (`Feed.take`).
-    Raises FeedError for an unreadable document, and for a sitemap index: read its `children_of`.
+    `url` is the document's own, for relative links. `take` names what to read besides page, title and dates (`Feed.take`).
+    Raises FeedError for an unreadable document, and for a sitemap index: `children_of` gives its sitemaps.
     """
     if document.root == "sitemapindex":
         raise FeedError("an index of sitemaps stands where a sitemap or a feed should")
@@ -50,7 +50,7 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
         from stoppress.feeds import old_sitemaps
 
         return old_sitemaps.read(document, url, site)
-    # The document counts closed items only, feedparser others too, so the limit is applied again.
+    # read_document limits items that have an end. feedparser also reads items without one, so the limit is applied again.
     entries = tuple(islice(_entries(document, url, site, take), documents.ENTRIES_MAX))
     if not entries and documents.has_items(document):
         raise FeedError("the feed has items, but none is an item of RSS or Atom")
@@ -65,7 +65,7 @@ def read(document: Document, url: str, site: Site, take: Collection[str] = ()) -
 def children_of(body: bytes, headers: Mapping[str, str], url: str, site: Site) -> tuple[str, ...]:
     """The newest CHILDREN_MAX sitemaps of a sitemap index; nothing for any other body. Raises FeedError.
 
-    Other bodies cost hardly any work.
+    For other bodies it searches only the start.
     """
     if b"sitemapindex" not in body[: documents.PROLOG_CHARACTERS_MAX].replace(b"\0", b""):
         return ()
@@ -83,19 +83,19 @@ def _entries(document: Document, url: str, site: Site, take: Collection[str]) ->
         urlsplit(url)._replace(netloc=NOWHERE, path=HERE + (urlsplit(url).path or "/"), query="", fragment="").geturl()
     )
     headers = {"content-type": "application/xml; charset=utf-8"}
-    # A tag may name a relative base. A feed without any gets no base, because feedparser would join URLs at each tag: a quarter of
-    # the parsing time. Its relative links are joined below.
+    # feedparser needs the URL as a base if a tag has an `xml:base`, which may be relative. Other feeds get no base: feedparser
+    # would join URLs at each tag, a quarter of the parsing time. `web_url` makes their relative links absolute.
     if "base" in document.text and _HAS_BASE.search(document.text):
         headers["content-location"] = base
     try:
-        # As a file: feedparser would take plain bytes for a file name and open it.
+        # BytesIO, because feedparser might take plain bytes for a file name and open that file.
         parsed = feedparser.parse(
             io.BytesIO(document.text.encode()),
             response_headers=headers,
             sanitize_html=False,
             resolve_relative_uris=False,
         )
-    except Exception as error:  # feedparser promises no error, and has raised a dozen kinds on damaged input
+    except Exception as error:  # feedparser documents no errors, and has raised a dozen kinds on damaged input
         raise FeedError(f"feedparser gave up: {error!r:.200}") from error
     for item in parsed["entries"]:
         language = media.language(item, parsed["feed"])
@@ -109,7 +109,7 @@ def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) ->
         dates.instant(dict.get(entry, key), site.zone)
         for key in ("published", "created", "prism_publicationdate", "updated")
     )
-    # PRISM's date is that of a journal's issue, which follows its articles.
+    # PRISM's date comes last: it is the date of a journal's issue, which appears after its articles.
     first = published or created or updated or issued
     if first is None:
         others = (dates.instant(dict.get(entry, key), site.zone) for key in _OTHER_DATES)
@@ -117,10 +117,10 @@ def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) ->
     return Entry(
         guid=_guid(entry.get("id", ""), base),
         url=page_of(entry, url, language),
-        # A podcast's episode may have only the latter.
+        # An episode of a podcast may have only `itunes:title`.
         title=clean(entry.get("title") or entry.get("itunes_title") or ""),
         published_at=first,
-        # A date before publication is not of a change: it belongs to an event or the print edition.
+        # A date before publication is no date of a change. It belongs to an event or to the print edition.
         updated_at=updated if updated and first and updated >= first else None,
     )
 
@@ -142,14 +142,14 @@ def _with_taken(entry: Entry, item: Any, url: str, language: str | None, take: C
 
 
 def _guid(identity: str, base: str) -> str | None:
-    """The guid as the feed has it, perhaps a number or a sentence. feedparser has resolved it like a link; this undoes it."""
+    """The guid as the feed has it, perhaps a number or a sentence. feedparser resolves a guid like a link; this undoes it."""
     for prefix in (base[: base.rindex("/") + 1], base[: base.index(NOWHERE) + len(NOWHERE)]):
         identity = identity.removeprefix(prefix)
     return clean(identity, limit=10_000) or None
 
 
 def _deletions(text: str, site: Site) -> Iterator[Deletion]:
-    """The tombstones of a feed (RFC 6721). Nothing else tells that an entry is gone (R10.6)."""
+    """The tombstones of a feed (RFC 6721). An entry that is merely missing counts as still published (R10.6)."""
     position, number = 0, 0
     while _TOMBSTONES in text and number < DELETIONS_MAX and (tag := _DELETED_OR_INSIDE.search(text, position)):
         if tag[1] is None:

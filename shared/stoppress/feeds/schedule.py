@@ -1,8 +1,9 @@
 """When to poll a feed again: the feed's state, and how a poll changes it. Pure functions of state and `now`.
 
-The interval lies between a floor and a cap (`pace_of`): near the floor while stories come, longer the longer none has come. The
-feed's own `hints` are a lower bound, unless the feed is the publisher's own. With a trusted hub (`subscription`) polling is only
-a backup. Each failure doubles the wait. A feed that is gone (410) is not polled again under the same configuration.
+The interval lies between a floor and a cap (`pace_of`). It is the floor while stories come, and grows with the time since the
+last story. The `hints` in the feed are a lower bound, unless the feed is the publisher's own. With a trusted hub
+(`subscription`) polling is only a backup. Each failure doubles the wait. A feed that is gone (410) is not polled again under
+the same configuration.
 """
 
 import hashlib
@@ -22,19 +23,20 @@ PAUSE_MAX = timedelta(days=1)
 # A wait after a failure is shortened by up to this part, so that feeds of one broken server are not polled together.
 JITTER_MAX = 0.25
 
-# After an hour without a story the next poll may wait five minutes: the delay stays in proportion to the silence.
+# The wait is the time since the last story divided by this: after an hour without a story, five minutes.
 QUIET_PARTS = 12
-# Backup polls in the time in which all entries of a feed are replaced: the feed still holds what a lost push had.
+# The number of backup polls in the time that a feed takes to replace all its entries. So the feed still holds the entries
+# of a lost push.
 POLLS_A_TURNOVER = 2
 # Other people's feeds are polled at most this often, unless the configuration says otherwise (R10.4).
 FOREIGN_FLOOR = timedelta(minutes=15)
 FOREIGN_CAP = timedelta(hours=1)
 
-# Longer than a run of poll_feeds (template.yaml), shorter than the minute until the next.
+# Longer than a run of poll_feeds (template.yaml), shorter than the minute until the next run.
 LEASE = timedelta(seconds=55)
 # How long a feed's new URL is used before the old one is tried again: the redirect may have been a mistake.
 MOVE_TRUSTED = timedelta(days=1)
-# After this long a failing feed raises the alarm.
+# A feed that fails for this long raises the alarm.
 FAILING_AFTER = timedelta(hours=1)
 
 
@@ -49,12 +51,13 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """What is kept of a feed from one poll to the next.
+    """The state of a feed that is kept from one poll to the next.
 
-    `answered_by`: the URL that sent the validators. `last_new`: when the last new story came. `known_since`: the first good poll.
-    `turnover_s`: how long it takes to replace all entries, by the last poll that found new ones. `gone_by`: the version of the
-    site's configuration under which the server answered 410. `topic`: the feed's URL at its `hub`. `newest`: how new the answers
-    used so far were. `stale_since`: the first stale copy since the last good answer.
+    `answered_by`: the URL that sent the validators (ETag, Last-Modified). `last_new`: when the last new story came.
+    `known_since`: the first good poll. `turnover_s`: how long it takes to replace all entries, by the last poll that found
+    new ones. `gone_by`: the version of the site's configuration under which the server answered 410. `topic`: the feed's URL
+    at its `hub`. `newest`: the latest instants of the answers used so far. `stale_since`: the first stale copy since the last
+    good answer.
     """
 
     next_poll_at: datetime | None = None
@@ -87,9 +90,9 @@ class FeedState:
         return self.next_poll_at is None or self.next_poll_at <= now
 
     def is_gone(self, config_version: int) -> bool:
-        """Whether the feed answered 410 under this configuration. Putting the site's parameter again has it polled again.
+        """Whether the feed answered 410 under this configuration. A new version of the site's parameter starts polling again.
 
-        Versions are compared for equality: a parameter that is deleted and created again starts at 1.
+        Versions are compared for equality, because a parameter that is deleted and created again starts at 1.
         """
         return self.gone_by == config_version
 
@@ -103,14 +106,14 @@ class FeedState:
         return self.stale_since is None or now - self.stale_since < STALE_MAX
 
     def url_to_ask(self, url: str, now: datetime) -> str:
-        """The URL to fetch: the configured `url`, or for a day the end of its permanent redirects."""
+        """The URL to fetch: the configured `url`, or for a day the URL to which its permanent redirects lead."""
         is_trusted = self.moved_at is not None and now - self.moved_at < MOVE_TRUSTED
         return self.moved_to if self.moved_to and is_trusted else url
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the last poll saw: digests of the entries' events, and short hashes of guids that several pages share."""
+    """The result of the last poll: digests of the entries' events, and short hashes of guids that several pages share."""
 
     digests: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
@@ -141,7 +144,7 @@ def leased(state: FeedState, now: datetime) -> FeedState:
 
 
 def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> FeedState:
-    """The state after a good poll. `last_new` and `hints` are already those of the answer; `subscribed` is its subscription."""
+    """The state after a good poll. `state` has the answer's `last_new` and `hints`; `subscribed` is the feed's subscription."""
     state = replace(
         state,
         leased_until=None,
@@ -163,10 +166,11 @@ def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subsc
 
 
 def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> timedelta:
-    """How long to wait after a good answer: a part of the silence, between floor and cap, and at least what the feed asks for.
+    """How long to wait after a good answer: a part of the time since the last story, between floor and cap.
 
-    With a trusted hub longer, but no longer than until the subscription's renewal. And no longer than the feed's entries surely
-    stay, unless it has been silent for longer.
+    A feed of someone else waits at least as long as its hints ask. With a trusted hub the wait is longer. But it
+    ends before the subscription is renewed, and before the entries of a lost push leave the feed. After a long silence the
+    second bound does not apply.
     """
     quiet = now - (state.last_new or state.known_since or now)
     wanted = min(max(_whole_minutes(quiet / QUIET_PARTS), pace.floor), pace.cap)
@@ -179,7 +183,7 @@ def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscri
 
 
 def turned_over(state: FeedState, held: int, new: int, now: datetime) -> FeedState:
-    """The state after a poll that found `new` entries among the `held`, counting those that pushes had brought.
+    """The state with the `turnover_s` of a poll that found `new` entries among `held`. Entries of pushes count as new.
 
     Unchanged if none is new, or if this is the first poll.
     """
@@ -198,10 +202,10 @@ def after_failure(
     retry_after: str | None = None,
     gone_by: int | None = None,
 ) -> FeedState:
-    """The state after a failed poll: the wait doubles each time, up to an hour, or is what the server asks for.
+    """The state after a failed poll. The wait doubles each time, up to an hour; a longer `Retry-After` has priority.
 
     `retry_after` is that header's value, seconds or a date. `gone_by` is the configuration's version after a 410. A feed that
-    had moved is polled at its configured URL next, so that no redirect loop holds it.
+    had moved is polled at its configured URL next, so that a wrong redirect cannot keep it failing.
     """
     failures = state.failures + 1
     full = min(pace.floor * 2 ** min(failures, 12), BACKOFF_MAX)
@@ -227,7 +231,7 @@ def moved(state: FeedState, asked: str, permanent_url: str | None, configured: s
     target = permanent_url or (asked if asked != configured else None)
     if target is None or target == configured:
         return replace(state, moved_to=None, moved_at=None)
-    # The day counts from the last redirect by the configured URL itself.
+    # MOVE_TRUSTED counts from the last time that the configured URL itself redirected.
     is_renewed = asked == configured or target != state.moved_to
     return replace(state, moved_to=target, moved_at=now if is_renewed else state.moved_at)
 

@@ -1,8 +1,8 @@
 """A feed's subscription at its hub (WebSub): its state, and how each event changes it.
 
 Pure functions of state and `now`. A subscription holds from the hub's verification to the end of its lease. While pushes bring
-what is new, the hub is trusted, and the feed is polled only as a backup (`backup`). The trust ends when a poll finds an entry
-that no push brings within GRACE.
+the new entries, the hub is trusted, and the feed is polled only as a backup (`backup`). The trust ends if a poll finds an
+entry and no push brings it within GRACE.
 """
 
 import hashlib
@@ -14,21 +14,22 @@ from functools import cached_property
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.primitives.instants import exact
 
-# What we request: the example in the specification, and what hubs usually grant.
+# The lease that we request: the example in the specification, and the lease that hubs usually grant.
 LEASE_WANTED = timedelta(days=10)
-# Bounds of the lease that a hub grants. A hub that names none, or 0, is asked again the next day.
+# Bounds of the lease that a hub grants. LEASE_USUAL applies if the hub names no lease, or 0.
 LEASE_MIN, LEASE_USUAL, LEASE_MAX = timedelta(minutes=5), timedelta(days=1), timedelta(days=30)
-# A failed request is repeated after this time, then after twice as long, and so on. After a denial it waits longest.
+# A failed request is repeated after RETRY_FIRST, then after twice as long, and so on. After a denial the wait is RETRY_MAX.
 RETRY_FIRST, RETRY_MAX = timedelta(minutes=10), timedelta(days=1)
 
-# How often a trusted hub's feed is polled: a fifteenth of the usual requests. If the hub dies silently, one story is this late.
+# How often the feed of a trusted hub is polled: a fifteenth of the usual requests. If the hub stops silently, one story is
+# late by up to this time.
 BACKUP = timedelta(minutes=15)
-# After an hour of trust the feed is polled every five minutes: the possible delay grows with the time that the hub worked.
+# The wait for a backup poll is the time of trust divided by this: after an hour of trust, five minutes.
 TRUST_PARTS = 12
-# How long after the poll a push may come: hubs fetch the feed themselves.
+# How long after the poll a push may come. Hubs fetch the feed themselves, which takes time.
 GRACE = timedelta(minutes=5)
 
-# Digests of pushed entries that no poll has seen yet. If a feed is not polled for hours, the oldest are dropped.
+# The limit for digests of pushed entries that no poll has seen yet. If a feed is not polled for hours, the oldest are dropped.
 PUSHED_MAX = 100
 # A feed that does not show an entry this long after the last push will never show it.
 PUSHED_KEPT = timedelta(hours=1)
@@ -74,7 +75,8 @@ class Subscription:
 
     `asked_at` is the last request's time until the hub verifies it; `asks` counts requests since the last verification.
     `last_push` is the last push that brought something new. `pushed` has an `EntryDigest` for each entry that pushes brought
-    and no poll has seen; these are kept, or an edit that is taken back would look known. `owed` has those that a poll found first.
+    and no poll has seen. Without `pushed`, a poll that finds an edit undone would take the old version for known. `owed` has
+    the entries that a poll found before any push.
     """
 
     hub: str
@@ -102,9 +104,10 @@ class Subscription:
         return {digest.entry: digest for digest in map(EntryDigest.read, self.pushed)}
 
     def has_news(self, event: ArticleEvent, polled: Container[str]) -> bool:
-        """Whether an entry of a push or poll is new; `polled` are the digests of what the last poll saw.
+        """Whether an entry of a push or poll is new; `polled` are the digests of the entries in the last poll.
 
-        A push wins over the last poll, but not over a newer version: a feed may lag behind its hub.
+        An entry that a push brought is compared with that push, because a feed may lag behind its hub. An older version is
+        never new.
         """
         digest = EntryDigest.of(event)
         last = self.digests.get(digest.entry)
@@ -130,13 +133,13 @@ class Subscription:
         return self.lease_until is not None and now < self.lease_until
 
     def is_trusted(self, now: datetime) -> bool:
-        """Whether its pushes have brought what is new."""
+        """Whether the hub is trusted: its pushes have brought the new entries."""
         return self.trusted_since is not None and self.holds(now)
 
     def is_to_ask(self, hub: str, topic: str, now: datetime) -> bool:
         """Whether to send a request for this hub and topic now.
 
-        A feed that names another hub or topic in each answer causes a request only every RETRY_FIRST.
+        A feed that names another hub or topic in each answer causes at most one request in each RETRY_FIRST.
         """
         if (hub, topic) != (self.hub, self.topic):
             last = self.asked_at or self.verified_at
@@ -146,7 +149,7 @@ class Subscription:
         return not self.holds(now) or (self.renew_at is not None and now >= self.renew_at)
 
     def backup(self, now: datetime) -> timedelta | None:
-        """How long polling may wait; None where it does not rely on the hub."""
+        """How long the next poll may wait; None if the hub is not trusted."""
         if not self.is_trusted(now) or self.trusted_since is None:
             return None
         wait = min((now - self.trusted_since) / TRUST_PARTS, BACKUP)
@@ -194,7 +197,7 @@ def denied(state: Subscription, reason: str, now: datetime) -> Subscription:
 
 
 def told(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) -> Subscription:
-    """The state after a push; `brought` are its events that were new, or owed."""
+    """The state after a push. `brought` are the events of the push that were new or owed."""
     digests = [EntryDigest.of(event) for event in brought]
     if not digests:
         return state
@@ -216,9 +219,9 @@ def polled(
 ) -> Subscription:
     """The state after a poll that found the events `new`; `seen` are the digests of all entries in the feed.
 
-    An entry that the poll has seen leaves `pushed`. A new entry that no push brought is owed; an overdue one ends the trust.
-    A hub without trust that misses something is asked again, at most once a day: it may have lost the subscription.
-    Without `blamed`, what is new is not the hub's fault.
+    An entry that the poll has seen leaves `pushed`. A new entry that no push brought is owed. An entry owed for longer than
+    GRACE ends the trust. If an untrusted hub misses an entry, the subscription is requested again, at most once a day: the hub
+    may have lost it. Without `blamed`, a missing push is not the hub's fault, and no entry is owed.
     """
     digests = [EntryDigest.of(event) for event in new]
     sent = {digest.entry for digest in digests}

@@ -14,7 +14,8 @@ from stoppress.http.errors import Refused, Unreachable
 
 PORTS = {"http": 80, "https": 443}
 
-# Networks that `is_global` counts as public, at least in some Python version: old relays, and addresses that hold another address.
+# Networks that `is_global` counts as public, at least in some Python version: old relays, and addresses that contain another
+# address.
 _NOT_PUBLIC = tuple(
     ipaddress.ip_network(network)
     for network in (
@@ -58,10 +59,10 @@ def split_url(url: str) -> tuple[SplitResult, str, int]:
 
 
 def pool_to(scheme: str, host: str, port: int, resolve: Resolver = socket.getaddrinfo) -> urllib3.HTTPConnectionPool:
-    """A pool of connections to one address of the host, after all its addresses proved public.
+    """A pool of connections to one address of the host. All addresses of the host must be public.
 
-    The host is looked up once, and the pool connects to the address that was checked: a DNS answer that changes in
-    between has no effect. TLS still checks the certificate against the host name. Raises Refused and Unreachable.
+    The host is looked up once, and the pool connects to the address that was checked. A later change of the DNS answer has
+    no effect. TLS still checks the certificate against the host name. Raises Refused and Unreachable.
     """
     if PORTS.get(scheme) != port:
         raise Refused(f"{scheme}://{host}:{port}: only http on port 80 and https on port 443 are fetched")
@@ -82,7 +83,7 @@ def pool_to(scheme: str, host: str, port: int, resolve: Resolver = socket.getadd
 
 
 def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether an address belongs to the public Internet and holds no other address (R11.2)."""
+    """Whether an address belongs to the public Internet and contains no other address (R11.2)."""
     if not address.is_global or address.is_multicast or address.is_reserved:
         return False
     return not any(address in network for network in _NOT_PUBLIC if network.version == address.version)
@@ -90,5 +91,6 @@ def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 
 @cache
 def _tls() -> ssl.SSLContext:
-    # Kept, because loading the certificates takes longer than many a fetch. Its defaults check certificate and host name.
+    # The context is kept, because loading the certificates takes longer than many fetches. By default it checks the certificate
+    # and the host name.
     return ssl.create_default_context()

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from stoppress.http.errors import TooLarge, Unreachable
 
-# Compressed and decompressed, so that a gzip bomb ends here (R10.5). The largest real feed that we know has a fiftieth of it.
+# The limit for the compressed and for the decompressed body, so that it stops a gzip bomb (R10.5). The largest real feed that
+# we know has a fiftieth of this size.
 BODY_BYTES_MAX = 10_000_000
 CHUNK_BYTES = 65_536
 
@@ -36,7 +37,7 @@ def read_body(chunks: Iterable[bytes], encoding: str = "") -> bytes:
 def _limited(chunks: Iterable[bytes]) -> Iterator[bytes]:
     size_bytes = 0
     for chunk in chunks:
-        # Counted before decompression too: gzip that inflates to nothing may never end.
+        # Compressed bytes count too: a gzip stream that inflates to nothing may never end.
         size_bytes += len(chunk)
         if size_bytes > BODY_BYTES_MAX:
             raise TooLarge(f"the body is larger than {BODY_BYTES_MAX:,} bytes")
@@ -44,7 +45,7 @@ def _limited(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _with_magic(start: bytes, pieces: Iterator[bytes]) -> bytes:
-    """Take more pieces until `start` is long enough to tell gzip: its first two bytes may come in two pieces."""
+    """Take more pieces until `start` is long enough to recognise gzip. Its first two bytes may come in two pieces."""
     while len(start) < len(_GZIP_MAGIC) and (piece := next(pieces, b"")):
         start += piece
     return start

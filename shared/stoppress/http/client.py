@@ -1,4 +1,7 @@
-"""Requests to other web servers: a GET, or a form for a hub. Time, size and redirects are limited, and only public addresses are asked."""
+"""Requests to other web servers: a GET, or a form for a hub.
+
+Time, size and redirects are limited. Only public addresses are requested.
+"""
 
 import socket
 import threading
@@ -19,7 +22,7 @@ from stoppress.http.errors import Refused, TooManyRedirects, TooSlow, Unreachabl
 
 USER_AGENT = "Stoppress/1"
 
-# The Fetch standard allows 20; a feed that needs more than five is a loop or a mistake (R10.2).
+# The Fetch standard allows 20; more than five redirects of a feed are a loop or a mistake (R10.2).
 REDIRECTS_MAX = 5
 # A feed that takes longer could not be polled every minute (R10.5).
 CONNECT_SECONDS_MAX = 5.0
@@ -37,7 +40,7 @@ _URL_SAFE = "/%:@!$&'()*+,;=~-._?[]"
 class Response:
     """An answer: header names in lower case, the body decompressed and perhaps incomplete.
 
-    `url` is where the redirects ended, `permanent_url` where the permanent redirects at their start ended.
+    `url` is the URL after all redirects. `permanent_url` is the URL after those permanent redirects that came first.
     """
 
     status: int
@@ -134,7 +137,7 @@ def _send(method: str, url: str, headers: Mapping[str, str], deadline: float, fo
         finally:
             answer.close()
     except (HTTPError, HTTPException, OSError, ValueError) as error:
-        # In urllib3 a refused connection is a kind of connection that timed out.
+        # In urllib3 the error for a refused connection is a subclass of the one for a connection that timed out.
         slow = isinstance(error, ConnectTimeoutError | ReadTimeoutError) and not isinstance(error, NewConnectionError)
         if slow or time.monotonic() >= deadline:
             raise TooSlow(f"{host} did not answer in time") from None
@@ -145,7 +148,7 @@ def _send(method: str, url: str, headers: Mapping[str, str], deadline: float, fo
 
 
 def _seconds_left(deadline: float) -> float:
-    """The seconds until the deadline. Raises TooSlow behind it."""
+    """The seconds until the deadline. Raises TooSlow after it."""
     seconds_left = deadline - time.monotonic()
     if seconds_left <= 0:
         raise TooSlow("the request took too long")
@@ -168,8 +171,8 @@ class _ConnectionCutter:
     """Cuts the pool's connections at the deadline.
 
     A socket's time-out starts again with each byte: it never ends an answer, or a TLS handshake, that arrives byte by byte.
-    So this keeps a duplicate of each socket from the moment it connects. The original is no use: TLS wraps and detaches
-    it, and a connection releases it before the body is read.
+    So this keeps a duplicate of each socket from the moment it connects. The original cannot be cut: TLS wraps and
+    detaches it, and a connection releases it before the body is read.
     """
 
     def __init__(self, pool: urllib3.HTTPConnectionPool, deadline: float) -> None:
@@ -188,7 +191,7 @@ class _ConnectionCutter:
         def connect_and_keep() -> socket.socket:
             connected: socket.socket = connect()
             self._sockets.append(connected.dup())
-            _seconds_left(self._deadline)  # after the cut nobody would end this connection
+            _seconds_left(self._deadline)  # after the cut, nothing would close this connection
             return connected
 
         connection._new_conn = connect_and_keep  # noqa: SLF001

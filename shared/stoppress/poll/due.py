@@ -13,11 +13,11 @@ Result: TypeAlias = Literal["changed", "unchanged", "failed", "not reached", "wa
 
 @dataclass(frozen=True, slots=True)
 class PollOutcome:
-    """What became of one feed in a run: the number of events sent, and why entries were skipped.
+    """The result of one feed in a run: the number of events sent, and why entries were skipped.
 
-    A failed feed may have sent events: a feed that is cut off sends its complete entries. A feed that was not reached is among
-    the first of the next run. `needs_somebody`: the feed is gone or has failed for an hour; such a feed has an outcome,
-    `waiting`, even when it is not due. A feed whose hub was asked has a second outcome: `subscribing` or `not subscribed`.
+    A failed feed may have sent events: of a feed that is cut off, the complete entries are sent. A feed that was not reached
+    is among the first of the next run. `needs_somebody`: the feed is gone or has failed for an hour. Such a feed has the
+    outcome `waiting` even when it is not due. A feed whose hub was asked has a second outcome: `subscribing` or `not subscribed`.
     """
 
     site: str
@@ -38,7 +38,7 @@ class DueFeed:
     state: FeedState
     rev: int | None
     now: datetime  # when the run began
-    waited: timedelta = timedelta()  # from `now` until the request
+    waited: timedelta = timedelta()  # the time from `now` to the request
 
     def outcome(self, result: Result, **details: Any) -> PollOutcome:
         """The outcome of this feed."""

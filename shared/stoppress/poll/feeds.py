@@ -22,13 +22,13 @@ from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import feed_item, feed_key, read_feed
 from stoppress.poll.subscribe import Hubs
 
-# A slow server costs a waiting thread, not work. Twenty bodies of 9.7 MB took 508 MB in one process; the function has 768
-# (template.yaml).
+# A slow server costs a waiting thread, not work. Twenty bodies of 9.7 MB took 508 MB of memory. The function has
+# 768 MB (template.yaml).
 FETCHES_AT_ONCE = 16
 
 
 def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = float("inf")) -> Iterator[PollOutcome]:
-    """Poll the feeds that are due until `deadline` (of `time.monotonic`), and yield what became of each.
+    """Poll the feeds that are due until `deadline` (of `time.monotonic`), and yield the outcome of each.
 
     A feed's failure raises nothing. Feeds that are not reached stay due.
     """
@@ -50,7 +50,8 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
             due.append(candidate)
         elif candidate.state.needs_somebody(now, site.version):
             yield candidate.outcome("waiting", needs_somebody=True)
-    # The longest wait first, so that no feed is passed over twice. Failing feeds last: they may only cost time again.
+    # The feed that waited longest comes first, so that no feed is passed over twice. Failing feeds come last, because they may
+    # fail again.
     earliest = datetime.min.replace(tzinfo=now.tzinfo)
     due.sort(key=lambda feed: (feed.state.failures > 0, feed.state.next_poll_at or earliest))
     yield from _poll(deque(due), began, deadline)
@@ -99,7 +100,7 @@ def _start_fetches(
 
 
 def _size_bytes(fetched: Future[fetch.Fetched]) -> int:
-    """The order of reading: small bodies do not wait for large ones."""
+    """The size of a fetch's bodies, the sort key for reading them: small bodies do not wait for large ones."""
     return 0 if fetched.exception() else fetched.result().size_bytes
 
 

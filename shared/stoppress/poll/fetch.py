@@ -13,7 +13,7 @@ from stoppress.http import body, client
 from stoppress.http.errors import FetchError, TooLarge
 from stoppress.model.site import Site
 
-# For all sitemaps of an index together. Those not fetched by then count as failed, and the next poll tries again.
+# The time for all sitemaps of an index together. Sitemaps not fetched by then count as failed; the next poll tries again.
 CHILDREN_SECONDS_MAX = 15.0
 # `bucket.write` sets it on our own files. A site that polled its own files could never remove a story.
 _OWN_HEADER = "x-amz-meta-config-version"
@@ -21,7 +21,7 @@ _OWN_HEADER = "x-amz-meta-config-version"
 
 @dataclass(frozen=True)
 class Fetched:
-    """The answer at a feed's URL. For an index also its sitemaps' good answers, and the reasons why others failed."""
+    """The answer at a feed's URL. For a sitemap index, also the good answers of its sitemaps, and why others failed."""
 
     answer: client.Response
     children: tuple[client.Response, ...] = ()
@@ -29,7 +29,7 @@ class Fetched:
 
     @property
     def is_index(self) -> bool:
-        """Whether other answers count, which this answer's validators do not cover."""
+        """Whether the feed is a sitemap index. Its validators do not cover the answers of its sitemaps."""
         return bool(self.children or self.failures)
 
     @property

@@ -1,8 +1,8 @@
-"""Send what is new in a feed's answer as article events, then write the feed's state.
+"""Send the new entries of a feed's answer as article events, then write the feed's state.
 
 The events are sent first: after a crash in between they are sent again, and record_article recognises duplicates. In the other
-order they would be lost. A feed that names a hub is subscribed to there after its first good poll. While the hub's pushes bring
-what is new, the feed is polled less often (`feeds.subscription`).
+order they would be lost. If a feed names a hub, poll_feeds subscribes to the feed there after the first good poll. While the
+hub's pushes bring the new entries, the feed is polled less often (`feeds.subscription`).
 """
 
 import re
@@ -37,9 +37,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:
-    """Send what is new in an answer, write the feed's state, and queue the request to its hub.
+    """Send the new entries of an answer, write the feed's state, and queue the request to its hub.
 
-    Raises what the queue and the table raise. The feed stays leased then.
+    Raises the errors of the queue and the table. The feed stays leased then.
     """
     subscribed: Subscription | None = None
     try:
@@ -97,10 +97,10 @@ def _not_modified(feed: DueFeed, answer: client.Response) -> tuple[PollOutcome, 
     subscribed = _polled(feed, feed.state)
     state = _answered(feed, answer)
     if subscribed and subscribed.pushed:
-        # The feed is older than these pushes. The next poll, soon, reads it whole.
+        # The server has not yet seen the entries of these pushes. Without validators, the next poll reads the whole feed.
         state, subscribed = _without_validators(state), None
     elif _place(answer.url) != _place(feed.state.answered_by or answer.url):
-        # Another server answered for validators that are not its own: the next poll sends none.
+        # The validators came from another server than this 304. The next poll sends none.
         state = _without_validators(state)
     else:
         state = _validated(state, answer, keep=True)
@@ -144,7 +144,7 @@ def _read(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState
     state = _of_body(feed, fetched)
     if fetched.body_digest == feed.state.body_digest and feed.has_this_configuration:
         subscribed = _polled(feed, state)
-        if subscribed is None or not subscribed.pushed:  # else it may take back an edit that a push brought
+        if subscribed is None or not subscribed.pushed:  # otherwise this body may undo an edit that a push brought
             return feed.outcome("unchanged"), after_success(state, feed.now, feed.pace, subscribed), subscribed
 
     document, reading = fetch.read(fetched, feed.site, feed.feed.take)
@@ -170,8 +170,8 @@ def _read(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState
         cut = replace(_without_validators(feed.state), last_new=last_new, newest=state.newest, stale_since=None)
         outcome, state = _failed(feed, cut, reading.incomplete)
         return replace(outcome, sent=len(sent), skipped=entries.skipped), state, None
-    # Where a push was newer, the older entry is not remembered. If the feed still has it when the push is forgotten, it is sent.
-    # A feed that is empty for a moment keeps what is remembered, or everything would be sent again.
+    # An entry is not remembered if a push brought a newer version. If the feed still has that entry when the push is forgotten,
+    # the entry is sent. If a feed is empty for a moment, the digests stay. Otherwise all entries would be sent again.
     remembered = entries.not_overtaken(subscribed)
     _remember(feed, Seen(remembered if entries.digests else known.digests, entries.shared), known)
     document_hints = replace(hints.of_document(document.text), answer_s=state.hints.answer_s)
@@ -200,7 +200,7 @@ def _skipped(feed: DueFeed, reason: str) -> tuple[PollOutcome, FeedState, Subscr
 def _of_body(feed: DueFeed, fetched: fetch.Fetched) -> FeedState:
     """The state after an answer with a body, before the body is read."""
     state = _validated(_answered(feed, fetched.answer), fetched.answer)
-    if fetched.is_index:  # its validators do not cover its sitemaps
+    if fetched.is_index:  # an index's validators do not cover its sitemaps
         state = replace(state, etag=None, last_modified=None)
     newest = freshness.newest_of(feed.state.newest, _freshness(feed, fetched))
     return replace(state, body_digest=fetched.body_digest, config_version=feed.site.version, newest=newest)
@@ -208,7 +208,7 @@ def _of_body(feed: DueFeed, fetched: fetch.Fetched) -> FeedState:
 
 def _entries(feed: DueFeed, reading: Reading, known: Seen) -> _Entries:
     shared = tuple(dict.fromkeys(shared_guids(reading, feed.site) + known.shared))[:SHARED_MAX]
-    # The request is later than any push that came before it.
+    # The time of the request, not of the run, so that the poll is later than each push before it.
     events, skipped = to_events(reading, feed.site, feed.now + feed.waited, shared, feed=feed.feed.url)
     return _Entries(events, tuple(digest_of(event) for event in events), tuple(skipped), shared)
 
@@ -236,7 +236,7 @@ def _noted(
     """Write the result of a poll to the subscription: the trust in the hub depends on it."""
 
     def noted(known: Subscription) -> Subscription:
-        # Under a new configuration entries may mean something else, which is not the hub's fault.
+        # Under a new configuration entries may mean something else, which is no fault of the hub.
         return subscription.polled(known, new, seen, feed.now, blamed=feed.has_this_configuration)
 
     if subscribed is None or noted(subscribed) == subscribed:
@@ -245,7 +245,7 @@ def _noted(
 
 
 def _newest(new: list[ArticleEvent], feed: DueFeed, *, first: bool) -> datetime | None:
-    """When the last new story came: now, or in a feed's first poll, when its newest story was published."""
+    """When the last new story came: now. In a feed's first poll: when its newest story was published."""
     if not new:
         return None
     dated = [event.published_at for event in new if event.published_at and event.published_at <= feed.now]
@@ -269,7 +269,7 @@ def _joined(digests: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _validated(state: FeedState, answer: client.Response, *, keep: bool = False) -> FeedState:
-    """The state with the answer's validators. `keep`: where the answer, a 304, has none, the old ones stay."""
+    """The state with the answer's validators. `keep`: the old ones stay if the answer, a 304, has none."""
     etag, last_modified = (_validator(answer.headers.get(name)) for name in ("etag", "last-modified"))
     if keep:
         etag, last_modified = etag or state.etag, last_modified or state.last_modified

@@ -1,7 +1,8 @@
 """Subscribe to the hubs that feeds name, and keep the subscription's item.
 
-poll_feeds writes the item before it asks a hub, because hubs call back before they answer. receive_push writes it too. So each
-change is decided on the present item, and decided again after a conflict. A subscription counts as failed until the hub verifies it.
+poll_feeds writes the item before it asks a hub, because hubs call back before they answer. receive_push writes it too. So
+`change` decides on the present item, and decides again after a conflict. A subscription counts as failed until the hub
+verifies it.
 """
 
 import os
@@ -26,9 +27,9 @@ from stoppress.poll.items import read_subscription, subscription_item, subscript
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
 
-# With hundreds of feeds, the other hubs wait for a later minute.
+# With hundreds of feeds, the other hubs are asked in a later minute.
 HUBS_AT_ONCE = 4
-# Two writers seldom meet at one item, three hardly ever.
+# Two writers seldom write one item at the same time, three hardly ever.
 _ATTEMPTS_MAX = 5
 
 
@@ -124,7 +125,8 @@ def _noted(site: Site, feed: str, state: Subscription, reason: str) -> str:
 class Hubs:
     """The requests to hubs in this run.
 
-    A request that is still under way at the run's deadline stays noted as sent: the hub calls back, or it is asked again.
+    A request that is under way at the deadline of the run stays noted as sent. The hub calls back, or a later run asks it
+    again.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Dates as feeds write them: RFC 822 and its misspellings, ISO 8601, many languages, any zone or none (R10.8)."""
+"""Read dates as feeds write them: RFC 822, also misspelt, and ISO 8601, in many languages, with or without a zone (R10.8)."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from html import unescape
 from zoneinfo import ZoneInfo
 
-# Earlier years are the zero values of programs (1 January of 1 and of 1970), not dates of stories.
+# Dates in earlier years are the zero values of programs (1 January of year 1 or of 1970), not dates of stories.
 YEAR_MIN, YEAR_MAX = 1971, 9998
 # RFC 2822, 4.3: years of two digits below 50 belong to this century.
 CENTURY_PIVOT = 50
@@ -15,9 +15,10 @@ DATE_CHARACTERS_MAX = 100
 
 UTC_ZONE = ZoneInfo("UTC")
 
-# By their first letters, enough of them to distinguish months and days of the week: English, French, Italian, German,
-# Spanish, Portuguese, Galician; Dutch and Indonesian, the Scandinavian languages, Romanian, Turkish, Hungarian, Finnish,
-# Latvian; Polish, Czech, Croatian, Slovene; Russian, Ukrainian, Bulgarian, Serbian, Greek; Hebrew, Arabic.
+# One text for each month: the first letters of its names, enough of them to distinguish months and days of the week.
+# English, French, Italian (ilmessaggero.it), German, Spanish, Portuguese (uol.com.br), Galician.
+# Dutch, Indonesian, the Scandinavian languages, Romanian, Turkish, Hungarian, Finnish, Latvian.
+# Polish, Czech, Croatian, Slovene, Russian, Ukrainian, Bulgarian, Serbian, Greek, Hebrew, Arabic.
 _MONTHS = (
     "jan gen ene jän ian xan oca tamm sty led sij янв січ яну јан ιαν ינו ينا",
     "feb fév fev şub helm lut úno vel фев лют φεβ פבר فبر",
@@ -33,35 +34,36 @@ _MONTHS = (
     "dec déc dic dez des ara joul gru pro дек гру дец δεκ דצמ ديس",
 )
 _MONTH_OF = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names.split()}
-# This month in Croatian, the next one in Polish or Czech. The day of the week decides.
+# Each name means this month in Croatian, and the next month in Polish or Czech. The day of the week decides.
 _MONTH_OR_NEXT = {"lip": 6, "srp": 7, "lis": 10}
 
 
-# RFC 822 has the first ten; the rest are unambiguous. Other abbreviations (IST, CST of China) mean the site's own zone.
+# RFC 822 has Z, UT, GMT and the North American zones. The others are unambiguous. An ambiguous or unknown abbreviation,
+# such as IST, means the site's own zone. So does one that the site's own zone has, such as CST in China.
 _ZONE_HOURS: dict[str, float] = {
     "z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8,
     "pdt": -7, "wet": 0, "west": 1, "cet": 1, "cest": 2, "mez": 1, "mesz": 2, "eet": 2, "eest": 3, "bst": 1, "msk": 3,
     "jst": 9, "kst": 9, "hkt": 8, "sgt": 8, "aest": 10, "aedt": 11, "acst": 9.5, "awst": 8, "nzst": 12, "nzdt": 13,
     "akst": -9, "akdt": -8, "hst": -10, "wib": 7, "pkt": 5, "sast": 2, "brt": -3,
 }  # fmt: skip
-# American abbreviations for either of two zones, by the time of year (from feedparser and newsrooms).
+# American abbreviations for both standard and daylight time. The date decides between them. feedparser reads them too.
 _ZONES_OF_THE_YEAR = {
     "et": "America/New_York", "ct": "America/Chicago", "mt": "America/Denver", "pt": "America/Los_Angeles",
 }  # fmt: skip
-# Kiribati's offset, the largest one.
+# Kiribati has the largest offset.
 OFFSET_HOURS_MAX = 14
 
 _ISO = re.compile(
     r"(?P<year>\d{4})(?:[-/.]\s?(?P<month>\d\d?)[-/.]\s?(?P<day>\d\d?)\.?|(?P<month2>\d\d)(?P<day2>\d\d))"
-    # A letter T, or what people write instead: a comma, a bar, a word as short as "um". In Chinese it may be the half of
-    # the day. Another date is not a time.
+    # T, or what feeds write instead: spaces, a comma, a bar, a dash, a word as short as "um", or the zone ("GMT"). No known
+    # feed writes these. The look-ahead keeps a second date from being read as a time.
     r"(?:(?:\s*T\s*|[\s,_|]+(?:(?:(?P<word>[A-Za-z\u00c0-\u024f\u0400-\u052f]{1,3})|[-\N{EN DASH}]) )?(?!\d{4}[-/.]\s?\d|\d{8}))"
     r"(?P<hour>\d\d?)[:h]?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)"
     # A date without a time may have a zone, too (XML Schema, 3.3.9).
     r"|(?P<zone>Z|[+-]\d\d:\d\d))?",
     re.IGNORECASE,
 )
-# The form in nearly all RSS feeds (RFC 822).
+# The form of the dates in nearly all RSS feeds (RFC 822).
 _USUAL = re.compile(
     r"(?:[A-Za-z]{3}, )?(\d\d?) ([A-Za-z]{3}) (\d{4}) ([01]\d|2[0-3]):([0-5]\d):([0-5]\d) (?:GMT|UTC|([+-])(\d\d)([0-5]\d))",
     re.ASCII,
@@ -69,19 +71,24 @@ _USUAL = re.compile(
 _TIME = re.compile(
     r"(?<!\d)(?P<hour>\d\d?)[:h](?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?(?P<rest>.*)", re.IGNORECASE
 )
-# 08.00.00. A date may have dots, too, but not if its month is a name.
+# Mends dots in a time: `08.00.00`. `_written` uses this for dates whose month is a name, so the dots are not the date's.
+# No known feed has this mistake.
 _DOTTED_TIME = re.compile(r"\b(\d\d)\.(\d\d)(?:\.(\d\d))?(?=\s|$)")
+# `20.11.2026`, the German form. No known feed writes it.
 _DOTTED_DATE = re.compile(r"(?:\w+,? )?(\d\d?)\.\s?(\d\d?)\.\s?(\d{4})\b")
-# 8 a.m., 8 PM, 8 Uhr, 8h, 8 h 05.
+# Hours without minutes, or with an h: `8 a.m.`, `8 PM`, `8 Uhr`, `8h`, `8 h 05`. No known feed writes them.
 _HOUR_ALONE = re.compile(
     r"(?<![\d:.])(\d\d?)\s?(?:(?=[ap]\.?\s?m\b)|uhr\b|h(?:\s?(\d\d)\b|\b)(?!\s?\d))", re.IGNORECASE
 )
+# Mends minutes and seconds of one digit: `20:0:0` at distill.pub.
 _ONE_DIGIT = re.compile(r":(\d)(?!\d)")
+# Mends a day of the week before ISO 8601: `Fri, 2026-11-20`. No known feed has this mistake.
 _WEEKDAY_BEFORE_ISO = re.compile(r"\A[^\W\d_]{2,20}\.?,? (?=\d{4}[-/.])")
-# Fri, 11/20/2026 - 08:00 and 20-11-2026. A number above 12 or the weekday tells the day from the month.
+# `Fri, 11/20/2026 - 08:00` and `20-11-2026`. A number above 12, or the day of the week, shows which number is the day. No
+# known feed writes these forms.
 _DIGIT_DATE = re.compile(r"(?:([^\W\d_]{2,20})\.?,? )?(\d\d?)[/-](\d\d?)[/-](\d{4})\b,?(?: -)?")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-# Polish, Czech, Croatian.
+# Names of the days of the week in Polish, Czech and Croatian, for the months in `_MONTH_OR_NEXT`.
 _SLAVIC_WEEKDAYS = (
     "pon po",
     "wto wt úte út uto",
@@ -92,22 +99,27 @@ _SLAVIC_WEEKDAYS = (
     "nie nd ned ne",
 )
 _WEEKDAY_OF = {name: day for day, names in enumerate(_SLAVIC_WEEKDAYS) for name in (_WEEKDAYS[day], *names.split())}
-# 2026年11月20日, 2026년 11월 20일. The half of the day comes before the time.
+# Chinese, Japanese and Korean: `2026年11月20日`, `2026년 11월 20일`. AM or PM comes before the time (`오후 11:23:17`). The Korean
+# hosts OnBlog and Nate wrote so, as feedparser's korean.py shows.
 _CJK_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d\d?)\s*[月월]\s*(\d\d?)\s*[日일](?:\s*[(（][^\d()（）]{1,4}[)）])?")
 _CJK_TIME = re.compile(r"(\d\d?)\s*[時时點点시]\s*(?:(\d\d?)\s*[分분])?\s*(?:(\d\d?)\s*[秒초])?")
 _CJK_HALF = re.compile(r"(上午|下午|午前|午後|오전|오후)\s*(\d\d?:\d\d?(?::\d\d?)?)")
 _AFTERNOON = {"下午", "午後", "오후"}
+# Mends AM or PM before the time: `PM 08:00`. No known feed has this mistake.
 _HALF_BEFORE_TIME = re.compile(r"\A([^:]*\b)([ap])\.?m\b\.?\s*(\d\d?:\d\d?(?::\d\d?)?)", re.IGNORECASE)
+# Mends ISO 8601 without T and separators: `20261120080000`. No known feed has this mistake.
 _DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)")
+# Mends an offset that begins with a minus sign or a dash in place of the hyphen. No known feed has this mistake.
 _OFFSET = re.compile(
     r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}\N{EN DASH}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)",
     re.IGNORECASE,
 )
-# "p. m." in Spanish; Arabic, Greek.
+# AM and PM (nbcnewyork.com), also spelt "p. m." as in Spanish, in Arabic and in Greek.
 _HALF = re.compile(r"\s*(?:[ap]\.?\s?m\b\.?|(?:م|ص)\b|مساء|صباح|[μπ]\.?\s?μ\b\.?)", re.IGNORECASE)
 _LATE = ("p", "م", "μ")
-# The plus sign of an offset becomes a space if a program decodes the date as part of a URL.
+# Mends an offset whose plus sign became a space: a program decoded the date as part of a URL. No known feed has this.
 _PLUS_LOST = re.compile(r"\s(?P<hours>\d\d):?(?P<minutes>\d\d)$")
+# A name of the zone database: `America/New_York`.
 _ZONE_NAME = re.compile(r"[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+")
@@ -130,7 +142,7 @@ def instant(text: object, zone: ZoneInfo) -> datetime | None:
 
 
 def _usual(text: str) -> datetime | None:
-    """Read `Fri, 20 Nov 2026 08:00:00 GMT`, as `_any` does, in a tenth of the time."""
+    """Read `Fri, 20 Nov 2026 08:00:00 GMT` as `_any` does, in a tenth of the time. None for any other form."""
     match = _USUAL.fullmatch(text)
     month = _month(match[2].lower()) if match else None
     if not match or not month:
@@ -145,14 +157,14 @@ def _usual(text: str) -> datetime | None:
 
 
 def _any(text: str, site_zone: ZoneInfo) -> datetime:
-    """Read a date of any form. Raises ValueError if the text is not a date, OverflowError at the end of the calendar."""
+    """Read a date of any form. Raises ValueError if the text is not a date, OverflowError beyond the calendar."""
     text = _iso_spelt(text if text.isascii() else unicodedata.normalize("NFC", text))
     local, rest = _iso(text) or _written(text)
     return local.replace(tzinfo=_zone(rest, local, site_zone))
 
 
 def _iso_spelt(text: str) -> str:
-    """Rewrite unambiguous dates in digits as ISO 8601."""
+    """Rewrite a date in digits as ISO 8601 if it can mean only one day. Put AM or PM after the time."""
     if not text.isascii():
         text = _CJK_DATE.sub(lambda date: f"{date[1]}-{date[2]}-{date[3]} ", text).rstrip()
         text = " ".join(_CJK_TIME.sub(lambda time: f"{time[1]}:{time[2] or '00'}:{time[3] or '00'} ", text).split())
@@ -169,7 +181,7 @@ def _iso_spelt(text: str) -> str:
 
 
 def _only_day(match: re.Match[str]) -> date | None:
-    """The only date that two numbers and a year can mean; None if there are two such dates, or none."""
+    """The date that two numbers and a year mean; None if they can mean two dates, or none."""
     weekday, first, second, year = match.groups()
     days = set()
     for month, day in ((first, second), (second, first)):
@@ -183,7 +195,7 @@ def _only_day(match: re.Match[str]) -> date | None:
 
 
 def _iso(text: str) -> tuple[datetime, str] | None:
-    """`2026-11-20T08:00:00Z`, `2026-11-20 08:00`, `2026/11/20`, `20261120T080000Z`."""
+    """Read `2026-11-20T08:00:00Z`, `2026-11-20 08:00`, `2026/11/20` or `20261120T080000Z`: local time, text of the zone."""
     match = _ISO.fullmatch(text)
     if not match:
         return None
@@ -196,7 +208,10 @@ def _iso(text: str) -> tuple[datetime, str] | None:
 
 
 def _written(text: str) -> tuple[datetime, str]:
-    """`Fri, 20 Nov 2026 08:00:00 GMT`, `mer, 16 nov 2022 00:38`, `Sat, Dec 16 2023 02:02:33 PM`, `Nov 20 08:00:00 2026`."""
+    """Read a date whose month is a name: its local time, and the text of its zone. Raises ValueError.
+
+    `Fri, 20 Nov 2026 08:00:00 GMT`, `mer, 16 nov 2022 00:38`, `Sat, Dec 16 2023 02:02:33 PM`, `Nov 20 08:00:00 2026`.
+    """
     if not _TIME.search(text):
         text = _DOTTED_TIME.sub(lambda time: f"{time[1]}:{time[2]}:{time[3] or '00'}", text, count=1)
     if not _TIME.search(text):
@@ -226,7 +241,8 @@ def _written(text: str) -> tuple[datetime, str]:
 def _month_name(text: str) -> str | None:
     """The last word that names a month, preferably before the last number.
 
-    The last one, because "mar" is Tuesday in three languages. Before the last number, because a place such as "Dublin" follows.
+    The last one, because "mar" is Tuesday in three languages. Before the last number, because a place such as "Dublin" may
+    follow the date.
     """
     last = max((number.start() for number in _NUMBER.finditer(text)), default=0)
     words = ((word.start(), word.group().lower()) for word in _WORD.finditer(text))
@@ -236,7 +252,7 @@ def _month_name(text: str) -> str | None:
 
 
 def _of_two_months(year: int, name: str, day: int, text: str) -> datetime:
-    """The date in the one month or the next, by its day of the week. Raises ValueError if neither fits."""
+    """The date in the month of `_MONTH_OR_NEXT` or the next month, by the day of the week in `text`. Raises ValueError."""
     weekday = _WORD.search(text)
     name_of_day = weekday.group().lower() if weekday else ""
     named = next((_WEEKDAY_OF[short] for short in (name_of_day[:3], name_of_day[:2]) if short in _WEEKDAY_OF), None)
@@ -264,14 +280,14 @@ def _at(day: datetime, match: re.Match[str]) -> tuple[datetime, str]:
         hour = hour % 12 + (12 if half.group().strip().lower().startswith(_LATE) else 0)
         rest = rest[half.end() :]
     minute, second = int(match["minute"]), int(match["second"] or 0)
-    # datetime refuses midnight as 24:00 and leap seconds, so timedelta adds them up.
+    # datetime accepts neither 24:00 nor leap seconds, so timedelta adds the time to the day.
     if hour > 24 or minute > 59 or second > 60:
         raise ValueError("no time of day")
     return day + timedelta(hours=hour, minutes=minute, seconds=second), rest
 
 
 def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
-    """The zone after the time. An abbreviation of the site's own zone comes first."""
+    """The zone that `rest`, the text after the time, names. An abbreviation of the site's own zone has priority."""
     if offset := _OFFSET.match(rest.strip()):
         delta = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
         if delta > timedelta(hours=OFFSET_HOURS_MAX):
@@ -294,7 +310,7 @@ def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
 
 
 def _zone_of_place(rest: str) -> ZoneInfo | None:
-    # After Z or GMT a place does not change the instant (RFC 9557, 2).
+    # `_zone` asks for a place only after an unknown abbreviation: after Z or GMT it does not change the instant (RFC 9557, 2).
     place = _ZONE_NAME.search(rest)
     try:
         return ZoneInfo(place.group()) if place else None

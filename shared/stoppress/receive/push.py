@@ -1,4 +1,4 @@
-"""Requests of WebSub hubs, for the feeds that are subscribed: a hub confirms a subscription, or pushes new entries.
+"""Requests of WebSub hubs, for feeds with a subscription: a hub confirms the subscription, or pushes new entries.
 
 The token in the path is checked before anything is read, and a push needs a signature as well. The code that reads
 polled feeds reads pushes too. A push is a part of the feed, so an entry that is missing there is not removed.
@@ -32,7 +32,8 @@ from stoppress.poll.items import (
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
 
-# Lambda takes events of 6 MB, and API Gateway encodes bodies as base64. The next poll reads what is larger.
+# Lambda takes events of 6 MB, and API Gateway encodes bodies as base64. A larger push is refused, and the next poll
+# reads the feed.
 BODY_BYTES_MAX = 4_500_000
 # The answer repeats the challenge. Hubs send a few random letters and digits.
 CHALLENGE_CHARACTERS_MAX = 1_000
@@ -90,13 +91,14 @@ def confirm(request: Request, now: datetime) -> Answer:
 
 
 def _confirmed(request: Request, query: Mapping[str, str], now: datetime) -> Answer:
-    """Raises _Refused."""
+    """The answer to a hub whose request is for one of our subscriptions. Raises _Refused."""
     mode = query.get("hub.mode", "")
     challenge = "" if mode == "denied" else _challenge(query)
     try:
         known = _known(request)
     except _Refused as refusal:
-        if refusal.status == HTTPStatus.GONE and mode == "unsubscribe":  # it has ended, as the hub wants to hear
+        # The hub asks us to confirm the end of a subscription that has ended.
+        if refusal.status == HTTPStatus.GONE and mode == "unsubscribe":
             return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", {"mode": mode})
         raise
     if query.get("hub.topic", "") != known.state.topic:

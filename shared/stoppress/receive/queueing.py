@@ -1,4 +1,4 @@
-"""From a CMS's delivery to what is queued: an event for each article, or an incomplete item for quarantine.
+"""Turns a CMS's delivery into messages: an event for each article, or an incomplete item for quarantine.
 
 Incomplete items travel on the articles queue too, so that the webhook needs one write and no access to the table.
 """
@@ -39,7 +39,7 @@ class _Foreign(ValueError):
 def take_delivery(
     request: Request, site: Site, name: str, now: datetime, load_site: Callable[[str], Site], delivery: str | None
 ) -> list[Taken]:
-    """Reads a CMS's delivery to the source `name` by its mapping. See Taker for the rest. Raises BadDelivery."""
+    """Reads a CMS's delivery to the source `name` by its mapping. `Taker` describes the other arguments. Raises BadDelivery."""
     source = site.sources[name]
     verdicts = read_delivery(load(source.adapter), request, source.settings, site, now)
     return Taker(site, name, now, load_site, delivery).take(verdicts)

@@ -18,7 +18,7 @@ from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, veri
 
 # Even an article with its text is far smaller. SQS takes 1 MiB a message.
 BODY_BYTES_MAX = 1_048_576
-# The sender is told to try again. The cause is only logged: the sender is not verified yet.
+# The answer asks the sender to try again. The cause is only logged, because the sender is not verified yet.
 OUR_FAULT = 503
 
 
@@ -39,7 +39,7 @@ class _Refused(Exception):
 
 
 def receive(request: Request, now: datetime) -> Answer:
-    """Verifies, reads and queues a delivery to /webhooks/{site}/{source}. Raises what the queue raises.
+    """Verifies, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
 
     Costs at most the reads of two cached parameters and one write to the queue.
     """

@@ -13,7 +13,7 @@ from stoppress.signatures.verify import BadSecret, BadSignature, any_equal, chec
 
 
 def verify(scheme: Hmac, request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
-    """Raises BadSignature and BadSecret."""
+    """Verifies a request by an HMAC scheme. Raises BadSignature and BadSecret."""
     text, given = read(scheme, request, now, tolerance)
     if not any_equal([sign(scheme, key, text) for key in keys(scheme, secrets)], given):
         raise BadSignature(f"{scheme.header} does not match: {_mistake(scheme, secrets, text, given)}{scheme.how}")

@@ -33,10 +33,10 @@ Verifier: TypeAlias = Callable[[Request, list[str], datetime, timedelta], None]
 def verify(
     scheme: Scheme, request: Request, secrets: Iterable[str], now: datetime, tolerance: timedelta = TOLERANCE
 ) -> None:
-    """Returns if one of the secrets signed the request and, where the scheme has a time, the time is near to `now`.
+    """Checks that one of the secrets signed the request and, if the scheme has a time, that the time is near to `now`.
 
-    Several secrets are valid at once while a secret is rotated. Empty secrets are ignored. Raises BadSignature;
-    BadSecret where no secret can be used; BadScheme.
+    Several secrets are valid at once while a secret is rotated. Empty secrets are ignored. Raises BadSignature,
+    BadScheme, and BadSecret if no secret can be used.
     """
     usable = [secret for secret in secrets if secret.strip()]
     if not usable:
@@ -67,7 +67,7 @@ def header_of(request: Request, name: str, how: str) -> str:
 
 
 def check_time(name: str, text: str, unit: str, now: datetime, tolerance: timedelta) -> None:
-    """Raises BadSignature unless a timestamp, in `s` or `ms` since 1970, is near to now. `name` says where it stands."""
+    """Raises BadSignature unless a timestamp, in `s` or `ms` since 1970, is near to now. `name` is its place in the request."""
     # No time has more than 15 digits in either unit, and Python reads thousands of digits slowly.
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
         raise BadSignature(f"{name} is not a number of {'seconds' if unit == 's' else 'milliseconds'} since 1970")

@@ -11,7 +11,8 @@ from stoppress.sitemaps.lines import language_of, publication_of, under_scheme
 
 # A day of a newsroom that publishes or edits a page every 15 minutes, about 40 KB. Each reader fetches all of it.
 FEED_ENTRIES_MAX = 100
-# `updated` of an empty feed. Not the clock, so that the bytes stay equal; after 1990, because validators doubt older dates.
+# `updated` of an empty feed. The date is fixed, so that the bytes stay equal. It is after 1990, because validators doubt older
+# dates.
 _BEFORE_ANY_ENTRY = datetime(2005, 12, 1, tzinfo=UTC)
 
 

@@ -1,6 +1,6 @@
-"""Folding: only the changed lines of a file are made anew. The bytes equal those of a file made from all its entries.
+"""Folding renders only the changed lines of a file. The bytes equal those of a file made from all its entries.
 
-A file can be folded into if the same configuration wrote it and each line depends on its own entry alone (`Rendered.by_line`).
+A file can be folded if the same configuration wrote it and each line depends on its own entry alone (`Rendered.by_line`).
 The functions return None if the file must be made from all its entries instead.
 """
 
@@ -65,7 +65,7 @@ def fold_news(
     fresh = []
     for (published, loc), entry in changed.items():
         if entry and in_window([entry], site, now):
-            # A new date gives an article a new key: the line goes whatever its date.
+            # A new publication date gives an article a new key, so its old line is dropped whatever its date.
             lines = _without(lines, loc)
             lines[published, entry.loc] = news_line(entry, site)
             fresh.append(lines[published, entry.loc])
@@ -82,13 +82,13 @@ def fold_news(
 
 
 def _without(lines: dict[tuple[str, str], str], loc: str, published: str = "") -> dict[tuple[str, str], str]:
-    """News lines without those of a page; with `published`, only without its line of that date."""
+    """Drop the lines of a page from a news sitemap: all of them, or only the one with the date `published`."""
     page = identity(loc)
     return {key: line for key, line in lines.items() if (published or key[0]) != key[0] or identity(key[1]) != page}
 
 
 def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> Rendered | None:
-    """The index with the marks of these files replaced; None removes the file."""
+    """The index with the lines of these files replaced by their commit marks; None removes the file."""
     lines = {_file_of(line, site): line for line in _lines(body)}
     if len(lines) == INDEX_ENTRIES_MAX:  # there may be more in a second index
         return None
@@ -107,12 +107,12 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
 
 
 def _spellings(locs: Iterable[str]) -> dict[str, str]:
-    """Pages whose spelling differs from their identity, by identity."""
+    """The URLs that differ from their `identity`, by that identity."""
     return {page: loc for loc in locs if (page := identity(loc)) != loc}
 
 
 def _fitting(file: Rendered, entries_max: int) -> Rendered | None:
-    """The file, or None if it is too large: a batch still to come may remove entries from it."""
+    """The file, or None if it is too large. That is no error: a batch still to come may remove entries from it."""
     return file if is_within_limits(file, entries_max) else None
 
 

@@ -28,7 +28,7 @@ def general_line(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate]
 
 
 def _more(entry: GeneralEntry, site: Site, backlinks: Sequence[Alternate]) -> str:
-    """What follows lastmod: hints, alternates, images and videos."""
+    """The tags after lastmod: hints, alternates, images and videos."""
     hints = "".join(
         f"<{name}>{value}</{name}>"
         for name, value in (("changefreq", entry.changefreq), ("priority", entry.priority))
@@ -100,7 +100,7 @@ def backlinks_of(entries: Sequence[GeneralEntry], site: Site) -> dict[str, list[
 
 
 def _own_code(entry: GeneralEntry, site: Site) -> str | None:
-    """The hreflang under which a page names itself, else that of its language."""
+    """The hreflang under which a page names itself, else the code of its language."""
     codes = (link.hreflang for link in entry.alternates if link.href == entry.loc and link.hreflang != DEFAULT)
     return next(codes, None) or hreflang_of(language_of(entry, site))
 
@@ -126,7 +126,7 @@ def alternates_of(entry: GeneralEntry, site: Site, backlinks: Iterable[Alternate
 
 
 def _ours(url: str, site: Site) -> str:
-    """A URL of any host; one of the site's own host gets the site's scheme."""
+    """A URL of any host as a file lists it: a URL of the site's own host gets the site's scheme."""
     return under_scheme(url, site) if site.scheme == "http" and host_of(url) == site.host else url
 
 

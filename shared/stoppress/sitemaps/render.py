@@ -34,7 +34,7 @@ class Rendered:
     """A file's bytes, the number of pages it lists, and the newest instant in it.
 
     `locs`: the pages of a shard, if the site wants a text sitemap. `by_line`: each line depends on its own entry alone, so
-    that later changes can be folded in. `fresh`: after folding, a file of the changed lines alone.
+    that later changes can be folded in. `fresh`: after folding, a file with only the changed lines.
     """
 
     body: bytes
@@ -179,7 +179,7 @@ def _framed(root: str, namespaces: dict[str, str], lines: Iterable[str]) -> byte
 
 
 def checked(file: Rendered, entries_max: int) -> Rendered:
-    """The file. Raises FileTooLarge if it exceeds the protocol's limits."""
+    """Returns the file as it is. Raises FileTooLarge if it exceeds the protocol's limits."""
     if not is_within_limits(file, entries_max):
         raise FileTooLarge(
             f"{file.urls} entries, at most {entries_max}, and {len(file.body)} bytes, at most {BYTES_MAX}: "

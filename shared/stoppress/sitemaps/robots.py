@@ -16,7 +16,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def robots_txt(site: Site, sitemaps: Iterable[str], rules: str) -> bytes:
-    """The file. `sitemaps` are the site's files or URLs; sitemaps named in `rules` follow them, each once.
+    """The text of a robots.txt. `sitemaps` are the site's files or URLs; sitemaps named in `rules` follow them, each once.
 
     `Sitemap:` lines come first: they belong to no group there, and every crawler reads the start. Raises FileTooLarge, and
     ValueError for a control character or a `Sitemap:` line without exactly one URL.
@@ -42,7 +42,7 @@ def named_in_robots(site: Site) -> list[str]:
 
 
 def robots_lines(site: Site, sitemaps: Iterable[str]) -> list[str]:
-    """The `Sitemap:` lines for a robots.txt: absolute URLs, each once (R8.2). Raises ValueError for what is not a URL."""
+    """The `Sitemap:` lines for a robots.txt: absolute URLs, each once (R8.2). Raises ValueError for a text that is not a URL."""
     urls: dict[str, str] = {}
     for sitemap in sitemaps:
         url = urljoin(site.home, sitemap)

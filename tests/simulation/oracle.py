@@ -198,8 +198,9 @@ def meant(acts: Sequence[Act], now: datetime, known: Knowledge) -> Meant:
         heard = known.heard(act)
         _let_pass(this, act.at, acts[number - 1].url)
         # Its hour had come when this was heard, or when what ends it was recorded: nobody has kept the date before the release.
-        if this.embargo and this.embargo <= heard.latest + (RECORDED if act.removal else timedelta()):
-            perhaps += ((this.embargo, this.embargo),)
+        past = act.published_at if act.published_at and act.published_at <= act.at else None
+        if this.embargo and this.embargo <= heard.latest + (RECORDED if act.removal or past else timedelta()):
+            perhaps += ((this.embargo, this.embargo), *([(past, past)] if past else []))
         if act.removal:
             this.live, this.embargo = False, None
         else:

@@ -40,3 +40,11 @@ def test_the_page_lists_every_room_of_a_package(package: str) -> None:
 
 def test_the_page_lists_what_is_at_the_top() -> None:
     assert {path for path in listed() if not path.startswith(PACKAGES)} == top_level()
+
+
+def test_the_modules_where_a_change_goes_exist() -> None:
+    table = PAGE.partition("\n## Where a change goes\n")[2].partition("\n## ")[0]
+    modules = re.findall(r"`(\w+/\w+\.py)`", table)
+
+    assert modules
+    assert [module for module in modules if not (ROOT / "shared/stoppress" / module).is_file()] == []

@@ -27,7 +27,7 @@ from stoppress.primitives.instants import parse
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.text import clean, publication_name
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
-from stoppress.sitemaps.tags import fit
+from stoppress.sitemaps.media_tags import fit
 
 PUBLISHES = ("article.published", "article.updated", "page.published", "page.updated")
 REMOVES = ("article.unpublished", "article.deleted", "page.unpublished", "page.deleted")

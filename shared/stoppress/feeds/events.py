@@ -15,7 +15,7 @@ from stoppress.model.site import FEED_SOURCE, Site
 from stoppress.primitives.languages import language_code
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import canonical, key_of, on_site
-from stoppress.sitemaps.tags import fit
+from stoppress.sitemaps.media_tags import fit
 
 
 @dataclass(frozen=True, slots=True)

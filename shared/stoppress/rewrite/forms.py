@@ -1,24 +1,76 @@
-"""The other forms of a file in the bucket: gzip, plain text, feed.
+"""The other forms of a file: gzip, plain text, feed. How they are made, put into the bucket and deleted.
 
 They are put after the file and before its mark. A gzip file goes only when the index no longer lists it.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from stoppress.aws import bucket, queues, sites
+from stoppress.aws import bucket, queues, sites, table
 from stoppress.aws.bucket import StoredFile
+from stoppress.aws.items import file_pk, places_pk, read_news, read_series, series_files
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.sites import SETTLED_AFTER
+from stoppress.model.entries import NewsEntry
 from stoppress.model.file_headers import headers
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, is_news, series_of, text_name
+from stoppress.model.file_names import (
+    INDEX_FILE,
+    ROBOTS_FILE,
+    atom_name,
+    index_part_name,
+    is_news,
+    series_of,
+    text_name,
+)
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt
-from stoppress.sitemaps.render import Rendered
+from stoppress.sitemaps.atom import atom_feed
+from stoppress.sitemaps.gzip_text import compressed, text_sitemap
+from stoppress.sitemaps.render import Rendered, in_window
 
 # A gzip file in the index, without its `.gz`.
 _PACKED = re.compile(rb"/([^/<]+)\.gz</loc>")
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """The other forms of a rendered file, made on demand: most rewrites need none, and a feed reads its whole series.
+
+    `more_indexes`: the parts after the first. `news`: the entries of a news sitemap that was made from all of them.
+    """
+
+    site: Site
+    file: str
+    rendered: Rendered
+    now: datetime
+    more_indexes: Sequence[Rendered] = ()
+    news: Sequence[NewsEntry] = ()
+
+    def bodies(self) -> dict[str, bytes]:
+        """Their bytes by name."""
+        file, outputs = self.file, self.site.outputs
+        if file == ROBOTS_FILE:
+            return {}
+        bodies = {index_part_name(number): part.body for number, part in enumerate(self.more_indexes, 2)}
+        if outputs.gzip:
+            bodies |= {f"{name}.gz": compressed(body) for name, body in [(file, self.rendered.body), *bodies.items()]}
+        if is_news(file):
+            if outputs.atom:
+                bodies |= self._feed()
+        elif file != INDEX_FILE and outputs.text:
+            bodies[text_name(file)] = text_sitemap(self.rendered.locs, self.site)
+        return bodies
+
+    def _feed(self) -> dict[str, bytes]:
+        """The feed of a series of news sitemaps, from the entries of all its files."""
+        series = series_of(self.file)
+        files = series_files(read_series(series, table.get(places_pk(self.site.host), series)))
+        others = [table.query(file_pk(self.site.host, other)) for other in files if other != self.file]
+        entries = in_window([*self.news, *(read_news(item) for items in others for item in items)], self.site, self.now)
+        name = atom_name(series)
+        return {name: atom_feed(entries, self.site, file=name, hub=self.site.outputs.hub)}
 
 
 def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: datetime) -> tuple[str, ...]:

@@ -1,34 +1,27 @@
 """A file as the table has it now: whole or folded, with its other forms. Nothing here writes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from stoppress.aws import table
 from stoppress.aws.bucket import StoredFile
-from stoppress.aws.items import Item, file_pk, places_pk, read_general, read_mark, read_news, read_series, series_files
+from stoppress.aws.items import Item, file_pk, read_general, read_mark, read_news
 from stoppress.check.checker import check
 from stoppress.check.findings import Findings
 from stoppress.check.input import InMemory, Source
-from stoppress.model.entries import NewsEntry
 from stoppress.model.file_names import (
     INDEX_FILE,
     ROBOTS_FILE,
-    atom_name,
-    index_part_name,
     is_news,
     is_pages,
-    series_of,
-    text_name,
 )
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt
-from stoppress.sitemaps.atom import atom_feed
+from stoppress.rewrite.forms import Forms
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
-from stoppress.sitemaps.gzip_text import compressed, text_sitemap
 from stoppress.sitemaps.lines import RENDERER
-from stoppress.sitemaps.render import Rendered, in_window, render_general, render_index, render_news, render_pages
+from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
 from stoppress.sitemaps.robots import named_in_robots, robots_txt
 
 # DynamoDB: a strongly consistent read unit reads 4 KB.
@@ -60,45 +53,6 @@ _T = TypeVar("_T")
 
 class BrokenFile(ValueError):
     """A file would break a rule of the protocol. Nothing is written; the last good file remains."""
-
-
-@dataclass(frozen=True, slots=True)
-class Forms:
-    """The other forms of a rendered file, made on demand: most rewrites need none, and a feed reads its whole series.
-
-    `more_indexes`: the parts after the first. `news`: the entries of a news sitemap that was made from all of them.
-    """
-
-    site: Site
-    file: str
-    rendered: Rendered
-    now: datetime
-    more_indexes: Sequence[Rendered] = ()
-    news: Sequence[NewsEntry] = ()
-
-    def bodies(self) -> dict[str, bytes]:
-        """Their bytes by name."""
-        file, outputs = self.file, self.site.outputs
-        if file == ROBOTS_FILE:
-            return {}
-        bodies = {index_part_name(number): part.body for number, part in enumerate(self.more_indexes, 2)}
-        if outputs.gzip:
-            bodies |= {f"{name}.gz": compressed(body) for name, body in [(file, self.rendered.body), *bodies.items()]}
-        if is_news(file):
-            if outputs.atom:
-                bodies |= self._feed()
-        elif file != INDEX_FILE and outputs.text:
-            bodies[text_name(file)] = text_sitemap(self.rendered.locs, self.site)
-        return bodies
-
-    def _feed(self) -> dict[str, bytes]:
-        """The feed of a series of news sitemaps, from the entries of all its files."""
-        series = series_of(self.file)
-        files = series_files(read_series(series, table.get(places_pk(self.site.host), series)))
-        others = [table.query(file_pk(self.site.host, other)) for other in files if other != self.file]
-        entries = in_window([*self.news, *(read_news(item) for items in others for item in items)], self.site, self.now)
-        name = atom_name(series)
-        return {name: atom_feed(entries, self.site, file=name, hub=self.site.outputs.hub)}
 
 
 def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:

@@ -11,7 +11,7 @@ from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import host_of
-from stoppress.sitemaps.tags import alternate_tags, image_tags, video_tags
+from stoppress.sitemaps.media_tags import alternate_tags, image_tags, video_tags
 
 # Line-format version, stored with each object. Raise it when an entry would render differently, or when a file would list
 # other entries; older files are then rebuilt whole.

@@ -18,7 +18,7 @@ from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
 from stoppress.sitemaps.lines import alternates_of, backlinks_of, general_line, index_line, news_line
-from stoppress.sitemaps.tags import IMAGE_NAMESPACE, VIDEO_NAMESPACE, XHTML_NAMESPACE
+from stoppress.sitemaps.media_tags import IMAGE_NAMESPACE, VIDEO_NAMESPACE, XHTML_NAMESPACE
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"

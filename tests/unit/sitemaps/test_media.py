@@ -16,7 +16,7 @@ from stoppress.model.media import IMAGES_MAX, VIDEOS_MAX, Video, read_images, re
 from stoppress.primitives.languages import COUNTRIES, LANGUAGES
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import canonical, linked
-from stoppress.sitemaps.tags import (
+from stoppress.sitemaps.media_tags import (
     IMAGE_NAMESPACE,
     VIDEO_NAMESPACE,
     XHTML_NAMESPACE,

@@ -63,9 +63,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     "fault",
     [
         pytest.param("stoppress/env/__init__.py is not in the layer", id="a folder whose name SAM leaves out"),
-        pytest.param(
-            "stoppress/model/site.py imports pydantic, which is not in the layer", id="a library that is not listed"
-        ),
+        pytest.param("model/site.py imports pydantic, which is not in the layer", id="a library that is not listed"),
         pytest.param(
             "stoppress/model/site.py is not compiled: each cold start would do it anew", id="nothing is compiled"
         ),
@@ -149,7 +147,7 @@ def laid_out_otherwise(build: Path) -> None:
 
 
 def compiled(build: Path) -> Path:
-    return build / LAYER / "stoppress/__pycache__/site.cpython-313.pyc"
+    return build / LAYER / "stoppress/model/__pycache__/site.cpython-313.pyc"
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -187,7 +185,7 @@ def linked(source: str, target: str) -> None:
             "stoppress/model/site.py is compiled under another name than /opt/python/",
         ),
         (with_the_name_of_the_folder_it_was_built_in, "names the folder it was built in"),
-        (with_compiled_code_of_no_module, "stoppress/__pycache__/gone.cpython-313.pyc belongs to no module"),
+        (with_compiled_code_of_no_module, "stoppress/model/__pycache__/gone.cpython-313.pyc belongs to no module"),
         (laid_out_otherwise, "SharedLayer has no folder python/, where Lambda looks for modules"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",

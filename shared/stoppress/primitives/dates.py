@@ -15,7 +15,7 @@ DATE_CHARACTERS_MAX = 100
 
 UTC_ZONE = ZoneInfo("UTC")
 
-# By their first letters, enough of them to distinguish months and days of the week: English, French, Italian, German,
+# The first letters of month names, as many as distinguish months from days of the week: English, French, Italian, German,
 # Spanish, Portuguese, Galician; Dutch and Indonesian, the Scandinavian languages, Romanian, Turkish, Hungarian, Finnish,
 # Latvian; Polish, Czech, Croatian, Slovene; Russian, Ukrainian, Bulgarian, Serbian, Greek; Hebrew, Arabic.
 _MONTHS = (
@@ -33,28 +33,28 @@ _MONTHS = (
     "dec déc dic dez des ara joul gru pro дек гру дец δεκ דצמ ديس",
 )
 _MONTH_OF = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names.split()}
-# This month in Croatian, the next one in Polish or Czech. The day of the week decides.
+# Names of this month in Croatian, and of the next month in Polish or Czech. The day of the week decides.
 _MONTH_OR_NEXT = {"lip": 6, "srp": 7, "lis": 10}
 
 
-# RFC 822 has the first ten; the rest are unambiguous. Other abbreviations (IST, CST of China) mean the site's own zone.
+# RFC 822 defines GMT, UT, Z and the North American zones; the others are unambiguous. Any abbreviation that is not listed
+# (IST) means the site's own zone.
 _ZONE_HOURS: dict[str, float] = {
     "z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8,
     "pdt": -7, "wet": 0, "west": 1, "cet": 1, "cest": 2, "mez": 1, "mesz": 2, "eet": 2, "eest": 3, "bst": 1, "msk": 3,
     "jst": 9, "kst": 9, "hkt": 8, "sgt": 8, "aest": 10, "aedt": 11, "acst": 9.5, "awst": 8, "nzst": 12, "nzdt": 13,
     "akst": -9, "akdt": -8, "hst": -10, "wib": 7, "pkt": 5, "sast": 2, "brt": -3,
 }  # fmt: skip
-# American abbreviations for either of two zones, by the time of year (from feedparser and newsrooms).
+# American abbreviations for standard or daylight time, whichever the date has (from feedparser and newsrooms).
 _ZONES_OF_THE_YEAR = {
     "et": "America/New_York", "ct": "America/Chicago", "mt": "America/Denver", "pt": "America/Los_Angeles",
 }  # fmt: skip
-# Kiribati's offset, the largest one.
+# The largest offset, Kiribati's.
 OFFSET_HOURS_MAX = 14
 
 _ISO = re.compile(
     r"(?P<year>\d{4})(?:[-/.]\s?(?P<month>\d\d?)[-/.]\s?(?P<day>\d\d?)\.?|(?P<month2>\d\d)(?P<day2>\d\d))"
-    # A letter T, or what people write instead: a comma, a bar, a word as short as "um". In Chinese it may be the half of
-    # the day. Another date is not a time.
+    # The separator: T, a comma, a bar, or a short word such as "um" or, in Chinese, AM or PM. A second date is not a time.
     r"(?:(?:\s*T\s*|[\s,_|]+(?:(?:(?P<word>[A-Za-z\u00c0-\u024f\u0400-\u052f]{1,3})|[-\N{EN DASH}]) )?(?!\d{4}[-/.]\s?\d|\d{8}))"
     r"(?P<hour>\d\d?)[:h]?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)"
     # A date without a time may have a zone, too (XML Schema, 3.3.9).
@@ -69,7 +69,7 @@ _USUAL = re.compile(
 _TIME = re.compile(
     r"(?<!\d)(?P<hour>\d\d?)[:h](?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?(?P<rest>.*)", re.IGNORECASE
 )
-# 08.00.00. A date may have dots, too, but not if its month is a name.
+# 08.00.00. A date may have dots too, unless its month is a name.
 _DOTTED_TIME = re.compile(r"\b(\d\d)\.(\d\d)(?:\.(\d\d))?(?=\s|$)")
 _DOTTED_DATE = re.compile(r"(?:\w+,? )?(\d\d?)\.\s?(\d\d?)\.\s?(\d{4})\b")
 # 8 a.m., 8 PM, 8 Uhr, 8h, 8 h 05.
@@ -78,7 +78,7 @@ _HOUR_ALONE = re.compile(
 )
 _ONE_DIGIT = re.compile(r":(\d)(?!\d)")
 _WEEKDAY_BEFORE_ISO = re.compile(r"\A[^\W\d_]{2,20}\.?,? (?=\d{4}[-/.])")
-# Fri, 11/20/2026 - 08:00 and 20-11-2026. A number above 12 or the weekday tells the day from the month.
+# Fri, 11/20/2026 - 08:00 and 20-11-2026. A number above 12, or the weekday, shows which number is the day.
 _DIGIT_DATE = re.compile(r"(?:([^\W\d_]{2,20})\.?,? )?(\d\d?)[/-](\d\d?)[/-](\d{4})\b,?(?: -)?")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # Polish, Czech, Croatian.
@@ -92,7 +92,7 @@ _SLAVIC_WEEKDAYS = (
     "nie nd ned ne",
 )
 _WEEKDAY_OF = {name: day for day, names in enumerate(_SLAVIC_WEEKDAYS) for name in (_WEEKDAYS[day], *names.split())}
-# 2026年11月20日, 2026년 11월 20일. The half of the day comes before the time.
+# 2026年11月20日, 2026년 11월 20일. AM or PM comes before the time.
 _CJK_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d\d?)\s*[月월]\s*(\d\d?)\s*[日일](?:\s*[(（][^\d()（）]{1,4}[)）])?")
 _CJK_TIME = re.compile(r"(\d\d?)\s*[時时點点시]\s*(?:(\d\d?)\s*[分분])?\s*(?:(\d\d?)\s*[秒초])?")
 _CJK_HALF = re.compile(r"(上午|下午|午前|午後|오전|오후)\s*(\d\d?:\d\d?(?::\d\d?)?)")
@@ -103,7 +103,7 @@ _OFFSET = re.compile(
     r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}\N{EN DASH}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)",
     re.IGNORECASE,
 )
-# "p. m." in Spanish; Arabic, Greek.
+# AM and PM, also as in Spanish ("p. m."), Arabic and Greek.
 _HALF = re.compile(r"\s*(?:[ap]\.?\s?m\b\.?|(?:م|ص)\b|مساء|صباح|[μπ]\.?\s?μ\b\.?)", re.IGNORECASE)
 _LATE = ("p", "م", "μ")
 # The plus sign of an offset becomes a space if a program decodes the date as part of a URL.
@@ -169,7 +169,7 @@ def _iso_spelt(text: str) -> str:
 
 
 def _only_day(match: re.Match[str]) -> date | None:
-    """The only date that two numbers and a year can mean; None if there are two such dates, or none."""
+    """The date that two numbers and a year can mean; None if none or several dates fit."""
     weekday, first, second, year = match.groups()
     days = set()
     for month, day in ((first, second), (second, first)):
@@ -236,7 +236,7 @@ def _month_name(text: str) -> str | None:
 
 
 def _of_two_months(year: int, name: str, day: int, text: str) -> datetime:
-    """The date in the one month or the next, by its day of the week. Raises ValueError if neither fits."""
+    """The date in one of two successive months, by its day of the week. Raises ValueError if neither fits."""
     weekday = _WORD.search(text)
     name_of_day = weekday.group().lower() if weekday else ""
     named = next((_WEEKDAY_OF[short] for short in (name_of_day[:3], name_of_day[:2]) if short in _WEEKDAY_OF), None)
@@ -271,7 +271,7 @@ def _at(day: datetime, match: re.Match[str]) -> tuple[datetime, str]:
 
 
 def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
-    """The zone after the time. An abbreviation of the site's own zone comes first."""
+    """The zone in the text after the time. An abbreviation that the site's zone uses means the site's zone."""
     if offset := _OFFSET.match(rest.strip()):
         delta = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
         if delta > timedelta(hours=OFFSET_HOURS_MAX):

@@ -1,4 +1,4 @@
-"""Names of files: the series a page goes into, the files of a series, and what a name says about a file."""
+"""Names of files: the series of a page, the files of a series, and the kind of file that a name means."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ PAGES_SERIES = "pages"
 PAGES_FILE = "sitemap-pages.xml"
 ROBOTS_FILE = "robots.txt"
 
-# By the end of the file's name. Gzip is the file itself, not an encoding of it: no Content-Encoding (R9.1, R9.2).
+# By the end of the file's name. A .gz file is served as it is, without Content-Encoding (R9.1, R9.2).
 CONTENT_TYPES: Mapping[str, str] = {
     ".xml": "application/xml; charset=utf-8",
     ".xml.gz": "application/gzip",
@@ -26,7 +26,7 @@ CONTENT_TYPES: Mapping[str, str] = {
 CACHE_FRESH = "public, max-age=60"
 CACHE_SHARD = "public, max-age=300"
 
-# A section's part of a file name, so that the name stays readable.
+# How much of a section's name a file name has, so that it stays readable.
 CATEGORY_CHARACTERS_MAX = 40
 
 # The first number that could be read as a day or a month.
@@ -59,7 +59,7 @@ def period_of(instant: datetime, by: Literal["day", "month", "year"]) -> str:
 
 
 def shard_series(site: Site, instant: datetime, section: str | None) -> str:
-    """The shard series of a page first published at an instant: its period, plus its section if the site configures that."""
+    """The shard series of a page by its first publication: the period, with the section if `per_section` is set."""
     period = period_of(instant, site.shards.by)
     plain = unicodedata.normalize("NFKD", section or "").encode("ascii", "ignore").decode().lower()
     category = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:CATEGORY_CHARACTERS_MAX]
@@ -100,7 +100,7 @@ def news_series(site: Site, url: str) -> str:
 
 
 def permanent_files(site: Site) -> list[str]:
-    """Files that exist even if they list nothing, without the index: search engines know their names."""
+    """Files that exist even if they list nothing, because search engines know their names. The index is not among them."""
     editions = [file_name(f"{NEWS_SERIES}-{edition.news}", 1) for edition in site.editions if edition.news]
     return [NEWS_FILE, *editions, *([PAGES_FILE] if site.pages else [])]
 

@@ -1,4 +1,4 @@
-"""A file as the table has it now: whole or folded, with its other forms. Nothing here writes."""
+"""Makes a file from the table: from all its entries, or by folding changed entries into the object. Nothing here writes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
 # A file is made from all its entries at least this often, so that a change missed by any fault lasts no longer.
 WHOLE_EVERY = timedelta(hours=6)
 
-# Rules that one article's own words can break. They harm that article, and must not hold back all others in the file.
+# Rules that one article's own texts can break. Such a fault harms that article, and must not keep the file from being written.
 SPARED = frozenset(
     {
         "alternate-not-mutual",
@@ -66,7 +66,7 @@ class BrokenFile(ValueError):
 class Forms:
     """The other forms of a rendered file, made on demand: most rewrites need none, and a feed reads its whole series.
 
-    `more_indexes`: the parts after the first. `news`: the entries of a news sitemap that was made from all of them.
+    `more_indexes`: the parts of an index after the first. `news`: all entries of a news sitemap, unless it was folded.
     """
 
     site: Site
@@ -77,7 +77,7 @@ class Forms:
     news: Sequence[NewsEntry] = ()
 
     def bodies(self) -> dict[str, bytes]:
-        """Their bytes by name."""
+        """The bytes of the forms by file name."""
         file, outputs = self.file, self.site.outputs
         if file == ROBOTS_FILE:
             return {}
@@ -102,7 +102,7 @@ class Forms:
 
 
 def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:
-    """The stored file with its changed entries as they are now, or None if the file must be made from all its entries.
+    """Replace the changed entries in the stored file. None if the file must be made from all its entries.
 
     The entries are read after the object, as in `render`: a rewriter that read older entries loses the conditional PUT.
     """
@@ -153,7 +153,7 @@ def form_of(site: Site) -> str:
 
 
 def render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
-    """A file as its partition, the configuration and the clock have it now. Raises FileTooLarge and the table's errors."""
+    """Make a file from all entries of its partition. Raises FileTooLarge and the table's errors."""
     if file == ROBOTS_FILE:
         body = robots_txt(site, named_in_robots(site), site.robots) if site.robots is not None else b""
         rendered = Rendered(body, len(body), None)

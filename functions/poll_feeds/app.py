@@ -13,7 +13,7 @@ from stoppress.aws import sites
 from stoppress.poll import feeds
 from stoppress.poll.due import PollOutcome
 
-# After the deadline: the last feed's events and state, the log and the metrics.
+# Time after the deadline for the last feed's events and state, the log and the metrics.
 RESERVE_SECONDS = 8.0
 
 logger = Logger()

@@ -1,4 +1,4 @@
-"""Hub's request in -> article events of what it pushes on the articles queue out.
+"""Takes a WebSub hub's request, and sends article events for the pushed entries to the articles queue.
 
 GET and POST /websub/{site}/{feed}/{token} of the HTTP API. Nothing that a sender posts causes a 500; a 5xx means that we
 are at fault.
@@ -18,7 +18,7 @@ from stoppress.receive.push import Answer, confirm, take
 logger = Logger()
 metrics = Metrics()
 
-# The answer repeats the hub's challenge: no browser may take it for a page.
+# The answer repeats the hub's challenge, which may be HTML: a browser must not run it.
 HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 
 

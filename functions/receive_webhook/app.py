@@ -1,4 +1,4 @@
-"""Webhook in -> article event on the articles queue out.
+"""Takes a webhook, and sends article events to the articles queue.
 
 POST /webhooks/{site}/{source} of the HTTP API. Nothing that a sender posts causes a 500; a 5xx means that we are at fault.
 """

@@ -1,7 +1,7 @@
-"""At night in -> files to be repaired to the rewrites queue, entries and objects that belong nowhere out.
+"""Compares table, index and bucket at night, and repairs differences: see `stoppress.reconcile.sites`.
 
-It runs twice a night, half an hour apart. A difference that both runs see was not a change on its way, and is repaired. Sites
-for which there is no time are looked at in the next night.
+It runs twice a night, half an hour apart. A difference that both runs see is not a change on its way, and is repaired. Sites
+for which there is no time have their turn in the next night.
 """
 
 from datetime import UTC, datetime

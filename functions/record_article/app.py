@@ -1,6 +1,6 @@
-"""Article events in -> one transaction each in the table out.
+"""Takes article events from their queue, and records each in the table in one transaction.
 
-A message that fails is reported to SQS and comes again. A message that can never be recorded is in quarantine.
+A message that fails is reported to SQS and comes again. A message that can never be recorded goes to quarantine.
 """
 
 import os
@@ -44,7 +44,7 @@ def _message(record: dict[str, Any]) -> Message:
 
 
 def _log(message_id: str, outcome: MessageOutcome) -> None:
-    """Log what became of a message: whether a story is listed, and if not, why."""
+    """Log the outcome of a message: whether the article is listed, and if not, why."""
     names: dict[str, Any] = outcome.about
     level = logger.warning if outcome.outcome in ("quarantined", "failed") else logger.info
     level("article", message_id=message_id, outcome=outcome.outcome, reason=outcome.reason, **names)

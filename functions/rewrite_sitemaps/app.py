@@ -1,7 +1,7 @@
-"""Changed partitions and named files in -> sitemap files in the bucket out.
+"""Writes the sitemap files that the table's stream and the rewrites queue name.
 
-The table's stream names changed entries, which are folded into their files. The rewrites queue names whole files: those that
-failed, and those that a changed configuration or a repair asks for.
+The stream names changed entries, which are folded into their files. The queue names files to make from all their entries: those
+that failed, and those that a changed configuration or a repair needs.
 """
 
 import os
@@ -72,7 +72,10 @@ def _identity(record: dict[str, Any]) -> str:
 
 
 def _must_return(result: Result, from_queue: bool) -> bool:
-    """Log the outcome for a file. A failed file of the stream goes to the rewrites queue; True if its record must come again."""
+    """Log the outcome for a file. Returns whether its record must come again.
+
+    A failed file of the stream goes to the rewrites queue, and its record comes again only if that fails.
+    """
     fields: dict[str, Any] = {"site": result.request.site, "file": result.request.file, "outcome": result.outcome}
     if result.error is None:
         logger.info("file", urls=result.urls, size_bytes=result.size_bytes, **fields)

@@ -1,7 +1,6 @@
-"""Every minute, or at a changed site, in -> due articles and files to their queues, expired entries out.
+"""Does what is due for all sites, every minute and when a site's parameter changes: see `stoppress.roll.window`.
 
-Every event makes it look at every site: the table says what is due. A site without a parameter continues with its last applied
-configuration until an operator retires it.
+A site without a parameter continues with its last applied configuration until an operator retires it.
 """
 
 from datetime import UTC, datetime

@@ -8,7 +8,7 @@ from stoppress.model.site import Site
 
 def all_files(site: Site, *, robots: bool = False) -> list[str]:
     """Every file that the site has or may have, the index last; with `robots`, robots.txt even if it is not configured."""
-    # A shard whose first rewrite failed has no mark yet; its series knows it.
+    # A shard whose first rewrite failed has no mark yet; only its series counts it.
     items = (item for item in table.query(places_pk(site.host)) if "files" in item)
     handed_out = (file for item in items for file in series_files(read_series(item["sk"], item)))
     marked = (item["sk"] for item in table.query(file_pk(site.host, INDEX_FILE)) if item["sk"] != INDEX_FILE)

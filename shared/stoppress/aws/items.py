@@ -46,7 +46,7 @@ def claim_key(site: str, url: str) -> tuple[str, str]:
 
 
 def old_claim_key(site: str, url: str) -> tuple[str, str] | None:
-    """Key under which an earlier version kept the claim on a URL; None where it is the same."""
+    """Key under which versions before 0.1.0 stored the claim on a URL; None if it is the same."""
     return None if identity(url) == url else (f"url#{site}#{key_of_spelling(url)}", "-")
 
 
@@ -61,7 +61,7 @@ def file_pk(site: str, file: str) -> str:
 
 
 def places_pk(site: str) -> str:
-    """Partition of a site's series, and of what roll_window and reconcile_sites know about the site."""
+    """Partition of a site's series, and of the state that roll_window and reconcile_sites store."""
     return f"places#{site}"
 
 
@@ -71,7 +71,7 @@ def configuration_key(site: str) -> tuple[str, str]:
 
 
 def due_pk(site: str) -> str:
-    """Partition of what is due later: held articles and emptied files."""
+    """Partition of a site's due records: held articles and emptied files, by the instant at which to handle them."""
     return f"due#{site}"
 
 
@@ -95,10 +95,10 @@ def file_of(pk: str) -> tuple[str, str]:
 
 
 def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Sort key and URL of the entry in a stream record; for a mark, the file twice. None if the URL is missing or not the key's.
+    """Sort key and URL of the entry in a stream record; for a mark, the file twice. None if the URL does not fit the sort key.
 
-    Nothing else of the record's images is used: a redriven record is older than the file. The URL cannot be outdated, because
-    the sort key is its hash.
+    Nothing else of the record's images is used: a redriven record may be older than the file. The URL cannot be outdated,
+    because the sort key is its hash.
     """
     sk = record["Keys"]["sk"]["S"]
     if file_of(record["Keys"]["pk"]["S"])[1] == INDEX_FILE:
@@ -119,7 +119,7 @@ def _entry_key(site: str, file: str, sk: str, published: datetime | None = None)
 
 
 def due_sk(release: datetime, name: str) -> str:
-    """Sort key of what is due at an instant."""
+    """Sort key of the record that is due at an instant."""
     return f"{exact(release)}#{name}"
 
 
@@ -161,7 +161,7 @@ def article_item(article: "Article") -> Item:
 
 
 def _dated_order_item(article: "Article") -> list[Any] | bool | None:
-    """The order of the event that dated the article; True if that is its newest event, to keep most items below 1 KB."""
+    """The order of the event that set `first_published`; True if it is the newest event, to keep most items below 1 KB."""
     if article.dated_order is None:
         return None
     return article.dated_order == article.order or _order_item(article.dated_order)
@@ -384,8 +384,8 @@ def quarantine_item(
 ) -> Item:
     """An event that could not be applied, and why.
 
-    `event` is the message of the articles queue. For another `kind`, `more` holds what is needed to read it again.
-    Too long a text is cut, and `characters` is its original length.
+    `event` is the message of the articles queue. For another `kind`, `more` has the attributes needed to read it again.
+    A text that is too long is cut, and `characters` is its original length.
     """
     long = len(event) > QUARANTINED_CHARACTERS_MAX
     return {
@@ -423,7 +423,7 @@ def _order_item(order: "Order") -> list[Any]:
 
 
 def _read_order(item: Mapping[str, Any]) -> "Order":
-    """An article's order. Earlier versions stored `updated_at` as the version, and no `heard`."""
+    """An article's order. Versions before 0.1.0 stored `updated_at` as the version, and no `heard`."""
     from stoppress.model.order import Order
 
     version, timestamp, removal = item.get("version"), item.get("timestamp"), item.get("removal", "")

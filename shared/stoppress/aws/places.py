@@ -1,4 +1,4 @@
-"""Places in the files of a series are reserved and returned by conditional writes of the series' item."""
+"""Reserves and returns places in the files of a series, by conditional writes of the series' item."""
 
 from collections.abc import Sequence
 from contextlib import suppress

@@ -45,6 +45,7 @@ class RewriteRequest:
         """The message for the rewrites queue."""
         fields: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
         fields |= {"release": exact(self.release)} if self.release else {}
+        # The key keeps its old name: messages of the version before may wait in the queue during an upgrade.
         return json.dumps(fields | ({"thorough": True} if self.repair_forms else {}))
 
 
@@ -80,7 +81,7 @@ def send_again(queue_url: str, messages: Sequence[str]) -> None:
 
 
 def retry_later(queue_url: str, records: Iterable[Mapping[str, Any]]) -> list[Exception]:
-    """Have failed messages come back after 10 s, 20 s, 40 s and so on. Their visibility timeout would delay a story by minutes.
+    """Have failed messages come back after 10 s, 20 s, 40 s and so on. The queue's visibility timeout is several minutes.
 
     Returns the errors for the log: such a message comes back when its visibility timeout ends.
     """

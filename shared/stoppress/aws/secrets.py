@@ -12,7 +12,7 @@ from stoppress.aws.clients import client
 CACHE_AGE_MAX = timedelta(seconds=60)
 # How long a missing secret is cached: a flood of webhooks costs one call, and a new secret is found soon.
 MISSING_AGE_MAX = timedelta(seconds=10)
-# Of several secrets a shorter one is probably a word of a phrase, which anybody could guess.
+# Spaces separate secrets. A part shorter than this is probably a word of a phrase, which anybody could guess.
 PART_CHARACTERS_MIN = 8
 
 _PEM = re.compile(r"-----BEGIN [^-]+-----[^-]+-----END [^-]+-----")
@@ -31,7 +31,7 @@ _cache: dict[str, tuple[datetime, str | NoSecret]] = {}
 def load(name: str) -> list[str]:
     """The secrets under a name, at most a minute old: one, or several during a rotation.
 
-    Raises NoSecret, for ten seconds without another call if the secret is missing.
+    Raises NoSecret. For ten seconds after a secret was missing there is no other call.
     """
     full_name = f"{os.environ['SECRETS_PATH']}/{name}"
     text = _text(full_name)
@@ -42,7 +42,7 @@ def load(name: str) -> list[str]:
 
 
 def split(text: str) -> list[str]:
-    """The secrets of a text: separated by white space, a JSON list if they contain any, or public keys in PEM.
+    """The secrets of a text: separated by white space, or a JSON list if they contain white space, or public keys in PEM.
 
     Raises ValueError.
     """

@@ -18,7 +18,7 @@ SETTLED_AFTER = CACHE_AGE_MAX * 2.5
 MISSED_AGE_MAX = timedelta(seconds=5)
 # Partition of the hosts that roll_window has handled, so that a site without a parameter is still known.
 REGISTRY = "sites"
-# Hosts without a site that are cached: enough for mistaken senders. A sender that invents hosts would fill the memory.
+# How many hosts without a site are cached. Without a limit, a sender that invents hosts would fill the memory.
 UNKNOWN_MAX = 1_000
 
 _cache: dict[str, tuple[datetime, Site | None]] = {}
@@ -29,7 +29,7 @@ class UnknownSite(LookupError):
 
 
 class RetiredSite(UnknownSite):
-    """The host has no parameter any more, and an operator has retired the site."""
+    """The host's parameter is gone, and an operator has retired the site."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def load(
 ) -> Site:
     """The configuration of a site, at most `age_max` old and of version `at_least` or later.
 
-    If Parameter Store does not answer, the cached configuration is used. Raises UnknownSite if there is no parameter, or was none
-    less than `unknown_age_max` ago; BadConfiguration if the parameter cannot be used.
+    If Parameter Store does not answer, the cached configuration is used. Raises UnknownSite if there is no parameter, or if there
+    was none less than `unknown_age_max` ago. Raises BadConfiguration if the parameter cannot be used.
     """
     if not HOST.fullmatch(host):
         raise UnknownSite(f"{host[:120]!r} is not a host name")
@@ -116,7 +116,7 @@ def last_applied(host: str) -> Site | None:
 
 
 def _applied(host: str) -> dict[str, Any] | None:
-    from stoppress.aws import table  # receive_webhook needs neither; its cold start would pay for them
+    from stoppress.aws import table  # imported here: receive_webhook needs neither, and would start more slowly
     from stoppress.aws.items import configuration_key
 
     return table.get(*configuration_key(host))
@@ -145,7 +145,7 @@ def load_all() -> tuple[list[Site], list[BadSite]]:
 
 
 def registered() -> set[str]:
-    """The hosts in the registry. A host registered a moment ago may be missing: the read is eventually consistent, at half the price."""
+    """The hosts in the registry. The read is eventually consistent, at half the price: a new host may be missing."""
     from stoppress.aws import table
 
     return {item["sk"] for item in table.query(REGISTRY, consistent=False)}
@@ -161,7 +161,7 @@ def register(host: str) -> None:
 def retire(host: str, now: datetime) -> None:
     """Retire a site without a parameter. Its registry entry is deleted last: until then the site is still reported.
 
-    The item keeps neither version nor document, so that a parameter created later counts as a new configuration.
+    The configuration's item then has neither version nor document, so a parameter created later counts as new.
     """
     from stoppress.aws import table
     from stoppress.aws.items import configuration_key

@@ -104,7 +104,7 @@ def query(pk: str, *, below: str | None = None, prefix: str | None = None, consi
         condition, values = f"{condition} AND sk < :below", values | {":below": _serialize(below)}
     if prefix is not None:
         condition, values = f"{condition} AND begins_with(sk, :prefix)", values | {":prefix": _serialize(prefix)}
-    # Without botocore's paginator: the first one lists the folders of all services, which would slow cold starts.
+    # Without botocore's paginator: making the first one lists the folders of all services, which would slow cold starts.
     page: dict[str, Any] = {"LastEvaluatedKey": None}
     while "LastEvaluatedKey" in page:
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]} if page["LastEvaluatedKey"] else {}
@@ -178,7 +178,7 @@ def transact(operations: Iterable[Put | Delete | Check]) -> None:
 
 
 def back_off(conflicts: int) -> None:
-    """After a conflict wait a random time, so that the other writer finishes and both do not collide again."""
+    """Wait a random time after a conflict, so that the two writers do not collide again."""
     if conflicts:
         time.sleep(random.uniform(0, 0.01 * 2**conflicts))  # noqa: S311
 

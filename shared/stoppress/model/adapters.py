@@ -1,6 +1,6 @@
-"""Names and settings of the adapters, as data: what a site's configuration may say of a source.
+"""Names and settings of the adapters that a source in a site's configuration may have.
 
-Each file of `cms/mappings/` is an adapter. Its settings are read only for a source that has settings.
+Each file of `cms/mappings/` is an adapter. The file is read only for a source that has settings.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from stoppress.primitives.urls import canonical
 
 MAPPINGS = Path(__file__).parents[1] / "cms" / "mappings"
 
-# Settings of every source, which concern its signature and not its adapter.
+# Settings of the signature. A source may have them with any adapter.
 OF_SIGNATURES = ("signature", "signed_path", "tolerance_s")
 _TEXTS_MAX = 200
 _TEXT_CHARACTERS_MAX = 500
@@ -27,7 +27,7 @@ def names(folder: Path | None = None) -> list[str]:
 
 
 def check_name(name: str) -> None:
-    """Raises ValueError, with the names that exist, where no mapping file has this name."""
+    """Raises ValueError, with the names that exist, if no mapping file has this name."""
     if name not in names():
         raise ValueError(f"{name[:80]!r} is no adapter: give one of {', '.join(names())}")
 
@@ -41,7 +41,7 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
 
 @cache
 def _declared(path: Path) -> tuple[str, ...]:
-    import tomllib  # for sources with settings alone
+    import tomllib  # only sources with settings need it
 
     return tuple(tomllib.loads(path.read_text("utf-8")).get("settings", ()))
 

@@ -1,6 +1,6 @@
 """Reads the language versions of a page from what a CMS sends, in the codes of hreflang (R5.1, R5.2).
 
-A shard's rendering makes alternates mutual, so that the order of events makes no difference.
+Alternates become mutual when a shard is rendered, so the order of events makes no difference.
 """
 
 import re
@@ -15,7 +15,7 @@ from stoppress.primitives.urls import linked
 
 # The version for readers of other languages.
 DEFAULT = "x-default"
-# news:language and hreflang have different codes (R5.3).
+# news:language and hreflang have different codes for Chinese (R5.3).
 _OF_NEWS = {"zh-cn": "zh-Hans", "zh-tw": "zh-Hant"}
 
 # No rule limits them. Google knows fewer languages.

@@ -1,4 +1,4 @@
-"""What the table knows: articles and claims on URLs. And `Decision`, which says how one event changes them."""
+"""The state in the table: articles, and claims on URLs. A `Decision` is how one event changes the state."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +13,7 @@ from stoppress.model.places import Place, Want
 from stoppress.primitives.urls import identity
 
 # hidden: the site's rules keep the article out of every file. Its entries stay in the table for a later change of the rules.
+# held: an embargo keeps the article back. displaced: another article has the URL.
 State: TypeAlias = Literal["listed", "hidden", "held", "excluded", "displaced", "removed"]
 Outcome: TypeAlias = Literal["listed", "held", "excluded", "displaced", "removed", "duplicate", "late"]
 
@@ -24,16 +25,17 @@ FORGOTTEN = "forgotten"
 class Article:
     """What the next decision about an article needs, never the article's text.
 
-    `order` and `digest` are those of the newest event. `deliveries` recognise repeats of the last deliveries.
+    `order` and `digest` are those of the newest event. `deliveries` are hashes that identify repeats of recent deliveries.
     `shard` is the article's place for life, listed or not. `news` is its place while it is in a news sitemap.
-    `changed_at` is the last change that the source reported. `dated_order` is the order of the event that dated the article.
-    `held_order` is that of the event that holds it, or of the newest event whose date was not taken.
+    `changed_at` is the last change that the source reported.
+    `dated_by` is the rank of the source that set `first_published`, `dated_order` the order of that event.
+    `held_order` is the order of the event that holds the article, or of the newest event whose date was ignored.
     `heard_at` is when an event of the article first arrived, `known_since` the earliest timestamp if that is earlier.
     `reborn` is when an article with the same id was deleted.
     `title` and `publication` are kept only while a late date could still make the article news.
     `reason` says why the article is in no file, `news_reason` why it is in no news sitemap, `dropped` what its entries omit.
     `is_undated`: the newest event had no publication date.
-    `is_old_form`: a version before 0.1.0 wrote the article, under keys of the URL as it was spelled.
+    `is_old_form`: a version before 0.1.0 wrote the article. The keys are then hashes of the URL as it was spelled.
     """
 
     site: str
@@ -97,8 +99,8 @@ class Article:
 class Claim:
     """Which article owns a URL, and the order of the event that decided it. Not live: the page was removed or has moved.
 
-    `waiting` are articles of equal rank with the same URL. They return when the owner leaves. An owner without an id (`cms#`)
-    removed the URL itself. `is_old_form` as for articles.
+    `waiting` names articles of equal rank with the same URL. They are recorded again when the owner gives up the URL. An owner
+    without an id (`cms#`) is a source that removed the URL itself. `is_old_form` is as in `Article`.
     """
 
     site: str
@@ -133,9 +135,10 @@ class Entries:
 class Known:
     """What the table holds about an event's article, about the event's URLs and about the articles that own them.
 
-    `claims` has the identity of the URL as key; `owners`, `entries` and `waiting` have the article's name. `entries` has only
-    what a decision may need: those of the article if the event is late, and of owners that may lose their URL. `waiting` are
-    the events of articles that wait for a URL. `due` is the newest event of a held article, if this event is late.
+    The key of `claims` is the identity of the URL; that of `owners`, `entries` and `waiting` is the article's name.
+    `entries` has the article's entries if the event is late, and those of owners that may lose their URL.
+    `waiting` has the events of articles that wait for a URL.
+    `due` is the newest event of a held article, if this event is late.
     """
 
     article: Article | None = None
@@ -148,9 +151,9 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class EntryKey:
-    """An entry to delete: file and page, and for a news entry its publication and the place to give back.
+    """An entry to delete: file and page, and for a news entry its publication date and the place to give back.
 
-    `url` is the identity of the page; for an entry of the old form its spelling.
+    `url` is the identity of the page. In an entry of the old form it is the URL as it was spelled.
     """
 
     file: str
@@ -164,11 +167,12 @@ class EntryKey:
 class Decision:
     """What one event changes. Without `article` and `claims` nothing is written.
 
-    `displaced` are the articles that lose their page. `out` are entries to delete, `general` and `news` entries to write: into
-    the places of `article`, or into those that `want_shard` and `want_news` ask for.
-    `waits` are events to store until a URL is free, `no_longer_waits` is URL and name of an article to delete from them.
-    `returns` are events to record again, at once or at their release. `held` is the instant of the due record to write for
-    the event, `released` are due records to delete.
+    `displaced` are the articles that lose their page. `out` are entries to delete.
+    `general` and `news` are entries to write. They go into the places of `article`, or into new ones for `want_shard` and
+    `want_news`.
+    `waits` are events to store until a URL is free. `no_longer_waits` is URL and name of an article that waits no more.
+    `returns` are events to record again, at once or at their release.
+    `held` is the instant of the due record to write for the event. `released` are due records to delete.
     """
 
     outcome: Outcome
@@ -193,7 +197,7 @@ class Decision:
         return [want for want in (self.want_shard, self.want_news) if want]
 
     def placed(self, shard: Place | None, news: Place | None) -> "Decision":
-        """The decision with the places that it asked for."""
+        """The decision with the reserved places in its article."""
         assert self.article
         article = replace(self.article, shard=shard or self.article.shard, news=news or self.article.news)
         outgrown = self.want_shard.held if self.want_shard else None

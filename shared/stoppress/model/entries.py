@@ -47,7 +47,7 @@ class NewsEntry:
 class Mark:
     """Commit mark: what the index records about the last rewrite of a file.
 
-    `also` names the other forms written with the file; `rev` counts the writes of the mark.
+    `also` names the file's other forms (gzip, text, feed); `rev` counts the writes of the mark.
     """
 
     file: str

@@ -16,13 +16,13 @@ from stoppress.model.rules import Traits
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, ChangeFreq, explain
 from stoppress.primitives.instants import exact
 
-# Of two sources with the same page the one of higher rank counts. A CMS knows more than the feed that it fills. A feed knows
-# more than a sitemap: most sitemaps have no titles and no publication dates.
+# If two sources have the same page, the one of higher rank owns it. A CMS knows more than the feed that it fills. A feed
+# knows more than a sitemap: most sitemaps have no titles and no publication dates.
 SITEMAP_RANK, FEED_RANK, CMS_RANK = 0, 1, 2
 
 # A newsroom's clock may be ahead of ours by this much. A date further in the future is an embargo.
 CLOCK_SKEW_MAX = timedelta(minutes=5)
-# Further earlier URLs are ignored: each costs a read and possibly writes.
+# Any more `previous_urls` are ignored: each costs a read and possibly writes.
 PREVIOUS_URLS_MAX = 10
 
 # The id is part of the table's keys. DynamoDB allows 2,048 bytes in a partition key and 1,024 in a sort key.
@@ -32,7 +32,7 @@ ID_BYTES_MAX = 512
 _CIRCUMSTANCES = {"timestamp", "version", "sequence", "release", "heard_at", "delivery", "verb"}
 _INSTANTS = ("timestamp", "version", "published_at", "updated_at", "release", "heard_at")
 
-# What happened to the article: the second part of our contract's types, such as `article.published`.
+# What happened to the article: the second word of an event type such as `article.published`.
 Verb: TypeAlias = Literal["published", "updated", "unpublished", "deleted"]
 _REMOVALS: dict[Verb | None, Removal] = {"unpublished": "unpublished", "deleted": "deleted"}
 
@@ -77,9 +77,9 @@ class ArticleEvent:
     alternates: tuple[Alternate, ...] = ()
     changefreq: ChangeFreq | None = None
     priority: str | None = None
-    # What the reader left out of the article, each with its reason.
+    # What was left out of the article, each with its reason.
     dropped: tuple[str, ...] = ()
-    # The instant until which the event was held, set when it is recorded again. It names the due record.
+    # The instant until which the event was held, set when the event is recorded again. The key of its due record has it too.
     release: datetime | None = None
 
     @property
@@ -95,9 +95,9 @@ class ArticleEvent:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """A CMS's item that lacks something an article needs. Quarantine keeps it.
+    """A CMS's item that lacks something an article needs. It goes to quarantine.
 
-    `item` is what the CMS sent, shortened; `missing` are names of fields.
+    `item` is the shortened text that the CMS sent; `missing` are names of fields.
     """
 
     site: str
@@ -116,7 +116,7 @@ class Incomplete:
 
 
 def article_name(source: str, id_: str) -> str:
-    """An article's name within its site. A URL that a source removed belongs to the source's name with an empty id."""
+    """An article's name within its site. With an empty id it owns the URLs that the source removed by URL alone."""
     return f"{source}#{id_}"
 
 
@@ -140,7 +140,7 @@ def order_of(event: ArticleEvent) -> Order:
 
 
 def names_of(event: ArticleEvent) -> tuple[str, ...]:
-    """The names by which a repeat of the event's delivery is recognised. A feed shows a state, so it has no repeats."""
+    """Hashes that identify a repeat of the event's delivery. None for a feed, which shows a state and repeats it."""
     if event.verb is None:
         return ()
     return known_by(
@@ -164,7 +164,7 @@ def digest_of(event: ArticleEvent) -> str:
 
 
 def rank_of(source: str) -> int:
-    """The rank of a source: of two sources with the same page the one of higher rank counts."""
+    """The rank of a source: if two sources have the same page, the one of higher rank owns it."""
     return {SITEMAP_SOURCE: SITEMAP_RANK, FEED_SOURCE: FEED_RANK}.get(source, CMS_RANK)
 
 

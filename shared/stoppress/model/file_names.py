@@ -1,4 +1,4 @@
-"""Names of files: the series a page goes into, the files of a series, and what a name says about a file."""
+"""Names of files: the series of a page, the files of a series, and the kind of file that a name means."""
 
 import re
 
@@ -57,7 +57,7 @@ def news_series(site: Site, url: str) -> str:
 
 
 def permanent_files(site: Site) -> list[str]:
-    """Files that exist even if they list nothing, without the index: search engines know their names."""
+    """Files that exist even if they list nothing, because search engines know their names. The index is not among them."""
     editions = [file_name(f"{NEWS_SERIES}-{edition.news}", 1) for edition in site.editions if edition.news]
     return [NEWS_FILE, *editions, *([PAGES_FILE] if site.pages else [])]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
-# The URL of a webhook has one or two.
+# The URL of a webhook has one or two parameters.
 QUERY_PARAMETERS_MAX = 100
 
 

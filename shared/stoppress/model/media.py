@@ -1,4 +1,4 @@
-"""Reads the images and videos of an article from what a CMS sends. Each is valid, or is left out with a reason.
+"""Reads the images and videos of an article from what a CMS sends. An invalid one is left out, with a reason.
 
 `base` is the page's URL, with the site's scheme. URLs become canonical but keep all parameters, because the URL of a file
 may be signed. Dates become the text that the sitemap shows, so that JSON, the table and the file agree.
@@ -12,9 +12,9 @@ from stoppress.model.media_values import READERS, Page, media_url, read_date
 
 # Google: at most 1,000 image:image in a url (R3.1).
 IMAGES_MAX = 1_000
-# No rule limits the videos of a page (R4.4). No page has as many.
+# No rule limits the videos of a page (R4.4). No page has so many.
 VIDEOS_MAX = 100
-# Ten times what a sitemap takes. Limits the work that a sender can cause with a long list.
+# Ten times IMAGES_MAX. Limits the work that a sender can cause with a long list.
 ITEMS_READ_MAX = 10_000
 
 # Other names for a video's values, schema.org's among them.

@@ -1,4 +1,4 @@
-"""Reads single values of images and videos, or refuses them and says what to give instead.
+"""Reads single values of images and videos. An error says what to give instead.
 
 A reader takes the value, its page, and a list of notes. Where it shortens a usable value, it adds a note. It raises
 ValueError for an unusable value.
@@ -102,7 +102,7 @@ def _text(characters_max: int) -> Reader:
 
 
 def _shortened(text: str, characters_max: int) -> str:
-    """Cuts a text after a word and adds an ellipsis. Cuts inside a word that is half of the text."""
+    """Cut a text after a word and add an ellipsis. A last word longer than half of the text is cut too."""
     words = text[:characters_max].rpartition(" ")[0]
     return f"{words if len(words) > characters_max // 2 else text[: characters_max - 1]}…"
 

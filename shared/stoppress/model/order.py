@@ -3,14 +3,14 @@
 Senders' clocks may be wrong. What we know of an event: the sender's version and timestamp, when we heard it (received it
 first), and whether it is a removal. The rule:
 
-1. Two events are ordered by `version`, then by `sequence`, if both have one of the same kind and they differ. After
-   `article.deleted` versions may start again, so then timestamps decide if both events have one.
-2. Else timestamps decide, as given, if both events have one. If one timestamp was ahead of our clock when heard and the other
-   was not, the first counts as the moment we heard it. So nothing is lost when a sender corrects its clock.
-3. Of equal timestamps the event heard later is newer if both were heard within a few seconds. Else a removal is newer.
+1. If both events have a `version` (two numbers or two instants), it decides, and after it `sequence`. After `article.deleted`
+   versions may start again, so timestamps decide then, if both events have one.
+2. Else timestamps decide, as given, if both events have one. A timestamp that was ahead of our clock when heard counts as the
+   moment we heard it, if the other was not ahead. So nothing is lost when a sender corrects its clock.
+3. If timestamps are equal and both events were heard within a few seconds, the later one is newer. Else a removal is newer.
 4. Without timestamps the event heard later is newer.
 
-Timestamps are not cut to our clock when an event arrives: each attempt of one delivery would get another place in the order.
+A timestamp ahead of our clock is stored as given: if it were cut, each attempt of one delivery would get another order.
 """
 
 import base64
@@ -24,14 +24,14 @@ from stoppress.primitives.instants import exact, parse
 
 Removal: TypeAlias = Literal["", "unpublished", "deleted"]
 
-# Timestamps often have whole seconds, so two events can share one. Heard within this time, they arrived in order. After a
+# Timestamps often have whole seconds, so two events can share one. Two events heard within this time arrived in order. After a
 # longer gap one of them was delayed.
 BURST = timedelta(seconds=5)
-# Deliveries that an article remembers. The article's item stays below one write unit (1 KB).
+# How many deliveries an article remembers: few enough to keep its item below one write unit (1 KB).
 DELIVERIES_KEPT = 8
 # 48 bits: fewer than one new delivery in 10^13 is taken for a remembered one. In base64 that is eight characters.
 _HASH_BYTES = 6
-# Marks the hash of a publication without a timestamp. The article forgets it when it is unpublished.
+# Marks the hash of a publication without a timestamp. An unpublished article forgets such hashes.
 _UNDATED = "~"
 
 
@@ -49,7 +49,7 @@ class Order:
     removal: Removal = ""
 
     def is_before(self, other: "Order") -> bool:
-        """Whether `other` is newer. Of two equal places neither is newer."""
+        """Whether `other` is newer. If both are equal, neither is newer."""
         return _compared(self, other) < 0
 
 
@@ -59,7 +59,8 @@ def _compared(order: Order, other: Order) -> int:
     if order.timestamp is None or other.timestamp is None:
         return by_version or _sign(order.heard, other.heard)
     by_timestamp = _by_instant((order.timestamp, order.heard), (other.timestamp, other.heard))
-    # Of two versions only one was ahead: its event came late, or the clock was set right. Timestamps may be another clock's.
+    # If only one version was ahead of our clock, its event came late or the sender's clock was corrected since. Then timestamps
+    # decide, which may be from another clock.
     if by_version and (not by_timestamp or _is_ahead(order) == _is_ahead(other)):
         return by_version
     in_a_burst = timedelta() < _apart(order, other) <= BURST
@@ -69,7 +70,7 @@ def _compared(order: Order, other: Order) -> int:
 
 
 def _by_usable_version(order: Order, other: Order) -> int:
-    """Compare two versions; 0 if they are equal, of two kinds, or begin anew after a deletion."""
+    """Compare two versions; 0 if they are equal, of different kinds, or begin anew after a deletion."""
     if order.version is None or type(order.version) is not type(other.version):
         return 0
     by_version = _by_version(order, other)
@@ -115,7 +116,10 @@ def page_order(order: Order) -> Order:
 
 
 def is_claimed_before(order: Order, other: Order, *, same_source: bool) -> bool:
-    """Whether `other` is the newer claim on a URL. Of two sources a timestamp ahead of our clock counts as the time heard."""
+    """Whether `other` is the newer claim on a URL.
+
+    Between two sources a timestamp ahead of our clock counts as the time heard.
+    """
     if same_source:
         return page_order(order).is_before(page_order(other))
     return _own_time(order) < _own_time(other)
@@ -128,9 +132,9 @@ def _own_time(order: Order) -> str:
 def known_by(
     *, verb: str, timestamp: datetime | None, version: int | datetime | None, delivery: str | None, digest: str
 ) -> tuple[str, ...]:
-    """The names of a delivery: a hash of type, timestamp, version and content, and one of id, type, version and content.
+    """The hashes that identify a delivery: of type, timestamp, version and content, and of id, type, version and content.
 
-    Without a timestamp only a publication has the first name: an update or a removal may have the same content twice.
+    Without a timestamp only a publication has the first hash: an update or a removal may have the same content twice.
     """
     names, digest = [], f"{version} {digest}"
     if timestamp is not None:
@@ -143,7 +147,7 @@ def known_by(
 
 
 def dated_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of a delivery without that of a publication without a timestamp."""
+    """The hashes of a delivery, except that of a publication without a timestamp."""
     return tuple(name for name in names if not name.startswith(_UNDATED))
 
 

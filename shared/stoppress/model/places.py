@@ -1,6 +1,6 @@
-"""Places in files: which file of a series an entry goes into, counted in entries and in bytes.
+"""Places: room for entries in the files of a series, counted in entries and in bytes.
 
-A series is the shards of one period (`2026-11`) or the news sitemaps (`news`). It counts what was reserved of each file.
+A series is the shards of one period (`2026-11`) or the news sitemaps (`news`). It counts the room reserved in each file.
 A place in a shard is for life, so a full shard stays closed. A news place is given back after 48 hours.
 """
 
@@ -37,13 +37,13 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What is reserved of one file."""
+    """The room reserved in one file."""
 
     entries: int = 0
     size_bytes: int = 0
 
     def with_room_for(self, size_bytes: int, entries: int = 1) -> "Used":
-        """The same file with one more entry, or with `entries=0` with a larger entry."""
+        """The file with one more entry. With `entries=0` an entry grows by `size_bytes` instead."""
         return Used(self.entries + entries, self.size_bytes + size_bytes)
 
     def fits(self, entries_max: int) -> bool:
@@ -62,7 +62,7 @@ class Series:
     def reserve(self, wants: Iterable[Want], entries_max: int) -> tuple["Series", list[Place]]:
         """The series after reserving, and a place for each want, in order.
 
-        A news entry takes the lowest file with room. A page takes the last file, or opens the next if the last is full.
+        A news entry goes into the first file with room. A page goes into the last file, or into a new one if the last is full.
         """
         series, places = self, []
         for want in wants:

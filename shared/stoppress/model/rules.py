@@ -24,14 +24,14 @@ class Traits:
 
 
 NO_TRAITS = Traits()
-# How the reason begins that names a rule. The table stores reasons.
+# The beginning of a reason that names a rule. The table stores reasons.
 _RULE = "rule "
 
 
 def excluding_rule(rules: Iterable[Rule], target: Literal["general", "news"], url: str, traits: Traits) -> str:
     """The rule that excludes a page from a sitemap, as a reason with the rule's number; empty if no rule does.
 
-    The first rule for the sitemap whose conditions all hold decides.
+    Among the rules for the sitemap, the first whose conditions all hold decides.
     """
     for number, rule in enumerate(rules, 1):
         if rule.target in ("all", target) and _holds(rule, url, traits):

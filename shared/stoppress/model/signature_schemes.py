@@ -1,4 +1,4 @@
-"""How senders sign, as data: the schemes that a source may name, and the table that describes another HMAC.
+"""Signature schemes as data: the schemes that a source may name, and the fields that describe any other HMAC.
 
 `stoppress.signatures` verifies requests with these schemes. Each preset follows the vendor's documentation or code.
 """
@@ -25,7 +25,7 @@ _SAME = "give the sender the secret of this source, the very same characters"
 
 
 class BadScheme(ValueError):
-    """A scheme or a setting of a scheme that cannot be used: the configuration is at fault. `setting` has its name."""
+    """A signature setting that cannot be used: the configuration is at fault. `setting` is its name."""
 
     def __init__(self, setting: str, reason: str) -> None:
         super().__init__(f"{setting}: {reason}")
@@ -36,7 +36,7 @@ class BadScheme(ValueError):
 class Hmac:
     """An HMAC over a template of body, time and headers, sent in a header.
 
-    `header` holds the signature, or several items. `separator` parts the items: a space, or a comma with or without
+    `header` holds the signature, or several items. `separator` is between the items: a space, or a comma with or without
     spaces. An item that begins with `prefix` is a signature, written in `encoding`; an item that begins with `time` is
     the time. Other items are ignored. Alternatively the header `time_header` holds the time. `signed` is the template:
     {body}, {t} for the time, {a-header} for the value of another header. The key is the secret without `key_prefix`,
@@ -157,7 +157,7 @@ NAMED = {
     "basic": "tokens",
     "body-secret": "tokens",
 }
-# Nothing can be posted. Events of such a source come over the bus, where IAM decides who may send.
+# Webhooks are refused. Events of such a source come over the bus, where IAM decides who may send.
 NONE = "none"
 
 
@@ -177,7 +177,7 @@ def check(scheme: object) -> None:
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Checks those settings of a source that concern its signature. Raises BadScheme."""
+    """Check the settings of a source that concern its signature. Raises BadScheme."""
     if "signature" in settings:
         check(settings["signature"])
     tolerance_s = settings.get("tolerance_s", 1)

@@ -25,13 +25,13 @@ from stoppress.primitives.languages import language_code
 from stoppress.primitives.text import publication_name
 from stoppress.primitives.urls import canonical, host_of, identity, on_site, path_identity
 
-# All feeds of a site together are one source of this name, and all polled sitemaps are another.
+# All feeds of a site form one source. All polled sitemaps form another.
 FEED_SOURCE = "feed"
 SITEMAP_SOURCE = "sitemap"
 
 HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 SOURCE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-# A parameter holds at most 8 KB. Further pages come as events of type page.published.
+# A parameter (8 KB) holds no more. Other pages come as events of type page.published.
 PAGES_MAX = 1_000
 # A parameter has no room for more. Crawlers read at least 500 KiB (RFC 9309, 2.5).
 ROBOTS_CHARACTERS_MAX = 8_000
@@ -44,7 +44,7 @@ ChangeFreq: TypeAlias = Literal["always", "hourly", "daily", "weekly", "monthly"
 
 
 class BadConfiguration(ValueError):
-    """A site's configuration that cannot be used; each line of the text has a key and a reason."""
+    """A site's configuration cannot be used. Each line of the message has a key and a reason."""
 
 
 def priority_text(value: object) -> str | None:
@@ -91,9 +91,9 @@ class Feed(_Part):
 
     url: str = Field(pattern=r"^https?://\S+$", max_length=2_000)
     interval_minutes: int = Field(default=1, ge=1, le=1_440)
-    # A feed without news is polled less and less often, up to this interval.
+    # Without new entries the interval between polls grows up to this one.
     interval_max_minutes: int | None = Field(default=None, ge=1, le=1_440)
-    # Whether the feed is the publisher's own, if its host does not show it.
+    # Whether the publisher made the feed. None: the feed's host shows it.
     own: bool | None = None
     # The elements to read besides a page's URL, title and dates.
     take: tuple[Taken, ...] = ()
@@ -101,14 +101,14 @@ class Feed(_Part):
     websub: bool = True
 
 
-# The secret for WebSub, beside those of the sources (template.yaml). A sender that knew it could push as any hub.
+# The stack's own secret for WebSub (template.yaml). No source may use it: its sender could push as any hub.
 HUBS_SECRET = "websub"
 
 
 class Source(_Part):
     """A CMS that posts webhooks or puts events on the bus."""
 
-    # Our own contract, or the name of a file in `cms/mappings/`.
+    # `standard` is Stoppress's own event format. Any other adapter is a file in `cms/mappings/`.
     adapter: str = "standard"
     secret: str | None = Field(default=None, pattern=r"^[A-Za-z0-9/_+=.@-]{1,256}$")
     settings: dict[str, Any] = {}
@@ -117,7 +117,7 @@ class Source(_Part):
     @classmethod
     def _known_adapter(cls, adapter: str) -> str:
         if adapter != "standard":
-            from stoppress.model.adapters import check_name  # most sites do without
+            from stoppress.model.adapters import check_name  # most sites do not need it
 
             check_name(adapter)
         return adapter
@@ -139,7 +139,7 @@ class Source(_Part):
 
 
 class Shards(_Part):
-    """How the general sitemap is split: by the period of first publication, and by the URLs in a file."""
+    """How the general sitemap is split into files: by period of first publication, then by number of URLs."""
 
     by: Literal["day", "month", "year"] = "month"
     # 50,000 is the protocol's limit (R1.10).
@@ -263,13 +263,13 @@ class Site(_Part):
     sections: dict[str, Voice] = {}
     editions: tuple[Edition, ...] = ()
     pages: tuple[Annotated[Page, BeforeValidator(_url_object)], ...] = Field(default=(), max_length=PAGES_MAX)
-    # Tags that search engines ignore, or that the news schema has and Google no longer documents.
+    # Optional tags. Search engines ignore them, or Google no longer documents them.
     write: tuple[Literal["keywords", "changefreq", "priority"], ...] = ()
     outputs: Outputs = Outputs.model_construct()
     # The rules of the robots.txt that Stoppress writes. None: Stoppress writes no robots.txt.
     robots: str | None = Field(default=None, max_length=ROBOTS_CHARACTERS_MAX)
     republish: Literal["keep-date", "new-date"] = "keep-date"
-    # The parameter's version, which files carry.
+    # The parameter's version, which each file's metadata records.
     version: int = Field(default=0, exclude=True)
 
     @field_validator("host")
@@ -359,7 +359,7 @@ class Site(_Part):
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the configuration. The version is no substitute: a parameter that is made again starts at 1."""
+        """A hash of the configuration. The version is no substitute: it restarts at 1 if the parameter is created again."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
     @cached_property

@@ -22,7 +22,7 @@ from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import feed_item, feed_key, read_feed
 from stoppress.poll.subscribe import Hubs
 
-# A slow server costs a waiting thread, not work. Twenty bodies of 9.7 MB took 508 MB of memory. The function has
+# A slow server costs a waiting thread, not work. Sixteen of the largest bodies took 508 MB of memory. The function has
 # 768 MB (template.yaml).
 FETCHES_AT_ONCE = 16
 

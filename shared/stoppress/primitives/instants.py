@@ -1,6 +1,7 @@
 """Instants: read from text with a zone, kept in UTC, written as W3C datetimes.
 
-An instant is an aware `datetime` in UTC. It is never in the first or last days of the calendar, where a zone could overflow it.
+An instant is an aware `datetime` in UTC. It is never in the first or last days of the calendar, where a conversion to a zone
+could overflow.
 """
 
 import re
@@ -32,7 +33,7 @@ def parse(text: str) -> datetime:
 
 
 def utc(instant: datetime) -> datetime:
-    """An aware instant in UTC. Raises ValueError at either end of the calendar."""
+    """Convert an aware datetime to UTC. Raises ValueError at either end of the calendar."""
     try:
         moved = instant.astimezone(UTC)
     except OverflowError:
@@ -43,7 +44,7 @@ def utc(instant: datetime) -> datetime:
 
 
 def iso(instant: datetime) -> str:
-    """To the second, as files show it: 2026-11-20T08:00:00Z (W3C datetime with seconds and zone, R1.17)."""
+    """The instant to the second, as in files: 2026-11-20T08:00:00Z (W3C datetime with seconds and zone, R1.17)."""
     two, year = TWO_DIGITS, instant.year
     return (
         f"{two[year // 100]}{two[year % 100]}-{two[instant.month]}-{two[instant.day]}"
@@ -52,12 +53,12 @@ def iso(instant: datetime) -> str:
 
 
 def exact(instant: datetime) -> str:
-    """To the microsecond, in text of constant length that sorts as the instants do."""
+    """The instant to the microsecond. Such texts have one length and sort by time."""
     return instant.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def whole(instant: datetime) -> datetime:
-    """Cut to the second, as in files."""
+    """The instant cut to the second, as in files."""
     return instant.replace(microsecond=0)
 
 

@@ -48,7 +48,7 @@ COUNTRIES = frozenset(
     TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW
     """.split()
 )
-# Territories with traditional script, where the code names no script.
+# Territories that imply traditional script if the code names no script.
 _TRADITIONAL_TERRITORIES = {"tw", "hk", "mo"}
 
 

@@ -1,6 +1,7 @@
-"""URLs of pages: one spelling for each page, without what does not belong in a sitemap.
+"""Canonical URLs of pages: one spelling for each page, without session ids and tracking parameters.
 
-w3lib, url-normalize and yarl change more of a URL than RFC 3986, 6.2.2 allows. Search engines fetch the URL as listed.
+w3lib, url-normalize and yarl are not used: they change more of a URL than RFC 3986, 6.2.2 allows. Search engines fetch the
+URL as listed.
 """
 
 import hashlib
@@ -67,7 +68,7 @@ def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) 
 
 
 def linked(url: str, base: str, *, keep_query: bool = False) -> str:
-    """The one spelling of a URL, relative or not, that the page `base` links to. On the page's host it has the page's scheme.
+    """The canonical form of a URL, absolute or relative, on the page `base`. On the page's host it gets the page's scheme.
 
     Raises ValueError, with what to change.
     """
@@ -86,14 +87,14 @@ def linked(url: str, base: str, *, keep_query: bool = False) -> str:
 
 
 def on_site(url: str, host: str) -> str:
-    """A canonical URL, with https if it has this host. The table knows a page by one URL, whatever the site's scheme."""
+    """A canonical URL, changed to https if it is on this host. The table stores https URLs, whatever the site's scheme."""
     if url.startswith("https:") or host_of(url) != host:
         return url
     return canonical(url, "https")
 
 
 def host_of(url: str) -> str:
-    """Host, and port if it is not the default, of a canonical URL."""
+    """The host of a canonical URL, with the port if it is not the default."""
     return urlsplit(url).netloc
 
 

@@ -1,7 +1,7 @@
 """XML as a stream of entries: the children of the root one by one, each as a small tree.
 
-No entity is expanded and nothing is loaded: parsing stops at an entity declaration. Depth, length of a tag, size of an entry
-and of a text are limited, so any file is parsed in limited memory.
+No entity is expanded and nothing is loaded: parsing stops at an entity declaration. Depth and the sizes of tags, entries and
+texts are limited, so any file is parsed in limited memory.
 """
 
 import re
@@ -11,7 +11,7 @@ from pyexpat import ExpatError, ParserCreate, errors
 
 DEPTH_MAX = 32  # a video's tags are five deep
 TAG_BYTES_MAX = 1_048_576  # of a tag, comment or other token
-NODES_MAX = 50_000  # in one entry: 1,000 images have 2,000
+NODES_MAX = 50_000  # elements in one entry; 1,000 images need 2,000
 TEXT_CHARACTERS_MAX = 16_384  # kept of an element's text; the rest is only counted
 
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
@@ -56,7 +56,7 @@ class Node:
 
 
 class Broken(Exception):
-    """Parsing stops here: name of the rule, line, message."""
+    """Parsing cannot continue: the name of the broken rule, the line, and a message."""
 
     def __init__(self, rule: str, line: int, message: str) -> None:
         super().__init__(message)
@@ -71,8 +71,8 @@ Meant = Callable[[str | None, str, str, int], str | None]
 class Document:
     """Parses text in pieces. `root` is set as soon as its tag is parsed.
 
-    `hear(what, line, text)` is called for "comment", "doctype" and "text" outside the entries. `meant` maps a namespace to the
-    one that its author meant.
+    `hear(what, line, text)` is called for "comment", "doctype" and "text" outside the entries. `meant` corrects a misspelled
+    namespace.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Document:
         if self._in_cdata:
             node.cdata = True
         elif node.name == "loc" and not node.raw and _RAW.search(text):
-            # expat reports an escape alone, and the bytes have it as &…;
+            # expat reports an escaped character in a call of its own; in the bytes it begins with &.
             index = self._parser.CurrentByteIndex - self._base
             node.raw = len(text) > 1 or (index >= 0 and self._piece[index : index + 1] != b"&")
 

@@ -1,4 +1,4 @@
-"""What a look at a site finds, and what is kept of it until the next look."""
+"""What a look at a site finds, and what it stores for the next look."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ KINDS: Mapping[str, str] = {
 }
 DRIFT = "DriftFound"
 
-# Sorts after every unit.
+# Sorts after every unit: a pass that stopped here is complete.
 END = "~"
 
 
@@ -48,7 +48,7 @@ class Finding:
 class Report:
     """The result of a look: findings confirmed and repaired, findings seen for the first time, and errors.
 
-    `units`: the parts of the site that were looked at. `whole`: the pass is complete, with earlier looks.
+    `units`: how many parts of the site were looked at. `whole`: this look completed the pass that earlier looks began.
     """
 
     repaired: tuple[Finding, ...] = ()
@@ -66,7 +66,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What earlier looks left: the start of the last pass, the unit after which it continues, and its suspects."""
+    """What earlier looks stored: the start of the last pass, the unit after which it continues, and its suspects."""
 
     began: datetime | None = None
     stopped_after: str = ""
@@ -81,7 +81,7 @@ class Past:
 
 
 def read_past(site: Site) -> Past:
-    """What earlier looks at a site left."""
+    """Read what earlier looks at a site stored."""
     item = table.get(places_pk(site.host), "reconciliation")
     if item is None:
         return Past()
@@ -90,7 +90,7 @@ def read_past(site: Site) -> Past:
 
 
 def keep_past(site: Site, began: datetime, stopped_after: str, suspects: list[Finding], now: datetime) -> None:
-    """Keep what a look at `now` leaves for the next one."""
+    """Store the result of a look at `now` for the next one."""
     key = {"pk": places_pk(site.host), "sk": "reconciliation"}
     seen = [[suspect.kind, suspect.unit, suspect.name, suspect.seen] for suspect in suspects]
     times = {"began": exact(began), "seen_at": exact(now)}

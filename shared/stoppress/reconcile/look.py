@@ -54,7 +54,7 @@ from stoppress.rewrite.retire import EMPTIED_KEPT
 from stoppress.sitemaps.lines import general_line, line_bytes
 from stoppress.sitemaps.render import Rendered
 
-# roll_window removes an expired entry within two minutes. An entry that is there after this was forgotten.
+# roll_window removes an expired entry within two minutes. An entry that is still there after this time was forgotten.
 EXPIRED_FORGOTTEN = timedelta(minutes=15)
 
 # Objects in the site's folder that only Stoppress writes. Any others belong to somebody else and stay.
@@ -96,7 +96,7 @@ class Look:
         if file not in UNMARKED:
             yield from self._ownerless(file)
         mark = mark_of(self.site, file) if file != ROBOTS_FILE else None
-        stored = bucket.read(self.site.host, file)  # before the entries, like a rewriter
+        stored = bucket.read(self.site.host, file)  # before the entries, as a rewriter does
         rendered, forms = render(self.site, file, self.now)
         if fault := self._fault(file, mark, stored, rendered):
             kind, reason = fault
@@ -209,7 +209,7 @@ class Look:
 
 
 def _miscounted(unit: str, series: Series, counted: Series) -> Finding:
-    # The repair writes this count if the series still has this revision: nobody has reserved or returned a place since.
+    # The repair writes this count only if the series still has this revision, so nobody has reserved or returned a place since.
     seen = json.dumps([series.rev, [[used.entries, used.size_bytes] for used in counted.files]])
     wrong = [(kept.entries, actual.entries) for kept, actual in _pairs(series, counted) if kept != actual]
     counts = ", ".join(f"{kept} entries instead of {actual}" for kept, actual in wrong)

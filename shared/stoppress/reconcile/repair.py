@@ -1,4 +1,4 @@
-"""Repairs of what two looks have seen: files are sent to the rewrites queue, entries and objects without owner are deleted."""
+"""Repairs what two looks have seen: sends files to the rewrites queue, and deletes entries and objects without an owner."""
 
 import json
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from stoppress.reconcile.look import ORPHANS, read_owners, why_ownerless
 
 
 def repair(site: Site, findings: Iterable[Finding], now: datetime) -> None:
-    """Repair each finding, unless it has changed since the second look; then the next look sees it."""
+    """Repair each finding. One that has changed since the second look is left to the next look."""
     files: dict[str, None] = {}
     for finding in findings:
         if finding.kind == "ownerless":

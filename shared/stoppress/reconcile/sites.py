@@ -1,7 +1,7 @@
-"""Reconciling: table, index and bucket are compared, and repaired where they differ. It never writes a sitemap itself.
+"""Reconciling: compares table, index and bucket, and repairs differences. It never writes a sitemap itself.
 
-A difference may only be a change on its way. So a finding counts when two looks, minutes apart, see the same: the first look
-keeps it in the table, the second repairs it. A look that runs out of time is continued by the next one.
+A difference may be a change that is still on its way. So a finding counts when two looks, minutes apart, see the same. The first
+look stores it in the table, and the second repairs it. If a look runs out of time, the next one continues it.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from stoppress.reconcile.repair import repair
 
 # Longer than any function runs: a change that was on its way at the first look has arrived, or never will.
 LOOKS_APART = timedelta(minutes=2)
-# As many suspects as one item of the table can hold. The look stops there, and continues after the repair.
+# As many suspects as one item of the table can hold. The look stops there, and the next look continues.
 SUSPECTS_MAX = 1_000
 
 

@@ -1,8 +1,8 @@
 """Record article events: one transaction in the table for each event.
 
-The events of a batch are read, decided and given places together, and then written one by one. After a conflict with another
-writer an event is decided again. A message that no later attempt can apply goes to quarantine. One message's failure stops no
-other message.
+The events of a batch are read and decided together, and their places in files are reserved together. Then each event is written
+by itself. After a conflict with another writer an event is decided again. A message that no later attempt can apply goes to
+quarantine. One message's failure stops no other message.
 """
 
 from collections import defaultdict
@@ -50,7 +50,7 @@ ATTEMPTS_MAX = 10
 class MessageOutcome:
     """What became of a message. With an `error` the message must come again.
 
-    `names` are article, URL and site as the log shows them; `urls` those of the article before and after the event.
+    `names` are article, URL and site as the log shows them. `urls` are the article's URLs before and after the event.
     """
 
     outcome: str
@@ -81,7 +81,7 @@ class _Work:
 
 # An event, its article before the event, and the decision.
 _Decided: TypeAlias = tuple[_Work, Article | None, Decision]
-# A message's id and an outcome of the message. A message with several articles has an outcome for each.
+# Pairs of a message's id and an outcome. A message with several articles has an outcome for each.
 _Outcomes: TypeAlias = list[tuple[str, MessageOutcome]]
 
 
@@ -140,7 +140,7 @@ def _by_message(outcomes: _Outcomes) -> dict[str, MessageOutcome]:
 def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
     """Add each event to the story of its URL and of its article's URLs. Repeats are left out.
 
-    The stories are written outside the events' transactions: they must not add conflicts.
+    The stories are written outside the events' transactions, so that they add no conflicts.
     """
     lines = {}
     for outcome in outcomes:
@@ -216,7 +216,7 @@ def _failed(work: _Work, error: Exception) -> tuple[str, MessageOutcome]:
 
 
 def _decided(works: Sequence[_Work], now: datetime, outcomes: _Outcomes) -> list[_Decided]:
-    """The decision about each event of a wave. An event that cannot be recalled or decided fails alone."""
+    """The decision about each event of a wave. An event that cannot be read or decided fails alone."""
     decided: list[_Decided] = []
     try:
         all_known = recall(Question(work.event, work.site.host, work.conflicts > 0) for work in works)
@@ -310,7 +310,7 @@ def _write(work: _Work, decision: Decision, now: datetime) -> None:
 
 
 def _state_puts(work: _Work, decision: Decision) -> list[Put]:
-    """Articles, claims and entries."""
+    """Writes of articles, claims and entries."""
     article, host = decision.article, work.site.host
     puts = [Put(article_item(changed), changed.rev) for changed in (article, *decision.displaced) if changed]
     puts += [Put(claim_item(claim), claim.rev) for claim in decision.claims]
@@ -324,7 +324,7 @@ def _state_puts(work: _Work, decision: Decision) -> list[Put]:
 
 
 def _event_puts(work: _Work, decision: Decision, now: datetime) -> list[Put]:
-    """Events to be recorded again: at a release, at once, or when a URL becomes free."""
+    """Writes of events to be recorded again: at a release, at once, or when a URL becomes free."""
     puts = []
     if decision.held:
         # An event without a date keeps the embargo of an earlier event, so it takes over that event's date.
@@ -345,7 +345,7 @@ def _deletes(host: str, decision: Decision) -> list[Delete]:
 
 
 def _due(host: str, event: ArticleEvent, now: datetime) -> Put:
-    """The record from which `roll_window` sends an event to the articles queue at its release, or at once without one."""
+    """The due record of an event: `roll_window` sends the event to the articles queue at its release, or at once."""
     release = event.release or now
     event = replace(event, release=release)
     message = to_message(event, in_ascii=False)

@@ -1,9 +1,9 @@
-"""Whose a URL is, and who waits for it.
+"""Which article owns a URL, and which articles wait for it.
 
 A claim says which article owns a URL. A source of higher rank takes the URL from one of lower rank. Between sources of
 equal rank the newer article takes it. An article of a CMS that loses its URL to another story waits for the URL. When the owner
 gives up the URL, the events of the waiting articles are recorded again. A held article claims no URL, so nothing shows it
-before its hour. A source of lower rank cannot bring back a URL that a source of higher rank has removed or left.
+before its release. A source of lower rank cannot bring back a URL that a source of higher rank has removed or left.
 """
 
 from dataclasses import replace
@@ -20,12 +20,12 @@ from stoppress.primitives.urls import host_of, identity
 from stoppress.record.entry_keys import displace, entries_of
 from stoppress.record.exclude import NOT_NEWS
 
-# Articles that wait for one URL. A CMS that has more of them gives every page the same URL.
+# How many articles may wait for one URL. Only a CMS that gives every page the same URL has more.
 WAITING_MAX = 10
 
 
 def urls_of(event: ArticleEvent, article: Article | None) -> list[str]:
-    """The URLs whose claims a decision needs: of the event, of its article before, and the first earlier URLs."""
+    """The URLs whose claims a decision needs: the event's URL, its article's URL, and the first `previous_urls`."""
     urls = [event.url, article.url if article else None]
     if event.action == "publish":
         urls += event.previous_urls[:PREVIOUS_URLS_MAX]
@@ -40,7 +40,7 @@ def is_aimed_at(event: ArticleEvent, claim: Claim | None, owner: Article | None)
 
 
 def is_home(url: str) -> bool:
-    """Whether a URL is the home page. A home page changes owners too often to be anybody's earlier URL."""
+    """Whether a URL is the home page, which changes owners too often to count as an article's earlier URL."""
     parts = urlsplit(url)
     return parts.path == "/" and not parts.query
 
@@ -98,7 +98,7 @@ def event_again(article: Article, entries: Entries) -> ArticleEvent | None:
 
 
 class Claimant:
-    """An article whose event names a URL: who owns the URL now, and what changes if the article takes or leaves it."""
+    """An article whose event names a URL: which article owns the URL now, and what changes if this one takes or leaves it."""
 
     def __init__(self, event: ArticleEvent, current: Article, known: Known, site: Site, now: datetime) -> None:
         assert event.url
@@ -135,7 +135,10 @@ class Claimant:
         return None
 
     def _is_same_story(self, other: Article) -> bool:
-        """Whether another article of the URL is the same story: a feed's always is, another CMS's if it has the same title."""
+        """Whether another article of the URL is the same story: always if a feed has one of them, else by the title.
+
+        Two articles of one CMS are never the same story.
+        """
         if min(other.rank, self.rank) < CMS_RANK:
             return True
         return other.source != self.event.source and self._has_same_title(other)

@@ -1,8 +1,8 @@
-"""What one event changes: the entry to the rules of recording. No I/O, no clock.
+"""What one event changes. No I/O, no clock.
 
 `decide` sorts events: repeats change nothing, late events go to `late.py`, removals to `remove.py`, publications to
-`publication.py`. `claims.py` decides whose a URL is. An article is known by its source and id, a page by the identity of its
-URL, and `model/order.py` says which of two events is newer. So events may come late and more than once.
+`publication.py`. `claims.py` decides which article owns a URL. Source and id identify an article, `urls.identity` a page.
+`model/order.py` decides which of two events is newer, so events may come late and more than once.
 """
 
 from dataclasses import replace
@@ -59,7 +59,7 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     article, order, digest, names = known.article, order_of(event), digest_of(event), names_of(event)
     same = False
     if article:
-        # An event that is recorded again may have a date that its delivery lacked. A repeat has what the delivery had.
+        # An event that is recorded again may have a date that its delivery lacked. A repeat of the delivery lacks it too.
         if event.release and order == article.order:
             digest, names = article.digest, ()
         is_last = order == article.order and digest == article.digest
@@ -101,7 +101,7 @@ def _is_settled(article: Article, now: datetime) -> bool:
 
 
 def _is_same_state(event: ArticleEvent, digest: str, article: Article) -> bool:
-    """Whether a feed shows the article as the article's newest event had it."""
+    """Whether a feed shows the article unchanged since its newest event."""
     return event.verb is None and digest == article.digest and article.order.removal == ""
 
 

@@ -30,7 +30,7 @@ class Excluded:
 
 
 def excluded_because(event: ArticleEvent, site: Site) -> Excluded | None:
-    """The first reason that excludes a publication; None if there is none."""
+    """The first reason that excludes a publication, or None."""
     assert event.url
     if host_of(event.url) != site.host:
         return Excluded("foreign host", f"{host_of(event.url)} is not {site.host}")

@@ -73,7 +73,7 @@ def _embargo_moved(event: ArticleEvent, article: Article, known: Known) -> Decis
 
 
 def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now: datetime) -> Decision | None:
-    """Hold a listed article by a late embargo. Its newest event had no date, so in order that event would have kept the embargo."""
+    """Hold a listed article by a late embargo. Its newest event has no date, so it would have kept an embargo heard before."""
     if event.action == "remove" or not article.is_undated or not is_embargo(event, now):
         return None
     order, entries = order_of(event), known.entries.get(article.name, Entries())
@@ -95,9 +95,9 @@ def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now
 
 
 def dated_by_another(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
-    """Change an article's first publication, and so its entries, by an event that is not its newest. None: no change.
+    """Change an article's first publication and its entries by an event that is not its newest. None: no change.
 
-    The event is a late one, or one of another source that has no page at the URL.
+    The event is late, or its source has no page at the URL.
     """
     if event.action == "remove" or site.republish != "keep-date" or excluded_because(event, site):
         return None

@@ -1,6 +1,7 @@
 """Read a message of the articles queue: article events, each with its site, or why there are none.
 
-There are three kinds: our own message, an event of the bus in our contract, and an event of the bus with a CMS's delivery.
+There are three kinds: a message that Stoppress sent, a bus event in Stoppress's own format, and a bus event with a CMS's
+delivery.
 """
 
 import json
@@ -16,7 +17,7 @@ from stoppress.model.event import ArticleEvent, Incomplete, article_name, from_m
 from stoppress.model.http_request import Request, delivery_id
 from stoppress.model.site import Site
 
-# Sources with these adapters put events in our own contract on the bus.
+# Sources with these adapters put events in Stoppress's own format on the bus.
 OF_OUR_CONTRACT = ("standard", "eventbridge")
 # The site under which quarantine keeps messages of unknown sites.
 UNKNOWN_SITE = "unknown"
@@ -41,7 +42,7 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a message holds: events with their sites, what of it is incomplete, and why it may hold no event."""
+    """What a message holds: events with their sites, an error for its incomplete articles, and why it has no event."""
 
     site: Site
     events: tuple[tuple[ArticleEvent, Site], ...]

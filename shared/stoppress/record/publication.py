@@ -89,7 +89,7 @@ class Publication(Claimant):
         return self._leaving(Decision(outcome="held", reason=reason, article=after, out=out))
 
     def _excluded(self, reason: str) -> Decision:
-        """The article keeps its own page out. A source of lower rank cannot list the page; a source of equal rank can."""
+        """The event excludes its own page. Then a source of lower rank cannot list the page; a source of equal rank can."""
         decision = self._without_page("excluded", reason)
         page = weaker_page_removed(self.event, self.current.name, self.known, self.now)
         claims = {identity(claim.url) for claim in decision.claims}
@@ -211,7 +211,7 @@ class Publication(Claimant):
         return replace(decision, claims=(*decision.claims, waiting), waits=(replace(self.event, release=None),))
 
     def _dating_its_owner(self, decision: Decision) -> Decision:
-        """The URL's owner, if it has no date, takes the date of this event, although this article gets no page."""
+        """If the URL's owner has no date, it takes the date of this event, although this article gets no page."""
         owner = self._previous_owner()
         if owner is None or owner.first_published is not None or not self._is_same_story(owner):
             return decision

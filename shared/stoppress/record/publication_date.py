@@ -2,14 +2,15 @@
 
 The rule:
 
-1. A date in the future is an embargo and holds the article, listed or not. A date that was an embargo counts from its release.
-2. Else the first date stands. A later event may move it back, or to at most five minutes after we first heard of the article.
-   The article's earliest timestamp counts as that moment if it is earlier and the event's own timestamp has reached the date.
+1. A date in the future is an embargo and holds the article, listed or not. At its release it becomes the publication date.
+2. Else the first date stays. A later event may change it to an earlier date, or to at most five minutes after we first heard
+   of the article. If the article's earliest timestamp is earlier, it counts as that moment. But it does not count for an event
+   whose own timestamp is before the event's date.
 3. Any later date is re-dating and is ignored, unless the site's `republish` allows it. So re-dating cannot keep an article in
    the news for longer than 48 hours after its first event.
 4. Dates of late events count as if the events had come in order.
 
-Dates are cut to the moment they were heard: a sender's clock may be ahead.
+A sender's clock may be ahead, so a date later than the moment we heard it counts as that moment.
 """
 
 from dataclasses import replace
@@ -26,7 +27,7 @@ def is_embargo(event: ArticleEvent, now: datetime) -> bool:
     """Whether the event's date holds the article.
 
     A date up to five minutes ahead of our clock holds only a CMS's article, and only if the sender's timestamp is before the
-    date. If the timestamp is not, the sender's clock is ahead. What a feed shows is public.
+    date. Otherwise the sender's clock is ahead. A feed's article is public already.
     """
     date = event.published_at
     if date is None or date <= now or (event.release is not None and event.release >= date):
@@ -37,7 +38,7 @@ def is_embargo(event: ArticleEvent, now: datetime) -> bool:
 
 
 def changed_at(event: ArticleEvent) -> datetime | None:
-    """When the article last changed, by its source, at the latest when the event was heard."""
+    """When the article last changed according to its source, but not after the event was heard."""
     assert event.heard_at
     return whole(min(event.updated_at, event.heard_at)) if event.updated_at else None
 
@@ -81,7 +82,7 @@ def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article 
 
 
 def released(article: Article) -> Article:
-    """A held article after its release, if the release is not recorded yet."""
+    """A held article as it is after its release, while the release is not recorded yet."""
     assert article.release_at
     return replace(
         article,
@@ -93,14 +94,14 @@ def released(article: Article) -> Article:
 
 
 def with_date_order(article: Article, event: ArticleEvent) -> Article:
-    """An article that is not held, with the order of the newest event that has a date. An older late embargo is over."""
+    """Let `held_order` be that of the newest event with a date, so that an older late embargo does not hold the article."""
     order = order_of(event) if event.action == "publish" and event.published_at else None
     latest = newest(article.dated_order, article.held_order, order)
     return replace(article, held_order=None if latest == article.dated_order else latest)
 
 
 def newest(*orders: Order | None) -> Order | None:
-    """The order of the newest event; None without one."""
+    """The newest of the orders; None if there is none."""
     latest = None
     for order in orders:
         if latest is None or (order is not None and latest.is_before(order)):
@@ -133,7 +134,7 @@ def _takes(article: Article, event: ArticleEvent, date: datetime, rank: int, sit
 
 
 def _date(event: ArticleEvent) -> datetime | None:
-    """The event's date: that of an embargo as given, any other at the latest when the event was heard."""
+    """The event's date: an embargo as given, any other date not after the event was heard."""
     assert event.heard_at
     if event.published_at is None:
         return None
@@ -148,7 +149,7 @@ def _was_embargo(event: ArticleEvent) -> bool:
 
 
 def _corrected_max(article: Article, date: datetime, order: Order) -> datetime:
-    """The latest date that is a correction. Our clock counts if the sender's clock has not reached the date."""
+    """The latest date that counts as a correction: rule 2."""
     is_behind = order.timestamp is None or exact(date) > order.timestamp
     since = article.heard_at if is_behind else article.known_since or article.heard_at
     return since + CLOCK_SKEW_MAX

@@ -1,4 +1,4 @@
-"""Read from the table what a batch of events needs to be decided, in three reads for the whole batch.
+"""Read from the table what the decisions about a batch of events need, in three reads for the whole batch.
 
 What to read next for an event depends on what was read before. So each event is a generator of keys, and each round reads the
 keys of all events together.
@@ -59,7 +59,7 @@ class _Seen:
         return self.items[key] if key else None
 
     def events(self, keys: dict[str, Key]) -> dict[str, ArticleEvent]:
-        """The stored events by article, of those that are stored."""
+        """The stored events by the article's name, without those that are not stored."""
         return {name: from_message(item["message"]) for name, key in keys.items() if (item := self.of(key))}
 
 
@@ -120,7 +120,7 @@ def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
 
 
 def _may_change(event: ArticleEvent, owner: Article) -> bool:
-    """Whether a publication may displace the owner, whose event is then rebuilt, or date a stronger owner without a date."""
+    """Whether a publication may displace the owner of its URL, or date an owner of higher rank that has no date."""
     rank = rank_of(event.source)
     is_dated = owner.rank > rank and owner.first_published is None
     return event.action == "publish" and (owner.rank == rank or is_dated)
@@ -163,7 +163,7 @@ def _claim_keys(host: str, urls: list[str]) -> set[Key]:
 
 
 def _claims(host: str, urls: list[str], seen: _Seen) -> dict[str, Claim]:
-    """The claims on URLs by the URLs' identity, also those that versions before 0.1.0 stored under another key."""
+    """The claims on URLs by the URL's identity. Versions before 0.1.0 stored some claims under another key."""
     claims = {}
     for url in urls:
         if item := seen.of(claim_key(host, url)):

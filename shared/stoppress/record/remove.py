@@ -25,7 +25,7 @@ def removed(event: ArticleEvent, current: Article, known: Known, now: datetime) 
         claim_left, returns = leave(claim, current, known)
         decision = replace(decision, claims=(claim_left,), out=tuple(entries_of(current, now)), returns=returns)
     named = known.claims.get(identity(event.url)) if event.url else None
-    # The URL of a redirect's target is another page, so the event's URL counts only where no known URL contradicts it.
+    # The event's URL may be a redirect's target, which is another page. So it counts only if the article has no other URL.
     is_its_page = current.url is None or identity(event.url or "") == identity(current.url)
     if event.url and is_its_page and not is_home(event.url) and (named is None or named.owner != current.name):
         page = weaker_page_removed(event, current.name, known, now)

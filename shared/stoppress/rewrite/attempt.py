@@ -1,4 +1,4 @@
-"""One attempt to rewrite a file: what was read before its entries are read."""
+"""One attempt to rewrite a file: what is read before its entries."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ from stoppress.model.site import Site
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The site, the request, the file's commit mark and object as they were read, and the clock."""
+    """The site, the request, the file's commit mark and object as they were read, and the time."""
 
     site: Site
     request: RewriteRequest
@@ -47,7 +47,7 @@ def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
 
 
 def _needs_no_mark(site: Site, request: RewriteRequest) -> bool:
-    """The index has a mark only if it has other forms, now or under another configuration. robots.txt never has one."""
+    """Whether the file has no mark: robots.txt, and an index that has no other forms under any recent configuration."""
     if request.file == INDEX_FILE:
         return not (site.outputs.gzip or request.config_version)
     return request.file == ROBOTS_FILE

@@ -1,6 +1,6 @@
 """The other forms of a file: gzip, plain text, feed. How they are made, put into the bucket and deleted.
 
-They are put after the file and before its mark. A gzip file goes only when the index no longer lists it.
+They are put after the file and before its mark. A gzip file is deleted only when the index no longer lists it.
 """
 
 import re
@@ -74,10 +74,10 @@ class Forms:
 
 
 def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: datetime) -> tuple[str, ...]:
-    """Put a file's other forms and delete unwanted ones: the names for its mark. Raises Overtaken.
+    """Put a file's other forms and delete unwanted ones. Returns the names for its mark. Raises Overtaken.
 
-    A changed configuration adds forms at once. It lists and deletes only when no function uses the old configuration any more
-    (`repair_forms`); until then a rewriter with the old one could delete what the index lists.
+    A changed configuration adds forms at once. Forms are listed and deleted only when no function uses the old configuration
+    any more (`repair_forms`). Until then a rewriter with the old one could delete what the index lists.
     """
     site, request = attempt.site, attempt.request
     _write_forms(site, bodies, changed)
@@ -85,7 +85,7 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
     if request.repair_forms and request.config_version == site.version:
         # A rewriter that was killed may have left forms that no mark names.
         delete_forms(site, stored_forms(site, (before | possible_forms(attempt.file)) - bodies.keys()))
-    elif attempt.file == INDEX_FILE:  # no index lists its forms: its mark names all that may exist
+    elif attempt.file == INDEX_FILE:  # no index lists the index's forms, so its mark names all that may exist
         return tuple(sorted(before | bodies.keys()))
     elif attempt.mark:
         return tuple(sorted(before & bodies.keys()))
@@ -121,17 +121,17 @@ def possible_forms(file: str) -> set[str]:
 
 
 def stored_forms(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
-    """Other forms in the bucket by name, without those of a newer configuration, which wants them."""
+    """Other forms in the bucket by name, without those that a newer configuration wrote."""
     forms = {name: stored for name in sorted(names) if (stored := bucket.read(site.host, name))}
     highest = max((stored.config_version for stored in forms.values()), default=0)
-    # Parameter versions restart at 1 after a deletion: a version above the latest one is older than the configuration.
+    # Parameter versions restart at 1 after a deletion, so a version above the latest one is an older configuration's.
     latest = sites.load_kept(site.host, at_least=highest).version if highest > site.version else site.version
     return {name: stored for name, stored in forms.items() if not site.version < stored.config_version <= latest}
 
 
 def delete_forms(site: Site, forms: Mapping[str, StoredFile]) -> None:
     """Delete other forms that are as they were read, except those that the index still lists. Raises Overtaken."""
-    # A form that stays for this is looked at again later (`requeue_unlisted_forms`).
+    # `requeue_unlisted_forms` has listed forms deleted later.
     index = bucket.read(site.host, INDEX_FILE) if forms else None
     listed = {name for name in forms if index and f"/{name}</loc>".encode() in index.body}
     for name in sorted(forms.keys() - listed):
@@ -139,9 +139,10 @@ def delete_forms(site: Site, forms: Mapping[str, StoredFile]) -> None:
 
 
 def requeue_unlisted_forms(attempt: Attempt, index: Rendered) -> None:
-    """Before an index drops gzip files: have their files rewritten later, which deletes the gzip files.
+    """If the new index drops gzip files, have these files rewritten later, which deletes them.
 
-    Sent before the index is put, so that a crash in between sends again. Delayed until the rewriter of the index is done.
+    Requests are sent before the index is put, so that a crash in between sends them again. Their delay lets the rewriter of the
+    index finish.
     """
     site, stored = attempt.site, attempt.stored
     if attempt.file != INDEX_FILE or stored is None or not stored.ours:

@@ -1,7 +1,7 @@
 """Publishing a rendered file in five steps: plan, put, forms, announce, mark.
 
-The file is put only while its object is as it was read. A crash may end the steps anywhere: the next rewrite sees from the mark
-what is left to do.
+The file is put only while its object is as it was read. A crash may end the steps anywhere: the mark shows the next rewrite what
+is left to do.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ class _Plan:
     """What to do about a file.
 
     `mark`: the file's next mark, still without the names of the other forms.
-    `file_changed`: the instant of the object itself, which its other forms take over. It is earlier than the mark's if the file
-    keeps its bytes and leaves the index.
+    `file_changed`: when the object changed. Its other forms carry the same instant. The mark has a later one if a file with
+    unchanged bytes leaves the index.
     `stays`: the file lists a page, or is permanent. A file that does not stay is deleted after a day (`is_over`).
     `is_written`: the bytes differ, or somebody else put the object. `is_put`: the bytes or the metadata differ.
-    `must_announce`: the file is announced, and marked if it has a mark.
+    `must_announce`: an event about the file goes to the bus, and its mark is written if it has one.
     `checks_forms`: the other forms are compared with the bucket.
     """
 
@@ -52,7 +52,7 @@ class _Plan:
 
 
 def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
-    """Publish a file as it was rendered, or delete it if it is over; the outcome as in `Result`.
+    """Publish a file as it was rendered, or delete it if it is over. Returns an outcome of `Result`.
 
     Raises Overtaken, BrokenFile, and the errors of bucket, table and queues.
     """
@@ -75,10 +75,10 @@ def _plan(attempt: Attempt, rendered: Rendered) -> _Plan:
     marked_at = mark.changed if mark and mark.digest == digest else None
     changed, is_written = _changed(attempt, rendered, marked_at)
     if not stays and not is_written and mark and marked_at is None:
-        changed = max(attempt.now, changed)  # empty for long, leaves the index now
+        changed = max(attempt.now, changed)  # it was empty before, and leaves the index now
     # A file that can no longer be folded into needs new metadata, even if its bytes stay.
     is_put = is_written or bool(stored and stored.form and not rendered.by_line)
-    # If a file returns to the bytes of an older mark, the steps for the bytes in between may still be to do.
+    # A file may have the bytes of an older mark again. Then the steps for the bytes in between may still be to do.
     is_settled = marked_at is not None and marked_at >= changed
     must_announce = is_written or (file not in UNMARKED and not is_settled)
     return _Plan(
@@ -110,7 +110,8 @@ def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -
 
 def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
     """The digest in a commit mark: of the file's bytes and of the other forms that the site wants."""
-    # A feed names the publication even without entries. " leaving" has an empty file announced when it stops being permanent.
+    # A feed names the publication even without entries. " leaving" changes the digest of an empty file that is no longer
+    # permanent, so that it is announced.
     named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
     wanted = f"{site.outputs.model_dump_json()}{named}{'' if stays else ' leaving'}"
     return hashlib.sha256(body + wanted.encode()).hexdigest()[:32]
@@ -137,7 +138,7 @@ def _put(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
 
 
 def _put_forms(attempt: Attempt, plan: _Plan, forms: Forms) -> tuple[Mark | None, tuple[str, ...]]:
-    """Put the file's other forms: the mark before, and the names of the forms. Raises Overtaken."""
+    """Put the file's other forms. Returns the mark before, and the names of the forms. Raises Overtaken."""
     # An index of several parts has other forms even without gzip. Then its mark was not read in advance.
     if attempt.file == INDEX_FILE and attempt.mark is None and forms.bodies():
         attempt = replace(attempt, mark=mark_of(attempt.site, INDEX_FILE))
@@ -157,7 +158,7 @@ def _announce(attempt: Attempt, plan: _Plan) -> None:
 
 
 def _mark(attempt: Attempt, plan: _Plan, before: Mark | None, also: tuple[str, ...]) -> None:
-    """Write the file's commit mark; the index's only if its other forms change. Raises Overtaken."""
+    """Write the file's commit mark. The index has one only for its other forms. Raises Overtaken."""
     site = attempt.site
     if attempt.file == ROBOTS_FILE:
         return

@@ -1,4 +1,4 @@
-"""A file as the table has it now: whole or folded, with its other forms. Nothing here writes."""
+"""Makes a file from the table: from all its entries, or by folding changed entries into the object. Nothing here writes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
 # A file is made from all its entries at least this often, so that a change missed by any fault lasts no longer.
 WHOLE_EVERY = timedelta(hours=6)
 
-# Rules that one article's own words can break. They harm that article, and must not hold back all others in the file.
+# Rules that one article's own texts can break. Such a fault harms that article, and must not keep the file from being written.
 SPARED = frozenset(
     {
         "alternate-not-mutual",
@@ -56,7 +56,7 @@ class BrokenFile(ValueError):
 
 
 def fold(attempt: Attempt) -> tuple[Rendered, Forms] | None:
-    """The stored file with its changed entries as they are now, or None if the file must be made from all its entries.
+    """Replace the changed entries in the stored file. None if the file must be made from all its entries.
 
     The entries are read after the object, as in `render`: a rewriter that read older entries loses the conditional PUT.
     """
@@ -107,7 +107,7 @@ def form_of(site: Site) -> str:
 
 
 def render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
-    """A file as its partition, the configuration and the clock have it now. Raises FileTooLarge and the table's errors."""
+    """Make a file from all entries of its partition. Raises FileTooLarge and the table's errors."""
     if file == ROBOTS_FILE:
         body = robots_txt(site, named_in_robots(site), site.robots) if site.robots is not None else b""
         rendered = Rendered(body, len(body), None)

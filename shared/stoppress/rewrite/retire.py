@@ -1,6 +1,6 @@
 """Retiring: an emptied file that is not permanent is deleted after a day.
 
-The file goes first, then its other forms, then its mark: after a crash the mark or the forms' names show what is left.
+The file is deleted first, then its other forms, then its mark. After a crash the mark or the forms' names show what is left.
 """
 
 from datetime import datetime, timedelta
@@ -20,11 +20,11 @@ EMPTIED_KEPT = timedelta(days=1)
 
 
 def is_over(attempt: Attempt, rendered: Rendered, digest: str) -> bool:
-    """Whether a file that does not stay is deleted now: its day is over, or it has none."""
+    """Whether a file that does not stay is deleted now: at once if it has no object, else a day after it was emptied."""
     stored, mark = attempt.stored, attempt.mark
     if stored is None or attempt.file == ROBOTS_FILE:
         return True
-    # The index lists an empty permanent file however long it is empty. Its day begins when a mark says that it leaves.
+    # The index lists a permanent file even while it is empty. The day begins with the mark that takes it out of the index.
     leaves = mark is None or mark.digest == digest
     since = max(mark.changed, stored.changed) if mark else stored.changed
     return leaves and stored.body == rendered.body and since + EMPTIED_KEPT <= attempt.now
@@ -47,11 +47,11 @@ def _due_name(file: str) -> str:
 
 
 def retire(attempt: Attempt) -> str:
-    """Delete a file that is as it was read, its other forms and its mark: the outcome. Raises Overtaken."""
+    """Delete a file that is as it was read, its other forms and its mark. Returns the outcome. Raises Overtaken."""
     site, file, mark, stored = attempt.site, attempt.file, attempt.mark, attempt.stored
     if file == ROBOTS_FILE and not attempt.has_own_object:
         return "unchanged"  # the site keeps its own robots.txt
-    # Read before the file is deleted: a rewriter that fills the file from then on writes other forms than these.
+    # Read before the file is deleted: a rewriter that fills the file later replaces these forms, and they are not deleted.
     names = set(mark.also if mark else ()) | possible_forms(file)
     forms = stored_forms(site, names - _shared_forms(site, file))
     if stored:
@@ -70,7 +70,7 @@ def retire(attempt: Attempt) -> str:
 
 
 def _shared_forms(site: Site, file: str) -> set[str]:
-    """The feed of a news sitemap while other files of its series have marks: the feed belongs to them too."""
+    """The feed of a news sitemap, if other files of its series have marks: it is their feed too."""
     if not is_news(file):
         return set()
     name = series_of(file)

@@ -18,9 +18,9 @@ from stoppress.rewrite.publish import commit
 from stoppress.rewrite.render import fold, render
 from stoppress.rewrite.retire import clear_due
 
-# Each lost attempt is a newer file put by another rewriter. After these the rewrites queue takes over.
+# Each lost attempt means that another rewriter put a newer file. After so many the rewrites queue takes over.
 ATTEMPTS_MAX = 8
-# Gives a passing fault a moment to pass.
+# Time for a passing fault to end.
 RETRY_DELAY_SECONDS = 5
 
 
@@ -47,13 +47,13 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime) -> list[Resul
             results.append(rewrite(request, now))
             for release in sorted({other.release for other in same if other.release} - {request.release}):
                 clear_due(request.site, request.file, release)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other files go on and this one is tried again
+        except Exception as error:  # noqa: BLE001 - the other files go on, and this one is tried again
             results.append(Result(request, "failed", error=error))
     return results
 
 
 def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
-    """One request that does what several for the same file want."""
+    """Merge several requests for one file."""
     version = max(request.config_version for request in requests)
     entries = [request.entries for request in requests if request.entries is not None]
     return RewriteRequest(
@@ -67,7 +67,7 @@ def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
 
 
 def hand_over(result: Result) -> Exception | None:
-    """Send a file that failed to the rewrites queue; the error if even that fails."""
+    """Send a file that failed to the rewrites queue. Returns the error if even that fails."""
     try:
         queues.send_rewrites([result.request], delay_seconds=RETRY_DELAY_SECONDS)
     except Exception as error:  # noqa: BLE001 - then the stream must bring its records again
@@ -84,7 +84,7 @@ def rewrite(request: RewriteRequest, now: datetime) -> Result:
         site = sites.load_kept(request.site, at_least=request.config_version)
     except sites.RetiredSite:  # its old news entries still expire by DynamoDB's TTL, and the stream reports that
         return Result(request, "ignored")
-    # The clock of the function that found the release due may be ahead of this one.
+    # The clock of the function that sent the due record may be ahead of ours.
     now = max(now, request.release or now)
     for _ in range(ATTEMPTS_MAX):
         attempt = begin(site, request, now)

@@ -31,7 +31,7 @@ from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, iso, parse
 
-# As much as a minute can send; the rest is sent in the next minute.
+# As many due records as one minute can send. The rest is sent in the next minute.
 DUE_MAX = 2_000
 
 
@@ -66,8 +66,8 @@ def _send_due(site: Site, now: datetime) -> Counter[str]:
 
 
 def _expire_news(site: Site, now: datetime) -> Counter[str]:
-    """Delete expired news entries: their sort keys begin with the publication date. The stream then wakes the rewriter."""
-    # Every news series in the table, including those of editions that the configuration no longer names.
+    """Delete expired news entries, whose sort keys begin with the publication date. The stream then wakes the rewriter."""
+    # All news series, including those of editions that the configuration no longer names.
     series = (read_series(item["sk"], item) for item in table.query(places_pk(site.host), prefix=NEWS_SERIES))
     expired: list[Place] = []
     try:
@@ -85,15 +85,16 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     """After a change of configuration, and for a new site, have all files rewritten.
 
     They are rewritten again when no function uses the old configuration any more (`settled`). Until then a rewriter with the old
-    one may write a file, and the other forms that the old one wants must stay.
+    configuration may write a file, and the other forms that it wants must stay.
     """
     applied = table.get(*configuration_key(site.host))
     document = site.model_dump_json()
-    # The document too: versions restart at 1 when a parameter is deleted and created again.
+    # The document is compared too: versions restart at 1 when a parameter is deleted and created again.
     known = bool(applied and (applied.get("version"), applied.get("document")) == (site.version, document))
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
-    # With robots.txt: a run that was killed before the put below may have requested it for an earlier configuration.
+    # robots.txt is always among them: a run that was killed before the put below may have had it written for an earlier
+    # configuration.
     files = all_files(site, robots=True)
     queues.send_rewrites([RewriteRequest(site.host, file, site.version, repair_forms=known) for file in files])
     pk, sk = configuration_key(site.host)

@@ -60,8 +60,8 @@ def test_the_version_is_tagged_once_with_an_annotation(copy: Path) -> None:
     ("file", "before", "after", "version"),
     [
         ("pyproject.toml", '\nversion = "', '\nversion = "9.', "9."),
-        ("CHANGELOG.md", "\n## ", "\n## 9.", "9."),
-        ("CHANGELOG.md", "\n## ", "\n## 9.0.0 - soon\n\n## ", ","),
+        ("CHANGELOG.md", "\n## 0", "\n## 9.0", "9."),
+        ("CHANGELOG.md", "\n## 0", "\n## 9.0.0 - soon\n\n## 0", ","),
         ("template.yaml", "{Version: ", "{Version: 9.", "9."),
         ("template.yaml", "  Stoppress: {", "  Press: {", ")"),
     ],

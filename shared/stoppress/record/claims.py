@@ -135,7 +135,7 @@ class Claimant:
         return None
 
     def _is_same_story(self, other: Article) -> bool:
-        """Whether another article of the URL is the same story: always if a feed has one of them, else by the title.
+        """Whether another article of the URL is the same story: always if either is not from a CMS, else by the title.
 
         Two articles of one CMS are never the same story.
         """

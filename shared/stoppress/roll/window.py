@@ -93,8 +93,7 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     known = bool(applied and (applied.get("version"), applied.get("document")) == (site.version, document))
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
-    # robots.txt is always among them: a run that was killed before the put below may have had it written for an earlier
-    # configuration.
+    # Always with robots.txt: a run that was killed before the put below may have had it written for an earlier configuration.
     files = all_files(site, robots=True)
     queues.send_rewrites([RewriteRequest(site.host, file, site.version, repair_forms=known) for file in files])
     pk, sk = configuration_key(site.host)

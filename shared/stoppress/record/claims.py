@@ -188,7 +188,7 @@ class Claimant:
         return self._leaving(replace(decision, claims=(claim,)))
 
     def _leaving(self, decision: Decision) -> Decision:
-        """The decision with the article's earlier URLs given up. Articles that waited for one of them return.
+        """The decision with the article's earlier URLs given up. Events that waited for one of them are recorded again.
 
         The event's `previous_urls` count only if the article takes a URL.
         """

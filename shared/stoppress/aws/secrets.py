@@ -70,7 +70,7 @@ def forget() -> None:
 
 
 def _text(full_name: str) -> str:
-    """Raises NoSecret."""
+    """The text of a secret, from the cache or from Secrets Manager. Raises NoSecret."""
     now = datetime.now(UTC)
     read_at, known = _cache.get(full_name, (now, None))
     age = now - read_at

@@ -26,7 +26,7 @@ CONTENT_TYPES: Mapping[str, str] = {
 CACHE_FRESH = "public, max-age=60"
 CACHE_SHARD = "public, max-age=300"
 
-# How much of a section's name a file name has, so that it stays readable.
+# The longest section name in a file name: a longer one is cut.
 CATEGORY_CHARACTERS_MAX = 40
 
 # The first number that could be read as a day or a month.

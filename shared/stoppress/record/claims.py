@@ -135,10 +135,7 @@ class Claimant:
         return None
 
     def _is_same_story(self, other: Article) -> bool:
-        """Whether another article of the URL is the same story: always if either is not from a CMS, else by the title.
-
-        Two articles of one CMS are never the same story.
-        """
+        """Whether another article of the URL is the same story: either is not a CMS's, or two CMSs use the same title."""
         if min(other.rank, self.rank) < CMS_RANK:
             return True
         return other.source != self.event.source and self._has_same_title(other)

@@ -116,10 +116,7 @@ def page_order(order: Order) -> Order:
 
 
 def is_claimed_before(order: Order, other: Order, *, same_source: bool) -> bool:
-    """Whether `other` is the newer claim on a URL.
-
-    Between two sources a timestamp ahead of our clock counts as the time heard.
-    """
+    """Whether `other` is the newer claim on a URL. Between sources a timestamp ahead of our clock counts as the time heard."""
     if same_source:
         return page_order(order).is_before(page_order(other))
     return _own_time(order) < _own_time(other)

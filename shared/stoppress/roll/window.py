@@ -84,7 +84,7 @@ def _expire_news(site: Site, now: datetime) -> Counter[str]:
 def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     """After a change of configuration, and for a new site, have all files rewritten.
 
-    They are rewritten again when no function uses the old configuration any more (`settled`). Until then a rewriter with the old
+    All files are rewritten again when no function uses the old configuration any more (`settled`). Until then a rewriter with the old
     configuration may write a file, and the other forms that it wants must stay.
     """
     applied = table.get(*configuration_key(site.host))

@@ -72,10 +72,7 @@ def _identity(record: dict[str, Any]) -> str:
 
 
 def _must_return(result: Result, from_queue: bool) -> bool:
-    """Log the outcome for a file. Returns whether its record must come again.
-
-    A failed file of the stream goes to the rewrites queue, and its record comes again only if that fails.
-    """
+    """Log the outcome for a file; True if its record must come again. For a stream's record the rewrites queue is tried first."""
     fields: dict[str, Any] = {"site": result.request.site, "file": result.request.file, "outcome": result.outcome}
     if result.error is None:
         logger.info("file", urls=result.urls, size_bytes=result.size_bytes, **fields)

@@ -12,5 +12,5 @@ _CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard"
 
 @cache
 def client(service: str) -> Any:
-    """The client of an AWS service, made at its first use, so that a cold start makes only those it needs."""
+    """The client of an AWS service, made at its first use, so that a cold start makes only the needed ones."""
     return boto3.client(service, config=_CONFIG)  # type: ignore[call-overload]

@@ -95,7 +95,7 @@ def file_of(pk: str) -> tuple[str, str]:
 
 
 def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Sort key and URL of the entry in a stream record; for a mark, the file twice. None if the URL does not fit the sort key.
+    """Sort key and URL of the entry in a stream record; for a mark, the file's name twice. None if URL and sort key differ.
 
     Nothing else of the record's images is used: a redriven record may be older than the file. The URL cannot be outdated,
     because the sort key is its hash.

@@ -83,7 +83,7 @@ def send_again(queue_url: str, messages: Sequence[str]) -> None:
 def retry_later(queue_url: str, records: Iterable[Mapping[str, Any]]) -> list[Exception]:
     """Have failed messages come back after 10 s, 20 s, 40 s and so on. The queue's visibility timeout is several minutes.
 
-    Returns the errors for the log: such a message comes back when its visibility timeout ends.
+    Returns the errors for the log. A message with an error comes back when its visibility timeout ends.
     """
     failures: list[Exception] = []
     for record in records:

@@ -31,7 +31,7 @@ _cache: dict[str, tuple[datetime, str | NoSecret]] = {}
 def load(name: str) -> list[str]:
     """The secrets under a name, at most a minute old: one, or several during a rotation.
 
-    Raises NoSecret. For ten seconds after a secret was missing there is no other call.
+    Raises NoSecret. That a secret is missing is cached for ten seconds.
     """
     full_name = f"{os.environ['SECRETS_PATH']}/{name}"
     text = _text(full_name)
@@ -70,7 +70,7 @@ def forget() -> None:
 
 
 def _text(full_name: str) -> str:
-    """Raises NoSecret."""
+    """The text of a secret, from the cache or from Secrets Manager. Raises NoSecret."""
     now = datetime.now(UTC)
     read_at, known = _cache.get(full_name, (now, None))
     age = now - read_at

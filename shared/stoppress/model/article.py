@@ -135,7 +135,7 @@ class Entries:
 class Known:
     """What the table holds about an event's article, about the event's URLs and about the articles that own them.
 
-    The key of `claims` is the identity of the URL; that of `owners`, `entries` and `waiting` is the article's name.
+    The keys of `claims` are identities of URLs. The keys of `owners`, `entries` and `waiting` are names of articles.
     `entries` has the article's entries if the event is late, and those of owners that may lose their URL.
     `waiting` has the events of articles that wait for a URL.
     `due` is the newest event of a held article, if this event is late.

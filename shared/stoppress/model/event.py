@@ -140,7 +140,7 @@ def order_of(event: ArticleEvent) -> Order:
 
 
 def names_of(event: ArticleEvent) -> tuple[str, ...]:
-    """Hashes that identify a repeat of the event's delivery. None for a feed, which shows a state and repeats it."""
+    """Hashes that identify a repeat of the event's delivery. Empty for a feed, which has no deliveries."""
     if event.verb is None:
         return ()
     return known_by(

@@ -1,4 +1,4 @@
-"""Names of files: the series of a page, the files of a series, and the kind of file that a name means."""
+"""Names of files: the series of a page, the files of a series, and the kind of a file by its name."""
 
 import re
 

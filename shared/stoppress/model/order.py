@@ -3,8 +3,8 @@
 Senders' clocks may be wrong. What we know of an event: the sender's version and timestamp, when we heard it (received it
 first), and whether it is a removal. The rule:
 
-1. If both events have a `version` (two numbers or two instants), it decides, and after it `sequence`. After `article.deleted`
-   versions may start again, so timestamps decide then, if both events have one.
+1. If both events have a `version` (both numbers or both instants), versions decide, then `sequence`. After `article.deleted`
+   versions may start again. Then timestamps decide, if both events have one.
 2. Else timestamps decide, as given, if both events have one. A timestamp that was ahead of our clock when heard counts as the
    moment we heard it, if the other was not ahead. So nothing is lost when a sender corrects its clock.
 3. If timestamps are equal and both events were heard within a few seconds, the later one is newer. Else a removal is newer.
@@ -60,7 +60,7 @@ def _compared(order: Order, other: Order) -> int:
         return by_version or _sign(order.heard, other.heard)
     by_timestamp = _by_instant((order.timestamp, order.heard), (other.timestamp, other.heard))
     # If only one version was ahead of our clock, its event came late or the sender's clock was corrected since. Then timestamps
-    # decide, which may be from another clock.
+    # decide: they may come from another clock.
     if by_version and (not by_timestamp or _is_ahead(order) == _is_ahead(other)):
         return by_version
     in_a_burst = timedelta() < _apart(order, other) <= BURST
@@ -116,10 +116,7 @@ def page_order(order: Order) -> Order:
 
 
 def is_claimed_before(order: Order, other: Order, *, same_source: bool) -> bool:
-    """Whether `other` is the newer claim on a URL.
-
-    Between two sources a timestamp ahead of our clock counts as the time heard.
-    """
+    """Whether `other` is the newer claim on a URL. Between sources a timestamp ahead of our clock counts as the time heard."""
     if same_source:
         return page_order(order).is_before(page_order(other))
     return _own_time(order) < _own_time(other)

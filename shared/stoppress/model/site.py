@@ -93,7 +93,7 @@ class Feed(_Part):
     interval_minutes: int = Field(default=1, ge=1, le=1_440)
     # Without new entries the interval between polls grows up to this one.
     interval_max_minutes: int | None = Field(default=None, ge=1, le=1_440)
-    # Whether the publisher made the feed. None: the feed's host shows it.
+    # Whether the publisher itself makes the feed. None: the feed's host decides.
     own: bool | None = None
     # The elements to read besides a page's URL, title and dates.
     take: tuple[Taken, ...] = ()

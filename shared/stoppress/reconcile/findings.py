@@ -59,7 +59,7 @@ class Report:
 
     @property
     def counts(self) -> Counter[str]:
-        """The metrics."""
+        """Counts by metric."""
         kinds = Counter(KINDS[finding.kind] for finding in self.repaired)
         return kinds + Counter({DRIFT: len(self.repaired), "FilesCompared": self.units})
 

@@ -224,7 +224,7 @@ def _pairs(series: Series, other: Series) -> list[tuple[Used, Used]]:
 
 
 def _unpacked(name: str, body: bytes) -> bytes:
-    """A form's content: two versions of zlib pack the same file differently."""
+    """A form's content, unpacked: two versions of zlib pack the same file differently."""
     with suppress(OSError, EOFError, zlib.error):
         return gzip.decompress(body) if name.endswith(".gz") else body
     return body

@@ -273,7 +273,7 @@ def _reserve(decided: Sequence[_Decided]) -> dict[_Work, Exception]:
 
 
 def _spare(work: _Work, want: Want | None) -> Place | None:
-    """A place that is reserved for the event already and fits."""
+    """A place that fits and is already reserved for the event."""
     if want is None:
         return None
     fitting = (place for place in work.spare if place.series == want.series and place.size_bytes >= want.size_bytes)

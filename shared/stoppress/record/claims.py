@@ -135,10 +135,7 @@ class Claimant:
         return None
 
     def _is_same_story(self, other: Article) -> bool:
-        """Whether another article of the URL is the same story: always if a feed has one of them, else by the title.
-
-        Two articles of one CMS are never the same story.
-        """
+        """Whether another article of the URL is the same story: either is not a CMS's, or two CMSs use the same title."""
         if min(other.rank, self.rank) < CMS_RANK:
             return True
         return other.source != self.event.source and self._has_same_title(other)
@@ -188,7 +185,7 @@ class Claimant:
         return self._leaving(replace(decision, claims=(claim,)))
 
     def _leaving(self, decision: Decision) -> Decision:
-        """The decision with the article's earlier URLs given up. Articles that waited for one of them return.
+        """The decision with the article's earlier URLs given up. Events that waited for one of them are recorded again.
 
         The event's `previous_urls` count only if the article takes a URL.
         """

@@ -80,7 +80,7 @@ class Publication(Claimant):
     # ── what is written ──
 
     def _held(self, release_at: datetime) -> Decision:
-        """The article is held: its entries are deleted, and it claims no URL, so nothing shows it before its hour."""
+        """The article is held: its entries are deleted, and it claims no URL, so nothing shows it before its release."""
         reason = f"to be published at {exact(release_at)}"
         after = without_entries(self.current, state="held", reason=reason, url=self.url, release_at=release_at)
         if self.event.published_at:

@@ -94,7 +94,7 @@ def released(article: Article) -> Article:
 
 
 def with_date_order(article: Article, event: ArticleEvent) -> Article:
-    """Let `held_order` be that of the newest event with a date, so that an older late embargo does not hold the article."""
+    """Set `held_order` by the newest event with a date, so that an older late embargo does not hold the article."""
     order = order_of(event) if event.action == "publish" and event.published_at else None
     latest = newest(article.dated_order, article.held_order, order)
     return replace(article, held_order=None if latest == article.dated_order else latest)
@@ -149,7 +149,7 @@ def _was_embargo(event: ArticleEvent) -> bool:
 
 
 def _corrected_max(article: Article, date: datetime, order: Order) -> datetime:
-    """The latest date that counts as a correction: rule 2."""
+    """The latest date that counts as a correction (rule 2 above)."""
     is_behind = order.timestamp is None or exact(date) > order.timestamp
     since = article.heard_at if is_behind else article.known_since or article.heard_at
     return since + CLOCK_SKEW_MAX

@@ -47,7 +47,7 @@ def begin(site: Site, request: RewriteRequest, now: datetime) -> Attempt:
 
 
 def _needs_no_mark(site: Site, request: RewriteRequest) -> bool:
-    """Whether the file has no mark: robots.txt, and an index that has no other forms under any recent configuration."""
+    """Whether no mark needs to be read. robots.txt never has one; an index may have one for its gzip form, present or past."""
     if request.file == INDEX_FILE:
         return not (site.outputs.gzip or request.config_version)
     return request.file == ROBOTS_FILE

@@ -52,7 +52,7 @@ class _Plan:
 
 
 def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
-    """Publish a file as it was rendered, or delete it if it is over. Returns an outcome of `Result`.
+    """Publish a file as it was rendered, or delete it if it is over. Returns the outcome, as in `Result`.
 
     Raises Overtaken, BrokenFile, and the errors of bucket, table and queues.
     """

@@ -51,7 +51,7 @@ def retire(attempt: Attempt) -> str:
     site, file, mark, stored = attempt.site, attempt.file, attempt.mark, attempt.stored
     if file == ROBOTS_FILE and not attempt.has_own_object:
         return "unchanged"  # the site keeps its own robots.txt
-    # Read before the file is deleted: a rewriter that fills the file later replaces these forms, and they are not deleted.
+    # Read before the file is deleted: a rewriter that fills the file later replaces these forms, so deleting them fails.
     names = set(mark.also if mark else ()) | possible_forms(file)
     forms = stored_forms(site, names - _shared_forms(site, file))
     if stored:

@@ -84,7 +84,7 @@ def _expire_news(site: Site, now: datetime) -> Counter[str]:
 def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     """After a change of configuration, and for a new site, have all files rewritten.
 
-    They are rewritten again when no function uses the old configuration any more (`settled`). Until then a rewriter with the old
+    All files are rewritten again when no function uses the old configuration any more (`settled`). Until then a rewriter with the old
     configuration may write a file, and the other forms that it wants must stay.
     """
     applied = table.get(*configuration_key(site.host))
@@ -93,8 +93,7 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     known = bool(applied and (applied.get("version"), applied.get("document")) == (site.version, document))
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
-    # robots.txt is always among them: a run that was killed before the put below may have had it written for an earlier
-    # configuration.
+    # Always with robots.txt: a run that was killed before the put below may have had it written for an earlier configuration.
     files = all_files(site, robots=True)
     queues.send_rewrites([RewriteRequest(site.host, file, site.version, repair_forms=known) for file in files])
     pk, sk = configuration_key(site.host)

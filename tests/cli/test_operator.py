@@ -16,6 +16,8 @@ from stoppress_cli.stack import quarantine, rebuild, redrive
 from tests.support.event_files import objects, on_queue
 from tests.support.operated import HOST, arn, event, everything, later, operated, url
 
+pytestmark = pytest.mark.moto
+
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 UNKNOWN = "www.example.org"
 

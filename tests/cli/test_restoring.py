@@ -3,12 +3,16 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from stoppress.aws import bucket, sites, table
 from stoppress.reconcile.sites import reconcile
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.stack import rebuild, restore
 from tests.support.event_files import objects
 from tests.support.operated import HOST, event, everything, later, operated
+
+pytestmark = pytest.mark.moto
 
 NEWS, SHARD = "sitemap-news.xml", "sitemap-2026-11.xml"
 

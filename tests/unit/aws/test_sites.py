@@ -15,6 +15,8 @@ from tests.support import doors
 from tests.support.doors import ENVIRONMENT, Doors, counted, failing
 from tests.support.ledger import HOST
 
+pytestmark = pytest.mark.moto
+
 EIGHT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 PAGE_PARAMETERS = 10  # Parameter Store: at most so many in one answer
 

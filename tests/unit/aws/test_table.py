@@ -44,6 +44,8 @@ from tests.support import doors
 from tests.support.doors import Doors, failing
 from tests.support.ledger import HOST, MORNING, page
 
+pytestmark = pytest.mark.moto
+
 
 @pytest.fixture(autouse=True)
 def behind() -> Iterator[Doors]:

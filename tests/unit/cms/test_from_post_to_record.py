@@ -21,6 +21,8 @@ from tests.support.ledger import HOST, MORNING, page
 from tests.support.recorded import OWN, cases
 from tests.unit.cms.test_any_delivery import mutations
 
+pytestmark = pytest.mark.moto
+
 NOW = MORNING + timedelta(hours=1)
 SECRET = "a-secret-that-is-long-enough"
 CURRENT = {

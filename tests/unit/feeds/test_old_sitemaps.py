@@ -17,6 +17,8 @@ from stoppress.model.site import BadConfiguration, Site, read_site
 from stoppress.poll import fetch as fetching
 from tests.support.ledger import HOST, MORNING, Ledger, page, publish, remove
 
+pytestmark = pytest.mark.moto
+
 SITE = Site(host=HOST, publication="Example News")
 MINUTE = timedelta(minutes=1)
 INDEX = f"https://{HOST}/old/index.xml"

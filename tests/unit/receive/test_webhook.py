@@ -18,6 +18,8 @@ from tests.support import doors
 from tests.support.doors import Doors, counted, failing
 from tests.support.ledger import HOST, MORNING, page
 
+pytestmark = pytest.mark.moto
+
 SECRET, NEXT = "whsec_c3RvcHByZXNz", "whsec_bmV4dCBzZWNyZXQ="
 ARTICLE = {
     "id": "1042",

@@ -17,6 +17,8 @@ from stoppress_cli.stack import rebuild
 from tests.support.event_files import objects, on_queue
 from tests.support.operated import HOST, SITE, event, everything, later, operated, url
 
+pytestmark = pytest.mark.moto
+
 NEWS, SHARD, INDEX = "sitemap-news.xml", "sitemap-2026-11.xml", "sitemap.xml"
 
 

@@ -42,6 +42,8 @@ from tests.support import doors
 from tests.support.doors import Doors, failed_ones, failing, once_before, queue_batch
 from tests.support.ledger import HOST, MORNING, page, publish, remove
 
+pytestmark = pytest.mark.moto
+
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 NOON = MORNING + 4 * HOUR
 SHARD, NEWS = "sitemap-2026-11.xml", "sitemap-news.xml"

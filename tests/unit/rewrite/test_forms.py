@@ -27,6 +27,8 @@ from tests.support.doors import Doors, failing, once_before
 from tests.support.ledger import HOST, MORNING, page
 from tests.support.partitions import DAY, HOUR, INDEX, MINUTE, NEWS, NOON, SHARD, key, put_news, put_page, take_page
 
+pytestmark = pytest.mark.moto
+
 ROBOTS = "robots.txt"
 PACKED, TEXT, FEED = f"{SHARD}.gz", "sitemap-2026-11.txt", "sitemap-news.atom"
 EVERY_FORM = {"gzip": True, "text": True, "atom": True}

@@ -36,6 +36,8 @@ from tests.support.partitions import (
     take_page,
 )
 
+pytestmark = pytest.mark.moto
+
 
 @pytest.fixture(autouse=True)
 def behind() -> Iterator[Doors]:

@@ -25,6 +25,8 @@ from tests.support import doors
 from tests.support.doors import Doors, counted, failing, once_before
 from tests.support.ledger import HOST, MORNING, page, publish
 
+pytestmark = pytest.mark.moto
+
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 WINDOW = timedelta(hours=48)
 NEWS, INDEX, ROBOTS = "sitemap-news.xml", "sitemap.xml", "robots.txt"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from datetime import UTC, datetime, timedelta
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -14,8 +13,6 @@ CACHE_AGE_MAX = timedelta(seconds=60)
 MISSING_AGE_MAX = timedelta(seconds=10)
 # Spaces separate secrets. A part shorter than this is probably a word of a phrase, which anybody could guess.
 PART_CHARACTERS_MIN = 8
-
-_PEM = re.compile(r"-----BEGIN [^-]+-----[^-]+-----END [^-]+-----")
 
 # Missing, denied, about to be deleted. Any other error may pass before the next call, so it is not cached: some senders never retry.
 _LASTING = {"ResourceNotFoundException", "AccessDeniedException", "InvalidRequestException"}
@@ -42,11 +39,11 @@ def load(name: str) -> list[str]:
 
 
 def split(text: str) -> list[str]:
-    """The secrets of a text: separated by white space, or a JSON list if they contain white space, or public keys in PEM.
+    """The secrets of a text: separated by white space, or a JSON list if they contain white space.
 
     Raises ValueError.
     """
-    secrets = _listed(text) if text.lstrip().startswith("[") else _PEM.findall(text) or text.split()
+    secrets = _listed(text) if text.lstrip().startswith("[") else text.split()
     if not secrets:
         raise ValueError("is empty")
     if len(secrets) > 1 and any(len(secret) < PART_CHARACTERS_MIN for secret in secrets):

@@ -56,12 +56,10 @@ def _no_longer_waits(before: Article | None, after: Article | None) -> tuple[str
 
 
 def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decision:
-    article, order, digest, names = known.article, order_of(event), digest_of(event), names_of(event)
+    article, order = known.article, order_of(event)
+    digest, names = _as_delivered(event, article, order)
     same = False
     if article:
-        # An event that is recorded again may have a date that its delivery lacked. A repeat of the delivery lacks it too.
-        if event.release and order == article.order:
-            digest, names = article.digest, ()
         is_last = order == article.order and digest == article.digest
         is_repeat = set(names) & set(article.deliveries) or _is_same_version(order, digest, article)
         if not event.release and not is_last and is_repeat:
@@ -92,6 +90,16 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
     ):
         return REPEATED
     return decision
+
+
+def _as_delivered(event: ArticleEvent, article: Article | None, order: Order) -> tuple[str, tuple[str, ...]]:
+    """The digest and the names of the event's delivery.
+
+    An event that is recorded again may have a date that its delivery lacked. A repeat of the delivery lacks it too.
+    """
+    if article and event.release and order == article.order:
+        return article.digest, ()
+    return digest_of(event), names_of(event)
 
 
 def _is_settled(article: Article, now: datetime) -> bool:

@@ -64,7 +64,7 @@ def served(steps: list[Step], tmp_path: Path) -> Iterator[str]:
         with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as one:
             assert one.play(lines).failures == []
         server = Server(stack, "127.0.0.1", 0)
-        thread = threading.Thread(target=server._server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
             yield server.url.rstrip("/")

@@ -56,7 +56,7 @@ def served(steps: list[Step], folder: Path) -> Iterator[str]:
         with player.playing(stack, folder / "made.jsonl", folder, lambda _line, _text: None) as one:
             assert one.play(lines).failures == []
         server = Server(stack, "127.0.0.1", 0)
-        serving = threading.Thread(target=server._server.serve_forever, daemon=True)
+        serving = threading.Thread(target=server._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         serving.start()
         try:
             yield server.url.rstrip("/")

@@ -188,7 +188,7 @@ class Run(Protocol):
 def served(stack: Stack) -> Iterator[Run]:
     """Runs commands against the stack as it is served."""
     server = Server(stack, "127.0.0.1", 0)
-    thread = threading.Thread(target=server._server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
 
     def run(*words: str) -> Result:

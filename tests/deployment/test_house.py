@@ -58,6 +58,7 @@ def imports(path: Path) -> Iterator[str]:
 # ── what a function reads from its environment, followed through the package from one definition to the next ──────────────
 
 
+@cache
 def definitions(path: Path) -> dict[str, list[ast.stmt]]:
     """A module's statements by the name they define; what runs at import stands under the empty name."""
     found: dict[str, list[ast.stmt]] = {"": []}
@@ -76,6 +77,26 @@ def reached(path: Path, name: str, seen: set[tuple[Path, str]]) -> Iterator[ast.
     if (path, name) in seen or name not in definitions(path):
         return
     seen.add((path, name))
+    known = names_in(path)
+    for statement in definitions(path)[name]:
+        for node in nodes_of(statement):
+            yield node
+            match node:
+                case ast.Attribute(value=ast.Name(id=used), attr=attribute) if known.get(used, (path, "-"))[1] == "":
+                    yield from reached(known[used][0], attribute, seen)
+                case ast.Name(id=used) if used in known:
+                    yield from reached(known[used][0], "", seen)
+                    yield from reached(*known[used], seen)
+
+
+@cache
+def nodes_of(statement: ast.stmt) -> list[ast.AST]:
+    return list(ast.walk(statement))
+
+
+@cache
+def names_in(path: Path) -> dict[str, tuple[Path, str]]:
+    """The names that a module defines or imports from the package, each with its module and its name there."""
     known: dict[str, tuple[Path, str]] = {own: (path, own) for own in definitions(path)}
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "stoppress":
@@ -85,15 +106,7 @@ def reached(path: Path, name: str, seen: set[tuple[Path, str]]) -> Iterator[ast.
                 modules = (package / f"{alias.name}.py", package / alias.name / "__init__.py")
                 module = next((module for module in modules if module.exists()), None)
                 known[alias.asname or alias.name] = (module, "") if module else (own, alias.name)
-    for statement in definitions(path)[name]:
-        for node in ast.walk(statement):
-            yield node
-            match node:
-                case ast.Attribute(value=ast.Name(id=used), attr=attribute) if known.get(used, (path, "-"))[1] == "":
-                    yield from reached(known[used][0], attribute, seen)
-                case ast.Name(id=used) if used in known:
-                    yield from reached(known[used][0], "", seen)
-                    yield from reached(*known[used], seen)
+    return known
 
 
 def variables_read(path: Path) -> set[str]:

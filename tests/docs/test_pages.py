@@ -74,9 +74,12 @@ def test_every_part_that_can_be_generated_is_in_one_page() -> None:
     assert sorted(parts) == sorted(PARTS)
 
 
+COMMAND: Any = typer.main.get_command(app)
+
+
 def parse(words: list[str]) -> None:
     """Parse a command line of `stoppress` without running it. Raises TyperException for what it does not understand."""
-    command: Any = typer.main.get_command(app)
+    command = COMMAND
     context = command.make_context("stoppress", words)
     while hasattr(command, "commands") and (rest := [*context._protected_args, *context.args]):
         name, command, rest = command.resolve_command(context, rest)

@@ -37,6 +37,7 @@ def test_the_page_has_each_key_and_no_other(page: str, heading: str, models: Mod
     assert {name for name in fields if not re.search(rf'[`"]{name}[`"]', text)} == set()
 
 
+@pytest.mark.moto
 @pytest.mark.parametrize("scenario", ["an-old-sitemap-beside-the-feed", "slug-swap", "bad-bus-events"])
 def test_the_page_of_the_table_has_a_row_for_each_item(scenario: str, tmp_path: Path) -> None:
     rows = table_rows(text_of("docs/reference/table.md"), "| pk | sk | holds |")

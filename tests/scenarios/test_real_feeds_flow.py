@@ -93,6 +93,7 @@ def steps(stack: list[Feed]) -> Iterator[playing.Step]:
         yield {"at": "2026-11-20T08:01:00Z", "expect": {"site": feed.host, "urls": sorted(feed.listed()), "news": []}}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("stack", stacks(), ids=lambda stack: f"{stack[0].file} and {len(stack) - 1} more")
 def test_every_entry_of_a_real_feed_on_its_host_is_listed_in_valid_files(stack: list[Feed], tmp_path: Path) -> None:
     path = FEEDS / "INDEX.jsonl"  # the feeds' files are beside it

@@ -127,6 +127,7 @@ def expect(at: str, **wanted: object) -> Step:
     return {"at": at, "expect": wanted}
 
 
+@pytest.mark.matrix
 def test_1001_news_articles_take_two_news_sitemaps_until_they_expire(tmp_path: Path) -> None:
     site = {"at": "2026-11-20T07:00:00Z", "site": SITE}
     steps: list[Step] = [

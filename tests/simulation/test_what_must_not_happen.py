@@ -27,6 +27,8 @@ from tests.support import doors
 from tests.support.doors import Doors, failed_ones, failing, queue_batch
 from tests.support.ledger import HOST, MORNING, page, publish, remove
 
+pytestmark = pytest.mark.moto
+
 MINUTE = timedelta(minutes=1)
 SHARD, NEWS = "sitemap-2026-11.xml", "sitemap-news.xml"
 

@@ -161,7 +161,7 @@ class FeedServer:
     @contextmanager
     def running(self) -> Iterator["FeedServer"]:
         """Serves while the block runs, and takes the poller's connections."""
-        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
             with self._open, _pools_led_to(self.port, self.look_up):

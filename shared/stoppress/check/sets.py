@@ -4,6 +4,7 @@ Keeps 20 bytes of each URL, whatever its length: 50,000 URLs take 1 MB. An alter
 """
 
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -28,13 +29,18 @@ Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, lin
 Occurrence = tuple[int, int, int]  # file, line, number among the URLs of the file
 
 
+def _arrays(kind: str) -> "defaultdict[int, array[int]]":
+    """An array for each bucket that has anything: most checks are of one small file."""
+    return defaultdict(lambda: array(kind))
+
+
 class _Register:
     """Occurrences by hash, in buckets that are read one at a time to save memory."""
 
     def __init__(self) -> None:
-        self._hashes = [array("Q") for _ in range(_BUCKETS)]
-        self._files = [array("I") for _ in range(_BUCKETS)]
-        self._lines = [array("I") for _ in range(_BUCKETS)]
+        self._hashes = _arrays("Q")
+        self._files = _arrays("I")
+        self._lines = _arrays("I")
 
     def add(self, key: int, file: int, line: int) -> None:
         bucket = key % _BUCKETS
@@ -44,7 +50,7 @@ class _Register:
 
     def bucket(self, number: int) -> Iterator[tuple[int, int, int]]:
         """Hash, file and line of each occurrence in a bucket, in the order in which they were added."""
-        return zip(self._hashes[number], self._files[number], self._lines[number], strict=True)
+        return zip(*(arrays.get(number, ()) for arrays in (self._hashes, self._files, self._lines)), strict=True)
 
 
 class _Urls(_Register):
@@ -52,7 +58,7 @@ class _Urls(_Register):
 
     def __init__(self) -> None:
         super().__init__()
-        self._numbers = [array("I") for _ in range(_BUCKETS)]
+        self._numbers = _arrays("I")
 
     def add_url(self, key: int, file: int, line: int, number: int) -> None:
         self.add(key, file, line)
@@ -60,8 +66,8 @@ class _Urls(_Register):
 
     def listed(self, bucket: int) -> Iterator[tuple[int, Occurrence]]:
         """Hash and place of each URL in a bucket, in the order in which they were added."""
-        places = zip(self._files[bucket], self._lines[bucket], self._numbers[bucket], strict=True)
-        return zip(self._hashes[bucket], places, strict=True)
+        places = zip(*(arrays.get(bucket, ()) for arrays in (self._files, self._lines, self._numbers)), strict=True)
+        return zip(self._hashes.get(bucket, ()), places, strict=True)
 
 
 class Together:
@@ -71,8 +77,8 @@ class Together:
         self._pages = _Urls()
         self._articles = _Urls()
         self._pairs = _Register()  # pairs of pages, with the same hash in both directions
-        self._sources = [array("Q") for _ in range(_BUCKETS)]  # the page of the pair that has the alternate
-        self._near = [array("B") for _ in range(_BUCKETS)]  # whether both pages are on one host
+        self._sources = _arrays("Q")  # the page of the pair that has the alternate
+        self._near = _arrays("B")  # whether both pages are on one host
         self._pair_count = 0
 
     def add_url(self, loc: str, file: int, line: int, number: int, *, is_news: bool) -> None:
@@ -151,7 +157,7 @@ class Together:
 
     def _lonely(self) -> Iterator[tuple[int, int, int, int]]:
         """The alternates that do not point back: file and line of the page, the alternate's hash, whether it is near."""
-        for number in range(_BUCKETS):
+        for number in sorted(self._sources):
             directions: dict[int, int] = {}
             for (key, _, _), source in zip(self._pairs.bucket(number), self._sources[number], strict=True):
                 directions[key] = directions.get(key, 0) | (1 if source > key ^ source else 2)

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from stoppress.cms.contract import BadArticle, read_delivery
@@ -64,6 +65,7 @@ SITES = [
 ]
 
 
+@pytest.mark.matrix
 @settings(max_examples=150, deadline=None)
 @given(told=st.lists(articles, max_size=6), site=st.sampled_from(SITES))
 def test_whatever_the_contract_accepts_is_written(told: list[dict[str, Any]], site: Site) -> None:

@@ -11,22 +11,22 @@
  *     define( 'STOPPRESS_URL', 'https://<api>/webhooks/<host>/<source>' );
  *     define( 'STOPPRESS_SECRET', 'whsec_…' );
  *
- * STOPPRESS_TYPES names the post types that are articles ('post' unless said, parted by commas); of these `page` is sent
- * as a page that is no article. The filter `stoppress_data` may change what is sent of a post, or stop it with null.
+ * STOPPRESS_TYPES names the post types to send, separated by commas; the default is 'post'. The type `page` is sent as a
+ * page that is no article. The filter `stoppress_data` may change the data of a post; null stops the event.
  */
 
 defined( 'ABSPATH' ) || exit;
 
 const STOPPRESS_RETRIES_MAX = 6; // after 1, 5, 25, 125, 625 and 3,125 minutes: two and a half days
 
-/** The address of a post before it is changed: WordPress does not keep it. */
+/** Keeps a post's URL from before the change, because WordPress does not keep it. */
 add_action( 'pre_post_update', function ( $id ) {
 	if ( 'publish' === get_post_status( $id ) ) {
 		stoppress_old_url( $id, get_permalink( $id ) );
 	}
 } );
 
-/** After a post, its terms and its meta data are saved, by whatever editor, by the clock, or into the bin. */
+/** WordPress calls this after it has saved a post, its terms and its meta data: from any editor, on schedule, or into the bin. */
 add_action( 'wp_after_insert_post', function ( $id, $post, $update, $before ) {
 	$was = $before && 'publish' === $before->post_status;
 	if ( 'publish' === $post->post_status ) {
@@ -36,7 +36,7 @@ add_action( 'wp_after_insert_post', function ( $id, $post, $update, $before ) {
 	}
 }, 99, 4 );
 
-/** Before a post is gone for good, from the bin or past it. */
+/** WordPress calls this before it deletes a post for good, from the bin or directly. */
 add_action( 'before_delete_post', function ( $id, $post = null ) {
 	$post = $post ? $post : get_post( $id );
 	if ( $post && in_array( $post->post_status, array( 'publish', 'trash' ), true ) ) {
@@ -44,7 +44,7 @@ add_action( 'before_delete_post', function ( $id, $post = null ) {
 	}
 }, 10, 2 );
 
-/** Sent when the editor has its answer, where PHP can do that, each post once. */
+/** Sends one event for each changed post. With PHP-FPM, the editor gets the answer first. */
 add_action( 'shutdown', function () {
 	$waiting = stoppress_waiting();
 	if ( $waiting && function_exists( 'fastcgi_finish_request' ) ) {
@@ -57,7 +57,7 @@ add_action( 'shutdown', function () {
 
 add_action( 'stoppress_send', 'stoppress_send', 10, 3 );
 
-/** What is known of an article, in the fields of Stoppress's contract. */
+/** A post as the `data` of an event in Stoppress's contract. */
 function stoppress_data( $post ) {
 	$noindex = '1' === (string) get_post_meta( $post->ID, '_yoast_wpseo_meta-robots-noindex', true )
 		|| in_array( 'noindex', (array) get_post_meta( $post->ID, 'rank_math_robots', true ), true )
@@ -83,7 +83,7 @@ function stoppress_data( $post ) {
 	);
 }
 
-/** Keeps an event until the end of the request. Of several of one post the last counts, and a first publication stays one. */
+/** Keeps a post's last event until the end of the request. An update after a publication stays a publication. */
 function stoppress_queue( $post, $event, $data ) {
 	$types = array_map( 'trim', explode( ',', defined( 'STOPPRESS_TYPES' ) ? STOPPRESS_TYPES : 'post' ) );
 	if ( ! in_array( $post->post_type, $types, true ) ) {
@@ -94,7 +94,7 @@ function stoppress_queue( $post, $event, $data ) {
 		return;
 	}
 	$now = stoppress_now();
-	// Sites of a network below one host would have the same ids.
+	// Without the blog's id, two sites of a Multisite network on one host would have equal ids.
 	$id   = is_multisite() ? get_current_blog_id() . '-' . $post->ID : (string) $post->ID;
 	$kind = 'page' === $post->post_type ? 'page' : 'article';
 	$was  = stoppress_waiting()[ $id ]['type'] ?? '';
@@ -106,7 +106,7 @@ function stoppress_queue( $post, $event, $data ) {
 	stoppress_waiting( $id, array( 'type' => "$kind.$event", 'timestamp' => $now, 'data' => $data ) );
 }
 
-/** One attempt, signed anew; where it is not taken, another one later. */
+/** Signs and posts an event. Schedules the next attempt if a later one may succeed. */
 function stoppress_send( $id, $body, $retries ) {
 	$at        = (string) time();
 	$key       = base64_decode( preg_replace( '/^whsec_/', '', STOPPRESS_SECRET ) );
@@ -132,7 +132,7 @@ function stoppress_send( $id, $body, $retries ) {
 	}
 }
 
-/** What waits for the end of the request, by article; with two arguments one more. */
+/** The events that wait for the end of the request, by article id. With two arguments, adds an event. */
 function stoppress_waiting( $id = null, $body = null ) {
 	static $waiting = array();
 	if ( null !== $id ) {
@@ -141,7 +141,7 @@ function stoppress_waiting( $id = null, $body = null ) {
 	return $waiting;
 }
 
-/** The address that a post had when this request began; with two arguments it is noted, the first time. */
+/** The URL that a post had when this request began. With two arguments, keeps the URL, unless one is kept already. */
 function stoppress_old_url( $id, $url = null ) {
 	static $urls = array();
 	if ( null !== $url ) {
@@ -150,12 +150,12 @@ function stoppress_old_url( $id, $url = null ) {
 	return $urls[ $id ] ?? null;
 }
 
-/** Now, to the microsecond: what tells two changes of one second apart. */
+/** The current time with microseconds, so that two changes within one second differ. */
 function stoppress_now() {
 	return ( new DateTimeImmutable( 'now', new DateTimeZone( 'UTC' ) ) )->format( 'Y-m-d\TH:i:s.u\Z' );
 }
 
-/** A date of the database in UTC, or null where it has none. */
+/** A UTC date of the database as ISO 8601, or null if it is empty. */
 function stoppress_instant( $gmt ) {
 	return '0000-00-00 00:00:00' === $gmt ? null : str_replace( ' ', 'T', $gmt ) . 'Z';
 }

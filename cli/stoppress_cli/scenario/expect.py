@@ -8,6 +8,7 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer
 
+from stoppress.aws.items import article_key, quarantine_pk
 from stoppress.poll.items import feed_key, subscription_key
 from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.stack import Stack
@@ -100,7 +101,7 @@ def _stored(stack: Stack, pk: str, sk: str) -> dict[str, Any] | None:
 def article(stack: Stack, site: str, key: str) -> dict[str, Any] | None:
     """The table's item of the article `<source>/<id>` of a site."""
     source, _, article_id = key.partition("/")
-    return _stored(stack, f"article#{site}#{source}#{article_id}", "-")
+    return _stored(stack, *article_key(site, f"{source}#{article_id}"))
 
 
 def quarantine(stack: Stack, site: str) -> list[str]:
@@ -108,7 +109,7 @@ def quarantine(stack: Stack, site: str) -> list[str]:
     pages = stack.client("dynamodb").get_paginator("query").paginate(
         TableName=stack.only("AWS::DynamoDB::Table").ref,
         KeyConditionExpression="pk = :pk",
-        ExpressionAttributeValues={":pk": {"S": f"quarantine#{site}"}},
+        ExpressionAttributeValues={":pk": {"S": quarantine_pk(site)}},
         ConsistentRead=True,
     )  # fmt: skip
     return [str(_plain_item(item).get("reason", "")) for page in pages for item in page["Items"]]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from stoppress.aws import queues, sites, table
-from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item
+from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item, quarantine_pk
 from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import parse
 from stoppress.record.message import UNKNOWN_SITE, Message, Unusable, read
@@ -53,7 +53,7 @@ def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> 
     items = [
         item
         for host in ([site] if site else hosts())
-        for item in map(_read, table.query(f"quarantine#{host}"))
+        for item in map(_read, table.query(quarantine_pk(host)))
         # DynamoDB may take days to delete an expired item.
         if reason.lower() in item.reason.lower() and int(item.stored.get("ttl", 0) or 2**40) > now.timestamp()
     ]
@@ -65,11 +65,8 @@ def _read(item: Item) -> Kept:
     at, _, identity = item["sk"].partition("#")
     event = str(item["event"])
     # Items of an earlier version have no length. An event of the greatest stored length counts as cut.
-    length = int(
-        item.get(
-            "characters", QUARANTINED_CHARACTERS_MAX + 1 if len(event) >= QUARANTINED_CHARACTERS_MAX else len(event)
-        )
-    )
+    cut = len(event) >= QUARANTINED_CHARACTERS_MAX
+    length = int(item.get("characters", QUARANTINED_CHARACTERS_MAX + 1 if cut else len(event)))
     site = item["pk"].partition("#")[2]
     return Kept(site, identity, parse(at), item["reason"], item.get("kind", "event"), event, length, item)
 

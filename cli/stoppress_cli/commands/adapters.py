@@ -1,5 +1,3 @@
-"""`stoppress adapters`: the adapters, what one makes of a delivery, and whether recorded requests are signed."""
-
 import json
 import sys
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""`stoppress play`: plays a scenario on a local stack of its own."""
-
 import contextlib
 import time
 from collections.abc import Iterator

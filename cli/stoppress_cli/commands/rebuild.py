@@ -1,5 +1,3 @@
-"""`stoppress rebuild`: has files written again from the table."""
-
 from typing import Annotated
 
 import typer

@@ -17,9 +17,8 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from stoppress_cli.local.resources import Resource, check_properties
-from stoppress_cli.local.template import ACCOUNT, REGION, TemplateError
+from stoppress_cli.local.template import REGION, TemplateError, arn_of
 
-_MEBIBYTE = 1_048_576
 _loaded = itertools.count()
 
 # Properties of a function that are read here, or that change nothing here.
@@ -88,7 +87,7 @@ class Context:
 
     @property
     def invoked_function_arn(self) -> str:
-        return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{self.function_name}"
+        return arn_of("lambda", f"function:{self.function_name}")
 
     @property
     def log_group_name(self) -> str:

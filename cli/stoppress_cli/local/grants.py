@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from stoppress_cli.local.permissions import Ask, Permissions
-from stoppress_cli.local.resources import Resource
-from stoppress_cli.local.template import ACCOUNT, REGION
+from stoppress_cli.local.resources import Resource, failure_destination
+from stoppress_cli.local.template import arn_of
 
 # Calls that the Lambda service makes with a function's role (Lambda developer guide, "execution role permissions").
 TAKES_MESSAGES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
@@ -16,14 +16,8 @@ WRITES_LOG = ("logs:CreateLogStream", "logs:PutLogEvents")
 def faults(resources: Iterable[Resource], permissions: Permissions) -> list[str]:
     """A text for each missing grant: the resource, what is wrong and what would happen."""
     checks = _Checks(resources, permissions)
-    return [
-        *checks.functions(),
-        *checks.mappings(),
-        *checks.destinations(),
-        *checks.schedules(),
-        *checks.rules(),
-        *checks.routes(),
-    ]
+    kinds = (checks.functions, checks.mappings, checks.destinations, checks.schedules, checks.rules, checks.routes)
+    return [fault for check in kinds for fault in check()]
 
 
 class _Checks:
@@ -49,7 +43,7 @@ class _Checks:
                 yield f"{function.logical}: its Role is no role of the template that lambda.amazonaws.com may take on"
                 continue
             group = function.properties.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{function.ref}")
-            stream = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{group}:log-stream:any"
+            stream = arn_of("logs", f"log-group:{group}:log-stream:any")
             asks = [Ask(action, stream) for action in WRITES_LOG]
             yield from self._lacks(function.logical, function, asks, "its log and its metrics would be lost")
 
@@ -75,13 +69,9 @@ class _Checks:
         """Lambda sends failed batches and invocations to the destination with the function's role."""
         for kind in ("AWS::Lambda::EventSourceMapping", "AWS::Lambda::EventInvokeConfig"):
             for resource in self._of(kind):
-                if (
-                    destination := resource.properties.get("DestinationConfig", {})
-                    .get("OnFailure", {})
-                    .get("Destination")
-                ):
+                if destination := failure_destination(resource.properties):
                     function = self._functions[_name(resource.properties["FunctionName"])]
-                    asks = [Ask("sqs:SendMessage", str(destination))]
+                    asks = [Ask("sqs:SendMessage", destination)]
                     yield from self._lacks(resource.logical, function, asks, "what is given up would be lost")
 
     def schedules(self) -> Iterator[str]:
@@ -104,9 +94,8 @@ class _Checks:
                 action = "lambda:InvokeFunction" if ":function:" in arn else "sqs:SendMessage"
                 yield from self._without_policy(rule, Ask(action, arn), "its events would not arrive")
                 for dead in _dead_letters(target):
-                    yield from self._without_policy(
-                        rule, Ask("sqs:SendMessage", dead), "what it cannot deliver would be lost"
-                    )
+                    ask = Ask("sqs:SendMessage", dead)
+                    yield from self._without_policy(rule, ask, "what it cannot deliver would be lost")
 
     def _without_policy(self, rule: Resource, ask: Ask, else_: str) -> Iterator[str]:
         if not self._permissions.service_may("events.amazonaws.com", rule.arn, ask):
@@ -118,7 +107,7 @@ class _Checks:
                 for method, operation in methods.items():
                     uri = str(operation.get("x-amazon-apigateway-integration", {}).get("uri", ""))
                     function = uri.partition("/functions/")[2].removesuffix("/invocations")
-                    source = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{api.ref}/$default/{method.upper()}{path}"
+                    source = arn_of("execute-api", f"{api.ref}/$default/{method.upper()}{path}")
                     ask = Ask("lambda:InvokeFunction", function)
                     if not self._permissions.service_may("apigateway.amazonaws.com", source, ask):
                         yield f"{api.logical}: no permission lets {method.upper()} {path} {ask}; it would answer 500"

@@ -66,11 +66,10 @@ def _item(name: str, wanted: Mapping[str, Any] | None, actual: Mapping[str, Any]
     return _subset(name, wanted, actual)
 
 
-def asked(wanted: Expectation, asked_for: Callable[[str], int]) -> list[str]:
-    """The differences in the numbers of requests; `asked_for` returns the number for a URL."""
-    return [
-        line for url, times in (wanted.asked or {}).items() for line in _value(f"asked: {url}", times, asked_for(url))
-    ]
+def requests(wanted: Expectation, number_of: Callable[[str], int]) -> list[str]:
+    """The differences in the numbers of requests; `number_of` returns the number for a URL."""
+    numbers = (wanted.asked or {}).items()
+    return [line for url, number in numbers for line in _value(f"asked: {url}", number, number_of(url))]
 
 
 def subscribed(wanted: Expectation, topics_of: Callable[[str], list[str]]) -> list[str]:

@@ -105,7 +105,7 @@ class FeedServer:
         self._is_hurried = False
         self._counting = threading.Lock()
         self.hubs = Hubs()
-        self.asked: Counter[tuple[str, str]] = Counter()
+        self._requests: Counter[tuple[str, str]] = Counter()
         self.sent_bytes = 0  # of bodies
         self.ending = threading.Event()
 
@@ -116,11 +116,11 @@ class FeedServer:
     @property
     def requests(self) -> int:
         """Number of requests."""
-        return self.asked.total()
+        return self._requests.total()
 
-    def asked_for(self, url: str) -> int:
+    def requests_for(self, url: str) -> int:
         """Number of requests for a URL."""
-        return self.asked[_key(urlsplit(url).netloc, url)]
+        return self._requests[_key(urlsplit(url).netloc, url)]
 
     def set(self, url: str, answer: FeedAnswer) -> None:
         """Sets the answer of `url` from now on."""
@@ -138,14 +138,14 @@ class FeedServer:
         """Counts a request and returns its answer. A URL without a step is a feed without entries."""
         key = _key(host, path)
         with self._counting:
-            self.asked[key] += 1
-            number = self.asked[key]
+            self._requests[key] += 1
+            number = self._requests[key]
         return self._answers.get(key, _NOTHING_YET).to(headers, number)
 
     def post(self, host: str, path: str, body: bytes) -> tuple[int, str]:
         """Passes a form to a hub; returns the status and text of its answer."""
         with self._counting:
-            self.asked[_key(host, path)] += 1
+            self._requests[_key(host, path)] += 1
         return self.hubs.take(f"https://{host}{path}", dict(parse_qsl(body.decode())))
 
     def sent(self, size_bytes: int) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -15,11 +15,12 @@ from stoppress.model.file_names import PAGES_FILE
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Place
 from stoppress.model.rules import excluding_rule, names_rule
-from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.site import Site
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
 from stoppress.record.message import UNKNOWN_SITE
 from stoppress.sitemaps.lines import under_scheme
+from stoppress_cli.stack.find import BadRequest
 
 # A longer story is in the log.
 STORY_LINES_MAX = 50
@@ -47,14 +48,9 @@ class Facts:
 def gather(url: str, host: str | None) -> Facts:
     """What the table and the files hold of a page; `host` is the site to look in, if not the URL's.
 
-    Raises ValueError for a text that is no URL, UnknownSite, BadConfiguration, and the errors of the table and the bucket.
+    Raises as `page_of`, and the errors of the table and the bucket.
     """
-    url = canonical(url)
-    try:
-        site = sites.load(host or host_of(url))
-    except BadConfiguration:
-        site = sites.load_usable(host or host_of(url))
-    url = on_site(url, site.host)
+    site, url = page_of(url, host)
     item = table.get(*items.claim_key(site.host, url))
     claim = items.read_claim(item, url) if item else None
     story = tuple(table.query(items.story_pk(site.host, url)))
@@ -78,10 +74,23 @@ def gather(url: str, host: str | None) -> Facts:
         entries,
         general,
         items.read_news(news) if news else None,
-        tuple(_listing(site, url, files)),
+        tuple(listing(site, [url], files)),
         story,
         tuple(_quarantined(site, url, names)),
     )
+
+
+def page_of(url: str, host: str | None) -> tuple[Site, str]:
+    """The site of a page, and the page's URL on it. `host` is the site, if not the URL's.
+
+    Raises BadRequest for a text that is no URL, UnknownSite, and BadConfiguration.
+    """
+    try:
+        url = canonical(url)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    site = sites.load_usable(host or host_of(url))
+    return site, on_site(url, site.host)
 
 
 def article_of(line: items.Item) -> str:
@@ -99,12 +108,12 @@ def _general(site: Site, article: Article) -> GeneralEntry | None:
     return items.read_general(item) if item else None
 
 
-def _listing(site: Site, url: str, files: list[str]) -> Iterator[tuple[str, datetime]]:
-    """The files that list the page now, read from the bucket."""
-    loc = f"<loc>{escaped(under_scheme(url, site))}</loc>".encode()
+def listing(site: Site, urls: Iterable[str], files: Iterable[str]) -> Iterator[tuple[str, datetime]]:
+    """Those of the files that list one of the URLs now, each with its last change."""
+    locs = [f"<loc>{escaped(under_scheme(url, site))}</loc>".encode() for url in urls]
     for file in dict.fromkeys(files):
         stored = bucket.read(site.host, file)
-        if stored and loc in stored.body:
+        if stored and any(loc in stored.body for loc in locs):
             yield file, stored.changed
 
 

@@ -19,13 +19,12 @@ from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import is_news
 from stoppress.model.site import FEED_SOURCE, Site
 from stoppress.primitives.instants import parse
-from stoppress.primitives.text import escaped
-from stoppress.primitives.urls import canonical, host_of, identity, on_site
+from stoppress.primitives.urls import identity
 from stoppress.record.message import UNKNOWN_SITE
-from stoppress.sitemaps.lines import under_scheme
 from stoppress_cli.printing import counted
 from stoppress_cli.stack import redrive
-from stoppress_cli.stack.explain import article_of, is_about
+from stoppress_cli.stack.explain import article_of, is_about, listing, page_of
+from stoppress_cli.stack.find import BadRequest
 
 # How long to wait until the functions have removed the article and written its files.
 PATIENCE = timedelta(minutes=2)
@@ -92,7 +91,7 @@ class Traces:
 def gather(target: str, host: str | None) -> Traces:
     """What the stack holds of a URL, or of an article's id (`1042`, or `cms#1042` where several sources have it).
 
-    Raises ValueError, UnknownSite, BadConfiguration, and the errors of the table, the bucket and the queues.
+    Raises BadRequest, UnknownSite, BadConfiguration, and the errors of the table, the bucket and the queues.
     """
     site, urls, articles = _of_url(target, host) if "://" in target else _of_id(target, host)
     traces = Traces(site, urls, articles)
@@ -135,9 +134,7 @@ def _of_url(target: str, host: str | None) -> tuple[Site, tuple[str, ...], list[
 
     An article that has moved to another URL belongs to another page now.
     """
-    url = canonical(target)
-    site = sites.load_usable(host or host_of(url))
-    url = on_site(url, site.host)
+    site, url = page_of(target, host)
     claim = table.get(*items.claim_key(site.host, url))
     names = {str(claim["owner"])} if claim else set()
     names |= {article_of(line) for line in table.query(items.story_pk(site.host, url))}
@@ -152,11 +149,11 @@ def _of_id(target: str, host: str | None) -> tuple[Site, tuple[str, ...], list[A
     names = [target] if "#" in target else [f"{source}#{target}" for source in (*site.sources, FEED_SOURCE)]
     articles = _articles(site, names)
     if len(articles) > 1:
-        raise ValueError(
+        raise BadRequest(
             f"{target!r} names {' and '.join(article.name for article in articles)}: say which, as <source>#<id>"
         )
     if not articles:
-        raise ValueError(f"{site.host} knows no article {target!r}: give its URL, or <source>#<id>")
+        raise BadRequest(f"{site.host} knows no article {target!r}: give its URL, or <source>#<id>")
     # The URL of a displaced article belongs to another article's page.
     urls = (article.url for article in articles if article.url and article.state != "displaced")
     return site, tuple(dict.fromkeys(urls)), articles
@@ -172,7 +169,7 @@ def _site_of_id(host: str | None) -> Site:
         return sites.load_usable(host)
     good, _ = sites.load_all()
     if len(good) != 1:
-        raise ValueError(f"an id is one of a site, and there are {len(good)}: say which with --site")
+        raise BadRequest(f"an id is one of a site, and there are {len(good)}: say which with --site")
     return good[0]
 
 
@@ -201,10 +198,8 @@ def _pages(urls: tuple[str, ...]) -> list[str]:
 
 def _listing(traces: Traces) -> list[str]:
     """The files that list the page now."""
-    site = traces.site
-    locs = [f"<loc>{escaped(under_scheme(url, site))}</loc>".encode() for url in traces.urls]
-    bodies = ((file, bucket.read(site.host, file)) for file in _may_list(site, traces.articles))
-    return [file for file, stored in bodies if stored and any(loc in stored.body for loc in locs)]
+    files = _may_list(traces.site, traces.articles)
+    return [file for file, _ in listing(traces.site, traces.urls, files)]
 
 
 def _items(traces: Traces) -> dict[str, list[tuple[str, str]]]:
@@ -315,6 +310,6 @@ def _delete_versions(key: str, versions: list[str]) -> None:
         objects = [{"Key": key, "VersionId": version} for version in versions[start : start + _DELETE_MAX]]
         answer = client("s3").delete_objects(Bucket=bucket.bucket_name(), Delete={"Objects": objects, "Quiet": True})
         if refused := answer.get("Errors"):
-            raise ValueError(
+            raise BadRequest(
                 f"S3 did not delete {counted(len(refused), 'version')} of {key}: {refused[0].get('Message')}"
             )

@@ -9,7 +9,7 @@ from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item, quarantine_pk
 from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import parse
 from stoppress.record.message import UNKNOWN_SITE, Message, Unusable, read
-from stoppress_cli.stack.find import queue_url
+from stoppress_cli.stack.find import BadRequest, queue_url
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def hosts() -> list[str]:
 def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> list[Kept]:
     """The items of a site or of all sites, oldest first, whose reason contains `reason`; with `ids` only those.
 
-    Raises ValueError for an id that fits no item or several.
+    Raises BadRequest for an id that fits no item or several.
     """
     now = datetime.now(UTC)
     items = [
@@ -74,9 +74,9 @@ def _read(item: Item) -> Kept:
 def _named(items: Iterable[Kept], text: str) -> Kept:
     named = [item for item in items if item.id.startswith(text)]
     if not named:
-        raise ValueError(f"no id in quarantine begins with {text!r}: `stoppress quarantine list` has the ids")
+        raise BadRequest(f"no id in quarantine begins with {text!r}: `stoppress quarantine list` has the ids")
     if len(named) > 1:
-        raise ValueError(f"{len(named)} ids in quarantine begin with {text!r}: give more of the id")
+        raise BadRequest(f"{len(named)} ids in quarantine begin with {text!r}: give more of the id")
     return named[0]
 
 

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from stoppress.aws import bucket, sites
+from stoppress_cli.stack.find import BadRequest
 
 
 def without_parameter() -> list[str]:
@@ -11,12 +12,12 @@ def without_parameter() -> list[str]:
 
 
 def files_left(host: str) -> list[str]:
-    """S3 URLs of the files that stay when a site is retired. Raises ValueError for a site that must not be retired."""
+    """S3 URLs of the files that stay when a site is retired. Raises BadRequest for a site that must not be retired."""
     if host in _with_parameter():
-        raise ValueError(f"{host} has its parameter: delete {sites.parameter_name(host)} first")
+        raise BadRequest(f"{host} has its parameter: delete {sites.parameter_name(host)} first")
     if host not in sites.registered() and sites.last_applied(host) is None:
         known = ", ".join(without_parameter()) or "none"
-        raise ValueError(f"no site {host!r} is known here; sites without a parameter: {known}")
+        raise BadRequest(f"no site {host!r} is known here; sites without a parameter: {known}")
     return [f"s3://{bucket.bucket_name()}/{host}/{file.file}" for file in bucket.listed(host)]
 
 

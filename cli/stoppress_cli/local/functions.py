@@ -83,19 +83,10 @@ class Context:
     memory_limit_in_mb: int
     timeout_s: int
     aws_request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    function_version: str = "$LATEST"
 
     @property
     def invoked_function_arn(self) -> str:
         return arn_of("lambda", f"function:{self.function_name}")
-
-    @property
-    def log_group_name(self) -> str:
-        return f"/aws/lambda/{self.function_name}"
-
-    @property
-    def log_stream_name(self) -> str:
-        return "local"
 
     def get_remaining_time_in_millis(self) -> int:
         """The whole time-out, always."""

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from stoppress_cli.local import gateway
 from stoppress_cli.local.permissions import Ask, Permissions
-from stoppress_cli.local.resources import Resource, failure_destination
+from stoppress_cli.local.resources import Resource, failure_destination, of_type
 from stoppress_cli.local.template import arn_of
 
 # Calls that the Lambda service makes with a function's role (Lambda developer guide, "execution role permissions").
@@ -24,11 +25,8 @@ class _Checks:
     def __init__(self, resources: Iterable[Resource], permissions: Permissions) -> None:
         self._resources = list(resources)
         self._permissions = permissions
-        self._functions = {resource.ref: resource for resource in self._of("AWS::Lambda::Function")}
+        self._functions = {resource.ref: resource for resource in of_type(self._resources, "AWS::Lambda::Function")}
         self._arns = {resource.arn: resource for resource in self._resources if resource.arn}
-
-    def _of(self, kind: str) -> list[Resource]:
-        return [resource for resource in self._resources if resource.type == kind]
 
     def _lacks(self, where: str, function: Resource, asks: Iterable[Ask], else_: str) -> Iterator[str]:
         role = self._permissions.role_of(function.logical)
@@ -48,7 +46,7 @@ class _Checks:
             yield from self._lacks(function.logical, function, asks, "its log and its metrics would be lost")
 
     def mappings(self) -> Iterator[str]:
-        for mapping in self._of("AWS::Lambda::EventSourceMapping"):
+        for mapping in of_type(self._resources, "AWS::Lambda::EventSourceMapping"):
             function = self._functions[_name(mapping.properties["FunctionName"])]
             source = str(mapping.properties["EventSourceArn"])
             refuses = "AWS refuses to make the mapping"
@@ -68,14 +66,14 @@ class _Checks:
     def destinations(self) -> Iterator[str]:
         """Lambda sends failed batches and invocations to the destination with the function's role."""
         for kind in ("AWS::Lambda::EventSourceMapping", "AWS::Lambda::EventInvokeConfig"):
-            for resource in self._of(kind):
+            for resource in of_type(self._resources, kind):
                 if destination := failure_destination(resource.properties):
                     function = self._functions[_name(resource.properties["FunctionName"])]
                     asks = [Ask("sqs:SendMessage", destination)]
                     yield from self._lacks(resource.logical, function, asks, "what is given up would be lost")
 
     def schedules(self) -> Iterator[str]:
-        for resource in self._of("AWS::Scheduler::Schedule"):
+        for resource in of_type(self._resources, "AWS::Scheduler::Schedule"):
             target = resource.properties["Target"]
             role = self._permissions.role(target.get("RoleArn"))
             if role is None or "scheduler.amazonaws.com" not in role.trusts:
@@ -88,7 +86,7 @@ class _Checks:
                     yield f"{resource.logical}: {role.logical} does not allow {ask}; it would fire without effect, or fail silently"
 
     def rules(self) -> Iterator[str]:
-        for rule in self._of("AWS::Events::Rule"):
+        for rule in of_type(self._resources, "AWS::Events::Rule"):
             for target in rule.properties["Targets"]:
                 arn = str(target["Arn"])
                 action = "lambda:InvokeFunction" if ":function:" in arn else "sqs:SendMessage"
@@ -102,15 +100,12 @@ class _Checks:
             yield f"{rule.logical}: no policy of the resource lets this rule {ask}; {else_}"
 
     def routes(self) -> Iterator[str]:
-        for api in self._of("AWS::ApiGatewayV2::Api"):
-            for path, methods in api.properties.get("Body", {}).get("paths", {}).items():
-                for method, operation in methods.items():
-                    uri = str(operation.get("x-amazon-apigateway-integration", {}).get("uri", ""))
-                    function = uri.partition("/functions/")[2].removesuffix("/invocations")
-                    source = arn_of("execute-api", f"{api.ref}/$default/{method.upper()}{path}")
-                    ask = Ask("lambda:InvokeFunction", function)
-                    if not self._permissions.service_may("apigateway.amazonaws.com", source, ask):
-                        yield f"{api.logical}: no permission lets {method.upper()} {path} {ask}; it would answer 500"
+        for api in of_type(self._resources, "AWS::ApiGatewayV2::Api"):
+            for route in gateway.routes(api):
+                source = arn_of("execute-api", f"{api.ref}/$default/{route.method}{route.path}")
+                ask = Ask("lambda:InvokeFunction", route.function_arn)
+                if not self._permissions.service_may("apigateway.amazonaws.com", source, ask):
+                    yield f"{api.logical}: no permission lets {route.key} {ask}; it would answer 500"
 
 
 def _name(function: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from stoppress_cli.local.permissions import Ask, Permissions
-from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.resources import Resource, of_type
 from stoppress_cli.local.template import Json, TemplateError, arn_of
 
 _PARTS = {"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Put": "PutItem", "Update": "UpdateItem"}
@@ -23,8 +23,7 @@ class Guard:
         self._permissions, self._absent = permissions, absent
         self._partition_keys = {
             table.ref: next(key["AttributeName"] for key in table.properties["KeySchema"] if key["KeyType"] == "HASH")
-            for table in resources
-            if table.type == "AWS::DynamoDB::Table"
+            for table in of_type(resources, "AWS::DynamoDB::Table")
         }
         self.refused: list[str] = []
 

@@ -1,6 +1,6 @@
 """The resource types that the local stack runs, with their names, and the types that it leaves out, with reasons."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +114,11 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
         for logical, resource in present.items()
         if (kind := resource["Type"]) not in NOT_RUN
     ]
+
+
+def of_type(resources: Iterable[Resource], kind: str) -> list[Resource]:
+    """The resources of a type."""
+    return [resource for resource in resources if resource.type == kind]
 
 
 def properties(resource: Mapping[str, Any], resolver: Resolver) -> Json:

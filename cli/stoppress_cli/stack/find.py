@@ -65,8 +65,8 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
     """Connects to the stack that `stoppress up` or `make demo` serves at this endpoint."""
     here = no_aws_settings() | _CREDENTIALS | {"AWS_ENDPOINT_URL": endpoint}
     resolved = resources.resolve(load(template))
-    queues = {resource.logical: resource.ref for resource in resolved if resource.type == "AWS::SQS::Queue"}
-    functions = [resource.properties for resource in resolved if resource.type == "AWS::Lambda::Function"]
+    queues = {queue.logical: queue.ref for queue in resources.of_type(resolved, "AWS::SQS::Queue")}
+    functions = [function.properties for function in resources.of_type(resolved, "AWS::Lambda::Function")]
     variables = {name: value for each in functions for name, value in each["Environment"]["Variables"].items()}
     named = {name: str(variables[name]) for name in _OUTPUTS}
     named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from stoppress.aws import queues, sites, table
+from stoppress.aws import queues, table
 from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item, quarantine_pk
 from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import parse
 from stoppress.record.message import UNKNOWN_SITE, Message, Unusable, read
 from stoppress_cli.stack.find import BadRequest, queue_url
+from stoppress_cli.stack.retire import with_parameter
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,6 @@ class Kept:
 AGAIN: dict[str, Callable[[Kept], str]] = {"event": lambda kept: kept.event}
 
 
-def hosts() -> list[str]:
-    """Every site of the stack, also those with an unusable parameter, and the place of events without a site."""
-    good, bad = sites.load_all()
-    return [*sorted({site.host for site in good} | {site.host for site in bad}), UNKNOWN_SITE]
-
-
 def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> list[Kept]:
     """The items of a site or of all sites, oldest first, whose reason contains `reason`; with `ids` only those.
 
@@ -52,12 +47,12 @@ def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> 
     now = datetime.now(UTC)
     items = [
         item
-        for host in ([site] if site else hosts())
+        for host in ([site] if site else [*with_parameter(), UNKNOWN_SITE])
         for item in map(_read, table.query(quarantine_pk(host)))
         # DynamoDB may take days to delete an expired item.
         if reason.lower() in item.reason.lower() and int(item.stored.get("ttl", 0) or 2**40) > now.timestamp()
     ]
-    items.sort(key=lambda item: (item.at, item.id))
+    items.sort(key=lambda item: (item.at, item.id, item.site))
     return [_named(items, text) for text in dict.fromkeys(ids)] if ids else items
 
 

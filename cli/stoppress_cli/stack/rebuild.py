@@ -1,6 +1,6 @@
 """Requests to write files again from the table."""
 
-from stoppress.aws import queues, sites, table
+from stoppress.aws import sites, table
 from stoppress.aws.inventory import all_files
 from stoppress.aws.items import file_pk
 from stoppress.aws.queues import RewriteRequest
@@ -42,8 +42,3 @@ def requests(host: str | None, file: str | None) -> list[RewriteRequest]:
 
 def _request(site: Site, file: str) -> RewriteRequest:
     return RewriteRequest(site.host, file, site.version, repair_forms=True)
-
-
-def send(requests: list[RewriteRequest]) -> None:
-    """Puts the requests on the rewrites queue. rewrite_sitemaps skips the PUT if the bytes are equal."""
-    queues.send_rewrites(requests)

@@ -154,12 +154,8 @@ class Stack:
     # ── creation ───────────────────────────────────────────────────────────────────────────────
 
     def _endpoints(self) -> dict[str, str | None]:
-        if self._dynamodb_url is None:
-            return {}
-        return {
-            "AWS_ENDPOINT_URL_DYNAMODB": self._dynamodb_url,
-            "AWS_ENDPOINT_URL_DYNAMODB_STREAMS": self._dynamodb_url,
-        }
+        services = ("DYNAMODB", "DYNAMODB_STREAMS") if self.dynamodb_elsewhere else ()
+        return {f"AWS_ENDPOINT_URL_{service}": self._dynamodb_url for service in services}
 
     def _make(self) -> None:
         # A redrive policy names an existing queue, so queues without a policy come first.

@@ -22,7 +22,7 @@ class _Subscriber:
 
     callback: str
     secret: str
-    is_asked: bool = False  # whether the hub has yet to verify it
+    is_asked: bool = True  # whether the hub has yet to verify it
     is_verified: bool = False
 
 
@@ -56,7 +56,7 @@ class Hubs:
                 return 404, "there is no hub here"
             if 200 <= manner.status < 300:
                 known = self._subscribers.get((_name(hub), form["hub.topic"]))
-                subscriber = _Subscriber(form["hub.callback"], form["hub.secret"], is_asked=True)
+                subscriber = _Subscriber(form["hub.callback"], form["hub.secret"])
                 subscriber.is_verified = bool(known and known.is_verified and known.callback == subscriber.callback)
                 self._subscribers[_name(hub), form["hub.topic"]] = subscriber
             return manner.status, manner.body

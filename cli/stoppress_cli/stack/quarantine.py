@@ -47,12 +47,12 @@ def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> 
     now = datetime.now(UTC)
     items = [
         item
-        for host in ([site] if site else [*with_parameter(), UNKNOWN_SITE])
+        for host in ([site] if site else [*sorted(with_parameter()), UNKNOWN_SITE])
         for item in map(_read, table.query(quarantine_pk(host)))
         # DynamoDB may take days to delete an expired item.
         if reason.lower() in item.reason.lower() and int(item.stored.get("ttl", 0) or 2**40) > now.timestamp()
     ]
-    items.sort(key=lambda item: (item.at, item.id, item.site))
+    items.sort(key=lambda item: (item.at, item.id))
     return [_named(items, text) for text in dict.fromkeys(ids)] if ids else items
 
 

@@ -3,8 +3,11 @@
 import json
 import os
 import sys
+from datetime import datetime
 
 from rich.console import Console
+
+from stoppress.primitives.instants import iso
 
 # Width of tables where neither a terminal nor COLUMNS gives one.
 WIDTH_PIPED_COLUMNS = 200
@@ -30,3 +33,8 @@ def print_json(value: object, indent: int = 2) -> None:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """`1 file`, `2 files`, `1,000 entries`."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def iso_or_none(instant: datetime | None) -> str | None:
+    """An instant in ISO 8601 and UTC; None without one."""
+    return iso(instant) if instant else None

@@ -339,13 +339,29 @@ def test_the_commands_answer_with_their_exit_codes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("endpoint", "reason"),
-    [("http://127.0.0.1:9", "nobody answers at http://127.0.0.1:9"), ("8000", "'8000' is no URL")],
+    [
+        ("http://127.0.0.1:9", "nobody answers at http://127.0.0.1:9"),
+        ("8000", "'8000' is no URL"),
+        ("http://", "'http://' is no URL"),
+        ("http://[", "'http://[' is no URL"),
+        ("http://127.0.0.1:port", "'http://127.0.0.1:port' is no URL"),
+    ],
 )
 def test_where_nobody_answers_the_command_says_what_to_start(endpoint: str, reason: str) -> None:
     result = CliRunner().invoke(app, ["explain", url("flood"), "--local", endpoint])
 
     assert result.exit_code == 2
     assert reason in result.stderr
+
+
+def test_an_error_that_no_operator_can_mend_is_not_made_a_line_of_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(*_: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(explain, "gather", faulty)
+
+    with pytest.raises(ValueError, match="a defect"):
+        CliRunner().invoke(app, ["explain", url("flood")], catch_exceptions=False)
 
 
 def test_the_site_that_is_played_is_a_whole_one() -> None:

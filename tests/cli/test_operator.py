@@ -164,7 +164,7 @@ def test_a_rebuild_names_every_file_of_the_site_the_index_last(stack: Stack) -> 
     before = objects(stack)
     for key in before:
         stack.client("s3").delete_object(Bucket=stack.only("AWS::S3::Bucket").ref, Key=key)
-    rebuild.send(works)
+    doors_queues.send_rewrites(works)
     stack.rest()
     assert objects(stack) == before
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stoppress.aws import bucket, sites, table
+from stoppress.aws import bucket, queues, sites, table
 from stoppress.reconcile.sites import reconcile
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.stack import rebuild, restore
@@ -48,7 +48,7 @@ def test_a_table_restored_to_an_earlier_instant_brings_the_files_of_that_instant
         assert everything(stack) == before
         assert restore.restore("restored") == counted
         assert restore.differences("restored") == restore.Counted(counted.there, 0)
-        rebuild.send(rebuild.requests(None, None))
+        queues.send_rewrites(rebuild.requests(None, None))
         stack.rest()
         assert {name: objects(stack)[f"{HOST}/{name}"] for name in (NEWS, SHARD)} == {
             name: then[f"{HOST}/{name}"] for name in (NEWS, SHARD)
@@ -68,6 +68,6 @@ def test_a_restored_table_and_an_empty_bucket_give_the_same_files(tmp_path: Path
         for item in stack.client("dynamodb").scan(TableName=stack.variable("TABLE_NAME"))["Items"]:
             table.delete(item["pk"]["S"], item["sk"]["S"])
         restore.restore("restored")
-        rebuild.send(rebuild.requests(None, None))
+        queues.send_rewrites(rebuild.requests(None, None))
         stack.rest()
         assert objects(stack) == before

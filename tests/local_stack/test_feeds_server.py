@@ -133,7 +133,7 @@ def test_a_tag_can_change_with_each_answer(server: FeedServer) -> None:
     server.set(URL, FeedAnswer(body=b"<rss/>", changing_etag=True))
 
     assert [get("/rss.xml?full=1", if_none_match='"1"') for _ in range(2)] == [(200, b"<rss/>")] * 2
-    assert server.asked_for(URL) == 2
+    assert server.requests_for(URL) == 2
 
 
 @pytest.mark.parametrize("slow", [FeedAnswer(body=b"<rss/>", delay_s=60), FeedAnswer(body=b"<rss/>", drip_s=60)])

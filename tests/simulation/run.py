@@ -33,7 +33,7 @@ NEWS_MAX = 3
 SMALL = [(module, "NEWS_ENTRIES_MAX", NEWS_MAX) for module in (render, fold, places)] + [(sets, "_BUCKETS", 2)]
 # On odd seeds even these files are large enough for changes to be folded in; on the others they are read as a whole.
 FOLDING = [(rendering, "READ_UNIT_BYTES", 64)]
-# What the README promises of the clock: the schedule's minute, and the minute that the scheduler may be late.
+# roll_window runs each minute, and the scheduler may start it a minute late.
 LATE_MAX = 2 * MINUTE
 # A server that failed is asked again after an hour at the latest, and a message that failed after a quarter of one.
 LONGEST_WAIT = timedelta(minutes=61)
@@ -205,7 +205,7 @@ class Run:
     # ── the quiet ──
 
     def _come_to_rest(self) -> None:
-        """All faults are over: what waits is tried again, and an operator does what the README says of an alarm."""
+        """All faults are over: what waits is tried again, and an operator does what docs/reference/metrics-and-alarms.md says of an alarm."""
         world = self.world
         world.stormy = False
         for _ in range(3):
@@ -231,7 +231,7 @@ class Run:
         raise Broken("something is tried again for ever, though nothing fails any more")
 
     def _operate(self) -> list[str]:
-        """Redrive the dead letters and act on the failures, as the README has it; what was there."""
+        """Redrive the dead letters and act on the failures, as docs/how-to/operate.md says; return what was there."""
         backend = self.world.backend
         found = []
         for url, queue in self._wiring.queues().items():

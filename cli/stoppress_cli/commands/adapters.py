@@ -1,5 +1,3 @@
-"""`stoppress adapters`: the adapters, what one makes of a delivery, and whether recorded requests are signed."""
-
 import json
 import sys
 from datetime import UTC, datetime
@@ -74,9 +72,8 @@ def try_delivery(
 
     try:
         mapping = mapping_of(name)
-        recorded = recorded_in(
-            json_or_bytes(sys.stdin.buffer.read() if delivery == "-" else Path(delivery).read_bytes())
-        )
+        raw = sys.stdin.buffer.read() if delivery == "-" else Path(delivery).read_bytes()
+        recorded = recorded_in(json_or_bytes(raw))
         values = {**recorded.settings, **(json.loads(settings) if settings else {})}
         instant = parse(now) if now else recorded.now or datetime.now(UTC)
         configuration = read_site(site.read_text(), 0) if site else None
@@ -90,9 +87,8 @@ def try_delivery(
         print_json([verdict.shown(instant, configuration) for verdict in verdicts], indent=1)
         return
     for number, verdict in enumerate(verdicts, 1):
-        _print(
-            verdict, f"{number}. " if len(verdicts) > 1 else "", verdict.shown(instant, configuration), configuration
-        )
+        prefix = f"{number}. " if len(verdicts) > 1 else ""
+        _print(verdict, prefix, verdict.shown(instant, configuration), configuration)
 
 
 def _print(verdict: "Verdict", prefix: str, shown: dict[str, Any], site: "Site | None") -> None:

@@ -1,5 +1,3 @@
-"""`stoppress check`: checks published sitemaps of any origin."""
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,5 +1,3 @@
-"""`stoppress demo`: plays demo.jsonl so that it ends now, shows what became of each article, and serves."""
-
 import re
 import time
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""`stoppress explain`: why a page is in the sitemaps or out of them."""
-
 from datetime import UTC, datetime
 from typing import Annotated
 

@@ -1,5 +1,3 @@
-"""`stoppress feeds`: how a stack's feeds are, and what a feed would become."""
-
 from datetime import UTC, datetime
 from typing import Annotated, Any
 

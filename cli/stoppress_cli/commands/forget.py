@@ -1,5 +1,3 @@
-"""`stoppress forget`: removes a page and erases what the stack knows of it."""
-
 from datetime import UTC, datetime
 from typing import Annotated
 

@@ -1,8 +1,5 @@
-"""`stoppress play`: plays a scenario on a local stack of its own."""
-
 import contextlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -69,14 +66,9 @@ def play(
     raise typer.Exit(FAILED)
 
 
-@contextlib.contextmanager
-def open_log(log: Path | None) -> Iterator[TextIO | None]:
+def open_log(log: Path | None) -> contextlib.AbstractContextManager[TextIO | None]:
     """The file of --log, opened for writing; None without the option."""
-    if log is None:
-        yield None
-        return
-    with log.open("w", encoding="utf-8") as file:
-        yield file
+    return contextlib.nullcontext() if log is None else log.open("w", encoding="utf-8")
 
 
 def print_step(line: "Line", text: str) -> None:

@@ -1,5 +1,3 @@
-"""`stoppress quarantine`: events that could not be applied; list, show, retry or drop them."""
-
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""`stoppress rebuild`: has files written again from the table."""
-
 from typing import Annotated
 
 import typer
@@ -22,11 +20,12 @@ def rebuild(
     site's parameter cannot be used.
     """
     with open_sites(site, stack, local, template):
-        from stoppress_cli.stack import rebuild as rewrites
+        from stoppress.aws.queues import send_rewrites
+        from stoppress_cli.stack.rebuild import requests as requests_for
 
-        requests = rewrites.requests(site, file)
+        requests = requests_for(site, file)
         for request in requests:
             console.print(f"{request.site}/{request.file}")
         if not dry_run:
-            rewrites.send(requests)
+            send_rewrites(requests)
         console.print(f"{counted(len(requests), 'file')} {'would be ' if dry_run else ''}named to the rewrites queue")

@@ -1,5 +1,3 @@
-"""`stoppress reconcile`: compares table, index and bucket now instead of at night."""
-
 import time
 from dataclasses import asdict, replace
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""`stoppress redrive`: dead letters with their reasons, sent back where that helps."""
-
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal

@@ -1,5 +1,3 @@
-"""`stoppress restore`: copies a table that point-in-time recovery made into the stack's table."""
-
 from typing import Annotated
 
 import typer

@@ -1,5 +1,3 @@
-"""`stoppress retire`: lists the sites whose parameter is gone, or retires one of them."""
-
 from datetime import UTC, datetime
 from typing import Annotated
 

@@ -1,5 +1,3 @@
-"""`stoppress robots`: the lines for a site's robots.txt."""
-
 from typing import Annotated
 
 import typer

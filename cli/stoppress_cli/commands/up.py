@@ -1,5 +1,3 @@
-"""`stoppress up`: serves the stack on this machine."""
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 

@@ -19,9 +19,8 @@ from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.site import Feed, Site, explain
 from stoppress.poll import fetch
-from stoppress.primitives.instants import iso
 from stoppress.record.exclude import excluded_because
-from stoppress_cli.printing import counted
+from stoppress_cli.printing import counted, iso_or_none
 
 # The host where --site is missing: no page has this host, so no URL is changed to the site's scheme.
 NO_SITE = "site.invalid"
@@ -122,8 +121,8 @@ def as_report(trial: Trial) -> dict[str, Any]:
                 "id": item.id,
                 "url": item.url,
                 "title": item.entry.title,
-                "published_at": _iso(item.entry.published_at),
-                "updated_at": _iso(item.entry.updated_at),
+                "published_at": iso_or_none(item.entry.published_at),
+                "updated_at": iso_or_none(item.entry.updated_at),
             }
             for item in trial.entries
         ],
@@ -156,8 +155,8 @@ def _fate(item: Judged, site: Site, now: datetime) -> list[str]:
     if event is None:
         return [f"left out: {item.reason}"]
     assert event.url
-    dates = [f"published {_iso(event.published_at) or 'no date'}"]
-    dates += [f"updated {_iso(event.updated_at)}"] if event.updated_at else []
+    dates = [f"published {iso_or_none(event.published_at) or 'no date'}"]
+    dates += [f"updated {iso_or_none(event.updated_at)}"] if event.updated_at else []
     lines = [", ".join(dates)]
     counts = {"images": len(event.images), "videos": len(event.videos), "alternates": len(event.alternates)}
     others = [f"{count} {name}" for name, count in counts.items() if count]
@@ -173,14 +172,10 @@ def _place(event: ArticleEvent, site: Site, now: datetime) -> str:
     """The sitemaps that would list the event's page, if nothing else is known of the page."""
     published = event.published_at
     if published and published > now + CLOCK_SKEW_MAX:
-        return f"held until {_iso(published)}"
+        return f"held until {iso_or_none(published)}"
     if not published:
         return "general sitemap only: no date"
     if not event.title:
         return "general sitemap only: no title"
     expired = published + NEWS_WINDOW <= now
     return "general sitemap only: published more than 48 hours ago" if expired else "general and news sitemap"
-
-
-def _iso(instant: datetime | None) -> str | None:
-    return iso(instant) if instant else None

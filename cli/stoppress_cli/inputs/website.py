@@ -20,6 +20,7 @@ from stoppress.check.findings import Findings, shown
 from stoppress.check.input import CHUNK_BYTES, Source
 from stoppress.check.one_pass import Facts
 from stoppress.check.values import Place, place_of
+from stoppress.http.errors import reason_of
 from stoppress.model.limits import BYTES_MAX
 from stoppress_cli.inputs.folder import Unreadable, base_place, of_file
 
@@ -30,7 +31,6 @@ CONNECT_SECONDS_MAX = 10.0
 READ_SECONDS_MAX = 30.0
 FILE_SECONDS_MAX = 120.0
 RUN_SECONDS_MAX = 1_800.0
-_REDIRECTS = {301, 302, 303, 307, 308}
 _KEPT_HEADERS = {"content-type", "content-encoding", "cache-control"}
 
 
@@ -72,7 +72,7 @@ class Fetcher:
         try:
             fetched = self._fetch(url)
         except (HTTPError, OSError, ValueError) as error:
-            raise Unreadable(f"{url} cannot be fetched: {_reason(error)}") from None
+            raise Unreadable(f"{url} cannot be fetched: {reason_of(error)}") from None
         if fetched.status != 200:
             raise Unreadable(f"{url} answers {fetched.status}: name a URL that answers 200")
         return self._source(stated, url, fetched)
@@ -80,10 +80,7 @@ class Fetcher:
     def follow(self, facts: Facts) -> Iterator[Source]:
         """The files on the same host that an index or a robots.txt names."""
         for url, line in named_in(facts):
-            if url in self._seen:
-                continue
-            address = self._address(url)
-            if address is None:
+            if url in self._seen or (address := self._address(url)) is None:
                 continue
             if len(self._seen) >= FILES_MAX or time.monotonic() > self._deadline:
                 self._notes.append(
@@ -94,7 +91,8 @@ class Fetcher:
             try:
                 fetched = self._fetch(address)
             except (HTTPError, OSError, ValueError) as error:
-                self._findings.add(facts.name, "not-served", line, f"{shown(url)} cannot be fetched: {_reason(error)}")
+                message = f"{shown(url)} cannot be fetched: {reason_of(error)}"
+                self._findings.add(facts.name, "not-served", line, message)
                 continue
             if fetched.status != 200:
                 message = f"{shown(url)} answers {fetched.status}: put it there, or take it out"
@@ -143,11 +141,12 @@ class Fetcher:
             )
             try:
                 headers = {name.lower(): value for name, value in answer.headers.items()}
-                if answer.status not in _REDIRECTS or "location" not in headers:
+                location = answer.get_redirect_location()
+                if not isinstance(location, str):
                     return _Fetched(answer.status, headers, self._kept(answer, deadline), url)
             finally:
                 answer.close()
-            url = self._target(url, headers["location"])
+            url = self._target(url, location)
         raise ValueError(f"more than {REDIRECTS_MAX} redirects")
 
     def _target(self, url: str, location: str) -> str:
@@ -184,7 +183,3 @@ def fetching(findings: Findings, notes: list[str]) -> Iterator[Fetcher]:
 def _path(url: str) -> str:
     """The path of a URL with its query."""
     return urlsplit(url)._replace(scheme="", netloc="", fragment="").geturl()
-
-
-def _reason(error: Exception) -> str:
-    return str(error).rsplit(">: ", 1)[-1][:300] or type(error).__name__

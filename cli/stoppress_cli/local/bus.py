@@ -6,7 +6,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
@@ -17,8 +17,8 @@ from moto.ssm.models import SimpleSystemManagerBackend
 from stoppress_cli.local import queues
 from stoppress_cli.local.functions import Function, Result
 from stoppress_cli.local.patterns import Pattern
-from stoppress_cli.local.resources import Resource, check_properties
-from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
+from stoppress_cli.local.resources import Resource, check_properties, failure_destination
+from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError, arn_of
 
 DEFAULT_BUS = "default"
 # How long Lambda waits before each retry of a failed asynchronous invocation.
@@ -82,10 +82,7 @@ def rule(resource: Resource) -> Rule | Schedule:
     known = {"Description", "EventBusName", "EventPattern", "Name", "ScheduleExpression", "State", "Targets"}
     check_properties(resource, known)
     properties = resource.properties
-    for target in properties["Targets"]:
-        if unknown := sorted(set(target) - _TARGET):
-            raise TemplateError(f"{resource.logical}: the local stack does not know the target property {unknown[0]}")
-    targets = tuple((target["Arn"], target.get("Input")) for target in properties["Targets"])
+    targets = tuple(_target(resource, target) for target in properties["Targets"])
     if "ScheduleExpression" in properties:
         return _schedule(resource, targets[0], "aws.events", {})
     bus = str(properties.get("EventBusName", DEFAULT_BUS)).rsplit("/", 1)[-1]
@@ -94,13 +91,16 @@ def rule(resource: Resource) -> Rule | Schedule:
 
 def schedule(resource: Resource) -> Schedule:
     """A schedule of EventBridge Scheduler."""
-    check_properties(
-        resource, {"Description", "FlexibleTimeWindow", "GroupName", "Name", "ScheduleExpression", "State", "Target"}
-    )
-    target = resource.properties["Target"]
+    known = {"Description", "FlexibleTimeWindow", "GroupName", "Name", "ScheduleExpression", "State", "Target"}
+    check_properties(resource, known)
+    return _schedule(resource, _target(resource, resource.properties["Target"]), "aws.scheduler", "{}")
+
+
+def _target(resource: Resource, target: Json) -> tuple[str, str | None]:
+    """ARN and constant input of a target."""
     if unknown := sorted(set(target) - _TARGET):
         raise TemplateError(f"{resource.logical}: the local stack does not know the target property {unknown[0]}")
-    return _schedule(resource, (target["Arn"], target.get("Input")), "aws.scheduler", "{}")
+    return target["Arn"], target.get("Input")
 
 
 def _schedule(resource: Resource, target: tuple[str, str | None], source: str, detail: Any) -> Schedule:
@@ -183,11 +183,9 @@ class Invocations:
         if invocation.failed < attempts:
             due = now + RETRY_DELAYS[invocation.failed]
             if due - invocation.since <= age:
-                self._waiting.append(
-                    _Invocation(invocation.function, invocation.event, invocation.since, due, invocation.failed + 1)
-                )
+                self._waiting.append(replace(invocation, due=due, failed=invocation.failed + 1))
                 return
-        destination = settings.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
+        destination = failure_destination(settings)
         if destination is None:
             return
         report = {
@@ -234,7 +232,7 @@ def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
             "name": name,
             "type": parameter.parameter_type,
         }
-        arn = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter{name}"
+        arn = arn_of("ssm", f"parameter{name}")
         arrived(DEFAULT_BUS, envelope("Parameter Store Change", "aws.ssm", detail, datetime.now(UTC), [arn]))
         return parameter
 

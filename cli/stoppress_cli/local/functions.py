@@ -17,9 +17,8 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from stoppress_cli.local.resources import Resource, check_properties
-from stoppress_cli.local.template import ACCOUNT, REGION, TemplateError
+from stoppress_cli.local.template import REGION, TemplateError, arn_of
 
-_MEBIBYTE = 1_048_576
 _loaded = itertools.count()
 
 # Properties of a function that are read here, or that change nothing here.
@@ -84,19 +83,10 @@ class Context:
     memory_limit_in_mb: int
     timeout_s: int
     aws_request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    function_version: str = "$LATEST"
 
     @property
     def invoked_function_arn(self) -> str:
-        return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{self.function_name}"
-
-    @property
-    def log_group_name(self) -> str:
-        return f"/aws/lambda/{self.function_name}"
-
-    @property
-    def log_stream_name(self) -> str:
-        return "local"
+        return arn_of("lambda", f"function:{self.function_name}")
 
     def get_remaining_time_in_millis(self) -> int:
         """The whole time-out, always."""

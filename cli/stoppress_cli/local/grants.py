@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from stoppress_cli.local import gateway
 from stoppress_cli.local.permissions import Ask, Permissions
-from stoppress_cli.local.resources import Resource
-from stoppress_cli.local.template import ACCOUNT, REGION
+from stoppress_cli.local.resources import Resource, failure_destination, of_type
+from stoppress_cli.local.template import arn_of
 
 # Calls that the Lambda service makes with a function's role (Lambda developer guide, "execution role permissions").
 TAKES_MESSAGES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
@@ -16,25 +17,16 @@ WRITES_LOG = ("logs:CreateLogStream", "logs:PutLogEvents")
 def faults(resources: Iterable[Resource], permissions: Permissions) -> list[str]:
     """A text for each missing grant: the resource, what is wrong and what would happen."""
     checks = _Checks(resources, permissions)
-    return [
-        *checks.functions(),
-        *checks.mappings(),
-        *checks.destinations(),
-        *checks.schedules(),
-        *checks.rules(),
-        *checks.routes(),
-    ]
+    kinds = (checks.functions, checks.mappings, checks.destinations, checks.schedules, checks.rules, checks.routes)
+    return [fault for check in kinds for fault in check()]
 
 
 class _Checks:
     def __init__(self, resources: Iterable[Resource], permissions: Permissions) -> None:
         self._resources = list(resources)
         self._permissions = permissions
-        self._functions = {resource.ref: resource for resource in self._of("AWS::Lambda::Function")}
+        self._functions = {resource.ref: resource for resource in of_type(self._resources, "AWS::Lambda::Function")}
         self._arns = {resource.arn: resource for resource in self._resources if resource.arn}
-
-    def _of(self, kind: str) -> list[Resource]:
-        return [resource for resource in self._resources if resource.type == kind]
 
     def _lacks(self, where: str, function: Resource, asks: Iterable[Ask], else_: str) -> Iterator[str]:
         role = self._permissions.role_of(function.logical)
@@ -49,12 +41,12 @@ class _Checks:
                 yield f"{function.logical}: its Role is no role of the template that lambda.amazonaws.com may take on"
                 continue
             group = function.properties.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{function.ref}")
-            stream = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{group}:log-stream:any"
+            stream = arn_of("logs", f"log-group:{group}:log-stream:any")
             asks = [Ask(action, stream) for action in WRITES_LOG]
             yield from self._lacks(function.logical, function, asks, "its log and its metrics would be lost")
 
     def mappings(self) -> Iterator[str]:
-        for mapping in self._of("AWS::Lambda::EventSourceMapping"):
+        for mapping in of_type(self._resources, "AWS::Lambda::EventSourceMapping"):
             function = self._functions[_name(mapping.properties["FunctionName"])]
             source = str(mapping.properties["EventSourceArn"])
             refuses = "AWS refuses to make the mapping"
@@ -74,18 +66,14 @@ class _Checks:
     def destinations(self) -> Iterator[str]:
         """Lambda sends failed batches and invocations to the destination with the function's role."""
         for kind in ("AWS::Lambda::EventSourceMapping", "AWS::Lambda::EventInvokeConfig"):
-            for resource in self._of(kind):
-                if (
-                    destination := resource.properties.get("DestinationConfig", {})
-                    .get("OnFailure", {})
-                    .get("Destination")
-                ):
+            for resource in of_type(self._resources, kind):
+                if destination := failure_destination(resource.properties):
                     function = self._functions[_name(resource.properties["FunctionName"])]
-                    asks = [Ask("sqs:SendMessage", str(destination))]
+                    asks = [Ask("sqs:SendMessage", destination)]
                     yield from self._lacks(resource.logical, function, asks, "what is given up would be lost")
 
     def schedules(self) -> Iterator[str]:
-        for resource in self._of("AWS::Scheduler::Schedule"):
+        for resource in of_type(self._resources, "AWS::Scheduler::Schedule"):
             target = resource.properties["Target"]
             role = self._permissions.role(target.get("RoleArn"))
             if role is None or "scheduler.amazonaws.com" not in role.trusts:
@@ -98,30 +86,26 @@ class _Checks:
                     yield f"{resource.logical}: {role.logical} does not allow {ask}; it would fire without effect, or fail silently"
 
     def rules(self) -> Iterator[str]:
-        for rule in self._of("AWS::Events::Rule"):
+        for rule in of_type(self._resources, "AWS::Events::Rule"):
             for target in rule.properties["Targets"]:
                 arn = str(target["Arn"])
                 action = "lambda:InvokeFunction" if ":function:" in arn else "sqs:SendMessage"
                 yield from self._without_policy(rule, Ask(action, arn), "its events would not arrive")
                 for dead in _dead_letters(target):
-                    yield from self._without_policy(
-                        rule, Ask("sqs:SendMessage", dead), "what it cannot deliver would be lost"
-                    )
+                    ask = Ask("sqs:SendMessage", dead)
+                    yield from self._without_policy(rule, ask, "what it cannot deliver would be lost")
 
     def _without_policy(self, rule: Resource, ask: Ask, else_: str) -> Iterator[str]:
         if not self._permissions.service_may("events.amazonaws.com", rule.arn, ask):
             yield f"{rule.logical}: no policy of the resource lets this rule {ask}; {else_}"
 
     def routes(self) -> Iterator[str]:
-        for api in self._of("AWS::ApiGatewayV2::Api"):
-            for path, methods in api.properties.get("Body", {}).get("paths", {}).items():
-                for method, operation in methods.items():
-                    uri = str(operation.get("x-amazon-apigateway-integration", {}).get("uri", ""))
-                    function = uri.partition("/functions/")[2].removesuffix("/invocations")
-                    source = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{api.ref}/$default/{method.upper()}{path}"
-                    ask = Ask("lambda:InvokeFunction", function)
-                    if not self._permissions.service_may("apigateway.amazonaws.com", source, ask):
-                        yield f"{api.logical}: no permission lets {method.upper()} {path} {ask}; it would answer 500"
+        for api in of_type(self._resources, "AWS::ApiGatewayV2::Api"):
+            for route in gateway.routes(api):
+                source = arn_of("execute-api", f"{api.ref}/$default/{route.method}{route.path}")
+                ask = Ask("lambda:InvokeFunction", route.function_arn)
+                if not self._permissions.service_may("apigateway.amazonaws.com", source, ask):
+                    yield f"{api.logical}: no permission lets {route.key} {ask}; it would answer 500"
 
 
 def _name(function: Any) -> str:

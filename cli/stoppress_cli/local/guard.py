@@ -7,8 +7,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from stoppress_cli.local.permissions import Ask, Permissions
-from stoppress_cli.local.resources import Resource
-from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
+from stoppress_cli.local.resources import Resource, of_type
+from stoppress_cli.local.template import Json, TemplateError, arn_of
 
 _PARTS = {"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Put": "PutItem", "Update": "UpdateItem"}
 _LEADING_KEYS = "dynamodb:leadingkeys"
@@ -23,8 +23,7 @@ class Guard:
         self._permissions, self._absent = permissions, absent
         self._partition_keys = {
             table.ref: next(key["AttributeName"] for key in table.properties["KeySchema"] if key["KeyType"] == "HASH")
-            for table in resources
-            if table.type == "AWS::DynamoDB::Table"
+            for table in of_type(resources, "AWS::DynamoDB::Table")
         }
         self.refused: list[str] = []
 
@@ -45,19 +44,19 @@ class Guard:
             case "s3":
                 return self._of_bucket(operation, params)
             case "sqs":
-                queue = _arn("sqs", str(params["QueueUrl"]).rsplit("/", 1)[1])
+                queue = arn_of("sqs", str(params["QueueUrl"]).rsplit("/", 1)[1])
                 return [Ask(f"sqs:{operation.removesuffix('Batch')}", queue)]
             case "ssm" if operation in ("GetParameter", "GetParametersByPath"):
                 name = params.get("Name") or params["Path"]
-                return [Ask(f"ssm:{operation}", _arn("ssm", f"parameter{name}"))]
+                return [Ask(f"ssm:{operation}", arn_of("ssm", f"parameter{name}"))]
             case "secretsmanager" if operation == "GetSecretValue":
                 # AWS appends a hyphen and six random characters to the name.
                 return [
-                    Ask(f"secretsmanager:{operation}", _arn("secretsmanager", f"secret:{params['SecretId']}-AbCdEf"))
+                    Ask(f"secretsmanager:{operation}", arn_of("secretsmanager", f"secret:{params['SecretId']}-AbCdEf"))
                 ]
             case "events" if operation == "PutEvents":
                 buses = {str(entry.get("EventBusName", "default")).rsplit("/", 1)[-1] for entry in params["Entries"]}
-                return [Ask("events:PutEvents", _arn("events", f"event-bus/{bus}")) for bus in sorted(buses)]
+                return [Ask("events:PutEvents", arn_of("events", f"event-bus/{bus}")) for bus in sorted(buses)]
         return [Ask(f"{service}:{operation}", "*")]  # unknown here: the role must allow the call on every resource
 
     def _of_bucket(self, operation: str, params: Json) -> list[Ask]:
@@ -94,7 +93,7 @@ class Guard:
     def _ask(self, action: str, table: str, items: Iterable[Mapping[str, Any]]) -> Ask:
         name = self._partition_keys.get(table, "")
         keys = {str(next(iter(item[name].values()))) for item in items if name in item}
-        return Ask(f"dynamodb:{action}", _arn("dynamodb", f"table/{table}"), {_LEADING_KEYS: tuple(sorted(keys))})
+        return Ask(f"dynamodb:{action}", arn_of("dynamodb", f"table/{table}"), {_LEADING_KEYS: tuple(sorted(keys))})
 
     def _queried(self, params: Json) -> list[Json]:
         name = self._partition_keys.get(params["TableName"], "")
@@ -116,10 +115,6 @@ def _key_of(part: Json) -> Json:
 
 def _key_of_request(request: Json) -> Json:
     return _key_of(next(iter(request.values())))
-
-
-def _arn(service: str, rest: str) -> str:
-    return f"arn:aws:{service}:{REGION}:{ACCOUNT}:{rest}"
 
 
 def _denied(service: str, operation: str, message: str) -> ClientError:

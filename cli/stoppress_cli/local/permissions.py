@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stoppress_cli.local.resources import Resource
+from stoppress_cli.local.resources import Resource, of_type
 from stoppress_cli.local.template import Json, TemplateError
 
 Context = dict[str, tuple[str, ...]]  # condition keys in lower case, each with its values
@@ -92,22 +92,22 @@ class Permissions:
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         resources = list(resources)
-        self._roles = {role.arn: role for role in map(_role, _of(resources, "AWS::IAM::Role"))}
+        self._roles = {role.arn: role for role in map(_role, of_type(resources, "AWS::IAM::Role"))}
         self._functions = {
             function.logical: str(function.properties.get("Role"))
-            for function in _of(resources, "AWS::Lambda::Function")
+            for function in of_type(resources, "AWS::Lambda::Function")
         }
         arns = {resource.ref: resource.arn for resource in resources if resource.arn}
         self._resources: list[tuple[str, Statement]] = []  # with the ARN that the policy is attached to
-        for policy in _of(resources, "AWS::SQS::QueuePolicy"):
+        for policy in of_type(resources, "AWS::SQS::QueuePolicy"):
             parsed = statements(policy.properties["PolicyDocument"])
             self._resources += [
                 (arns[queue], statement) for queue in policy.properties["Queues"] for statement in parsed
             ]
-        for policy in _of(resources, "AWS::S3::BucketPolicy"):
+        for policy in of_type(resources, "AWS::S3::BucketPolicy"):
             bucket = arns[policy.properties["Bucket"]]
             self._resources += [(bucket, statement) for statement in statements(policy.properties["PolicyDocument"])]
-        for permission in _of(resources, "AWS::Lambda::Permission"):
+        for permission in of_type(resources, "AWS::Lambda::Permission"):
             source = permission.properties.get("SourceArn")
             conditions = {"ArnLike": {"aws:SourceArn": source}} if source else {}
             name = str(permission.properties["FunctionName"])
@@ -145,10 +145,6 @@ class Permissions:
 
 def _is_allowed(concerned: list[Statement]) -> bool:
     return bool(concerned) and all(statement.allows for statement in concerned)
-
-
-def _of(resources: Iterable[Resource], kind: str) -> list[Resource]:
-    return [resource for resource in resources if resource.type == kind]
 
 
 def _role(resource: Resource) -> Role:

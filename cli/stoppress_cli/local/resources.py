@@ -1,10 +1,10 @@
 """The resource types that the local stack runs, with their names, and the types that it leaves out, with reasons."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME, Json, Resolver, Template, TemplateError
+from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME, Json, Resolver, Template, TemplateError, arn_of
 
 # Types that are not run on purpose. A type that is neither here nor in _NAMES is refused, so that the local stack does not
 # silently leave out a new part of the template.
@@ -20,20 +20,16 @@ NOT_RUN = {
 Names = tuple[str, dict[str, str]]  # the value of Ref; the values of Fn::GetAtt by attribute
 
 
-def _arn(service: str, rest: str) -> str:
-    return f"arn:aws:{service}:{REGION}:{ACCOUNT}:{rest}"
-
-
 def _named(name: str) -> Names:
     return name, {}
 
 
 def _queue(name: str) -> Names:
-    return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}", {"Arn": _arn("sqs", name), "QueueName": name}
+    return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}", {"Arn": arn_of("sqs", name), "QueueName": name}
 
 
 def _table(name: str) -> Names:
-    arn = _arn("dynamodb", f"table/{name}")
+    arn = arn_of("dynamodb", f"table/{name}")
     return name, {"Arn": arn, "StreamArn": f"{arn}/stream/local"}
 
 
@@ -44,29 +40,26 @@ def _bucket(name: str) -> Names:
     return name, {"Arn": f"arn:aws:s3:::{name}", "DomainName": domain, "RegionalDomainName": regional}
 
 
+# Other resources may refer to those that do not run, so some of these have names too.
 _NAMES: dict[str, Callable[[str], Names]] = {
     "AWS::ApiGatewayV2::Api": lambda name: (name.lower(), {"ApiEndpoint": "http://127.0.0.1"}),
     "AWS::DynamoDB::Table": _table,
-    "AWS::Events::EventBus": lambda name: (name, {"Arn": _arn("events", f"event-bus/{name}"), "Name": name}),
-    "AWS::Events::Rule": lambda name: (name, {"Arn": _arn("events", f"rule/{name}")}),
+    "AWS::Events::EventBus": lambda name: (name, {"Arn": arn_of("events", f"event-bus/{name}"), "Name": name}),
+    "AWS::Events::Rule": lambda name: (name, {"Arn": arn_of("events", f"rule/{name}")}),
     "AWS::IAM::Role": lambda name: (name, {"Arn": f"arn:aws:iam::{ACCOUNT}:role/{name}"}),
     "AWS::Lambda::EventInvokeConfig": _named,
     "AWS::Lambda::EventSourceMapping": _named,
-    "AWS::Lambda::Function": lambda name: (name, {"Arn": _arn("lambda", f"function:{name}")}),
+    "AWS::Lambda::Function": lambda name: (name, {"Arn": arn_of("lambda", f"function:{name}")}),
     "AWS::Lambda::Permission": _named,
+    "AWS::Logs::LogGroup": lambda name: (name, {"Arn": arn_of("logs", f"log-group:{name}:*")}),
     "AWS::S3::Bucket": _bucket,
     "AWS::S3::BucketPolicy": _named,
-    "AWS::Scheduler::Schedule": lambda name: (name, {"Arn": _arn("scheduler", f"schedule/default/{name}")}),
-    "AWS::SecretsManager::Secret": lambda name: (_arn("secretsmanager", f"secret:{name}"), {}),
+    "AWS::Scheduler::Schedule": lambda name: (name, {"Arn": arn_of("scheduler", f"schedule/default/{name}")}),
+    "AWS::SecretsManager::Secret": lambda name: (arn_of("secretsmanager", f"secret:{name}"), {}),
     "AWS::SQS::Queue": _queue,
     "AWS::SQS::QueuePolicy": _named,
+    "AWS::SNS::Topic": lambda name: (arn_of("sns", name), {"TopicName": name}),
     "AWS::SSM::Parameter": _named,
-}
-
-# Names of resources that do not run here, for properties that refer to them.
-_OTHER: dict[str, Callable[[str], Names]] = {
-    "AWS::Logs::LogGroup": lambda name: (name, {"Arn": _arn("logs", f"log-group:{name}:*")}),
-    "AWS::SNS::Topic": lambda name: (_arn("sns", name), {"TopicName": name}),
 }
 
 # The property that holds the name of a resource.
@@ -108,22 +101,24 @@ def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
     }
     for logical, resource in present.items():
         kind = resource["Type"]
-        if kind in NOT_RUN:
-            names[logical] = _OTHER.get(kind, _named)(f"{stack_name}-{logical}")
-        elif kind in _NAMES:
-            given = resource.get("Properties", {}).get(_NAME_PROPERTY.get(kind, ""))
-            names[logical] = _NAMES[kind](nameless.resolve(given) if given else f"{stack_name}-{logical}")
-        else:
+        if kind not in _NAMES and kind not in NOT_RUN:
             raise TemplateError(
                 f"{logical}: the local stack does not know {kind}. Add it to stoppress_cli/local/resources.py,"
                 " or list it there under NOT_RUN with the reason"
             )
+        given = resource.get("Properties", {}).get(_NAME_PROPERTY.get(kind, ""))
+        names[logical] = _NAMES.get(kind, _named)(nameless.resolve(given) if given else f"{stack_name}-{logical}")
     resolver = Resolver(template, names, stack_name)
     return [
         Resource(logical, kind, names[logical][0], names[logical][1].get("Arn", ""), properties(resource, resolver))
         for logical, resource in present.items()
         if (kind := resource["Type"]) not in NOT_RUN
     ]
+
+
+def of_type(resources: Iterable[Resource], kind: str) -> list[Resource]:
+    """The resources of a type."""
+    return [resource for resource in resources if resource.type == kind]
 
 
 def properties(resource: Mapping[str, Any], resolver: Resolver) -> Json:
@@ -140,3 +135,9 @@ def check_properties(resource: Resource, known: set[str]) -> None:
             f"{resource.logical} ({resource.type}): the local stack does not know the property {unknown[0]};"
             " implement it, or list it as known where the resource is created"
         )
+
+
+def failure_destination(properties: Json) -> str | None:
+    """The ARN of the destination to which Lambda sends failed batches or invocations."""
+    destination: str | None = properties.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
+    return destination

@@ -49,9 +49,9 @@ class QueueMapping:
             left -= len(messages)
             records = {message.id: queues.record(message, self.arn) for message in messages}
             wanted = {id_: record for id_, record in records.items() if patterns.passes(_parsed(record), self._filters)}
-            failed = (
-                self._failed(invoke(self.function, {"Records": [*wanted.values()]}), set(wanted)) if wanted else set()
-            )
+            failed = set()
+            if wanted:
+                failed = self._failed(invoke(self.function, {"Records": [*wanted.values()]}), set(wanted))
             self.reported += len(failed)
             # As Lambda does, messages that the filter refuses are deleted; failed ones wait for their visibility.
             queues.delete(source, [message for message in messages if message.id not in failed])
@@ -85,9 +85,8 @@ class Sources:
         self.queue_mappings: list[QueueMapping] = []
         self.stream_mappings: list[StreamMapping] = []
         self.invocations = bus.Invocations()
-        self.running: Callable[[str | None], None] = lambda name: (
-            None
-        )  # called with the function that runs, and with None afterwards
+        # Called with the function that runs, and with None afterwards.
+        self.running: Callable[[str | None], None] = lambda name: None
         self._events: deque[tuple[str, Json]] = deque()
         # Functions share the process's environment and output, so only one runs at a time.
         self.one_at_a_time = threading.RLock()
@@ -132,9 +131,8 @@ class Sources:
 
     def request(self, request: gateway.Request) -> gateway.Answer:
         """Sends an HTTP request through the API. Without a route for its path or method the gateway answers 404."""
-        for route in sorted(
-            self.routes, key=lambda route: route.method == "ANY"
-        ):  # a route with a method comes before ANY
+        # A route with a method comes before ANY.
+        for route in sorted(self.routes, key=lambda route: route.method == "ANY"):
             parameters = route.match(request)
             if parameters is None:
                 continue

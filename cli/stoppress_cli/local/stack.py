@@ -54,11 +54,8 @@ class Stack:
         if faults := grants.faults(self.resources.values(), permissions):
             raise TemplateError("\n".join(faults))
         self.wire = Wire(Guard(permissions, self.resources.values(), absent), dynamodb_url)
-        self.functions = {
-            logical: Function(resource, loaded.code[logical])
-            for logical, resource in self.resources.items()
-            if resource.type == "AWS::Lambda::Function"
-        }
+        functions = resources.of_type(self.resources.values(), "AWS::Lambda::Function")
+        self.functions = {each.logical: Function(each, loaded.code[each.logical]) for each in functions}
         self.sources = Sources(self.functions.values())
         self._first_site, self._dynamodb_url, self._log, self._start = first_site, dynamodb_url, log, start
         self.dynamodb_elsewhere = dynamodb_url is not None
@@ -136,7 +133,7 @@ class Stack:
 
     def only(self, kind: str) -> Resource:
         """The one resource of a type."""
-        matching = [resource for resource in self.resources.values() if resource.type == kind]
+        matching = resources.of_type(self.resources.values(), kind)
         if len(matching) != 1:
             raise TemplateError(f"the template has {len(matching)} resources of {kind}, the local stack needs one")
         return matching[0]
@@ -150,19 +147,15 @@ class Stack:
 
     def waiting_messages(self) -> dict[str, int]:
         """Number of messages in each queue that is not empty, by logical name: to be retried, delayed, or dead."""
-        sources = {name: resource for name, resource in self.resources.items() if resource.type == "AWS::SQS::Queue"}
-        numbers = {name: len(queues.queue(resource.arn)._messages) for name, resource in sources.items()}
+        sources = resources.of_type(self.resources.values(), "AWS::SQS::Queue")
+        numbers = {source.logical: len(queues.queue(source.arn)._messages) for source in sources}
         return {name: number for name, number in numbers.items() if number}
 
     # ── creation ───────────────────────────────────────────────────────────────────────────────
 
     def _endpoints(self) -> dict[str, str | None]:
-        if self._dynamodb_url is None:
-            return {}
-        return {
-            "AWS_ENDPOINT_URL_DYNAMODB": self._dynamodb_url,
-            "AWS_ENDPOINT_URL_DYNAMODB_STREAMS": self._dynamodb_url,
-        }
+        services = ("DYNAMODB", "DYNAMODB_STREAMS") if self.dynamodb_elsewhere else ()
+        return {f"AWS_ENDPOINT_URL_{service}": self._dynamodb_url for service in services}
 
     def _make(self) -> None:
         # A redrive policy names an existing queue, so queues without a policy come first.

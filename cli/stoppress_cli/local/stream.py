@@ -8,7 +8,8 @@ import base64
 import copy
 import json
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from moto.dynamodb.models.dynamo_type import DynamoType
 
 from stoppress_cli.local import patterns, queues
 from stoppress_cli.local.functions import Function, Result
-from stoppress_cli.local.resources import Resource, check_properties
+from stoppress_cli.local.resources import Resource, check_properties, failure_destination
 from stoppress_cli.local.template import ACCOUNT, REGION, Json, TemplateError
 from stoppress_cli.local.wire import LOCK
 
@@ -109,7 +110,7 @@ class StreamMapping:
         self._reports_failures = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", [])
         self._bisects = bool(properties.get("BisectBatchOnFunctionError", False))
         self._retries_max = int(properties.get("MaximumRetryAttempts", -1))  # -1: until the records expire
-        self._on_failure = properties.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
+        self._on_failure = failure_destination(properties)
         self._pending: deque[_Batch] = deque()
 
     @property
@@ -117,7 +118,7 @@ class StreamMapping:
         """Number of records that wait for a later attempt."""
         return sum(len(batch.records) for batch in self._pending)
 
-    def deliver(self, invoke: "Invoke", now: datetime) -> bool:
+    def deliver(self, invoke: Callable[[Function, Json], Result], now: datetime) -> bool:
         """Passes on new records and batches that may be tried again. False if there was nothing to do."""
         new = [record for record in self._reader.read() if patterns.passes(record, self._filters)]
         for start in range(0, len(new), self._batch_size):
@@ -137,13 +138,10 @@ class StreamMapping:
             if first == len(batch.records):
                 return []
             if first > 0:  # the records before the reported one are done
-                batch = _Batch(batch.records[first:], batch.failed, batch.instant, batch.failed_at_instant)
+                batch = replace(batch, records=batch.records[first:])
         elif self._bisects and len(batch.records) > 1:
             middle = len(batch.records) // 2
-            return [
-                _Batch(part, batch.failed, batch.instant, batch.failed_at_instant)
-                for part in (batch.records[:middle], batch.records[middle:])
-            ]
+            return [replace(batch, records=part) for part in (batch.records[:middle], batch.records[middle:])]
         same = batch.instant == now
         self.reported += len(batch.records)
         batch = _Batch(batch.records, batch.failed + 1, now, batch.failed_at_instant + 1 if same else 1)
@@ -154,9 +152,7 @@ class StreamMapping:
 
     def _first_failure(self, batch: _Batch, payload: Any) -> int:
         """Index of the first failed record; the batch's length if none failed."""
-        if not self._reports_failures:
-            return len(batch.records)
-        failures = (payload or {}).get("batchItemFailures") or []
+        failures = (payload or {}).get("batchItemFailures") or [] if self._reports_failures else []
         numbers = [record["dynamodb"]["SequenceNumber"] for record in batch.records]
         named = [failure.get("itemIdentifier") for failure in failures]
         # As on Lambda, an identifier that is not in the batch fails the whole batch.
@@ -192,12 +188,6 @@ class StreamMapping:
             },
         }
         queues.send(self._on_failure, json.dumps(report))
-
-
-class Invoke(Protocol):
-    """Calls a function."""
-
-    def __call__(self, function: Function, event: Json) -> Result: ...
 
 
 def _lambda_record(record: Json, arn: str) -> Json:

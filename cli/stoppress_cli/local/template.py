@@ -24,6 +24,11 @@ Json = dict[str, Any]
 _NO_VALUE = object()  # the value of AWS::NoValue: the property is left out
 
 
+def arn_of(service: str, rest: str) -> str:
+    """The ARN of a resource of the local stack."""
+    return f"arn:aws:{service}:{REGION}:{ACCOUNT}:{rest}"
+
+
 class TemplateError(ValueError):
     """The template cannot run here; the text names the resource, what is wrong and what to do."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer
 
+from stoppress.aws.items import article_key, quarantine_pk
 from stoppress.poll.items import feed_key, subscription_key
 from stoppress_cli.local.gateway import Answer
 from stoppress_cli.local.stack import Stack
@@ -65,11 +66,10 @@ def _item(name: str, wanted: Mapping[str, Any] | None, actual: Mapping[str, Any]
     return _subset(name, wanted, actual)
 
 
-def asked(wanted: Expectation, asked_for: Callable[[str], int]) -> list[str]:
-    """The differences in the numbers of requests; `asked_for` returns the number for a URL."""
-    return [
-        line for url, times in (wanted.asked or {}).items() for line in _value(f"asked: {url}", times, asked_for(url))
-    ]
+def requests(wanted: Expectation, number_of: Callable[[str], int]) -> list[str]:
+    """The differences in the numbers of requests; `number_of` returns the number for a URL."""
+    numbers = (wanted.asked or {}).items()
+    return [line for url, number in numbers for line in _value(f"asked: {url}", number, number_of(url))]
 
 
 def subscribed(wanted: Expectation, topics_of: Callable[[str], list[str]]) -> list[str]:
@@ -100,7 +100,7 @@ def _stored(stack: Stack, pk: str, sk: str) -> dict[str, Any] | None:
 def article(stack: Stack, site: str, key: str) -> dict[str, Any] | None:
     """The table's item of the article `<source>/<id>` of a site."""
     source, _, article_id = key.partition("/")
-    return _stored(stack, f"article#{site}#{source}#{article_id}", "-")
+    return _stored(stack, *article_key(site, f"{source}#{article_id}"))
 
 
 def quarantine(stack: Stack, site: str) -> list[str]:
@@ -108,7 +108,7 @@ def quarantine(stack: Stack, site: str) -> list[str]:
     pages = stack.client("dynamodb").get_paginator("query").paginate(
         TableName=stack.only("AWS::DynamoDB::Table").ref,
         KeyConditionExpression="pk = :pk",
-        ExpressionAttributeValues={":pk": {"S": f"quarantine#{site}"}},
+        ExpressionAttributeValues={":pk": {"S": quarantine_pk(site)}},
         ConsistentRead=True,
     )  # fmt: skip
     return [str(_plain_item(item).get("reason", "")) for page in pages for item in page["Items"]]

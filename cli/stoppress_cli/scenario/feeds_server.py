@@ -100,12 +100,11 @@ class FeedServer:
         self._answers: dict[tuple[str, str], FeedAnswer] = {}
         self._addresses: dict[str, tuple[str, ...]] = {}
         self._server = _Threads(("127.0.0.1", 0), _handler(self))
-        self._server.post = self.post
         self._open = ExitStack()
         self._is_hurried = False
         self._counting = threading.Lock()
         self.hubs = Hubs()
-        self.asked: Counter[tuple[str, str]] = Counter()
+        self._requests: Counter[tuple[str, str]] = Counter()
         self.sent_bytes = 0  # of bodies
         self.ending = threading.Event()
 
@@ -116,11 +115,11 @@ class FeedServer:
     @property
     def requests(self) -> int:
         """Number of requests."""
-        return self.asked.total()
+        return self._requests.total()
 
-    def asked_for(self, url: str) -> int:
+    def requests_for(self, url: str) -> int:
         """Number of requests for a URL."""
-        return self.asked[_key(urlsplit(url).netloc, url)]
+        return self._requests[_key(urlsplit(url).netloc, url)]
 
     def set(self, url: str, answer: FeedAnswer) -> None:
         """Sets the answer of `url` from now on."""
@@ -138,14 +137,14 @@ class FeedServer:
         """Counts a request and returns its answer. A URL without a step is a feed without entries."""
         key = _key(host, path)
         with self._counting:
-            self.asked[key] += 1
-            number = self.asked[key]
+            self._requests[key] += 1
+            number = self._requests[key]
         return self._answers.get(key, _NOTHING_YET).to(headers, number)
 
     def post(self, host: str, path: str, body: bytes) -> tuple[int, str]:
         """Passes a form to a hub; returns the status and text of its answer."""
         with self._counting:
-            self.asked[_key(host, path)] += 1
+            self._requests[_key(host, path)] += 1
         return self.hubs.take(f"https://{host}{path}", dict(parse_qsl(body.decode())))
 
     def sent(self, size_bytes: int) -> None:
@@ -186,7 +185,6 @@ class _Threads(ThreadingHTTPServer):
     daemon_threads = True
     # More than all fetches of a run at once: a connection without room would be retried after a second.
     request_queue_size = 128
-    post: Callable[[str, str, bytes], tuple[int, str]]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Prints nothing: the poller closes the connection of an awkward answer on purpose."""
@@ -221,19 +219,8 @@ def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> I
         yield
 
 
-class _TakingForms(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, _Threads)
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        status, text = self.server.post(self.headers.get("host", ""), self.path, body)
-        self.send_response(status)
-        self.send_header("content-length", str(len(text.encode())))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-
 def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(_TakingForms):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -244,9 +231,10 @@ def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
             body = b"" if answer.status in (204, 304) else answer.sent()
             self.send_response_only(answer.status)
             # `date` is the scenario's clock, unless the step gives a date, as a cache does.
-            for name, value in {"date": self.date_time_string(), **answer.headers}.items():
-                if name != "content-length":
-                    self.send_header(name, value)
+            given = {"date": self.date_time_string(), **answer.headers}
+            given.pop("content-length", None)
+            for name, value in given.items():
+                self.send_header(name, value)
             if answer.gzip or answer.bomb_bytes:
                 self.send_header("content-encoding", "gzip")
             if answer.status not in (204, 304):
@@ -255,6 +243,14 @@ def _handler(server: FeedServer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             with suppress(ConnectionError):
                 self._send(body, answer.drip_s / TIMES_AS_FAST)
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            status, text = server.post(self.headers.get("host", ""), self.path, body)
+            self.send_response(status)
+            self.send_header("content-length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
 
         def _send(self, body: bytes, pause_s: float) -> None:
             if not pause_s:

@@ -199,11 +199,6 @@ class DamageStep(_Step):
     damage: Damage
 
 
-Step = (
-    SiteStep | SecretStep | PostStep | EventStep | FeedStep | HubStep | PushStep | SaveStep | ExpectStep | FaultStep
-    | DamageStep
-)  # fmt: skip
-
 KINDS: dict[str, type[_Step]] = {
     "site": SiteStep, "secret": SecretStep, "post": PostStep, "event": EventStep, "feed": FeedStep, "hub": HubStep,
     "push": PushStep, "save": SaveStep, "expect": ExpectStep, "fault": FaultStep, "damage": DamageStep,
@@ -245,8 +240,7 @@ def parse(lines: Sequence[str], path: Path) -> list[Line]:
             raise ScenarioError(
                 f"{where}: `at` {at.isoformat()} is before the step above ({now.isoformat()}); time cannot go back"
             )
-        files = isinstance(step, FeedStep | PushStep)
-        if files and step.file is not None and not (path.parent / step.file).is_file():
+        if isinstance(step, FeedStep | PushStep) and step.file is not None and not (path.parent / step.file).is_file():
             raise ScenarioError(f"{where}: {kind}: there is no file {step.file} beside the scenario")
         now = at
         steps.append(Line(number, kind, at, step))

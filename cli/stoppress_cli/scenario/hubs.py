@@ -11,21 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario.file import HubStep
 
 CHALLENGE = "as-random-as-it-has-to-be"
-LEASE_S = 864_000
-_METHODS = {"sha1", "sha256", "sha384", "sha512"}
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How a hub answers subscription requests, and whether it then verifies or denies them, or does neither."""
-
-    status: int = 202
-    body: str = ""
-    verifies: bool = True
-    lease_s: int | None = LEASE_S
-    denies: str | None = None
 
 
 @dataclass
@@ -34,7 +22,7 @@ class _Subscriber:
 
     callback: str
     secret: str
-    is_asked: bool = False  # whether the hub has yet to verify it
+    is_asked: bool = True  # whether the hub has yet to verify it
     is_verified: bool = False
 
 
@@ -51,12 +39,12 @@ class Question:
 class Hubs:
     """All hubs of a scenario, by their URL."""
 
-    _manners: dict[str, Manner] = field(default_factory=dict)
+    _manners: dict[str, HubStep] = field(default_factory=dict)
     _subscribers: dict[tuple[str, str], _Subscriber] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def set(self, hub: str, manner: Manner) -> None:
-        """Sets how the hub behaves from now on."""
+    def set(self, hub: str, manner: HubStep) -> None:
+        """Sets how the hub answers from now on, and whether it then verifies or denies requests, or does neither."""
         with self._lock:
             self._manners[_name(hub)] = manner
 
@@ -68,7 +56,7 @@ class Hubs:
                 return 404, "there is no hub here"
             if 200 <= manner.status < 300:
                 known = self._subscribers.get((_name(hub), form["hub.topic"]))
-                subscriber = _Subscriber(form["hub.callback"], form["hub.secret"], is_asked=True)
+                subscriber = _Subscriber(form["hub.callback"], form["hub.secret"])
                 subscriber.is_verified = bool(known and known.is_verified and known.callback == subscriber.callback)
                 self._subscribers[_name(hub), form["hub.topic"]] = subscriber
             return manner.status, manner.body
@@ -91,11 +79,9 @@ class Hubs:
     def question(self, hub: str, topic: str, parameters: Mapping[str, str]) -> Question | None:
         """The request of a step with these parameters; None without a subscriber of the topic."""
         subscriber = self._subscribers.get((_name(hub), topic))
-        return (
-            Question(_name(hub), topic, _verification(subscriber, topic, {"hub.challenge": CHALLENGE, **parameters}))
-            if subscriber
-            else None
-        )
+        if subscriber is None:
+            return None
+        return Question(_name(hub), topic, _verification(subscriber, topic, {"hub.challenge": CHALLENGE, **parameters}))
 
     def heard(self, question: Question, status: int, body: bytes) -> None:
         """Records the subscriber's answer."""
@@ -105,11 +91,8 @@ class Hubs:
 
     def subscribed(self, hub: str) -> list[str]:
         """The topics with a verified subscriber."""
-        return [
-            topic
-            for (name, topic), subscriber in self._subscribers.items()
-            if name == _name(hub) and subscriber.is_verified
-        ]
+        own = ((topic, each) for (name, topic), each in self._subscribers.items() if name == _name(hub))
+        return [topic for topic, subscriber in own if subscriber.is_verified]
 
     def push(self, hub: str, topic: str, body: bytes, headers: Mapping[str, str], sign: str) -> Request | None:
         """A push to the subscriber of a topic, verified or not; None without one. `sign`: a hash method, `wrong` or `none`."""
@@ -117,7 +100,7 @@ class Hubs:
         if subscriber is None:
             return None
         secret = "another" if sign == "wrong" else subscriber.secret
-        method = sign if sign in _METHODS else "sha256"
+        method = "sha256" if sign in ("wrong", "none") else sign
         signature = f"{method}={hmac.new(secret.encode(), body, method).hexdigest()}"
         signed = {} if sign == "none" else {"x-hub-signature": signature}
         links = {"link": f'<{hub}>; rel="hub", <{topic}>; rel="self"'}

@@ -20,21 +20,10 @@ from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from stoppress_cli.printing import counted
-from stoppress_cli.scenario import expect, signing, sitemaps
+from stoppress_cli.scenario import expect, file, signing, sitemaps
 from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
-from stoppress_cli.scenario.file import (
-    Damage,
-    EventStep,
-    FeedStep,
-    HubStep,
-    Line,
-    PostStep,
-    PushStep,
-    ScenarioError,
-    SecretStep,
-    SiteStep,
-)
-from stoppress_cli.scenario.hubs import Manner, Question
+from stoppress_cli.scenario.file import Line, ScenarioError
+from stoppress_cli.scenario.hubs import Question
 from stoppress_cli.scenario.report import Report
 
 MINUTE = timedelta(minutes=1)
@@ -101,7 +90,7 @@ class Player:
     # ── the kinds of steps ──────────────────────────────────────────────────────────────────────
 
     def _site(self, line: Line) -> str:
-        step: SiteStep = line.step
+        step: file.SiteStep = line.step
         host = step.site["host"]
         name = f"{self.stack.variable('SITES_PATH')}/{host}"
         if step.gone:
@@ -117,12 +106,12 @@ class Player:
         try:
             read_site(value, answer["Version"])
         except BadConfiguration as error:
-            return f"{text}, cannot be used: {error}"
+            text += f", cannot be used: {error}"
         return text
 
     def _secret(self, line: Line) -> str:
-        step: SecretStep = line.step
-        client, name = self.stack.client("secretsmanager"), f"{self.stack.variable('SECRETS_PATH')}/{step.secret.name}"
+        step: file.SecretStep = line.step
+        client, name = self.stack.client("secretsmanager"), self._secret_id(step.secret.name)
         try:
             client.put_secret_value(SecretId=name, SecretString=step.secret.value)
         except client.exceptions.ResourceNotFoundException:
@@ -130,8 +119,11 @@ class Player:
         self.stack.forget_parameters()
         return step.secret.name
 
+    def _secret_id(self, name: str) -> str:
+        return f"{self.stack.variable('SECRETS_PATH')}/{name}"
+
     def _post(self, line: Line) -> str:
-        step: PostStep = line.step
+        step: file.PostStep = line.step
         path, _, query = step.post.partition("?")
         given = step.query if isinstance(step.query, str) else urllib.parse.urlencode(step.query)
         headers = {name.lower(): value for name, value in step.headers.items()}
@@ -144,9 +136,7 @@ class Player:
         self.answer = self.stack.request(request)
         self.stack.sources.drain_deep_queues()
         text = self.answer.body.decode("utf-8", "replace")
-        return f"{step.method.upper()} {path} → {self.answer.status}" + (
-            f" {text}" if self.answer.status >= 300 else ""
-        )
+        return f"{request.method} {path} → {self.answer.status}" + (f" {text}" if self.answer.status >= 300 else "")
 
     def _signed(self, line: Line, request: Request) -> Request:
         parts = [urllib.parse.unquote(part) for part in request.path.strip("/").split("/")]
@@ -157,9 +147,7 @@ class Player:
         if name := settings.get("secret"):
             client = self.stack.client("secretsmanager")
             try:
-                secret = client.get_secret_value(SecretId=f"{self.stack.variable('SECRETS_PATH')}/{name}")[
-                    "SecretString"
-                ]
+                secret = client.get_secret_value(SecretId=self._secret_id(name))["SecretString"]
             except client.exceptions.ResourceNotFoundException:
                 raise self._error(line, f"the secret {name} does not exist; put a `secret` step before") from None
         try:
@@ -171,7 +159,7 @@ class Player:
             raise self._error(line, str(error)) from error
 
     def _event(self, line: Line) -> str:
-        step: EventStep = line.step
+        step: file.EventStep = line.step
         entry: dict[str, Any] = {
             "Source": step.event["source"],
             "DetailType": step.event["detail-type"],
@@ -188,19 +176,17 @@ class Player:
         return f"{entry['DetailType']} from {entry['Source']}"
 
     def _feed(self, line: Line) -> str:
-        step: FeedStep = line.step
-        body = (self._path.parent / step.file).read_bytes() if step.file is not None else _bytes(step.body)
-        headers = {name.lower(): value for name, value in step.headers.items()}
+        step: file.FeedStep = line.step
+        headers, body = self._sent(step)
         how = step.model_dump(include={"delay_s", "drip_s", "length", "gzip", "bomb_bytes", "changing_etag"})
         addresses = tuple(map(str, step.addresses))
         self._feeds.set(step.feed, FeedAnswer(step.status, headers, body, **how, addresses=addresses))
         return f"{step.feed} answers {step.status}, {len(body):,} bytes"
 
     def _hub(self, line: Line) -> str:
-        step: HubStep = line.step
+        step: file.HubStep = line.step
         if step.asks is None:
-            manner = Manner(**step.model_dump(include={"status", "body", "verifies", "lease_s", "denies"}))
-            self._feeds.hubs.set(step.hub, manner)
+            self._feeds.hubs.set(step.hub, step)
             return f"{step.hub} answers {step.status}"
         question = self._feeds.hubs.question(step.hub, str(step.topic), step.asks)
         if question is None:
@@ -209,27 +195,31 @@ class Player:
         return f"{step.hub} asks for {step.asks.get('hub.mode')} → {self.answer.status}"
 
     def _push(self, line: Line) -> str:
-        step: PushStep = line.step
-        body = (self._path.parent / step.file).read_bytes() if step.file is not None else _bytes(step.body)
-        headers = {name.lower(): value for name, value in step.headers.items()}
+        step: file.PushStep = line.step
+        headers, body = self._sent(step)
         request = self._feeds.hubs.push(step.push, step.topic, body, headers, step.sign)
         if request is None:
             raise self._error(line, f"nobody has asked {step.push} for {step.topic}")
         self.answer = self.stack.request(request)
         return f"{step.push} pushes {len(body):,} bytes → {self.answer.status}"
 
+    def _sent(self, step: file.FeedStep | file.PushStep) -> tuple[dict[str, str], bytes]:
+        """The headers and the body that a step gives."""
+        body = (self._path.parent / step.file).read_bytes() if step.file is not None else _bytes(step.body)
+        return {name.lower(): value for name, value in step.headers.items()}, body
+
     def _save(self, line: Line) -> str:
         name = line.step.save
         shutil.rmtree(self._out / name, ignore_errors=True)  # files of an earlier save must not stay
         meta = {}
-        for file in sitemaps.read(self.stack):
-            target = self._out / name / file.key
+        for stored in sitemaps.read(self.stack):
+            target = self._out / name / stored.key
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(file.body)
-            meta[file.key] = {
-                "ContentType": file.content_type,
-                "ContentEncoding": file.content_encoding,
-                "CacheControl": file.cache_control,
+            target.write_bytes(stored.body)
+            meta[stored.key] = {
+                "ContentType": stored.content_type,
+                "ContentEncoding": stored.content_encoding,
+                "CacheControl": stored.cache_control,
             }
         (self._out / name).mkdir(parents=True, exist_ok=True)
         (self._out / f"{name}.meta.json").write_text(json.dumps(meta, indent=2, sort_keys=True) + "\n")
@@ -239,7 +229,7 @@ class Player:
         wanted = line.step.expect
         site = wanted.site or (next(iter(self.sites)) if len(self.sites) == 1 else None)
         differences = expect.differences(wanted, site, self.stack, self.answer)
-        differences += expect.asked(wanted, self._feeds.asked_for)
+        differences += expect.requests(wanted, self._feeds.requests_for)
         differences += expect.subscribed(wanted, self._feeds.hubs.subscribed)
         self.report.failures += [f"{self._path}:{line.number}: {difference}" for difference in differences]
         return "as expected" if not differences else counted(len(differences), "difference")
@@ -250,7 +240,7 @@ class Player:
         return f"the next {fault.times} {fault.service}.{fault.operation} fail with {fault.error}"
 
     def _damage(self, line: Line) -> str:
-        damage: Damage = line.step.damage
+        damage: file.Damage = line.step.damage
         if damage.file is not None:
             where = {"Bucket": self.stack.only("AWS::S3::Bucket").ref, "Key": damage.file}
             if damage.body is None:

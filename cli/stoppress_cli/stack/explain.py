@@ -2,34 +2,25 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import urljoin
 
-from stoppress.aws import bucket, sites, table
-from stoppress.aws.items import (
-    Item,
-    article_key,
-    claim_key,
-    entry_key,
-    read_article,
-    read_claim,
-    read_general,
-    read_news,
-)
+from stoppress.aws import bucket, items, sites, table
 from stoppress.model.article import Article, Claim, EntryKey
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.file_names import PAGES_FILE
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Place
 from stoppress.model.rules import excluding_rule, names_rule
-from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.site import Site
 from stoppress.primitives.text import escaped
-from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
+from stoppress.primitives.urls import canonical, host_of, identity, on_site
 from stoppress.record.message import UNKNOWN_SITE
 from stoppress.sitemaps.lines import under_scheme
+from stoppress_cli.stack.find import BadRequest
 
 # A longer story is in the log.
 STORY_LINES_MAX = 50
@@ -57,21 +48,16 @@ class Facts:
 def gather(url: str, host: str | None) -> Facts:
     """What the table and the files hold of a page; `host` is the site to look in, if not the URL's.
 
-    Raises ValueError for a text that is no URL, UnknownSite, BadConfiguration, and the errors of the table and the bucket.
+    Raises as `page_of`, and the errors of the table and the bucket.
     """
-    url = canonical(url)
-    try:
-        site = sites.load(host or host_of(url))
-    except BadConfiguration:
-        site = sites.load_usable(host or host_of(url))
-    url = on_site(url, site.host)
-    item = table.get(*claim_key(site.host, url))
-    claim = read_claim(item, url) if item else None
-    story = tuple(table.query(f"story#{site.host}#{key_of(url)}"))
+    site, url = page_of(url, host)
+    item = table.get(*items.claim_key(site.host, url))
+    claim = items.read_claim(item, url) if item else None
+    story = tuple(table.query(items.story_pk(site.host, url)))
     names = dict.fromkeys([claim.owner] if claim else [])
     names |= dict.fromkeys(article_of(line) for line in story)
-    items = table.get_many(article_key(site.host, name) for name in names)
-    articles = tuple(map(read_article, items.values()))
+    stored = table.get_many(items.article_key(site.host, name) for name in names)
+    articles = tuple(map(items.read_article, stored.values()))
     entries = {article.name: entry for article in articles if (entry := _general(site, article))}
     shown = next((article for article in articles if article.url == url and article.has_entries), None)
     files = [PAGES_FILE] if identity(url) in site.pages_by_url else []
@@ -87,41 +73,54 @@ def gather(url: str, host: str | None) -> Facts:
         articles,
         entries,
         general,
-        read_news(news) if news else None,
-        tuple(_listing(site, url, files)),
+        items.read_news(news) if news else None,
+        tuple(listing(site, [url], files)),
         story,
         tuple(_quarantined(site, url, names)),
     )
 
 
-def article_of(line: Item) -> str:
+def page_of(url: str, host: str | None) -> tuple[Site, str]:
+    """The site of a page, and the page's URL on it. `host` is the site, if not the URL's.
+
+    Raises BadRequest for a text that is no URL, UnknownSite, and BadConfiguration.
+    """
+    try:
+        url = canonical(url)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    site = sites.load_usable(host or host_of(url))
+    return site, on_site(url, site.host)
+
+
+def article_of(line: items.Item) -> str:
     """The name of the article that a line of a story is about: the middle of its sort key."""
     return "#".join(line["sk"].split("#")[1:-1])
 
 
 def _entry(site: Site, url: str, place: Place | None, published: datetime | None) -> dict[str, Any] | None:
-    return table.get(*entry_key(site.host, EntryKey(place.file, url, published))) if place else None
+    return table.get(*items.entry_key(site.host, EntryKey(place.file, url, published))) if place else None
 
 
 def _general(site: Site, article: Article) -> GeneralEntry | None:
     """The article's entry in its shard; the site's rules are applied to it."""
     item = _entry(site, article.url, article.shard, None) if article.has_entries and article.url else None
-    return read_general(item) if item else None
+    return items.read_general(item) if item else None
 
 
-def _listing(site: Site, url: str, files: list[str]) -> Iterator[tuple[str, datetime]]:
-    """The files that list the page now, read from the bucket."""
-    loc = f"<loc>{escaped(under_scheme(url, site))}</loc>".encode()
+def listing(site: Site, urls: Iterable[str], files: Iterable[str]) -> Iterator[tuple[str, datetime]]:
+    """Those of the files that list one of the URLs now, each with its last change."""
+    locs = [f"<loc>{escaped(under_scheme(url, site))}</loc>".encode() for url in urls]
     for file in dict.fromkeys(files):
         stored = bucket.read(site.host, file)
-        if stored and loc in stored.body:
+        if stored and any(loc in stored.body for loc in locs):
             yield file, stored.changed
 
 
 def _quarantined(site: Site, url: str, names: Collection[str]) -> list[dict[str, Any]]:
     """Quarantined events about the page, also those of an unknown site; oldest first."""
     ids = {name.partition("#")[2] for name in names}
-    kept = [item for where in (site.host, UNKNOWN_SITE) for item in table.query(f"quarantine#{where}")]
+    kept = [item for where in (site.host, UNKNOWN_SITE) for item in table.query(items.quarantine_pk(where))]
     of_page = (item for item in kept if is_about(item["event"], url, site, ids))
     return sorted(of_page, key=lambda item: str(item["sk"]))
 
@@ -145,9 +144,8 @@ def _objects(event: str) -> list[dict[str, Any]]:
     try:
         document = json.loads(event)
     except (ValueError, RecursionError):
-        return [
-            {name: _text(value) for name, value in reversed(_URL_OR_ID.findall(event))}
-        ]  # the first of a name counts
+        # The first of a name counts.
+        return [{name: _text(value) for name, value in reversed(_URL_OR_ID.findall(event))}]
     parts = (document.get("detail"), document.get("data"), document) if isinstance(document, dict) else ()
     return [part for part in parts if isinstance(part, dict)]
 
@@ -180,9 +178,8 @@ def explain(facts: Facts, now: datetime) -> list[str]:
         lines += [f"    {_heard(line)}" for line in facts.story[-STORY_LINES_MAX:]]
     if facts.quarantined:
         lines.append("  in quarantine, not applied:")
-        lines += [
-            f"    {item['sk'].partition('#')[0]}  {item['reason']}" for item in facts.quarantined[-QUARANTINED_MAX:]
-        ]
+        newest = facts.quarantined[-QUARANTINED_MAX:]
+        lines += [f"    {item['sk'].partition('#')[0]}  {item['reason']}" for item in newest]
     if not (facts.story or facts.articles or facts.claim or facts.listings):
         lines.append(
             "  nothing was ever heard of it that could be recorded: see whether its source sends it. What a webhook was"

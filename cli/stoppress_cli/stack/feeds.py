@@ -11,8 +11,7 @@ from stoppress.feeds.schedule import FeedState, interval_of, pace_of
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.site import Feed, Site
 from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key
-from stoppress.primitives.instants import iso
-from stoppress_cli.printing import counted
+from stoppress_cli.printing import counted, iso_or_none
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -42,22 +41,22 @@ class Health:
             "site": self.site.host,
             "url": self.feed.url,
             "condition": self.condition,
-            "last_success": _iso(state.last_success),
-            "last_new_story": _iso(self.last_new),
+            "last_success": iso_or_none(state.last_success),
+            "last_new_story": iso_or_none(self.last_new),
             "interval_minutes": interval_of(state, now, pace, self.subscription) / timedelta(minutes=1),
             "floor_minutes": pace.floor / timedelta(minutes=1),
             "cap_minutes": pace.cap / timedelta(minutes=1),
             "own": pace.own,
-            "next_poll": None if self.condition == "gone" else _iso(state.next_poll_at),
+            "next_poll": None if self.condition == "gone" else iso_or_none(state.next_poll_at),
             "failures": state.failures,
-            "failing_since": _iso(state.failing_since),
+            "failing_since": iso_or_none(state.failing_since),
             "last_error": state.last_error,
             "moved_to": state.moved_to,
             "hub": state.hub,
-            "subscribed_until": _iso(self.subscription.lease_until)
+            "subscribed_until": iso_or_none(self.subscription.lease_until)
             if self.subscription and self.is_subscribed(now)
             else None,
-            "last_push": _iso(self.subscription.last_push) if self.subscription else None,
+            "last_push": iso_or_none(self.subscription.last_push) if self.subscription else None,
             "not_subscribed": self.not_subscribed(now),
         }
 
@@ -146,7 +145,3 @@ def _ago(instant: datetime | None, now: datetime) -> str:
 
 def _minutes(time: timedelta) -> str:
     return f"{time / timedelta(minutes=1):g} min"
-
-
-def _iso(instant: datetime | None) -> str | None:
-    return iso(instant) if instant else None

@@ -4,9 +4,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.utils import is_valid_endpoint_url
 
 from stoppress.aws import clients
 from stoppress_cli.local import resources
@@ -54,8 +56,8 @@ def in_words(error: ClientError | BotoCoreError) -> str:
     return words.format(call=error.operation_name, code=code, message=message).strip()
 
 
-class NoStack(LookupError):
-    """There is no such stack; the text says what to give instead."""
+class BadRequest(ValueError):
+    """A command asks for what the stack does not have or must not do; the text says what to give instead."""
 
 
 @contextmanager
@@ -63,8 +65,8 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
     """Connects to the stack that `stoppress up` or `make demo` serves at this endpoint."""
     here = no_aws_settings() | _CREDENTIALS | {"AWS_ENDPOINT_URL": endpoint}
     resolved = resources.resolve(load(template))
-    queues = {resource.logical: resource.ref for resource in resolved if resource.type == "AWS::SQS::Queue"}
-    functions = [resource.properties for resource in resolved if resource.type == "AWS::Lambda::Function"]
+    queues = {queue.logical: queue.ref for queue in resources.of_type(resolved, "AWS::SQS::Queue")}
+    functions = [function.properties for function in resources.of_type(resolved, "AWS::Lambda::Function")]
     variables = {name: value for each in functions for name, value in each["Environment"]["Variables"].items()}
     named = {name: str(variables[name]) for name in _OUTPUTS}
     named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}
@@ -74,7 +76,7 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
 
 @contextmanager
 def deployed(stack: str) -> Iterator[None]:
-    """Connects to a stack of the account that the environment's credentials belong to. Raises NoStack."""
+    """Connects to a stack of the account that the environment's credentials belong to. Raises BadRequest."""
     # The AWS CLI prefers AWS_REGION; boto3 reads AWS_DEFAULT_REGION only.
     region = os.environ.get("AWS_REGION") or None
     try:
@@ -84,13 +86,13 @@ def deployed(stack: str) -> Iterator[None]:
         # CloudFormation has no error code of its own for a missing stack.
         if isinstance(error, ClientError) and "does not exist" in str(error):
             region = cloudformation.meta.region_name
-            raise NoStack(
+            raise BadRequest(
                 f"there is no stack {stack!r} in {region}: give another name, region (AWS_REGION) or profile (AWS_PROFILE)"
             ) from error
-        raise NoStack(f"the stack {stack} cannot be described: {in_words(error)}") from error
+        raise BadRequest(f"the stack {stack} cannot be described: {in_words(error)}") from error
     outputs = {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
     if missing := sorted(set(_OUTPUTS.values()) - outputs.keys()):
-        raise NoStack(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")
+        raise BadRequest(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")
     named = {name: outputs[output] for name, output in _OUTPUTS.items()}
     named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
     with _connected(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
@@ -98,26 +100,36 @@ def deployed(stack: str) -> Iterator[None]:
 
 
 def queue_url(variable: str) -> str:
-    """The URL of a queue of the connected stack. Raises NoStack where an older version deployed the stack."""
+    """The URL of a queue of the connected stack. Raises BadRequest where an older version deployed the stack."""
     url = os.environ.get(variable)
     if url is None:
-        raise NoStack(f"the stack has no output {_QUEUES[variable][0]}: an older version deployed it, deploy it again")
+        output, _ = _QUEUES[variable]
+        raise BadRequest(f"the stack has no output {output}: an older version deployed it, deploy it again")
     return url
 
 
 @contextmanager
 def opened(stack: str | None, endpoint: str, template: Path) -> Iterator[None]:
-    """Connects to the deployed stack of that name; without a name, to the endpoint. Raises NoStack and TemplateError."""
+    """Connects to the deployed stack of that name; without a name, to the endpoint. Raises BadRequest and TemplateError."""
     if stack is not None:
         with deployed(stack):
             yield
         return
-    if not endpoint.startswith(("http://", "https://")):
-        raise NoStack(
+    if not _is_url(endpoint):
+        raise BadRequest(
             f"{endpoint!r} is no URL; give one such as http://127.0.0.1:8000, or --stack and the stack's name"
         )
     with local(template, endpoint):
         yield
+
+
+def _is_url(endpoint: str) -> bool:
+    """Whether boto3 can connect to the endpoint."""
+    try:
+        has_port = urlsplit(endpoint).port != 0
+        return has_port and endpoint.startswith(("http://", "https://")) and bool(is_valid_endpoint_url(endpoint))
+    except ValueError:
+        return False
 
 
 @contextmanager

@@ -10,33 +10,21 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from stoppress.aws import bucket, queues, sites, table
-from stoppress.aws.bucket import bucket_name
+from stoppress.aws import bucket, items, queues, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.inventory import all_files
-from stoppress.aws.items import (
-    Item,
-    article_item,
-    article_key,
-    claim_item,
-    claim_key,
-    read_article,
-    read_claim,
-    waiting_key,
-)
-from stoppress.aws.table import Put
+from stoppress.aws.items import Item
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import is_news
 from stoppress.model.site import FEED_SOURCE, Site
 from stoppress.primitives.instants import parse
-from stoppress.primitives.text import escaped
-from stoppress.primitives.urls import canonical, host_of, identity, key_of, on_site
+from stoppress.primitives.urls import identity
 from stoppress.record.message import UNKNOWN_SITE
-from stoppress.sitemaps.lines import under_scheme
 from stoppress_cli.printing import counted
 from stoppress_cli.stack import redrive
-from stoppress_cli.stack.explain import article_of, is_about
+from stoppress_cli.stack.explain import article_of, is_about, listing, page_of
+from stoppress_cli.stack.find import BadRequest
 
 # How long to wait until the functions have removed the article and written its files.
 PATIENCE = timedelta(minutes=2)
@@ -55,9 +43,8 @@ class Traces:
     claims: list[tuple[Claim, Item]] = field(default_factory=list)
     files: list[str] = field(default_factory=list)  # that list the page now
     items: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # keys in the table, by kind
-    versions: dict[str, list[str]] = field(
-        default_factory=dict
-    )  # version ids by key, of the files that may have listed the page
+    # Version ids by key, of the files that may have listed the page.
+    versions: dict[str, list[str]] = field(default_factory=dict)
     letters: dict[redrive.Name, int] = field(default_factory=dict)  # dead letters by queue
 
     @property
@@ -104,7 +91,7 @@ class Traces:
 def gather(target: str, host: str | None) -> Traces:
     """What the stack holds of a URL, or of an article's id (`1042`, or `cms#1042` where several sources have it).
 
-    Raises ValueError, UnknownSite, BadConfiguration, and the errors of the table, the bucket and the queues.
+    Raises BadRequest, UnknownSite, BadConfiguration, and the errors of the table, the bucket and the queues.
     """
     site, urls, articles = _of_url(target, host) if "://" in target else _of_id(target, host)
     traces = Traces(site, urls, articles)
@@ -133,8 +120,7 @@ def forget(
         if not (traces.listed or traces.files):
             break
         pause(_LOOKS_EVERY_S)
-        items = table.get_many(article_key(traces.site.host, article.name) for article in traces.articles)
-        traces.articles = [read_article(item) for item in items.values()]
+        traces.articles = _articles(traces.site, [article.name for article in traces.articles])
         traces.files = _listing(traces)
     _erase(traces)
     return gather(target, host)
@@ -148,13 +134,11 @@ def _of_url(target: str, host: str | None) -> tuple[Site, tuple[str, ...], list[
 
     An article that has moved to another URL belongs to another page now.
     """
-    url = canonical(target)
-    site = sites.load_usable(host or host_of(url))
-    url = on_site(url, site.host)
-    claim = table.get(*claim_key(site.host, url))
+    site, url = page_of(target, host)
+    claim = table.get(*items.claim_key(site.host, url))
     names = {str(claim["owner"])} if claim else set()
-    names |= {article_of(line) for line in table.query(f"story#{site.host}#{key_of(url)}")}
-    known = map(read_article, table.get_many(article_key(site.host, name) for name in sorted(names)).values())
+    names |= {article_of(line) for line in table.query(items.story_pk(site.host, url))}
+    known = _articles(site, sorted(names))
     articles = [each for each in known if identity(each.url or "") == identity(url) or each.reason == FORGOTTEN]
     return site, tuple(dict.fromkeys([url, *(article.url for article in articles if article.url)])), articles
 
@@ -163,17 +147,21 @@ def _of_id(target: str, host: str | None) -> tuple[Site, tuple[str, ...], list[A
     """The site, the URLs, and the article of an id."""
     site = _site_of_id(host)
     names = [target] if "#" in target else [f"{source}#{target}" for source in (*site.sources, FEED_SOURCE)]
-    items = table.get_many(article_key(site.host, name) for name in names)
-    articles = [read_article(item) for item in items.values()]
+    articles = _articles(site, names)
     if len(articles) > 1:
-        raise ValueError(
+        raise BadRequest(
             f"{target!r} names {' and '.join(article.name for article in articles)}: say which, as <source>#<id>"
         )
     if not articles:
-        raise ValueError(f"{site.host} knows no article {target!r}: give its URL, or <source>#<id>")
+        raise BadRequest(f"{site.host} knows no article {target!r}: give its URL, or <source>#<id>")
     # The URL of a displaced article belongs to another article's page.
     urls = (article.url for article in articles if article.url and article.state != "displaced")
     return site, tuple(dict.fromkeys(urls)), articles
+
+
+def _articles(site: Site, names: Iterable[str]) -> list[Article]:
+    stored = table.get_many(items.article_key(site.host, name) for name in names)
+    return [items.read_article(item) for item in stored.values()]
 
 
 def _site_of_id(host: str | None) -> Site:
@@ -181,15 +169,15 @@ def _site_of_id(host: str | None) -> Site:
         return sites.load_usable(host)
     good, _ = sites.load_all()
     if len(good) != 1:
-        raise ValueError(f"an id is one of a site, and there are {len(good)}: say which with --site")
+        raise BadRequest(f"an id is one of a site, and there are {len(good)}: say which with --site")
     return good[0]
 
 
 def _claims(site: Site, urls: tuple[str, ...]) -> list[tuple[Claim, Item]]:
     """The claims on the pages, each with its item."""
-    items = table.get_many(claim_key(site.host, url) for url in urls)
-    keys = ((url, claim_key(site.host, url)) for url in _pages(urls))
-    return [(read_claim(items[key], url), items[key]) for url, key in keys if key in items]
+    keys = {items.claim_key(site.host, url): url for url in _pages(urls)}
+    stored = table.get_many(keys)
+    return [(items.read_claim(stored[key], url), stored[key]) for key, url in keys.items() if key in stored]
 
 
 def _may_list(site: Site, articles: list[Article]) -> list[str]:
@@ -210,26 +198,24 @@ def _pages(urls: tuple[str, ...]) -> list[str]:
 
 def _listing(traces: Traces) -> list[str]:
     """The files that list the page now."""
-    site = traces.site
-    locs = [f"<loc>{escaped(under_scheme(url, site))}</loc>".encode() for url in traces.urls]
-    bodies = ((file, bucket.read(site.host, file)) for file in _may_list(site, traces.articles))
-    return [file for file, stored in bodies if stored and any(loc in stored.body for loc in locs)]
+    files = _may_list(traces.site, traces.articles)
+    return [file for file, _ in listing(traces.site, traces.urls, files)]
 
 
 def _items(traces: Traces) -> dict[str, list[tuple[str, str]]]:
     """Keys of the table's items about the page, besides its claims and articles, by kind."""
     host, names = traces.site.host, {article.name for article in traces.articles}
-    story = [item for url in _pages(traces.urls) for item in table.query(f"story#{host}#{key_of(url)}")]
-    due = [item for item in table.query(f"due#{host}") if item["sk"].partition("#")[2] in names]
-    kept = [item for where in (host, UNKNOWN_SITE) for item in table.query(f"quarantine#{where}")]
-    waiting = table.get_many(waiting_key(host, each.url, each.name) for each in traces.articles if each.url)
-    items: dict[str, Iterable[Item]] = {
+    story = [item for url in _pages(traces.urls) for item in table.query(items.story_pk(host, url))]
+    due = [item for item in table.query(items.due_pk(host)) if item["sk"].partition("#")[2] in names]
+    kept = [item for where in (host, UNKNOWN_SITE) for item in table.query(items.quarantine_pk(where))]
+    waiting = table.get_many(items.waiting_key(host, each.url, each.name) for each in traces.articles if each.url)
+    by_kind: dict[str, Iterable[Item]] = {
         "the page's story": story,
         "what is due": due,
         "what waits for a URL": waiting.values(),
         "quarantine": [item for item in kept if traces.are_in(item["event"])],
     }
-    return {kind: [(item["pk"], item["sk"]) for item in some] for kind, some in items.items()}
+    return {kind: [(item["pk"], item["sk"]) for item in some] for kind, some in by_kind.items()}
 
 
 def _older_versions(site: Site, articles: list[Article]) -> Iterator[tuple[str, list[str]]]:
@@ -238,12 +224,11 @@ def _older_versions(site: Site, articles: list[Article]) -> Iterator[tuple[str, 
     pages = client("s3").get_paginator("list_object_versions")
     for name in dict.fromkeys(form for file in _may_list(site, articles) for form in _forms(file)):
         key = f"{site.host}/{name}"
-        listed = pages.paginate(Bucket=bucket_name(), Prefix=key)
+        listed = pages.paginate(Bucket=bucket.bucket_name(), Prefix=key)
         rows = [row for page in listed for row in page.get("Versions", []) if row["Key"] == key and not row["IsLatest"]]
-        if old := [
-            row["VersionId"] for row in rows if since is None or row["LastModified"] >= since - timedelta(seconds=1)
-        ]:
-            yield key, old
+        recent = [row for row in rows if since is None or row["LastModified"] >= since - timedelta(seconds=1)]
+        if recent:
+            yield key, [row["VersionId"] for row in recent]
 
 
 def _letters(traces: Traces, queue: redrive.Name, *, erase: bool) -> int:
@@ -311,11 +296,11 @@ def _erase(traces: Traces) -> None:
         table.delete(pk, sk)
     claims = _claims(traces.site, traces.urls)  # before the articles are written: another writer's change must conflict
     for article in traces.removed:
-        table.transact([Put(article_item(_tombstone(article)), article.rev)])
+        table.transact([table.Put(items.article_item(_tombstone(article)), article.rev)])
     for claim, item in claims:
         if "url" in item:
-            nameless = {name: value for name, value in claim_item(claim).items() if name not in ("url", "waiting")}
-            table.put(nameless | {"live": False}, claim.rev)
+            tombstone = items.claim_item(claim) | {"live": False}
+            table.put({name: tombstone[name] for name in tombstone.keys() - {"url", "waiting"}}, claim.rev)
     for key, versions in _older_versions(traces.site, traces.articles):
         _delete_versions(key, versions)
 
@@ -323,8 +308,8 @@ def _erase(traces: Traces) -> None:
 def _delete_versions(key: str, versions: list[str]) -> None:
     for start in range(0, len(versions), _DELETE_MAX):
         objects = [{"Key": key, "VersionId": version} for version in versions[start : start + _DELETE_MAX]]
-        answer = client("s3").delete_objects(Bucket=bucket_name(), Delete={"Objects": objects, "Quiet": True})
+        answer = client("s3").delete_objects(Bucket=bucket.bucket_name(), Delete={"Objects": objects, "Quiet": True})
         if refused := answer.get("Errors"):
-            raise ValueError(
+            raise BadRequest(
                 f"S3 did not delete {counted(len(refused), 'version')} of {key}: {refused[0].get('Message')}"
             )

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from stoppress.aws import queues, sites, table
-from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item
+from stoppress.aws import queues, table
+from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item, quarantine_pk
 from stoppress.model.site import BadConfiguration
 from stoppress.primitives.instants import parse
 from stoppress.record.message import UNKNOWN_SITE, Message, Unusable, read
-from stoppress_cli.stack.find import queue_url
+from stoppress_cli.stack.find import BadRequest, queue_url
+from stoppress_cli.stack.retire import with_parameter
 
 
 @dataclass(frozen=True)
@@ -38,22 +39,16 @@ class Kept:
 AGAIN: dict[str, Callable[[Kept], str]] = {"event": lambda kept: kept.event}
 
 
-def hosts() -> list[str]:
-    """Every site of the stack, also those with an unusable parameter, and the place of events without a site."""
-    good, bad = sites.load_all()
-    return [*sorted({site.host for site in good} | {site.host for site in bad}), UNKNOWN_SITE]
-
-
 def kept(site: str | None = None, reason: str = "", ids: Sequence[str] = ()) -> list[Kept]:
     """The items of a site or of all sites, oldest first, whose reason contains `reason`; with `ids` only those.
 
-    Raises ValueError for an id that fits no item or several.
+    Raises BadRequest for an id that fits no item or several.
     """
     now = datetime.now(UTC)
     items = [
         item
-        for host in ([site] if site else hosts())
-        for item in map(_read, table.query(f"quarantine#{host}"))
+        for host in ([site] if site else [*sorted(with_parameter()), UNKNOWN_SITE])
+        for item in map(_read, table.query(quarantine_pk(host)))
         # DynamoDB may take days to delete an expired item.
         if reason.lower() in item.reason.lower() and int(item.stored.get("ttl", 0) or 2**40) > now.timestamp()
     ]
@@ -65,11 +60,8 @@ def _read(item: Item) -> Kept:
     at, _, identity = item["sk"].partition("#")
     event = str(item["event"])
     # Items of an earlier version have no length. An event of the greatest stored length counts as cut.
-    length = int(
-        item.get(
-            "characters", QUARANTINED_CHARACTERS_MAX + 1 if len(event) >= QUARANTINED_CHARACTERS_MAX else len(event)
-        )
-    )
+    cut = len(event) >= QUARANTINED_CHARACTERS_MAX
+    length = int(item.get("characters", QUARANTINED_CHARACTERS_MAX + 1 if cut else len(event)))
     site = item["pk"].partition("#")[2]
     return Kept(site, identity, parse(at), item["reason"], item.get("kind", "event"), event, length, item)
 
@@ -77,9 +69,9 @@ def _read(item: Item) -> Kept:
 def _named(items: Iterable[Kept], text: str) -> Kept:
     named = [item for item in items if item.id.startswith(text)]
     if not named:
-        raise ValueError(f"no id in quarantine begins with {text!r}: `stoppress quarantine list` has the ids")
+        raise BadRequest(f"no id in quarantine begins with {text!r}: `stoppress quarantine list` has the ids")
     if len(named) > 1:
-        raise ValueError(f"{len(named)} ids in quarantine begin with {text!r}: give more of the id")
+        raise BadRequest(f"{len(named)} ids in quarantine begin with {text!r}: give more of the id")
     return named[0]
 
 

@@ -1,10 +1,11 @@
 """Requests to write files again from the table."""
 
-from stoppress.aws import queues, sites, table
+from stoppress.aws import sites, table
 from stoppress.aws.inventory import all_files
 from stoppress.aws.items import file_pk
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.site import Site
+from stoppress_cli.stack.find import BadRequest
 
 
 def chosen_sites(host: str | None) -> list[Site]:
@@ -21,7 +22,7 @@ def chosen_sites(host: str | None) -> list[Site]:
 def requests(host: str | None, file: str | None) -> list[RewriteRequest]:
     """A request for each file of a site or of all sites, the index last; or for one file.
 
-    Raises ValueError for a file that no site has, or that several have.
+    Raises BadRequest for a file that no site has, or that several have.
     """
     candidates = chosen_sites(host)
     if file is None:
@@ -32,17 +33,12 @@ def requests(host: str | None, file: str | None) -> list[RewriteRequest]:
     if len(having) == 1:
         return [_request(having[0], file)]
     if having:
-        raise ValueError(
+        raise BadRequest(
             f"{len(having)} sites have a file {file!r}; give --site, one of {', '.join(site.host for site in having)}"
         )
     known = f"; {candidates[0].host} has {', '.join(all_files(candidates[0])[:20])}" if len(candidates) == 1 else ""
-    raise ValueError(f"no site has a file {file!r}{known}")
+    raise BadRequest(f"no site has a file {file!r}{known}")
 
 
 def _request(site: Site, file: str) -> RewriteRequest:
     return RewriteRequest(site.host, file, site.version, repair_forms=True)
-
-
-def send(requests: list[RewriteRequest]) -> None:
-    """Puts the requests on the rewrites queue. rewrite_sitemaps skips the PUT if the bytes are equal."""
-    queues.send_rewrites(requests)

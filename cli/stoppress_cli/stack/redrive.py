@@ -102,7 +102,7 @@ def redrive(queue: Name, now: datetime, *, dry_run: bool, show: Callable[[Dead],
             elif letter.goes == "rewrites":
                 queues.send_again(queue_url("REWRITES_QUEUE_URL"), [letter.body])
             elif letter.goes == "rebuild" and not rebuilt:
-                rebuild.send(rebuild.requests(None, None))
+                queues.send_rewrites(rebuild.requests(None, None))
                 rebuilt = True
             delete(queue, letter.receipt)
     return letters
@@ -129,11 +129,8 @@ def _article(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _D
         f"{event.action} {event.name} of {event.site}" + (f", {event.url}" if event.url else "")
         for event, _ in content.events
     ]
-    return (
-        "; ".join(events) or "an event that changes nothing",
-        "eight attempts to record it failed: the log of record_article has the reason",
-        "articles",
-    )
+    what = "; ".join(events) or "an event that changes nothing"
+    return what, "eight attempts to record it failed: the log of record_article has the reason", "articles"
 
 
 def _rewrite(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _Description:
@@ -141,15 +138,12 @@ def _rewrite(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _D
         request = read_rewrite(message["Body"])
     except ValueError as error:
         return "a file", f"{error}; nothing can be made of it", "nowhere"
+    file = f"{request.site}/{request.file}"
     try:
         sites.load_kept(request.site)
     except Exception as error:  # noqa: BLE001 - any error is the answer to show
-        return f"{request.site}/{request.file}", f"it would fail again, correct this first: {error}", ""
-    return (
-        f"{request.site}/{request.file}",
-        "ten attempts to write it failed: the log of rewrite_sitemaps has the reason",
-        "rewrites",
-    )
+        return file, f"it would fail again, correct this first: {error}", ""
+    return file, "ten attempts to write it failed: the log of rewrite_sitemaps has the reason", "rewrites"
 
 
 def _failure(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _Description:
@@ -174,12 +168,10 @@ def _failure(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _D
         cause = (body.get("responsePayload") or {}).get("errorMessage") or context.get("condition")
         return f"a call of {function}", f"{cause}; its next turn does the same work", "nowhere"
     if kind.lower().startswith(("article.", "page.")):
-        what = f"{kind} of {(body.get('detail') or {}).get('site')}, {(body.get('detail') or {}).get('id')}"
+        detail = body.get("detail") or {}
+        what = f"{kind} of {detail.get('site')}, {detail.get('id')}"
         return what, f"the bus could not deliver it: {error or 'it gives no reason'}", "articles"
     if kind in ("Scheduled Event", "Parameter Store Change") or "SCHEDULE_ARN" in attributes:
-        return (
-            f"a {kind or 'schedule'} that reached no function",
-            f"{error}; the next minute does the same work",
-            "nowhere",
-        )
+        what = f"a {kind or 'schedule'} that reached no function"
+        return what, f"{error}; the next minute does the same work", "nowhere"
     return "a message of an unknown kind", "read it in the console; nothing is done with it here", ""

@@ -10,6 +10,7 @@ from typing import Any
 from stoppress.aws.clients import client
 from stoppress.aws.table import BATCH_ITEMS_MAX
 from stoppress_cli.printing import counted
+from stoppress_cli.stack.find import BadRequest
 
 _ATTEMPTS_MAX = 10
 
@@ -23,7 +24,7 @@ class Counted:
 
 
 def differences(name: str) -> Counted:
-    """What `restore` would do. Raises ValueError for a missing table, and DynamoDB's errors."""
+    """What `restore` would do. Raises BadRequest for a missing table, and DynamoDB's errors."""
     there = sum(1 for _ in _scan(name, keys_only=True))
     return Counted(there, sum(1 for _ in _extra(name)))
 
@@ -41,7 +42,7 @@ def _scan(name: str, *, keys_only: bool = False) -> Iterator[dict[str, Any]]:
         for page in pages:
             yield from page["Items"]
     except client("dynamodb").exceptions.ResourceNotFoundException:
-        raise ValueError(
+        raise BadRequest(
             f"there is no table {name!r} here: name the one that point-in-time recovery has made, as"
             " `aws dynamodb list-tables` shows it"
         ) from None

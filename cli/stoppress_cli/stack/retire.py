@@ -3,20 +3,21 @@
 from datetime import datetime
 
 from stoppress.aws import bucket, sites
+from stoppress_cli.stack.find import BadRequest
 
 
 def without_parameter() -> list[str]:
     """The registered hosts that have no parameter, not even an unusable one."""
-    return sorted(sites.registered() - _with_parameter())
+    return sorted(sites.registered() - with_parameter())
 
 
 def files_left(host: str) -> list[str]:
-    """S3 URLs of the files that stay when a site is retired. Raises ValueError for a site that must not be retired."""
-    if host in _with_parameter():
-        raise ValueError(f"{host} has its parameter: delete {sites.parameter_name(host)} first")
+    """S3 URLs of the files that stay when a site is retired. Raises BadRequest for a site that must not be retired."""
+    if host in with_parameter():
+        raise BadRequest(f"{host} has its parameter: delete {sites.parameter_name(host)} first")
     if host not in sites.registered() and sites.last_applied(host) is None:
         known = ", ".join(without_parameter()) or "none"
-        raise ValueError(f"no site {host!r} is known here; sites without a parameter: {known}")
+        raise BadRequest(f"no site {host!r} is known here; sites without a parameter: {known}")
     return [f"s3://{bucket.bucket_name()}/{host}/{file.file}" for file in bucket.listed(host)]
 
 
@@ -27,6 +28,7 @@ def retire(host: str, now: datetime) -> list[str]:
     return files
 
 
-def _with_parameter() -> set[str]:
+def with_parameter() -> set[str]:
+    """The hosts that have a parameter, also an unusable one."""
     good, bad = sites.load_all()
     return {site.host for site in good} | {unreadable.host for unreadable in bad}

@@ -18,7 +18,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from stoppress.http import address
 from stoppress.http.body import CHUNK_BYTES, read_body
-from stoppress.http.errors import Refused, TooManyRedirects, TooSlow, Unreachable
+from stoppress.http.errors import Refused, TooManyRedirects, TooSlow, Unreachable, reason_of
 
 USER_AGENT = "Stoppress/1"
 
@@ -141,7 +141,7 @@ def _send(method: str, url: str, headers: Mapping[str, str], deadline: float, fo
         slow = isinstance(error, ConnectTimeoutError | ReadTimeoutError) and not isinstance(error, NewConnectionError)
         if slow or time.monotonic() >= deadline:
             raise TooSlow(f"{host} did not answer in time") from None
-        raise Unreachable(f"{host}: {_reason(error)}") from None
+        raise Unreachable(f"{host}: {reason_of(error)}") from None
     finally:
         cutter.cancel()
     return Response(answer.status, answer_headers, body, url)
@@ -206,8 +206,3 @@ class _ConnectionCutter:
         self._timer.cancel()
         for kept in self._sockets:
             kept.close()
-
-
-def _reason(error: Exception) -> str:
-    """The last sentence of urllib3's nested errors, without the object that raised it."""
-    return str(error).rsplit(">: ", 1)[-1][:300] or type(error).__name__

@@ -26,3 +26,8 @@ class TooManyRedirects(FetchError):
 
 class Unreachable(FetchError):
     """The host name, the connection, the certificate or the answer was wrong."""
+
+
+def reason_of(error: Exception) -> str:
+    """The last sentence of urllib3's nested errors, without the object that raised it."""
+    return str(error).rsplit(">: ", 1)[-1][:300] or type(error).__name__

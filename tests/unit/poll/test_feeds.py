@@ -20,7 +20,7 @@ from stoppress.aws import clients, queues, sites, table
 from stoppress.feeds import documents
 from stoppress.http import client, errors
 from stoppress.model.site import Site
-from stoppress.poll import feeds as polling, ingest
+from stoppress.poll import feeds, ingest
 from stoppress.poll.due import PollOutcome
 from stoppress.poll.feeds import poll_site_feeds
 from stoppress.primitives.urls import key_of
@@ -33,8 +33,8 @@ NOW = datetime(2026, 11, 20, 8, 0, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def site(*feeds: str | dict[str, Any], **said: Any) -> Site:
-    document = {"host": "www.example.com", "publication": "Example News", "feeds": feeds or (FEED,)}
+def site(*named: str | dict[str, Any], **said: Any) -> Site:
+    document = {"host": "www.example.com", "publication": "Example News", "feeds": named or (FEED,)}
     return Site.model_validate(document | said)
 
 
@@ -390,7 +390,7 @@ def test_of_two_runs_that_find_a_feed_due_one_takes_it(internet: Web, monkeypatc
 def test_a_run_that_dies_keeps_a_feed_from_no_later_run(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     internet.answer(rss("A"))
     with monkeypatch.context() as patch:
-        patch.setattr(polling, "_settled", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(feeds, "_settled", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             poll()
 
@@ -429,7 +429,7 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
 
     assert {outcome.url: outcome.result for outcome in outcomes} == {FEED: "not reached", OTHER: "changed"}
     assert "next_poll_at" not in state(FEED)
-    monkeypatch.setattr(polling, "FETCHES_AT_ONCE", 1)
+    monkeypatch.setattr(feeds, "FETCHES_AT_ONCE", 1)
     internet.asked.clear()
     poll(NOW + MINUTE, site(OTHER, FEED))
     assert [url for url, _ in internet.asked] == [FEED, OTHER]
@@ -551,13 +551,13 @@ def test_what_a_feed_of_others_asks_for_is_kept_from_one_poll_to_the_next(intern
 def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
     internet: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feeds = [f"https://www.example.com/{number}.xml" for number in range(40)]
-    for number, url in enumerate(feeds):
+    urls = [f"https://www.example.com/{number}.xml" for number in range(40)]
+    for number, url in enumerate(urls):
         internet.answer(rss(f"{number}"), url=url)
-    monkeypatch.setattr(polling, "FETCHES_AT_ONCE", 4)
+    monkeypatch.setattr(feeds, "FETCHES_AT_ONCE", 4)
     settled = 0
     held = []
-    fetch, settle = internet.fetch, polling._settled
+    fetch, settle = internet.fetch, feeds._settled
 
     def counted_fetch(url: str, headers: dict[str, str]) -> client.Response:
         answer = fetch(url, headers)
@@ -571,16 +571,16 @@ def test_no_more_bodies_are_held_at_once_than_are_fetched_at_once(
         return outcome
 
     monkeypatch.setattr(client, "fetch", counted_fetch)
-    monkeypatch.setattr(polling, "_settled", counted_settle)
+    monkeypatch.setattr(feeds, "_settled", counted_settle)
 
-    assert [outcome.result for outcome in poll(one=site(*feeds))] == ["changed"] * 40
+    assert [outcome.result for outcome in poll(one=site(*urls))] == ["changed"] * 40
     assert max(held) <= 4
 
 
 def test_a_large_body_keeps_nobody_waiting_that_came_with_it(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     internet.answer(rss(*"ABCDEFGH"))
     internet.answer(rss("A"), url=OTHER)
-    monkeypatch.setattr(polling, "wait", lambda fetches, *_: wait(fetches))
+    monkeypatch.setattr(feeds, "wait", lambda fetches, *_: wait(fetches))
 
     assert [outcome.url for outcome in poll(one=site(FEED, OTHER))] == [OTHER, FEED]
 
@@ -591,7 +591,7 @@ def test_the_feeds_that_failed_are_asked_after_the_others(internet: Web, monkeyp
     both = site(FEED, {"url": OTHER, "interval_minutes": 5})
     poll(one=both)
     internet.asked.clear()
-    monkeypatch.setattr(polling, "FETCHES_AT_ONCE", 1)
+    monkeypatch.setattr(feeds, "FETCHES_AT_ONCE", 1)
 
     poll(NOW + 5 * MINUTE, both)
 

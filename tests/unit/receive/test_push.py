@@ -22,7 +22,7 @@ from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, subscribe
 from stoppress.poll.due import PollOutcome
 from stoppress.poll.items import feed_key, subscription_item, subscription_key
-from stoppress.receive import push as listening
+from stoppress.receive import push
 from tests.support.doors import Doors, failing, once_before, opened
 from tests.support.ledger import HOST
 
@@ -698,7 +698,7 @@ def test_what_is_no_base64_or_too_large_is_refused(internet: Internet) -> None:
     subscribed(internet)
 
     assert internet.push(b"", body="not base64!")["statusCode"] == 400
-    assert internet.push(b"x" * (listening.BODY_BYTES_MAX + 1))["statusCode"] == 413
+    assert internet.push(b"x" * (push.BODY_BYTES_MAX + 1))["statusCode"] == 413
     assert internet.behind.metrics["PushesRefused"] == 2
 
 

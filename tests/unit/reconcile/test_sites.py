@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import bucket, sites, table
+from stoppress.aws import bucket, queues, sites, table
 from stoppress.aws.items import read_series
 from stoppress.aws.queues import read_rewrite
 from stoppress.reconcile.findings import KINDS, Report
@@ -37,7 +37,7 @@ def stack(shared: Stack) -> Iterator[Stack]:
     yield shared
     for item in before:
         table.put_if(item)
-    rebuild.send(rebuild.requests(None, None))
+    queues.send_rewrites(rebuild.requests(None, None))
     later(shared, 1)
 
 
@@ -80,7 +80,7 @@ def test_what_one_look_alone_has_seen_was_on_its_way(stack: Stack) -> None:
     put(stack, NEWS, None)
     assert kinds(look(stack)) == (["missing"], [])
     put(stack, NEWS, body)
-    rebuild.send(rebuild.requests(HOST, NEWS))
+    queues.send_rewrites(rebuild.requests(HOST, NEWS))
     later(stack, 2)
     assert kinds(look(stack)) == ([], [])
 

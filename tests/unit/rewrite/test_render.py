@@ -13,7 +13,7 @@ from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.file_headers import headers
 from stoppress.primitives.urls import key_of
-from stoppress.rewrite import render as rendering
+from stoppress.rewrite import render
 from stoppress.rewrite.render import BrokenFile
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
 from stoppress.sitemaps.lines import RENDERER
@@ -76,7 +76,7 @@ def large_shard(behind: Doors) -> list[str]:
     for path in paths:
         put_page(path)
     shard()
-    assert len(behind.file(SHARD).body) > 3 * rendering.READ_UNIT_BYTES
+    assert len(behind.file(SHARD).body) > 3 * render.READ_UNIT_BYTES
     return paths
 
 
@@ -144,7 +144,7 @@ def _of_another_first_configuration(stored: StoredFile) -> None:
 
 
 def _made_as_a_whole_long_ago(stored: StoredFile) -> None:
-    _put_again(stored, 1, stored.form, NOON + MINUTE - rendering.WHOLE_EVERY)
+    _put_again(stored, 1, stored.form, NOON + MINUTE - render.WHOLE_EVERY)
 
 
 def _gone(stored: StoredFile) -> None:
@@ -171,7 +171,7 @@ def test_a_file_that_is_not_as_we_write_it_is_made_from_all_entries(
 def test_more_keys_than_the_whole_partition_costs_are_not_read(
     behind: Doors, large_shard: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    units = len(behind.file(SHARD).body) // rendering.READ_UNIT_BYTES
+    units = len(behind.file(SHARD).body) // render.READ_UNIT_BYTES
     monkeypatch.setattr(table, "query", unread)
     fold(SHARD, *[key(path) for path in large_shard[:units]])
     with pytest.raises(AssertionError, match="the partition was read"):

@@ -15,18 +15,9 @@ from stoppress.model.limits import INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, NEWS_WIN
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.urls import identity
+from stoppress.sitemaps import render
 from stoppress.sitemaps.lines import general_line, index_line, news_line
-from stoppress.sitemaps.render import (
-    Rendered,
-    general_file,
-    in_index,
-    in_window,
-    index_file,
-    is_within_limits,
-    lists_in_general,
-    newest_of,
-    news_file,
-)
+from stoppress.sitemaps.render import Rendered
 
 _PUBLISHED = "<news:publication_date>"
 
@@ -39,7 +30,7 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
     for loc, entry in changed.items():
         page = identity(loc)
         lines.pop(spellings.get(page, page), None)
-        if entry and lists_in_general(entry, site):
+        if entry and render.lists_in_general(entry, site):
             if entry.alternates:  # other pages' lines depend on it
                 return None
             lines[entry.loc] = general_line(entry, site)
@@ -48,9 +39,11 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
         return None
     listed = sorted(lines)
     locs = tuple(listed) if site.outputs.text else ()
-    newest = newest_of(entry.lastmod for entry in changed.values() if entry and entry.loc in lines)
-    body = general_file([lines[loc] for loc in listed])
-    return _fitting(Rendered(body, len(listed), newest, locs, by_line=True, fresh=_of(general_file, fresh)), URLS_MAX)
+    newest = render.newest_of(entry.lastmod for entry in changed.values() if entry and entry.loc in lines)
+    body = render.general_file([lines[loc] for loc in listed])
+    return _fitting(
+        Rendered(body, len(listed), newest, locs, by_line=True, fresh=_of(render.general_file, fresh)), URLS_MAX
+    )
 
 
 def fold_news(
@@ -64,7 +57,7 @@ def fold_news(
     lines = {key: line for line in _lines(body) if (key := (_published_of(line), _page_of(line, site)))[0] > oldest}
     fresh = []
     for (published, loc), entry in changed.items():
-        if entry and in_window([entry], site, now):
+        if entry and render.in_window([entry], site, now):
             # A new publication date gives an article a new key, so its old line is dropped whatever its date.
             lines = _without(lines, loc)
             lines[published, entry.loc] = news_line(entry, site)
@@ -76,8 +69,8 @@ def fold_news(
     newest_first = sorted(sorted(lines, key=itemgetter(1)), key=itemgetter(0), reverse=True)
     listed = (entry for (published, _), entry in changed.items() if entry and (published, entry.loc) in lines)
     instants = (instant for entry in listed for instant in (entry.lastmod, entry.published))
-    body = news_file([lines[key] for key in newest_first])
-    rendered = Rendered(body, len(lines), newest_of(instants), by_line=True, fresh=_of(news_file, fresh))
+    body = render.news_file([lines[key] for key in newest_first])
+    rendered = Rendered(body, len(lines), render.newest_of(instants), by_line=True, fresh=_of(render.news_file, fresh))
     return _fitting(rendered, NEWS_ENTRIES_MAX)
 
 
@@ -96,14 +89,16 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
     fresh = []
     for file, mark in changed.items():
         lines.pop(file, None)
-        if mark and in_index(mark, permanent):
+        if mark and render.in_index(mark, permanent):
             lines[file] = index_line(mark, site)
             fresh.append(lines[file])
     if not 0 < len(lines) <= INDEX_ENTRIES_MAX:
         return None
-    newest = newest_of(mark.changed for mark in changed.values() if mark)
-    body = index_file([lines[file] for file in sorted(lines)])
-    return _fitting(Rendered(body, len(lines), newest, by_line=True, fresh=_of(index_file, fresh)), INDEX_ENTRIES_MAX)
+    newest = render.newest_of(mark.changed for mark in changed.values() if mark)
+    body = render.index_file([lines[file] for file in sorted(lines)])
+    return _fitting(
+        Rendered(body, len(lines), newest, by_line=True, fresh=_of(render.index_file, fresh)), INDEX_ENTRIES_MAX
+    )
 
 
 def _spellings(locs: Iterable[str]) -> dict[str, str]:
@@ -113,7 +108,7 @@ def _spellings(locs: Iterable[str]) -> dict[str, str]:
 
 def _fitting(file: Rendered, entries_max: int) -> Rendered | None:
     """The file, or None if it is too large. That is no error: a batch still to come may remove entries from it."""
-    return file if is_within_limits(file, entries_max) else None
+    return file if render.is_within_limits(file, entries_max) else None
 
 
 def _lines(body: bytes) -> list[str]:

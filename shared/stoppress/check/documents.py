@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from stoppress.check import entries, feeds
 from stoppress.check.findings import shown
 from stoppress.check.input import Source, Text, read_text
-from stoppress.check.namespaces import SITEMAP, Namespaces
+from stoppress.check.namespaces import Namespaces
 from stoppress.check.one_pass import Pass
 from stoppress.check.robots import check_robots, is_robots
 from stoppress.check.values import check_url
 from stoppress.model.limits import NEWS_ENTRIES_MAX, URLS_MAX
+from stoppress.model.namespaces import SITEMAP
 from stoppress.primitives.xml import Broken, Document, Node
 
 COMMENT_CHARACTERS_MAX = 500  # the part of a comment that is checked

@@ -4,9 +4,10 @@ import re
 
 from stoppress.check import media, news
 from stoppress.check.findings import shown
-from stoppress.check.namespaces import ATTRIBUTES, EXTENSIONS, IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress.check.namespaces import ATTRIBUTES, EXTENSIONS
 from stoppress.check.one_pass import Pass
 from stoppress.check.values import CONTROLS, Moment, Place, check_lastmod, check_url
+from stoppress.model.namespaces import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
 from stoppress.primitives.xml import Node
 
 CHANGEFREQ = {"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}

@@ -131,7 +131,7 @@ def take(request: Request, now: datetime) -> Answer:
     new = [event for event, is_news in heard if is_news]
     queues.send_articles(new)
     pushed = [event for event, is_news in heard if is_news or subscription.is_owed(known.state, event)]
-    _changed(known, lambda state: subscription.told(state, pushed, now))
+    _changed(known, lambda state: subscription.pushed(state, pushed, now))
     about = known.about(sent=len(new), skipped=skipped[:5])
     if parsed.incomplete:
         _make_due(known, now)

@@ -74,7 +74,7 @@ _Outcomes: TypeAlias = list[tuple[str, MessageOutcome]]
 def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutcome]:
     """Record a batch. Returns the outcome of each message by the message's id."""
     outcomes: _Outcomes = []
-    works = [work for message in messages for work in _read(message, now, outcomes)]
+    works = [work for message in messages for work in _read(message, outcomes)]
     waiting = list(works)
     while waiting:
         wave, waiting = _independent(waiting)
@@ -91,10 +91,10 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutco
     return _by_message(outcomes)
 
 
-def _read(message: Message, now: datetime, outcomes: _Outcomes) -> list[_Work]:
+def _read(message: Message, outcomes: _Outcomes) -> list[_Work]:
     """The events of a message. A message without a usable event gets its outcome here."""
     try:
-        content = read(message, now)
+        content = read(message)
         if content.incomplete:
             outcomes.append((message.id, _quarantine(message, content.incomplete)))
         elif not content.events:

@@ -10,10 +10,6 @@ from stoppress.model.alternates import Alternate
 from stoppress.model.media import Video
 from stoppress.primitives.text import escaped
 
-IMAGE_NAMESPACE = "http://www.google.com/schemas/sitemap-image/1.1"
-VIDEO_NAMESPACE = "http://www.google.com/schemas/sitemap-video/1.1"
-XHTML_NAMESPACE = "http://www.w3.org/1999/xhtml"
-
 _T = TypeVar("_T")
 
 

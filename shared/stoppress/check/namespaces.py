@@ -71,14 +71,12 @@ class Namespaces:
     def _judge(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
         if namespace == SITEMAP:
             if prefix:
-                self._tell(
-                    "root-prefix", line, f"the protocol's elements have the prefix {shown(prefix)}: leave it out"
-                )
+                message = f"the protocol's elements have the prefix {shown(prefix)}: leave it out"
+                self._tell("root-prefix", line, message)
             return SITEMAP
         if namespace == NEWS and prefix != "news":
-            self._tell(
-                "news-prefix", line, f"news has the prefix {shown(prefix)}: write news, which every reader knows"
-            )
+            message = f"news has the prefix {shown(prefix)}: write news, which every reader knows"
+            self._tell("news-prefix", line, message)
         if namespace in EXTENSIONS or namespace in OTHERS:
             return namespace
         return self._guess(namespace, prefix, name, line)

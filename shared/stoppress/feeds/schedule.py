@@ -138,7 +138,6 @@ def is_own(feed: Feed, site: Site) -> bool:
 
 
 def leased(state: FeedState, now: datetime) -> FeedState:
-    """The state with a run's lease."""
     return replace(state, leased_until=now + LEASE)
 
 

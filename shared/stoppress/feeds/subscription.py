@@ -47,7 +47,6 @@ class EntryDigest:
 
     @classmethod
     def of(cls, event: ArticleEvent) -> "EntryDigest":
-        """The digest of an entry's event."""
         entry = hashlib.sha256(event.name.encode()).hexdigest()[:_NAME_CHARACTERS]
         changed_at = event.updated_at or event.published_at
         return cls(entry, digest_of(event), exact(changed_at) if changed_at else "")

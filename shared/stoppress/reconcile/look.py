@@ -68,8 +68,6 @@ class Look:
             self.failed.append(error)
             return []
 
-    # ── a file ──
-
     def _file(self, file: str) -> Iterator[Finding]:
         if file not in UNMARKED:
             yield from self._ownerless(file)
@@ -121,8 +119,6 @@ class Look:
         if mark and set(mark.also) != bodies.keys():
             yield Finding("unmarked", file, file, mark.digest, "has other forms than its commit mark names")
 
-    # ── entries ──
-
     def _ownerless(self, file: str) -> Iterator[Finding]:
         """Entries that contradict their article or claim: readers would be sent to a page that was removed."""
         entries = table.query(items.file_pk(self.site.host, file), consistent=False)
@@ -135,8 +131,6 @@ class Look:
                 elif not file_names.is_news(file):
                     counted = counted.with_room_for(line_bytes(general_line(items.read_general(item), self.site)))
         yield from self._too_few_places(file, counted)
-
-    # ── objects that nothing names ──
 
     def _orphans(self) -> Iterator[Finding]:
         marks = map(items.read_mark, table.query(items.file_pk(self.site.host, file_names.INDEX_FILE)))
@@ -151,8 +145,6 @@ class Look:
         for orphan in orphans:
             if index is None or f"/{orphan.file}</loc>".encode() not in index.body:
                 yield Finding("orphan", ORPHANS, orphan.file, orphan.etag, "no index, series or commit mark names it")
-
-    # ── places ──
 
     def _places(self) -> Iterator[Finding]:
         """News series whose count differs from their entries: a crash may have lost a reservation or a return."""
@@ -208,9 +200,6 @@ def _unpacked(name: str, body: bytes) -> bytes:
     with suppress(OSError, EOFError, zlib.error):
         return gzip.decompress(body) if name.endswith(".gz") else body
     return body
-
-
-# ── owners of entries ──
 
 
 def read_owners(

@@ -136,9 +136,8 @@ def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
         for url in {identity(url): url for url in (event.url, *outcome.urls) if url}.values():
             item = items.story_item(event, url, outcome.outcome, outcome.reason, now)
             lines[item["pk"], item["sk"]] = item
-    with suppress(
-        ClientError, BotoCoreError, TimeoutError
-    ):  # the event itself is recorded, and the log has its outcome
+    # The event itself is recorded, and the log has its outcome.
+    with suppress(ClientError, BotoCoreError, TimeoutError):
         table.put_many(list(lines.values()))
 
 
@@ -148,9 +147,6 @@ def _quarantine(message: Message, error: Unusable) -> MessageOutcome:
     except Exception as failure:  # noqa: BLE001 - quarantine failed too, so the message must come again
         return MessageOutcome("failed", str(failure), error=failure)
     return MessageOutcome("quarantined", str(error), names=named_in(message.body) | {"site": error.site})
-
-
-# ── one wave ──
 
 
 def _independent(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
@@ -222,9 +218,6 @@ def _decided(works: Sequence[_Work], now: datetime, outcomes: _Outcomes) -> list
     return decided
 
 
-# ── places ──
-
-
 def _placed(decided: Sequence[_Decided], outcomes: _Outcomes) -> list[_Decided]:
     """The decisions with their places. An event without a place fails."""
     placed, homeless = [], _reserve(decided)
@@ -271,9 +264,6 @@ def _give_back(free: dict[str, list[Place]], works: Sequence[_Work]) -> None:
     for host, left in free.items():
         unused = [place for work in works if work.site.host == host for place in work.spare]
         give_back(host, [place for place in left + unused if is_news_series(place.series)])
-
-
-# ── writing ──
 
 
 def _write(work: _Work, decision: Decision, now: datetime) -> None:

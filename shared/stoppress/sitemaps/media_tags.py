@@ -19,7 +19,6 @@ def image_tags(images: Iterable[str]) -> str:
 
 
 def video_tags(videos: Iterable[Video]) -> str:
-    """One `video:video` per video."""
     return "".join(f"<video:video>{_video(video)}</video:video>" for video in videos)
 
 

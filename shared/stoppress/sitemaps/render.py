@@ -97,7 +97,6 @@ def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
 
 
 def general_file(lines: Sequence[str]) -> bytes:
-    """A shard of these lines."""
     # Text is escaped, so `<image:` is always a tag.
     return _shard(lines, [prefix for prefix in _EXTENSIONS if any(f"<{prefix}:" in line for line in lines)])
 
@@ -130,7 +129,6 @@ def in_window(entries: Iterable[NewsEntry], site: Site, now: datetime) -> list[N
 
 
 def news_file(lines: Iterable[str]) -> bytes:
-    """A news sitemap of these lines."""
     return _framed("urlset", {"xmlns": SITEMAP, "xmlns:news": NEWS}, lines)
 
 
@@ -157,7 +155,6 @@ def _index(marks: list[Mark], site: Site) -> Rendered:
 
 
 def index_file(lines: Sequence[str]) -> bytes:
-    """An index of these lines."""
     return _framed("sitemapindex", {"xmlns": SITEMAP}, lines)
 
 

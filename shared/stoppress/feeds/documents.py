@@ -151,14 +151,14 @@ def _feed_root(text: str) -> re.Match[str]:
 def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
     """Cut a text that begins with the root where the feed ends, breaks off or reaches a limit. Raises FeedError."""
     item_end = rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>"
-    items = [end.end() for end in re.finditer(item_end, text, re.IGNORECASE)]
+    items = [end_tag.end() for end_tag in re.finditer(item_end, text, re.IGNORECASE)]
     if _LONG_TAG.search(text):
         raise FeedError(f"a tag of it is longer than {TAG_CHARACTERS_MAX:,} characters")
     fitting = len(items) if name in SITEMAPS else _fitting(text, items)
     if fitting < len(items):
         whole = _mended(_closed(text[: items[fitting - 1]], tag))
         return Document(whole, name, left_out=len(items) - fitting)
-    ends = [end.end() for end in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
+    ends = [end_tag.end() for end_tag in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
     if ends:
         return Document(_mended(text[: ends[-1]]), name)
     if re.match(r"<[^<>]*/>", text):

@@ -7,13 +7,43 @@ from typing import Any
 
 import typer.main
 
-from stoppress.check.rulebook import NOT_CHECKABLE, RULES
+from stoppress.check.rulebook import RULES
 from stoppress.cms.mapping import load
 from stoppress.model.adapters import names
 from stoppress_cli.app import app
 from tests.docs.pages import PAGES
 
 PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
+# Rules that neither a file nor a folder of files can show, and why.
+NOT_CHECKABLE = {
+    "R1.12": "whether lastmod is the page's own date shows on the page",
+    "R2.7": "whether a news sitemap keeps its URL shows over time",
+    "R2.14": "how a publication gets into Google News is no matter of a file",
+    "R2.15": "as R2.14",
+    "R4.4": "says that there is no such limit",
+    "R5.3": "says how R2.10 and R5.2 differ",
+    "R6.2": "how many indexes a site may submit shows in Search Console",
+    "R6.7": "advice on sizes; the limits are R1.10",
+    "R7.1": "whether lastmod is true shows on the page",
+    "R7.2": "as R7.1, and between two versions of a file",
+    "R7.3": "says how Bing uses lastmod",
+    "R8.1": "pings are requests",
+    "R8.3": "requests to Search Console",
+    "R8.4": "requests to another interface",
+    "R8.5": "feeds beside the sitemaps",
+    "R8.6": "requests to IndexNow",
+    "R8.8": "requests to Baidu",
+    "R8.9": "requests to Naver and Seznam",
+    "R8.10": "order of requests and writes",
+    "R9.4": "shows over two requests",
+    "R9.6": "how files are written",
+    "R9.7": "settings of the storage; URLs that lead there are R1.9",
+    "R10": "how feeds are read by their pollers",
+    "R11.2": "how URLs are fetched",
+    "R11.3": "webhooks",
+    "R11.4": "webhooks",
+    "R11.5": "webhooks; what comes out is R1.4 to R1.7",
+}
 
 
 def _table(*rows: tuple[str, ...]) -> str:

@@ -219,7 +219,9 @@ FAULTS: dict[str, Swap] = {
         33,
     ),
     "only the first news sitemap expires": Swap(
-        "roll.window:series_files", lambda series_files: lambda series: series_files(series)[:1], 5
+        "roll.window:items",
+        lambda items: _With(items, series_files=lambda series: items.series_files(series)[:1]),
+        5,
     ),
     "an expired entry gives its place back twice": Swap(
         "roll.window:give_back", lambda give_back: lambda host, places: give_back(host, [*places, *places]), 50
@@ -261,8 +263,10 @@ FAULTS: dict[str, Swap] = {
         "model.file_names:news_series", lambda _: lambda site, url: NEWS_SERIES, 27
     ),
     "what an edition lists never expires": Swap(
-        "roll.window:series_files",
-        lambda series_files: lambda series: series_files(series) if series.name == NEWS_SERIES else [],
+        "roll.window:items",
+        lambda items: _With(
+            items, series_files=lambda series: items.series_files(series) if series.name == NEWS_SERIES else []
+        ),
         5,
     ),
     "a robots.txt that is not kept any more stays": Swap(
@@ -321,7 +325,9 @@ FAULTS: dict[str, Swap] = {
         31,
     ),
     "a file is folded into whatever its size": Swap(
-        "sitemaps.fold:is_within_limits", lambda _: lambda file, entries_max: True, 101
+        "sitemaps.fold:render",
+        lambda render: _With(render, is_within_limits=lambda file, entries_max: True),
+        101,
     ),
 }
 

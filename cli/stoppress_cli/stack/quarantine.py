@@ -85,7 +85,7 @@ def hindrance(item: Kept, now: datetime) -> str:
     if item.kind not in AGAIN:
         return f"this version does not know how to read {item.kind!r} again: have its source send it, then drop it"
     try:
-        if incomplete := read(Message(item.id, AGAIN[item.kind](item), item.at), now).incomplete:
+        if incomplete := read(Message(item.id, AGAIN[item.kind](item), item.at)).incomplete:
             raise incomplete
     except (Unusable, BadConfiguration) as error:
         where = ", or put the parameter of its site" if item.site == UNKNOWN_SITE else ""

@@ -120,7 +120,7 @@ _Description = tuple[str, str, Literal["articles", "rewrites", "rebuild", "nowhe
 
 def _article(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _Description:
     try:
-        content = read(Message(message["MessageId"], message["Body"], sent_at), now)
+        content = read(Message(message["MessageId"], message["Body"], sent_at))
     except Unusable as error:
         return "an event", f"it cannot be understood, and will go to quarantine: {error}", "articles"
     except Exception as error:  # noqa: BLE001 - any error is the answer to show

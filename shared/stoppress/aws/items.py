@@ -124,7 +124,6 @@ def due_sk(release: datetime, name: str) -> str:
 
 
 def article_item(article: "Article") -> Item:
-    """The item of an article."""
     pk, sk = article_key(article.site, article.name)
     return _present(
         {
@@ -168,7 +167,6 @@ def _dated_order_item(article: "Article") -> list[Any] | bool | None:
 
 
 def read_article(item: Mapping[str, Any]) -> "Article":
-    """Read an article's item."""
     from stoppress.model.article import Article
 
     site, _, name = item["pk"].removeprefix("article#").partition("#")
@@ -205,7 +203,6 @@ def read_article(item: Mapping[str, Any]) -> "Article":
 
 
 def claim_item(claim: "Claim") -> Item:
-    """The item of a claim."""
     pk, sk = claim_key(claim.site, claim.url)
     return _present(
         {
@@ -263,7 +260,6 @@ def general_item(site: str, file: str, entry: GeneralEntry) -> Item:
 
 
 def read_general(item: Mapping[str, Any]) -> GeneralEntry:
-    """Read a page's item."""
     return GeneralEntry(
         item["loc"],
         _instant(item, "lastmod"),
@@ -311,7 +307,6 @@ def news_item(site: str, place: Place, entry: NewsEntry) -> Item:
 
 
 def read_news(item: Mapping[str, Any]) -> NewsEntry:
-    """Read a news entry's item."""
     return NewsEntry(
         item["loc"],
         item["title"],
@@ -324,7 +319,6 @@ def read_news(item: Mapping[str, Any]) -> NewsEntry:
 
 
 def read_news_place(item: Mapping[str, Any]) -> Place:
-    """The place of a news entry."""
     place = _read_place(item["place"])
     assert place
     return place
@@ -344,7 +338,6 @@ def mark_item(site: str, mark: Mark) -> Item:
 
 
 def read_mark(item: Mapping[str, Any]) -> Mark:
-    """Read a file's commit mark."""
     return Mark(
         item["sk"],
         parse(item["changed"]),
@@ -370,7 +363,6 @@ def read_series(name: str, item: Mapping[str, Any] | None) -> Series:
 
 
 def series_files(series: Series) -> list[str]:
-    """Names of all files of a series."""
     return [file_name(series.name, number) for number in range(1, len(series.files) + 1)]
 
 

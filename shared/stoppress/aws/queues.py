@@ -42,7 +42,6 @@ class RewriteRequest:
     entries: frozenset[tuple[str, str]] | None = None
 
     def message(self) -> str:
-        """The message for the rewrites queue."""
         fields: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
         fields |= {"release": exact(self.release)} if self.release else {}
         # The key keeps its old name: messages of the version before may wait in the queue during an upgrade.

@@ -75,7 +75,6 @@ def load(
 
 
 def parameter_name(host: str) -> str:
-    """The name of a site's parameter."""
     return f"{os.environ['SITES_PATH']}/{host}"
 
 

@@ -141,29 +141,24 @@ def put_many(items: Sequence[Item]) -> None:
 
 def put_if(item: Item, condition: str | None = None, values: dict[str, Any] | None = None) -> None:
     """Write an item under a DynamoDB condition. Raises Conflict if the condition fails."""
-    arguments: dict[str, Any] = {"TableName": _name(), "Item": _write(item)}
-    if condition:
-        arguments["ConditionExpression"] = condition
-    if values:
-        arguments["ExpressionAttributeValues"] = _write(values)
-    try:
-        _table().put_item(**arguments)
-    except ClientError as error:
-        raise _conflict_or(error) from error
+    _conditionally("put_item", condition, values, Item=_write(item))
 
 
 def delete(pk: str, sk: str, condition: str | None = None, values: dict[str, Any] | None = None) -> Item | None:
     """Delete an item and return it; None if there was none. Raises Conflict if the condition fails."""
-    arguments: dict[str, Any] = {"TableName": _name(), "Key": _key(pk, sk), "ReturnValues": "ALL_OLD"}
+    answer = _conditionally("delete_item", condition, values, Key=_key(pk, sk), ReturnValues="ALL_OLD")
+    return _read(answer["Attributes"]) if answer.get("Attributes") else None
+
+
+def _conditionally(operation: str, condition: str | None, values: dict[str, Any] | None, **arguments: Any) -> Any:
     if condition:
         arguments["ConditionExpression"] = condition
     if values:
         arguments["ExpressionAttributeValues"] = _write(values)
     try:
-        old = _table().delete_item(**arguments).get("Attributes")
+        return getattr(_table(), operation)(TableName=_name(), **arguments)
     except ClientError as error:
         raise _conflict_or(error) from error
-    return _read(old) if old else None
 
 
 def transact(operations: Iterable[Put | Delete | Check]) -> None:
@@ -186,11 +181,7 @@ def back_off(conflicts: int) -> None:
 def _transact_item(operation: Put | Delete | Check) -> dict[str, Any]:
     if isinstance(operation, Check):
         condition_of, read = _as_read(operation.expected_rev)
-        arguments = {
-            "TableName": _name(),
-            "Key": _key(operation.pk, operation.sk),
-            "ConditionExpression": condition_of,
-        }
+        arguments = {"TableName": _name(), "Key": _key(operation.pk, operation.sk), "ConditionExpression": condition_of}
         return {"ConditionCheck": arguments | ({"ExpressionAttributeValues": _write(read)} if read else {})}
     if isinstance(operation, Delete):
         arguments = {"TableName": _name(), "Key": _key(operation.pk, operation.sk)}

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from stoppress.check import entries, feeds
 from stoppress.check.findings import shown
 from stoppress.check.input import Source, Text, read_text
-from stoppress.check.namespaces import SITEMAP, Namespaces
+from stoppress.check.namespaces import Namespaces
 from stoppress.check.one_pass import Pass
 from stoppress.check.robots import check_robots, is_robots
 from stoppress.check.values import check_url
 from stoppress.model.limits import NEWS_ENTRIES_MAX, URLS_MAX
+from stoppress.model.namespaces import SITEMAP
 from stoppress.primitives.xml import Broken, Document, Node
 
 COMMENT_CHARACTERS_MAX = 500  # the part of a comment that is checked
@@ -69,21 +70,18 @@ def _check_name(source: Source, text: Text, at: Pass) -> None:
     if at.facts.kind == "robots" or (source.headers or {}).get("content-encoding"):
         return
     if text.size.compressed and not source.name.lower().endswith((".gz", ".gzip")):
-        at.tell(
-            "compressed-name", None, "these are compressed bytes under the name of a plain file: add .gz, or unpack"
-        )
+        message = "these are compressed bytes under the name of a plain file: add .gz, or unpack"
+        at.tell("compressed-name", None, message)
     elif source.name.lower().endswith((".gz", ".gzip")) and not text.size.compressed and text.size.bytes:
-        at.tell(
-            "compressed-name", None, "these are plain bytes under the name of a compressed file: compress, or rename"
-        )
+        message = "these are plain bytes under the name of a compressed file: compress, or rename"
+        at.tell("compressed-name", None, message)
 
 
 def _check_counts(at: Pass) -> None:
     facts = at.facts
     if facts.articles > NEWS_ENTRIES_MAX:
-        at.tell(
-            "too-many-news", None, f"{facts.articles:,} articles; {NEWS_ENTRIES_MAX:,} are the most: split the file"
-        )
+        message = f"{facts.articles:,} articles; {NEWS_ENTRIES_MAX:,} are the most: split the file"
+        at.tell("too-many-news", None, message)
     plain = facts.urls - facts.articles
     if facts.articles and plain and facts.kind == "urlset":
         if facts.articles >= plain:
@@ -94,9 +92,6 @@ def _check_counts(at: Pass) -> None:
                 f"{facts.articles:,} of {facts.urls:,} URLs have news tags: keep these in a news sitemap of their own"
             )
             at.tell("news-in-general", at.first_article_line, message)
-
-
-# ── XML ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Sitemap:
@@ -205,17 +200,13 @@ def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
     elif wanted == "url":
         entries.check_url_entry(entry, at)
         if at.facts.urls == URLS_MAX + 1:
-            at.tell(
-                "too-many-urls", entry.line, f"this is URL number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: split it"
-            )
+            message = f"this is URL number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: split it"
+            at.tell("too-many-urls", entry.line, message)
     else:
         entries.check_sitemap_entry(entry, at)
         if at.facts.urls == URLS_MAX + 1:
             message = f"this is sitemap number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: make a second index"
             at.tell("too-many-sitemaps", entry.line, message)
-
-
-# ── lists of URLs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _check_lines(text: Text, at: Pass) -> None:
@@ -232,9 +223,8 @@ def _check_lines(text: Text, at: Pass) -> None:
             at.check_scope(url, place, number)
         at.count_url(url.strip(), place, number, is_news=False)
         if at.facts.urls == URLS_MAX + 1:
-            at.tell(
-                "too-many-urls", number, f"this is URL number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: split it"
-            )
+            message = f"this is URL number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: split it"
+            at.tell("too-many-urls", number, message)
 
 
 def _lines(text: Text) -> Iterator[tuple[int, str]]:

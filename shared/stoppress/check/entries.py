@@ -4,9 +4,10 @@ import re
 
 from stoppress.check import media, news
 from stoppress.check.findings import shown
-from stoppress.check.namespaces import ATTRIBUTES, EXTENSIONS, IMAGE, NEWS, SITEMAP, VIDEO, XHTML
+from stoppress.check.namespaces import ATTRIBUTES, EXTENSIONS
 from stoppress.check.one_pass import Pass
 from stoppress.check.values import CONTROLS, Moment, Place, check_lastmod, check_url
+from stoppress.model.namespaces import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
 from stoppress.primitives.xml import Node
 
 CHANGEFREQ = {"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
@@ -23,9 +24,8 @@ def check_url_entry(node: Node, at: Pass) -> None:
     for child in node.children:
         if child.namespace == SITEMAP and child.name == "changefreq":
             if child.text.strip() not in CHANGEFREQ:
-                at.tell(
-                    "changefreq-value", child.line, f"changefreq {shown(child.text)} is none of {_listed(CHANGEFREQ)}"
-                )
+                message = f"changefreq {shown(child.text)} is none of {_listed(CHANGEFREQ)}"
+                at.tell("changefreq-value", child.line, message)
         elif child.namespace == SITEMAP and child.name == "priority":
             _check_priority(child, at)
     extensions = [child for child in node.children if child.namespace != SITEMAP]
@@ -87,13 +87,11 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place 
         if child.name not in allowed:
             at.tell("unknown-child", child.line, f"{child.tag} in {node.tag}: it holds {', '.join(allowed)} only")
         elif child.children:
-            at.tell(
-                "unknown-child", child.children[0].line, f"{child.children[0].tag} in {child.tag}: it holds text only"
-            )
+            message = f"{child.children[0].tag} in {child.tag}: it holds text only"
+            at.tell("unknown-child", child.children[0].line, message)
         elif counts[child.name] > 1:
-            at.tell(
-                "child-count", child.line, f"{child.name} stands {counts[child.name]} times in {node.tag}: keep one"
-            )
+            message = f"{child.name} stands {counts[child.name]} times in {node.tag}: keep one"
+            at.tell("child-count", child.line, message)
         elif child.name == "loc":
             place = _check_loc(child, at)
         elif child.name == "lastmod":
@@ -124,9 +122,8 @@ def _check_order(node: Node, at: Pass) -> None:
         if place < before:
             name = "news-order" if before == _AFTER_ALL and extension else "child-order"
             after = extension or "what follows it in the schema"
-            at.tell(
-                name, child.line, f"{child.name} stands after {after}: loc, lastmod, changefreq, priority come first"
-            )
+            message = f"{child.name} stands after {after}: loc, lastmod, changefreq, priority come first"
+            at.tell(name, child.line, message)
             return
         before = place
 

@@ -5,10 +5,10 @@ from email.utils import parsedate_to_datetime
 from stoppress.check.findings import shown
 from stoppress.check.one_pass import Pass
 from stoppress.check.values import Moment, check_lastmod, check_url
+from stoppress.model.namespaces import ATOM
 from stoppress.primitives.instants import utc
 from stoppress.primitives.xml import Node
 
-ATOM = "http://www.w3.org/2005/Atom"
 _ENTRIES = {"rss": "item", "RDF": "item", "feed": "entry"}
 
 

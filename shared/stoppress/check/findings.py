@@ -31,7 +31,6 @@ class Findings:
         self.omitted: Counter[str] = Counter()  # by rule id
 
     def add(self, file: str, name: str, line: int | None, message: str) -> None:
-        """Adds a finding of the named rule."""
         rule = RULES[name]
         if rule.severity not in self._severities:
             return

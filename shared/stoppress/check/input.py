@@ -174,9 +174,8 @@ def _limited(chunks: Iterator[bytes], tell: TellLine, size: Size) -> Iterator[by
         size.bytes += len(chunk)
         if size.bytes > BYTES_MAX:
             size.cut = True
-            tell(
-                "too-large", None, f"it has more than {BYTES_MAX:,} bytes uncompressed: split it; the rest was not read"
-            )
+            message = f"it has more than {BYTES_MAX:,} bytes uncompressed: split it; the rest was not read"
+            tell("too-large", None, message)
             return
         yield chunk
 

@@ -7,19 +7,13 @@ from urllib.parse import urlsplit
 
 from stoppress.check.codes import hreflang_fault
 from stoppress.check.findings import shown
-from stoppress.check.namespaces import IMAGE, VIDEO
 from stoppress.check.one_pass import Pass
 from stoppress.check.values import is_escaped_twice, place_of, read_date
+from stoppress.model import media_values
+from stoppress.model.media import IMAGES_MAX
+from stoppress.model.namespaces import IMAGE, VIDEO
 from stoppress.primitives.languages import COUNTRIES
 from stoppress.primitives.xml import Node
-
-IMAGES_MAX = 1_000  # R3.1
-DESCRIPTION_CHARACTERS_MAX = 2_048  # R4.1
-TITLE_CHARACTERS_MAX = 100  # sitemap-video.xsd
-DURATION_SECONDS_MAX = 28_800  # R4.2
-RATING_MAX = 5
-UPLOADER_CHARACTERS_MAX = 255
-TAGS_MAX = 32
 
 _IMAGE_DEAD = {"caption", "geo_location", "title", "license"}
 
@@ -36,7 +30,6 @@ _VIDEO_KNOWN = {
 }
 _VIDEO_DEAD = {"category", "gallery_loc", "price", "tvshow", "content_segment_loc", "id"}
 _YES_NO = {"yes", "Yes", "YES", "no", "No", "NO"}
-_PLATFORMS = {"web", "mobile", "tv"}
 
 
 def check_images(images: list[Node], at: Pass) -> None:
@@ -66,7 +59,7 @@ def check_video(video: Node, loc: str, at: Pass) -> None:
     if not counts["content_loc"] and not counts["player_loc"]:
         at.tell("video-required", video.line, f"{video.tag} has neither content_loc nor player_loc: add content_loc")
     for name, count in counts.items():
-        most = TAGS_MAX if name == "tag" else 1
+        most = media_values.TAGS_MAX if name == "tag" else 1
         if name in _VIDEO_KNOWN and count > most:
             at.tell("video-child-count", video.line, f"{video.tag} has {count} {name}: {most} is the most")
     for child in video.children:
@@ -95,26 +88,32 @@ def _check_video_tag(child: Node, loc: str, at: Pass) -> None:
 def _check_video_text(child: Node, text: str, at: Pass) -> None:
     if not text:
         at.tell("video-required", child.line, f"{child.tag} is empty: write it as on the page")
-    if child.name == "description" and child.size > DESCRIPTION_CHARACTERS_MAX:
-        message = f"the description has {child.size:,} characters; {DESCRIPTION_CHARACTERS_MAX:,} are the most"
+    if child.name == "description" and child.size > media_values.DESCRIPTION_MAX:
+        message = f"the description has {child.size:,} characters; {media_values.DESCRIPTION_MAX:,} are the most"
         at.tell("video-description", child.line, message)
-    if child.name == "title" and child.size > TITLE_CHARACTERS_MAX:
+    if child.name == "title" and child.size > media_values.TITLE_MAX:
         at.tell(
-            "video-title", child.line, f"the title has {child.size} characters; the schema takes {TITLE_CHARACTERS_MAX}"
+            "video-title",
+            child.line,
+            f"the title has {child.size} characters; the schema takes {media_values.TITLE_MAX}",
         )
     if is_escaped_twice(text):
         at.tell("escaped-twice", child.line, f"{child.tag} {shown(text)} was escaped twice: escape once")
 
 
 def _duration(text: str, _child: Node, _loc: str) -> str | None:
-    if text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= DURATION_SECONDS_MAX:
+    if text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= media_values.DURATION_S_MAX:
         return None
-    return f"is no number of seconds from 1 to {DURATION_SECONDS_MAX:,}"
+    return f"is no number of seconds from 1 to {media_values.DURATION_S_MAX:,}"
 
 
 def _rating(text: str, _child: Node, _loc: str) -> str | None:
     is_number = re.fullmatch(r"\d{1,3}(?:\.\d{0,20})?|\.\d{1,20}", text)
-    return None if is_number and float(text) <= RATING_MAX else f"is no number from 0.0 to {RATING_MAX}.0"
+    return (
+        None
+        if is_number and float(text) <= media_values.RATING_MAX
+        else f"is no number from 0.0 to {media_values.RATING_MAX}.0"
+    )
 
 
 def _count(text: str, _child: Node, _loc: str) -> str | None:
@@ -137,7 +136,7 @@ def _restriction(text: str, child: Node, _loc: str) -> str | None:
 
 
 def _platform(text: str, child: Node, _loc: str) -> str | None:
-    if not text or not set(text.split()) <= _PLATFORMS:
+    if not text or not set(text.split()) <= media_values.PLATFORMS:
         return "has other words than web, mobile and tv"
     return _white_space(child) or _relationship(child)
 
@@ -153,8 +152,8 @@ def _relationship(child: Node) -> str | None:
 
 
 def _uploader(text: str, child: Node, loc: str) -> str | None:
-    if child.size > UPLOADER_CHARACTERS_MAX:
-        return f"is longer than {UPLOADER_CHARACTERS_MAX} characters"
+    if child.size > media_values.UPLOADER_MAX:
+        return f"is longer than {media_values.UPLOADER_MAX} characters"
     info = child.attributes.get("info")
     if info is None:
         return None

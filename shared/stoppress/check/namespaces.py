@@ -1,14 +1,10 @@
-"""The namespaces of sitemaps, and the correct ones for misspelt ones."""
+"""The namespace of each element, and the correct ones for misspelt ones."""
 
 from stoppress.check.findings import shown
 from stoppress.check.input import TellLine
+from stoppress.model.namespaces import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
 from stoppress.primitives.xml import XML_NAMESPACE
 
-SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
-NEWS = "http://www.google.com/schemas/sitemap-news/0.9"
-IMAGE = "http://www.google.com/schemas/sitemap-image/1.1"
-VIDEO = "http://www.google.com/schemas/sitemap-video/1.1"
-XHTML = "http://www.w3.org/1999/xhtml"
 # Namespaces that engines know or knew. Their elements are not checked.
 OTHERS = {
     "http://www.google.com/schemas/sitemap-mobile/1.0",
@@ -75,14 +71,12 @@ class Namespaces:
     def _judge(self, namespace: str | None, prefix: str, name: str, line: int) -> str | None:
         if namespace == SITEMAP:
             if prefix:
-                self._tell(
-                    "root-prefix", line, f"the protocol's elements have the prefix {shown(prefix)}: leave it out"
-                )
+                message = f"the protocol's elements have the prefix {shown(prefix)}: leave it out"
+                self._tell("root-prefix", line, message)
             return SITEMAP
         if namespace == NEWS and prefix != "news":
-            self._tell(
-                "news-prefix", line, f"news has the prefix {shown(prefix)}: write news, which every reader knows"
-            )
+            message = f"news has the prefix {shown(prefix)}: write news, which every reader knows"
+            self._tell("news-prefix", line, message)
         if namespace in EXTENSIONS or namespace in OTHERS:
             return namespace
         return self._guess(namespace, prefix, name, line)

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from stoppress.check.codes import news_language_fault
 from stoppress.check.findings import shown
-from stoppress.check.namespaces import NEWS
 from stoppress.check.one_pass import Pass
 from stoppress.check.values import Place, check_plain_text, is_escaped_twice, is_spaced, read_date
 from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.namespaces import NEWS
 from stoppress.primitives.xml import Node
 
 _HOURS = int(NEWS_WINDOW / timedelta(hours=1))

@@ -53,7 +53,6 @@ class Pass:
     _once: set[str] = field(default_factory=set)
 
     def tell(self, name: str, line: int | None, message: str) -> None:
-        """Reports a finding in this file."""
         self.findings.add(self.facts.name, name, line, message)
 
     def tell_once(self, name: str, line: int | None, message: str) -> None:

@@ -98,9 +98,8 @@ def _check_shut_out(groups: Mapping[str, list[_Rule]], at: Pass) -> None:
         if closing is not None and not any(rule.allows for rule in rules):
             shut_out.setdefault(closing, []).append(_ENGINES[agent])
     for line, names in shut_out.items():
-        at.tell(
-            "crawler-shut-out", line, f"this keeps {', '.join(names)} out of the whole site: allow what is to be found"
-        )
+        message = f"this keeps {', '.join(names)} out of the whole site: allow what is to be found"
+        at.tell("crawler-shut-out", line, message)
 
 
 def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, list[_Rule]]:

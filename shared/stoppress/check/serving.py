@@ -36,11 +36,8 @@ def check_headers(source: Source, at: Pass) -> None:
         if charset[1].lower() != "utf-8":
             at.tell("content-type", None, f"it is served as {shown(given)}: a sitemap is UTF-8")
     elif kind.strip().lower() == "text/xml" and wanted:
-        at.tell(
-            "content-type",
-            None,
-            "it is served as text/xml without charset, which some take for ASCII: say charset=utf-8",
-        )
+        message = "it is served as text/xml without charset, which some take for ASCII: say charset=utf-8"
+        at.tell("content-type", None, message)
     if encoding := source.headers.get("content-encoding", "").strip():
         whoever = "and is unpacked on the way" if is_compressed else "whoever asks"
         at.tell("content-encoding", None, f"it has Content-Encoding {shown(encoding)}, {whoever}: store it without")
@@ -51,9 +48,8 @@ def check_headers(source: Source, at: Pass) -> None:
 
 def _check_cache(control: str, at: Pass) -> None:
     if not control:
-        at.tell(
-            "cache-control", None, "it has no Cache-Control, and caches may keep it for a day: say public, max-age=60"
-        )
+        message = "it has no Cache-Control, and caches may keep it for a day: say public, max-age=60"
+        at.tell("cache-control", None, message)
         return
     if _KEPT_BY_NOBODY.search(control):
         return

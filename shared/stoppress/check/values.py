@@ -143,9 +143,8 @@ def check_url(text: str, tell: Tell) -> Place | None:
 
 def _check_parts(url: str, place: Place, tell: Tell) -> None:
     if len(url) > LOC_CHARACTERS_MAX:
-        tell(
-            "loc-too-long", f"{shown(url)} has {len(url):,} characters; {LOC_CHARACTERS_MAX:,} are the most: shorten it"
-        )
+        message = f"{shown(url)} has {len(url):,} characters; {LOC_CHARACTERS_MAX:,} are the most: shorten it"
+        tell("loc-too-long", message)
     authority = urlsplit(url).netloc
     host = (urlsplit(url).hostname or "").lower()
     if fault := _host_fault(host):

@@ -150,17 +150,15 @@ def _feed_root(text: str) -> re.Match[str]:
 
 def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
     """Cut a text that begins with the root where the feed ends, breaks off or reaches a limit. Raises FeedError."""
-    items = [
-        found.end()
-        for found in re.finditer(rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>", text, re.IGNORECASE)
-    ]
+    item_end = rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>"
+    items = [end_tag.end() for end_tag in re.finditer(item_end, text, re.IGNORECASE)]
     if _LONG_TAG.search(text):
         raise FeedError(f"a tag of it is longer than {TAG_CHARACTERS_MAX:,} characters")
     fitting = len(items) if name in SITEMAPS else _fitting(text, items)
     if fitting < len(items):
         whole = _mended(_closed(text[: items[fitting - 1]], tag))
         return Document(whole, name, left_out=len(items) - fitting)
-    ends = [found.end() for found in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
+    ends = [end_tag.end() for end_tag in re.finditer(f"</{re.escape(tag)}\\s*>", text, re.IGNORECASE)]
     if ends:
         return Document(_mended(text[: ends[-1]]), name)
     if re.match(r"<[^<>]*/>", text):
@@ -182,13 +180,13 @@ def has_items(document: Document) -> bool:
 
 def _root(text: str) -> re.Match[str] | None:
     """The root element's start tag. A tag inside a comment before the root does not count."""
-    found = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
-    while found and not found[1]:
-        end = text.find("-->", found.end(), PROLOG_CHARACTERS_MAX)
+    root = _ROOT.search(text, 0, PROLOG_CHARACTERS_MAX)
+    while root and not root[1]:
+        end = text.find("-->", root.end(), PROLOG_CHARACTERS_MAX)
         if end < 0:
             return None
-        found = _ROOT.search(text, end, PROLOG_CHARACTERS_MAX)
-    return found
+        root = _ROOT.search(text, end, PROLOG_CHARACTERS_MAX)
+    return root
 
 
 def _fitting(text: str, items: list[int]) -> int:
@@ -298,14 +296,14 @@ def _without_items_inside(text: str) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def _reference(found: re.Match[str]) -> str:
+def _reference(reference: re.Match[str]) -> str:
     """The replacement for a reference or a bare ampersand."""
-    decimal, hexadecimal, name = found.groups()
+    decimal, hexadecimal, name = reference.groups()
     if name:
         if name in _XML_NAMES:
-            return found[0]
+            return reference[0]
         return escape(html5[f"{name};"]) if f"{name};" in html5 else f"&amp;{name};"
     if decimal or hexadecimal:
         point = int(decimal) if decimal else int(hexadecimal, 16)
-        return "" if point > sys.maxunicode or _FORBIDDEN.match(chr(point)) else found[0]
+        return "" if point > sys.maxunicode or _FORBIDDEN.match(chr(point)) else reference[0]
     return "&amp;"

@@ -96,13 +96,7 @@ def to_events(
     events = [verdict.event for verdict in verdicts if verdict.event]
     there = {event.id for event in events}
     gone = {
-        identity: ArticleEvent(
-            site=site.host,
-            source=FEED_SOURCE,
-            id=identity,
-            action="remove",
-            heard_at=now,
-        )
+        identity: ArticleEvent(site=site.host, source=FEED_SOURCE, id=identity, action="remove", heard_at=now)
         for deletion in reading.deleted
         if (identity := _id_of(deletion.guid, feed, site)) not in there
     }

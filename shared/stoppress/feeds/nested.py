@@ -31,34 +31,39 @@ def without_nested(text: str) -> str:
 
 def _own(part: str) -> str:
     """Drop nested elements from the last item in `part`, a piece of a feed that ends before that item's end tag."""
-    starts = [start.end() for start in _ITEM.finditer(part)]
-    open_tags: list[tuple[str, int]] = []
     nested: list[tuple[int, int]] = []
     cut: list[tuple[int, int]] = []
     has_own = False
-    for tag in _tags(part, starts[-1] if starts else len(part)):
-        name = tag[2].lower()
-        if not tag[1]:
-            open_tags.append((name, tag.start()))
-            if len(open_tags) > LEVELS_MAX:
-                break
-            if not tag[3].endswith("/"):
-                continue
-        level = next((level for level in reversed(range(len(open_tags))) if open_tags[level][0] == name), None)
-        if level is None:
-            continue
-        start = open_tags[level][1]
-        del open_tags[level:]  # with the tags inside it that have no end
+    for name, level, start, end in _elements(part):
         if level and name in _OWN:
             while nested and nested[-1][0] > start:
                 nested.pop()
-            nested.append((start, tag.end()))
+            nested.append((start, end))
         elif not level:
             has_own = has_own or name in _OWN
             cut += [] if name in _TEXTS else nested
             nested.clear()
     # An item without own elements has one element around all others, or a missing end. Then nothing is dropped.
     return _without(part, cut) if has_own else part
+
+
+def _elements(part: str) -> Iterator[tuple[str, int, int, int]]:
+    """The elements of the last item as they end: name, level below the item (from 0), and start and end in `part`."""
+    starts = [start.end() for start in _ITEM.finditer(part)]
+    open_tags: list[tuple[str, int]] = []
+    for tag in _tags(part, starts[-1] if starts else len(part)):
+        name = tag[2].lower()
+        if not tag[1]:
+            open_tags.append((name, tag.start()))
+            if len(open_tags) > LEVELS_MAX:
+                return
+            if not tag[3].endswith("/"):
+                continue
+        level = next((level for level in reversed(range(len(open_tags))) if open_tags[level][0] == name), None)
+        if level is not None:
+            start = open_tags[level][1]
+            del open_tags[level:]  # with the tags inside it that have no end
+            yield name, level, start, tag.end()
 
 
 def _tags(part: str, position: int) -> Iterator[re.Match[str]]:

@@ -6,14 +6,13 @@ last story. The `hints` in the feed are a lower bound, unless the feed is the pu
 the same configuration.
 """
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 from stoppress.feeds.freshness import STALE_MAX, Freshness
 from stoppress.feeds.hints import Hints
-from stoppress.feeds.subscription import Subscription
+from stoppress.feeds.subscription import Subscription, fraction
 from stoppress.model.site import Feed, Site
 from stoppress.primitives import dates
 
@@ -139,7 +138,6 @@ def is_own(feed: Feed, site: Site) -> bool:
 
 
 def leased(state: FeedState, now: datetime) -> FeedState:
-    """The state with a run's lease."""
     return replace(state, leased_until=now + LEASE)
 
 
@@ -209,7 +207,7 @@ def after_failure(
     """
     failures = state.failures + 1
     full = min(pace.floor * 2 ** min(failures, 12), BACKOFF_MAX)
-    wait = max(pace.floor, full * (1 - JITTER_MAX * _fraction(url, failures)))
+    wait = max(pace.floor, full * (1 - JITTER_MAX * fraction(f"{url}#{failures}")))
     if not pace.own:
         wait = max(wait, min(state.hints.least, PAUSE_MAX))
     pause = min(_pause(retry_after, now), PAUSE_MAX)
@@ -226,20 +224,14 @@ def after_failure(
     )
 
 
-def moved(state: FeedState, asked: str, permanent_url: str | None, configured: str, now: datetime) -> FeedState:
-    """The state after a good answer to `asked`: which URL to fetch next, if permanent redirects led to `permanent_url`."""
-    target = permanent_url or (asked if asked != configured else None)
+def moved(state: FeedState, requested: str, permanent_url: str | None, configured: str, now: datetime) -> FeedState:
+    """The state after a good answer to `requested`: which URL to fetch next, if permanent redirects led to `permanent_url`."""
+    target = permanent_url or (requested if requested != configured else None)
     if target is None or target == configured:
         return replace(state, moved_to=None, moved_at=None)
     # MOVE_TRUSTED counts from the last time that the configured URL itself redirected.
-    is_renewed = asked == configured or target != state.moved_to
+    is_renewed = requested == configured or target != state.moved_to
     return replace(state, moved_to=target, moved_at=now if is_renewed else state.moved_at)
-
-
-def _fraction(url: str, failures: int) -> float:
-    """A number from 0 to 1, the same for the same feed and attempt."""
-    digest = hashlib.sha256(f"{url}#{failures}".encode()).digest()
-    return int.from_bytes(digest[:4]) / 0xFFFF_FFFF
 
 
 def _pause(retry_after: str | None, now: datetime) -> timedelta:

@@ -47,7 +47,6 @@ class EntryDigest:
 
     @classmethod
     def of(cls, event: ArticleEvent) -> "EntryDigest":
-        """The digest of an entry's event."""
         entry = hashlib.sha256(event.name.encode()).hexdigest()[:_NAME_CHARACTERS]
         changed_at = event.updated_at or event.published_at
         return cls(entry, digest_of(event), exact(changed_at) if changed_at else "")
@@ -126,7 +125,7 @@ class Subscription:
         """When to renew the lease: near its middle, at a moment that differs between feeds."""
         if not (self.verified_at and self.lease_until):
             return None
-        return self.verified_at + (self.lease_until - self.verified_at) * (0.4 + 0.2 * _fraction(self.id))
+        return self.verified_at + (self.lease_until - self.verified_at) * (0.4 + 0.2 * fraction(self.id))
 
     def holds(self, now: datetime) -> bool:
         """Whether the hub has verified the subscription and its lease has not ended."""
@@ -156,11 +155,11 @@ class Subscription:
         return min(wait, max(self.owed_since + GRACE - now, timedelta())) if self.owed_since else wait
 
 
-def asked(known: Subscription | None, hub: str, topic: str, now: datetime) -> Subscription:
+def requested(known: Subscription | None, hub: str, topic: str, now: datetime) -> Subscription:
     """The state before a request is sent. The request counts as failed until the hub verifies it."""
     same = known if known and (known.hub, known.topic) == (hub, topic) else Subscription(hub, topic)
     wait = min(RETRY_FIRST * 2 ** min(same.asks, 12), RETRY_MAX)
-    wait -= wait * 0.25 * _fraction(f"{same.id}#{same.asks}")
+    wait -= wait * 0.25 * fraction(f"{same.id}#{same.asks}")
     return replace(same, asked_at=now, asks=same.asks + 1, next_ask_at=now + wait)
 
 
@@ -196,7 +195,7 @@ def denied(state: Subscription, reason: str, now: datetime) -> Subscription:
     )
 
 
-def told(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) -> Subscription:
+def pushed(state: Subscription, brought: Sequence[ArticleEvent], now: datetime) -> Subscription:
     """The state after a push. `brought` are the events of the push that were new or owed."""
     digests = [EntryDigest.of(event) for event in brought]
     if not digests:
@@ -257,6 +256,6 @@ def _unpaid(state: Subscription, brought: Sequence[EntryDigest]) -> tuple[str, .
     )
 
 
-def _fraction(text: str) -> float:
+def fraction(text: str) -> float:
     """A number from 0 to 1, the same for the same text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 0xFFFF_FFFF

@@ -67,17 +67,14 @@ class Article:
 
     @property
     def source(self) -> str:
-        """The source that publishes the article."""
         return split_name(self.name)[0]
 
     @property
     def id(self) -> str:
-        """The article's id at its source."""
         return split_name(self.name)[1]
 
     @property
     def rank(self) -> int:
-        """The rank of the article's source."""
         return rank_of(self.source)
 
     @property
@@ -114,12 +111,10 @@ class Claim:
 
     @property
     def source(self) -> str:
-        """The source of the owner."""
         return split_name(self.owner)[0]
 
     @property
     def rank(self) -> int:
-        """The rank of the owner's source."""
         return rank_of(self.source)
 
 

@@ -84,7 +84,6 @@ class ArticleEvent:
 
     @property
     def name(self) -> str:
-        """The article's name within its site."""
         return article_name(self.source, self.id)
 
     @property

@@ -17,10 +17,8 @@ CACHE_SHARD = "public, max-age=300"
 
 
 def content_type(file: str) -> str:
-    """The Content-Type of a file."""
     return next(kind for suffix, kind in CONTENT_TYPES.items() if file.endswith(suffix))
 
 
 def headers(file: str) -> tuple[str, str]:
-    """The Content-Type and Cache-Control of a file."""
     return content_type(file), CACHE_SHARD if is_shard(file) else CACHE_FRESH

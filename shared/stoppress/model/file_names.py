@@ -26,7 +26,6 @@ def file_name(series: str, number: int) -> str:
 
 
 def is_news(file: str) -> bool:
-    """Whether a file is a news sitemap."""
     return file == NEWS_FILE or file.startswith("sitemap-news-")
 
 
@@ -68,7 +67,6 @@ def atom_name(series: str) -> str:
 
 
 def text_name(file: str) -> str:
-    """The plain-text form of a shard."""
     return f"{file.removesuffix('.xml')}.txt"
 
 

@@ -39,7 +39,7 @@ _ISO_DURATION = re.compile(
     r"(?:T(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?(?:(?P<seconds>[0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?"
 )
 _UNITS_S = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
-_PLATFORMS = {"web", "mobile", "tv"}
+PLATFORMS = {"web", "mobile", "tv"}
 _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
@@ -167,7 +167,7 @@ def _country(code: str) -> str | None:
 
 
 def _platform(code: str) -> str | None:
-    return code.lower() if code.lower() in _PLATFORMS else None
+    return code.lower() if code.lower() in PLATFORMS else None
 
 
 def _relation(codes_name: str, example: str, spelled: Callable[[str], str | None]) -> Reader:

@@ -22,7 +22,6 @@ class Place:
 
     @property
     def file(self) -> str:
-        """The file's name."""
         return file_name(self.series, self.number)
 
 

@@ -134,11 +134,7 @@ PRESETS = {
     # Storyblok and Standard Webhooks use the same header: a header cannot tell which scheme a sender uses.
     "storyblok": Hmac(header="webhook-signature", digest="sha1", how=_SAME),
     "webflow": Hmac(
-        header="x-webflow-signature",
-        signed="{t}:{body}",
-        time_header="x-webflow-timestamp",
-        unit="ms",
-        how=_SAME,
+        header="x-webflow-signature", signed="{t}:{body}", time_header="x-webflow-timestamp", unit="ms", how=_SAME
     ),
     "kontent": Hmac(header="x-kontent-ai-signature", encoding="base64", how=_SAME),
     # Stripe's way to sign, under a neutral header name, for senders that a newsroom writes itself.

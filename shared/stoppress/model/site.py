@@ -8,17 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urljoin, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+import pydantic
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 
 from stoppress.primitives.languages import language_code
@@ -113,7 +104,7 @@ class Source(_Part):
     secret: str | None = Field(default=None, pattern=r"^[A-Za-z0-9/_+=.@-]{1,256}$")
     settings: dict[str, Any] = {}
 
-    @field_validator("adapter")
+    @pydantic.field_validator("adapter")
     @classmethod
     def _known_adapter(cls, adapter: str) -> str:
         if adapter != "standard":
@@ -122,14 +113,14 @@ class Source(_Part):
             check_name(adapter)
         return adapter
 
-    @field_validator("secret")
+    @pydantic.field_validator("secret")
     @classmethod
     def _own_secret(cls, secret: str | None) -> str | None:
         if secret == HUBS_SECRET:
             raise ValueError(f"{secret!r} is the stack's own secret, for hubs: give the source's secret another name")
         return secret
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _known_settings(self) -> "Source":
         if self.settings:
             from stoppress.model.adapters import check_settings
@@ -164,13 +155,13 @@ class Rule(_Part):
     type: str | None = None
     flag: str | None = None
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _exclude_by_default(cls, rule: Any) -> Any:
         has_verdict = not isinstance(rule, dict) or {"exclude", "include"} & rule.keys()
         return rule if has_verdict else {"exclude": "all", **rule}
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _one_verdict_and_some_condition(self) -> "Rule":
         if (self.exclude is None) == (self.include is None):
             raise ValueError("say either exclude or include, not both")
@@ -272,14 +263,14 @@ class Site(_Part):
     # The parameter's version, which each file's metadata records.
     version: int = Field(default=0, exclude=True)
 
-    @field_validator("host")
+    @pydantic.field_validator("host")
     @classmethod
     def _bare_host(cls, host: str) -> str:
         if not HOST.fullmatch(host):
             raise ValueError("give a bare host name in small letters, such as www.example.com")
         return host
 
-    @field_validator("timezone")
+    @pydantic.field_validator("timezone")
     @classmethod
     def _known_zone(cls, name: str) -> str:
         try:
@@ -288,7 +279,7 @@ class Site(_Part):
             raise ValueError("give a name of the IANA time zone database, such as Europe/Paris") from None
         return name
 
-    @field_validator("sources")
+    @pydantic.field_validator("sources")
     @classmethod
     def _named_sources(cls, sources: dict[str, Source]) -> dict[str, Source]:
         for name in sources:
@@ -298,7 +289,7 @@ class Site(_Part):
                 raise ValueError(f"{name[:80]!r}: a source's name is small letters, digits, dots, dashes, underscores")
         return sources
 
-    @field_validator("robots")
+    @pydantic.field_validator("robots")
     @classmethod
     def _lines_of_text(cls, rules: str | None, info: ValidationInfo) -> str | None:
         for number, line in enumerate((rules or "").replace("\r\n", "\n").split("\n"), 1):
@@ -308,7 +299,7 @@ class Site(_Part):
                 _check_sitemap_line(sitemap[1].split(), info.data["host"], number)
         return rules
 
-    @field_validator("editions")
+    @pydantic.field_validator("editions")
     @classmethod
     def _unique_editions(cls, editions: tuple[Edition, ...]) -> tuple[Edition, ...]:
         names = [edition.news for edition in editions if edition.news]
@@ -318,7 +309,7 @@ class Site(_Part):
                 raise ValueError(f"two editions have {twice!r}: give each its own")
         return editions
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _pages_of_this_site(self) -> "Site":
         if foreign := next((url for url in self.pages_by_url if host_of(url) != self.host), None):
             raise ValueError(
@@ -364,7 +355,6 @@ class Site(_Part):
 
     @cached_property
     def zone(self) -> ZoneInfo:
-        """The newsroom's time zone."""
         return ZoneInfo(self.timezone)
 
     @property

@@ -41,7 +41,6 @@ class DueFeed:
     waited: timedelta = timedelta()  # the time from `now` to the request
 
     def outcome(self, result: Result, **details: Any) -> PollOutcome:
-        """The outcome of this feed."""
         return PollOutcome(self.site.host, self.feed.url, result, **details)
 
     @property

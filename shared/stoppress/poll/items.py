@@ -22,7 +22,6 @@ _SUBSCRIPTION_INSTANTS = {
 
 
 def feed_key(site: str, url: str) -> tuple[str, str]:
-    """Key of a feed's state."""
     return f"feed#{site}#{key_of(url)}", "-"
 
 
@@ -41,7 +40,6 @@ def feed_item(site: str, url: str, state: FeedState) -> Item:
 
 
 def read_feed(item: Mapping[str, Any]) -> FeedState:
-    """Read the item of a feed's state."""
     values = {name: item[name] for name in _names(FeedState) if name in item}
     values |= {name: parse(values[name]) for name in _FEED_INSTANTS & values.keys()}
     values |= {
@@ -59,7 +57,6 @@ def read_feed(item: Mapping[str, Any]) -> FeedState:
 
 
 def feed_entries_item(site: str, url: str, seen: Seen) -> Item:
-    """The item of the digests of a feed's entries."""
     pk, sk = feed_entries_key(site, url)
     return {"pk": pk, "sk": sk, "digests": list(seen.digests)} | ({"shared": list(seen.shared)} if seen.shared else {})
 
@@ -81,7 +78,6 @@ def subscription_item(site: str, url: str, state: Subscription) -> Item:
 
 
 def read_subscription(item: Mapping[str, Any]) -> Subscription:
-    """Read the item of a feed's subscription."""
     values = {name: item[name] for name in _names(Subscription) if name in item}
     values |= {name: parse(values[name]) for name in _SUBSCRIPTION_INSTANTS & values.keys()}
     values |= {name: tuple(values[name]) for name in ("pushed", "owed") if name in values}

@@ -77,7 +77,7 @@ def prepared(site: Site, feed: str, hub: str, topic: str, now: datetime) -> Ask 
 
     def to_ask(known: Subscription | None) -> Subscription | None:
         is_to_ask = known is None or known.is_to_ask(hub, topic, now)
-        return subscription.asked(known, hub, topic, now) if is_to_ask else None
+        return subscription.requested(known, hub, topic, now) if is_to_ask else None
 
     state = change(site.host, feed, to_ask)
     if state is None:
@@ -172,8 +172,10 @@ class Hubs:
                     note_failure(ask, reason)
             except Exception as error:  # noqa: BLE001 - the hub is asked again later; the others go on
                 reason = f"{type(error).__name__}: {error!s:.300}"
-            reason = f"{ask.state.hub}: {reason}" if reason else ask.state.hub
-            yield feed.outcome("subscribing" if reason == ask.state.hub else "not subscribed", reason=reason)
+            if reason:
+                yield feed.outcome("not subscribed", reason=f"{ask.state.hub}: {reason}")
+            else:
+                yield feed.outcome("subscribing", reason=ask.state.hub)
 
     def leave(self) -> None:
         """Stop waiting. Requests under way end by their own deadline."""

@@ -47,11 +47,9 @@ class Node:
         return f"{self.prefix}:{self.name}" if self.prefix else self.name
 
     def all(self, namespace: str, name: str) -> list["Node"]:
-        """The children of this name."""
         return [child for child in self.children if child.name == name and child.namespace == namespace]
 
     def first(self, namespace: str, name: str) -> "Node | None":
-        """The first child of this name."""
         return next((child for child in self.children if child.name == name and child.namespace == namespace), None)
 
 

@@ -19,16 +19,7 @@ from stoppress.feeds.events import to_events
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.http_request import Request
 from stoppress.model.site import HUBS_SECRET, BadConfiguration, Feed, Site
-from stoppress.poll import subscribe
-from stoppress.poll.items import (
-    feed_entries_key,
-    feed_item,
-    feed_key,
-    read_feed,
-    read_feed_entries,
-    read_subscription,
-    subscription_key,
-)
+from stoppress.poll import items, subscribe
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
 
@@ -132,14 +123,15 @@ def take(request: Request, now: datetime) -> Answer:
         # 202 all the same: the hub would only send the same bytes again. The poll reads the feed itself.
         _make_due(known, now)
         return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason=str(error)))
-    seen = read_feed_entries(table.get_many([key := feed_entries_key(known.site.host, known.feed.url)]).get(key))
+    key = items.feed_entries_key(known.site.host, known.feed.url)
+    seen = items.read_feed_entries(table.get_many([key]).get(key))
     events, skipped = to_events(parsed, known.site, now, seen.shared, feed=known.feed.url)
     polled = set(seen.digests)
     heard = [(event, known.state.has_news(event, polled)) for event in events]
     new = [event for event, is_news in heard if is_news]
     queues.send_articles(new)
     pushed = [event for event, is_news in heard if is_news or subscription.is_owed(known.state, event)]
-    _changed(known, lambda state: subscription.told(state, pushed, now))
+    _changed(known, lambda state: subscription.pushed(state, pushed, now))
     about = known.about(sent=len(new), skipped=skipped[:5])
     if parsed.incomplete:
         _make_due(known, now)
@@ -172,11 +164,11 @@ def _known(request: Request) -> _Known:
         raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
     if feed is None or not feed.websub:
         raise gone
-    keys = subscription_key(site.host, feed.url), feed_key(site.host, feed.url)
-    items = table.get_many(keys)
-    item, polled = (items.get(key) for key in keys)
-    state = read_subscription(item) if item else None
-    if state is None or state.id != subscribed or (polled and read_feed(polled).hub != state.hub):
+    keys = items.subscription_key(site.host, feed.url), items.feed_key(site.host, feed.url)
+    kept = table.get_many(keys)
+    item, polled = (kept.get(key) for key in keys)
+    state = items.read_subscription(item) if item else None
+    if state is None or state.id != subscribed or (polled and items.read_feed(polled).hub != state.hub):
         raise gone
     used = tuple(hub_secret(master, host, feed_id, subscribed) for master in masters)
     return _Known(site, feed, state, used)
@@ -200,17 +192,18 @@ def _make_due(known: _Known, now: datetime) -> None:
 
     Does nothing where polls fail: the feed's server may have asked for fewer requests (R10.3).
     """
-    key = feed_key(known.site.host, known.feed.url)
+    key = items.feed_key(known.site.host, known.feed.url)
     for _ in range(3):
         item = table.get_many([key]).get(key)
-        state = read_feed(item) if item else None
+        state = items.read_feed(item) if item else None
         if item is None or state is None or state.failures:
             return
         under_way = state.leased_until is not None and state.leased_until > now
         if state.next_poll_at is None or (state.next_poll_at <= now and not under_way):
             return
         try:
-            table.put(feed_item(known.site.host, known.feed.url, replace(state, next_poll_at=now)), int(item["rev"]))
+            state = replace(state, next_poll_at=now)
+            table.put(items.feed_item(known.site.host, known.feed.url, state), int(item["rev"]))
         except table.Conflict:
             continue
         return

@@ -13,35 +13,13 @@ from hashlib import md5
 from itertools import islice
 from typing import Any
 
-from stoppress.aws import bucket, table
+from stoppress.aws import bucket, items, table
 from stoppress.aws.bucket import StoredFile
 from stoppress.aws.inventory import all_files
-from stoppress.aws.items import (
-    article_key,
-    claim_key,
-    file_pk,
-    places_pk,
-    read_article,
-    read_claim,
-    read_general,
-    read_mark,
-    read_news,
-    read_news_place,
-    read_series,
-    series_files,
-)
 from stoppress.aws.table import BATCH_KEYS_MAX
+from stoppress.model import file_names
 from stoppress.model.article import Article, Claim
 from stoppress.model.entries import Mark
-from stoppress.model.file_names import (
-    INDEX_FILE,
-    ROBOTS_FILE,
-    file_name,
-    is_news,
-    is_news_series,
-    permanent_files,
-    series_of,
-)
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
@@ -71,9 +49,9 @@ class Look:
         self.files = all_files(site)
         self.listed = {listed.file: listed for listed in bucket.listed(site.host)}
         self.failed: list[Exception] = []
-        items = {item["sk"]: item for item in table.query(places_pk(site.host))}
-        self.series = {name: read_series(name, item) for name, item in items.items() if "files" in item}
-        applied = items.get("configuration", {})
+        states = {item["sk"]: item for item in table.query(items.places_pk(site.host))}
+        self.series = {name: items.read_series(name, item) for name, item in states.items() if "files" in item}
+        applied = states.get("configuration", {})
         self.is_settled = applied.get("settled") and applied["version"] == site.version
 
     def units_after(self, stopped_after: str) -> list[str]:
@@ -90,12 +68,10 @@ class Look:
             self.failed.append(error)
             return []
 
-    # ── a file ──
-
     def _file(self, file: str) -> Iterator[Finding]:
         if file not in UNMARKED:
             yield from self._ownerless(file)
-        mark = mark_of(self.site, file) if file != ROBOTS_FILE else None
+        mark = mark_of(self.site, file) if file != file_names.ROBOTS_FILE else None
         stored = bucket.read(self.site.host, file)  # before the entries, as a rewriter does
         rendered, forms = render(self.site, file, self.now)
         if fault := self._fault(file, mark, stored, rendered):
@@ -108,7 +84,7 @@ class Look:
         self, file: str, mark: Mark | None, stored: StoredFile | None, rendered: Rendered
     ) -> tuple[str, str] | None:
         """Kind and reason of a fault; None if the object has the right bytes and its mark agrees."""
-        stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(self.site)
+        stays = bool(rendered.urls) or file == file_names.INDEX_FILE or file in file_names.permanent_files(self.site)
         if stored is None:
             if stays:
                 return "missing", f"lists {rendered.urls} pages and is not in the bucket"
@@ -143,25 +119,21 @@ class Look:
         if mark and set(mark.also) != bodies.keys():
             yield Finding("unmarked", file, file, mark.digest, "has other forms than its commit mark names")
 
-    # ── entries ──
-
     def _ownerless(self, file: str) -> Iterator[Finding]:
         """Entries that contradict their article or claim: readers would be sent to a page that was removed."""
-        items = table.query(file_pk(self.site.host, file), consistent=False)
+        entries = table.query(items.file_pk(self.site.host, file), consistent=False)
         counted = Used()
-        while batch := list(islice(items, BATCH_KEYS_MAX)):
+        while batch := list(islice(entries, BATCH_KEYS_MAX)):
             owners = read_owners(self.site, [item["loc"] for item in batch])
             for item in batch:
                 if reason := why_ownerless(file, item, *owners[item["loc"]], self.now):
                     yield Finding("ownerless", file, item["sk"], "", f"{item['loc']}: {reason}")
-                elif not is_news(file):
-                    counted = counted.with_room_for(line_bytes(general_line(read_general(item), self.site)))
+                elif not file_names.is_news(file):
+                    counted = counted.with_room_for(line_bytes(general_line(items.read_general(item), self.site)))
         yield from self._too_few_places(file, counted)
 
-    # ── objects that nothing names ──
-
     def _orphans(self) -> Iterator[Finding]:
-        marks = map(read_mark, table.query(file_pk(self.site.host, INDEX_FILE)))
+        marks = map(items.read_mark, table.query(items.file_pk(self.site.host, file_names.INDEX_FILE)))
         named = {*self.files, *(name for mark in marks for name in (mark.file, *mark.also))}
         orphans = [
             listed
@@ -169,17 +141,15 @@ class Look:
             if listed.file not in named and _OURS.fullmatch(listed.file) and listed.put_at + EMPTIED_KEPT <= self.now
         ]
         # An index that cannot be written may still list files without a mark.
-        index = bucket.read(self.site.host, INDEX_FILE) if orphans else None
+        index = bucket.read(self.site.host, file_names.INDEX_FILE) if orphans else None
         for orphan in orphans:
             if index is None or f"/{orphan.file}</loc>".encode() not in index.body:
                 yield Finding("orphan", ORPHANS, orphan.file, orphan.etag, "no index, series or commit mark names it")
 
-    # ── places ──
-
     def _places(self) -> Iterator[Finding]:
         """News series whose count differs from their entries: a crash may have lost a reservation or a return."""
-        lost = {series_of(file) for file in self.files if is_news(file)} - self.series.keys()
-        for name in sorted({name for name in self.series if is_news_series(name)} | lost):
+        lost = {file_names.series_of(file) for file in self.files if file_names.is_news(file)} - self.series.keys()
+        for name in sorted({name for name in self.series if file_names.is_news_series(name)} | lost):
             series = self.series.get(name) or Series(name)
             counted = self._counted(series)
             if any(kept != actual for kept, actual in _pairs(series, counted)):
@@ -188,18 +158,20 @@ class Look:
     def _counted(self, series: Series) -> Series:
         files = []
         for number in range(1, len(self.files) + 1):
-            file = file_name(series.name, number)
+            file = file_names.file_name(series.name, number)
             if number > len(series.files) and file not in self.files:
                 break
-            sizes = [read_news_place(item).size_bytes for item in table.query(file_pk(self.site.host, file))]
+            sizes = [
+                items.read_news_place(item).size_bytes for item in table.query(items.file_pk(self.site.host, file))
+            ]
             files.append(Used(len(sizes), sum(sizes)))
         return replace(series, files=tuple(files))
 
     def _too_few_places(self, file: str, counted: Used) -> Iterator[Finding]:
         """A shard with more pages than its series counts. Fewer is no fault: a removed page keeps its place."""
         for series in self.series.values():
-            names = series_files(series)
-            if file in names and not is_news_series(series.name):
+            names = items.series_files(series)
+            if file in names and not file_names.is_news_series(series.name):
                 index = names.index(file)
                 kept = series.files[index]
                 if counted.entries > kept.entries:
@@ -230,26 +202,24 @@ def _unpacked(name: str, body: bytes) -> bytes:
     return body
 
 
-# ── owners of entries ──
-
-
 def read_owners(
     site: Site, urls: Sequence[str], *, consistent: bool = False
 ) -> dict[str, tuple[Claim | None, Article | None]]:
     """The claim on each URL, and the article that the claim names."""
-    items = table.get_many((claim_key(site.host, url) for url in urls), consistent=consistent)
-    claims = {url: read_claim(item, url) for url in urls if (item := items.get(claim_key(site.host, url)))}
-    keys = dict.fromkeys(article_key(site.host, claim.owner) for claim in claims.values())
+    claim_keys = {url: items.claim_key(site.host, url) for url in urls}
+    claimed = table.get_many(claim_keys.values(), consistent=consistent)
+    claims = {url: items.read_claim(item, url) for url, key in claim_keys.items() if (item := claimed.get(key))}
+    keys = dict.fromkeys(items.article_key(site.host, claim.owner) for claim in claims.values())
     articles = table.get_many(keys, consistent=consistent)
-    owners = {url: articles.get(article_key(site.host, claim.owner)) for url, claim in claims.items()}
-    return {url: (claims.get(url), read_article(item) if (item := owners.get(url)) else None) for url in urls}
+    owners = {url: articles.get(items.article_key(site.host, claim.owner)) for url, claim in claims.items()}
+    return {url: (claims.get(url), items.read_article(item) if (item := owners.get(url)) else None) for url in urls}
 
 
 def why_ownerless(
     file: str, item: Mapping[str, Any], claim: Claim | None, article: Article | None, now: datetime
 ) -> str:
     """Why an entry does not belong in its file; empty if it does."""
-    published = read_news(item).published if is_news(file) else None
+    published = items.read_news(item).published if file_names.is_news(file) else None
     if published and published + NEWS_WINDOW <= now:
         is_forgotten = published + NEWS_WINDOW + EXPIRED_FORGOTTEN <= now
         return "48 hours are over, and nobody removed it" if is_forgotten else ""

@@ -14,21 +14,7 @@ from typing import TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws import table
-from stoppress.aws.items import (
-    article_item,
-    claim_item,
-    due_item,
-    due_sk,
-    entry_key,
-    general_item,
-    news_item,
-    old_claim_key,
-    quarantine_item,
-    story_item,
-    waiting_item,
-    waiting_key,
-)
+from stoppress.aws import items, table
 from stoppress.aws.places import give_back, reserve
 from stoppress.aws.table import Conflict, Delete, Put
 from stoppress.model.article import FORGOTTEN, Article, Decision
@@ -88,7 +74,7 @@ _Outcomes: TypeAlias = list[tuple[str, MessageOutcome]]
 def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutcome]:
     """Record a batch. Returns the outcome of each message by the message's id."""
     outcomes: _Outcomes = []
-    works = [work for message in messages for work in _read(message, now, outcomes)]
+    works = [work for message in messages for work in _read(message, outcomes)]
     waiting = list(works)
     while waiting:
         wave, waiting = _independent(waiting)
@@ -105,10 +91,10 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutco
     return _by_message(outcomes)
 
 
-def _read(message: Message, now: datetime, outcomes: _Outcomes) -> list[_Work]:
+def _read(message: Message, outcomes: _Outcomes) -> list[_Work]:
     """The events of a message. A message without a usable event gets its outcome here."""
     try:
-        content = read(message, now)
+        content = read(message)
         if content.incomplete:
             outcomes.append((message.id, _quarantine(message, content.incomplete)))
         elif not content.events:
@@ -148,23 +134,19 @@ def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
         if event is None or outcome.outcome in ("duplicate", "failed") or outcome.reason == FORGOTTEN:
             continue
         for url in {identity(url): url for url in (event.url, *outcome.urls) if url}.values():
-            item = story_item(event, url, outcome.outcome, outcome.reason, now)
+            item = items.story_item(event, url, outcome.outcome, outcome.reason, now)
             lines[item["pk"], item["sk"]] = item
-    with suppress(
-        ClientError, BotoCoreError, TimeoutError
-    ):  # the event itself is recorded, and the log has its outcome
+    # The event itself is recorded, and the log has its outcome.
+    with suppress(ClientError, BotoCoreError, TimeoutError):
         table.put_many(list(lines.values()))
 
 
 def _quarantine(message: Message, error: Unusable) -> MessageOutcome:
     try:
-        table.put_if(quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
+        table.put_if(items.quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
     except Exception as failure:  # noqa: BLE001 - quarantine failed too, so the message must come again
         return MessageOutcome("failed", str(failure), error=failure)
     return MessageOutcome("quarantined", str(error), names=named_in(message.body) | {"site": error.site})
-
-
-# ── one wave ──
 
 
 def _independent(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
@@ -236,9 +218,6 @@ def _decided(works: Sequence[_Work], now: datetime, outcomes: _Outcomes) -> list
     return decided
 
 
-# ── places ──
-
-
 def _placed(decided: Sequence[_Decided], outcomes: _Outcomes) -> list[_Decided]:
     """The decisions with their places. An event without a place fails."""
     placed, homeless = [], _reserve(decided)
@@ -287,16 +266,13 @@ def _give_back(free: dict[str, list[Place]], works: Sequence[_Work]) -> None:
         give_back(host, [place for place in left + unused if is_news_series(place.series)])
 
 
-# ── writing ──
-
-
 def _write(work: _Work, decision: Decision, now: datetime) -> None:
     """Write a decision in one transaction. Raises Conflict, and then nothing is written.
 
     The transaction deletes the due records that the event settles, so that no crash loses a held article.
     """
     host = work.site.host
-    released = [Delete(f"due#{host}", due_sk(release, name)) for release, name in decision.released]
+    released = [Delete(items.due_pk(host), items.due_sk(release, name)) for release, name in decision.released]
     if decision.article is None and not decision.claims:
         for due in released:  # a newer event has settled them
             table.delete(due.pk, due.sk)
@@ -312,14 +288,14 @@ def _write(work: _Work, decision: Decision, now: datetime) -> None:
 def _state_puts(work: _Work, decision: Decision) -> list[Put]:
     """Writes of articles, claims and entries."""
     article, host = decision.article, work.site.host
-    puts = [Put(article_item(changed), changed.rev) for changed in (article, *decision.displaced) if changed]
-    puts += [Put(claim_item(claim), claim.rev) for claim in decision.claims]
+    puts = [Put(items.article_item(changed), changed.rev) for changed in (article, *decision.displaced) if changed]
+    puts += [Put(items.claim_item(claim), claim.rev) for claim in decision.claims]
     if decision.general and article and article.shard:
-        puts.append(Put(general_item(host, article.shard.file, decision.general), guarded=False))
+        puts.append(Put(items.general_item(host, article.shard.file, decision.general), guarded=False))
     if decision.news and article and article.news:
         # roll_window may just have removed the old entry and freed its place. So an entry that keeps its place must exist.
         kept = article.news not in work.spare and not any(entry.published and not entry.place for entry in decision.out)
-        puts.append(Put(news_item(host, article.news, decision.news), guarded=False, must_exist=kept))
+        puts.append(Put(items.news_item(host, article.news, decision.news), guarded=False, must_exist=kept))
     return puts
 
 
@@ -331,16 +307,16 @@ def _event_puts(work: _Work, decision: Decision, now: datetime) -> list[Put]:
         event = replace(work.event, release=decision.held, published_at=work.event.published_at or decision.held)
         puts.append(_due(work.site.host, event, now))
     puts += [_due(work.site.host, event, now) for event in decision.returns]
-    return puts + [Put(waiting_item(event), guarded=False) for event in decision.waits]
+    return puts + [Put(items.waiting_item(event), guarded=False) for event in decision.waits]
 
 
 def _deletes(host: str, decision: Decision) -> list[Delete]:
     # A news entry must exist: if roll_window has removed it, its place is free already and must not be given back again.
-    deletes = [Delete(*entry_key(host, entry), must_exist=entry.published is not None) for entry in decision.out]
-    old_claims = [old_claim_key(host, claim.url) for claim in decision.claims if claim.is_old_form]
+    deletes = [Delete(*items.entry_key(host, entry), must_exist=entry.published is not None) for entry in decision.out]
+    old_claims = [items.old_claim_key(host, claim.url) for claim in decision.claims if claim.is_old_form]
     deletes += [Delete(*key) for key in old_claims if key]
     if decision.no_longer_waits:
-        deletes.append(Delete(*waiting_key(host, *decision.no_longer_waits)))
+        deletes.append(Delete(*items.waiting_key(host, *decision.no_longer_waits)))
     return deletes
 
 
@@ -349,4 +325,4 @@ def _due(host: str, event: ArticleEvent, now: datetime) -> Put:
     release = event.release or now
     event = replace(event, release=release)
     message = to_message(event, in_ascii=False)
-    return Put(due_item(host, release, event.name, message, queue="articles"), guarded=False)
+    return Put(items.due_item(host, release, event.name, message, queue="articles"), guarded=False)

@@ -50,7 +50,7 @@ class Content:
     ignored: str = ""
 
 
-def read(message: Message, now: datetime) -> Content:
+def read(message: Message) -> Content:
     """Read a message. Raises Unusable, BadConfiguration, and what `aws.sites` raises."""
     try:
         document = json.loads(message.body)

@@ -58,8 +58,6 @@ class Publication(Claimant):
         is_owner = self.claim is not None and self.claim.owner == current.name
         return is_owner and (after.changed_at, after.first_published) == (current.changed_at, current.first_published)
 
-    # ── when was it published ──
-
     def _embargo(self) -> datetime | None:
         """The instant until which the article is held, if any. An event without a date does not change the embargo."""
         if self.event.published_at is None:
@@ -76,8 +74,6 @@ class Publication(Claimant):
             current = inherited(current, before)
         current = with_date_order(dated(current, self.event, self.site), self.event)
         return replace(current, url=self.url, release_at=None, changed_at=changed_at(self.event))
-
-    # ── what is written ──
 
     def _held(self, release_at: datetime) -> Decision:
         """The article is held: its entries are deleted, and it claims no URL, so nothing shows it before its release."""

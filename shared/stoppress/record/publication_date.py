@@ -113,11 +113,7 @@ def inherited(article: Article, page: Article | None) -> Article:
     """The article with the date of the page that it takes over, if it has none of its own."""
     if page is None or article.first_published is not None:
         return article
-    return replace(
-        article,
-        first_published=page.first_published,
-        dated_by=min(page.dated_by, article.rank),
-    )
+    return replace(article, first_published=page.first_published, dated_by=min(page.dated_by, article.rank))
 
 
 def _is_of_deleted(article: Article, event: ArticleEvent) -> bool:

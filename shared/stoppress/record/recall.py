@@ -8,20 +8,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from stoppress.aws import table
-from stoppress.aws.items import (
-    Item,
-    article_key,
-    claim_key,
-    due_sk,
-    entry_key,
-    old_claim_key,
-    read_article,
-    read_claim,
-    read_general,
-    read_news,
-    waiting_key,
-)
+from stoppress.aws import items, table
 from stoppress.model.article import Article, Claim, Entries, Known
 from stoppress.model.event import ArticleEvent, article_name, from_message, rank_of
 from stoppress.primitives.urls import identity
@@ -45,18 +32,18 @@ class Question:
 class _Seen:
     """Items by key, None for a key without an item. No key is read twice."""
 
-    items: dict[Key, Item | None] = field(default_factory=dict)
+    by_key: dict[Key, items.Item | None] = field(default_factory=dict)
 
     def read(self, wanted: set[Key]) -> None:
-        if new := wanted - self.items.keys():
-            self.items.update(dict.fromkeys(new) | table.get_many(sorted(new)))
+        if new := wanted - self.by_key.keys():
+            self.by_key.update(dict.fromkeys(new) | table.get_many(sorted(new)))
 
     def article(self, host: str, name: str) -> Article | None:
-        item = self.items[article_key(host, name)]
-        return read_article(item) if item else None
+        item = self.by_key[items.article_key(host, name)]
+        return items.read_article(item) if item else None
 
-    def of(self, key: Key | None) -> Item | None:
-        return self.items[key] if key else None
+    def of(self, key: Key | None) -> items.Item | None:
+        return self.by_key[key] if key else None
 
     def events(self, keys: dict[str, Key]) -> dict[str, ArticleEvent]:
         """The stored events by the article's name, without those that are not stored."""
@@ -93,7 +80,7 @@ def _guarded(reads: Generator[set[Key], None, Known]) -> Generator[set[Key], Non
 def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
     """What the table holds for one event. Yields the keys to read next and continues when `seen` has their items."""
     event, host = question.event, question.host
-    first = {article_key(host, event.name)} if event.id else set()
+    first = {items.article_key(host, event.name)} if event.id else set()
     yield first | _claim_keys(host, urls_of(event, None))
     own = yield from _aimed(event, host, seen)
     event = replace(event, id=own.id) if own else event
@@ -104,11 +91,11 @@ def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
     waits = _waiting_keys(host, claims, event.name)
     late = [own] if own and is_late(event, own) else []
     due = {
-        article.name: (f"due#{host}", due_sk(article.release_at, article.name))
+        article.name: (items.due_pk(host), items.due_sk(article.release_at, article.name))
         for article in late
         if article.release_at
     }
-    yield {article_key(host, name) for name in owners} | {*waits.values(), *due.values()} | _entry_keys(late)
+    yield {items.article_key(host, name) for name in owners} | {*waits.values(), *due.values()} | _entry_keys(late)
     others = {name: owner for name in owners if (owner := seen.article(host, name))}
     listed = late + [owner for owner in others.values() if _may_change(event, owner)]
     yield _entry_keys(listed)
@@ -129,13 +116,13 @@ def _may_change(event: ArticleEvent, owner: Article) -> bool:
 def _waiting_keys(host: str, claims: dict[str, Claim], name: str) -> dict[str, Key]:
     """Keys of the events that wait for a URL of the article, by the waiting article's name."""
     own = [claim for claim in claims.values() if claim.live and claim.owner == name]
-    return {waiting: waiting_key(host, claim.url, waiting) for claim in own for waiting in claim.waiting}
+    return {waiting: items.waiting_key(host, claim.url, waiting) for claim in own for waiting in claim.waiting}
 
 
 def _without_freed_places(articles: dict[str, Article], seen: _Seen) -> Generator[set[Key], None, dict[str, Article]]:
     """The articles by name, without each news place that roll_window freed when it removed the news entry."""
     keys = {
-        name: entry_key(article.site, entry)
+        name: items.entry_key(article.site, entry)
         for name, article in articles.items()
         for entry in entry_keys_of(article)
         if entry.published
@@ -152,37 +139,37 @@ def _aimed(event: ArticleEvent, host: str, seen: _Seen) -> Generator[set[Key], N
     claim = _claims(host, urls_of(event, None), seen).get(identity(event.url or ""))
     if claim is None or claim.owner == article_name(claim.source, ""):
         return None
-    yield {article_key(host, claim.owner)}
+    yield {items.article_key(host, claim.owner)}
     owner = seen.article(host, claim.owner)
     return owner if is_aimed_at(event, claim, owner) else None
 
 
 def _claim_keys(host: str, urls: list[str]) -> set[Key]:
-    keys = {claim_key(host, url) for url in urls}
-    return keys | {key for url in urls if (key := old_claim_key(host, url))}
+    keys = {items.claim_key(host, url) for url in urls}
+    return keys | {key for url in urls if (key := items.old_claim_key(host, url))}
 
 
 def _claims(host: str, urls: list[str], seen: _Seen) -> dict[str, Claim]:
     """The claims on URLs by the URL's identity. Versions before 0.1.0 stored some claims under another key."""
     claims = {}
     for url in urls:
-        if item := seen.of(claim_key(host, url)):
-            claims[identity(url)] = read_claim(item, url)
-        elif item := seen.of(old_claim_key(host, url)):
-            claims[identity(url)] = read_claim(item, url, is_old_form=True)
+        if item := seen.of(items.claim_key(host, url)):
+            claims[identity(url)] = items.read_claim(item, url)
+        elif item := seen.of(items.old_claim_key(host, url)):
+            claims[identity(url)] = items.read_claim(item, url, is_old_form=True)
     return claims
 
 
 def _entry_keys(articles: Iterable[Article]) -> set[Key]:
-    return {entry_key(article.site, entry) for article in articles for entry in entry_keys_of(article)}
+    return {items.entry_key(article.site, entry) for article in articles for entry in entry_keys_of(article)}
 
 
 def _read_entries(article: Article, seen: _Seen) -> Entries:
     general = news = None
     for entry in entry_keys_of(article):
-        item = seen.of(entry_key(article.site, entry))
+        item = seen.of(items.entry_key(article.site, entry))
         if item and entry.published:
-            news = read_news(item)
+            news = items.read_news(item)
         elif item:
-            general = read_general(item)
+            general = items.read_general(item)
     return Entries(general, news)

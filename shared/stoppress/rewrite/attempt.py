@@ -24,7 +24,6 @@ class Attempt:
 
     @property
     def file(self) -> str:
-        """The file's name."""
         return self.request.file
 
     @property

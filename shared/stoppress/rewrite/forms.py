@@ -13,17 +13,9 @@ from stoppress.aws.bucket import StoredFile
 from stoppress.aws.items import file_pk, places_pk, read_news, read_series, series_files
 from stoppress.aws.queues import RewriteRequest
 from stoppress.aws.sites import SETTLED_AFTER
+from stoppress.model import file_names
 from stoppress.model.entries import NewsEntry
 from stoppress.model.file_headers import headers
-from stoppress.model.file_names import (
-    INDEX_FILE,
-    ROBOTS_FILE,
-    atom_name,
-    index_part_name,
-    is_news,
-    series_of,
-    text_name,
-)
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt
 from stoppress.sitemaps.atom import atom_feed
@@ -51,25 +43,25 @@ class Forms:
     def bodies(self) -> dict[str, bytes]:
         """Their bytes by name."""
         file, outputs = self.file, self.site.outputs
-        if file == ROBOTS_FILE:
+        if file == file_names.ROBOTS_FILE:
             return {}
-        bodies = {index_part_name(number): part.body for number, part in enumerate(self.more_indexes, 2)}
+        bodies = {file_names.index_part_name(number): part.body for number, part in enumerate(self.more_indexes, 2)}
         if outputs.gzip:
             bodies |= {f"{name}.gz": compressed(body) for name, body in [(file, self.rendered.body), *bodies.items()]}
-        if is_news(file):
+        if file_names.is_news(file):
             if outputs.atom:
                 bodies |= self._feed()
-        elif file != INDEX_FILE and outputs.text:
-            bodies[text_name(file)] = text_sitemap(self.rendered.locs, self.site)
+        elif file != file_names.INDEX_FILE and outputs.text:
+            bodies[file_names.text_name(file)] = text_sitemap(self.rendered.locs, self.site)
         return bodies
 
     def _feed(self) -> dict[str, bytes]:
         """The feed of a series of news sitemaps, from the entries of all its files."""
-        series = series_of(self.file)
+        series = file_names.series_of(self.file)
         files = series_files(read_series(series, table.get(places_pk(self.site.host), series)))
         others = [table.query(file_pk(self.site.host, other)) for other in files if other != self.file]
         entries = in_window([*self.news, *(read_news(item) for items in others for item in items)], self.site, self.now)
-        name = atom_name(series)
+        name = file_names.atom_name(series)
         return {name: atom_feed(entries, self.site, file=name, hub=self.site.outputs.hub)}
 
 
@@ -85,7 +77,8 @@ def replace_forms(attempt: Attempt, bodies: Mapping[str, bytes], changed: dateti
     if request.repair_forms and request.config_version == site.version:
         # A rewriter that was killed may have left forms that no mark names.
         delete_forms(site, stored_forms(site, (before | possible_forms(attempt.file)) - bodies.keys()))
-    elif attempt.file == INDEX_FILE:  # no index lists the index's forms, so its mark names all that may exist
+    elif attempt.file == file_names.INDEX_FILE:
+        # No index lists the index's forms, so its mark names all that may exist.
         return tuple(sorted(before | bodies.keys()))
     elif attempt.mark:
         return tuple(sorted(before & bodies.keys()))
@@ -110,13 +103,13 @@ def _write_forms(site: Site, bodies: Mapping[str, bytes], changed: datetime) -> 
 
 def possible_forms(file: str) -> set[str]:
     """The names of all other forms that a file may have."""
-    if file == ROBOTS_FILE:
+    if file == file_names.ROBOTS_FILE:
         return set()
     names = {f"{file}.gz"}
-    if is_news(file):
-        names.add(atom_name(series_of(file)))
-    elif file != INDEX_FILE:
-        names.add(text_name(file))
+    if file_names.is_news(file):
+        names.add(file_names.atom_name(file_names.series_of(file)))
+    elif file != file_names.INDEX_FILE:
+        names.add(file_names.text_name(file))
     return names
 
 
@@ -132,7 +125,7 @@ def stored_forms(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
 def delete_forms(site: Site, forms: Mapping[str, StoredFile]) -> None:
     """Delete other forms that are as they were read, except those that the index still lists. Raises Overtaken."""
     # A form that is still listed is deleted later: see `requeue_unlisted_forms`.
-    index = bucket.read(site.host, INDEX_FILE) if forms else None
+    index = bucket.read(site.host, file_names.INDEX_FILE) if forms else None
     listed = {name for name in forms if index and f"/{name}</loc>".encode() in index.body}
     for name in sorted(forms.keys() - listed):
         bucket.delete(site.host, name, forms[name])
@@ -145,7 +138,7 @@ def requeue_unlisted_forms(attempt: Attempt, index: Rendered) -> None:
     index finish.
     """
     site, stored = attempt.site, attempt.stored
-    if attempt.file != INDEX_FILE or stored is None or not stored.ours:
+    if attempt.file != file_names.INDEX_FILE or stored is None or not stored.ours:
         return
     unlisted = set(_PACKED.findall(stored.body)) - set(_PACKED.findall(index.body))
     requests = [RewriteRequest(site.host, name.decode(), site.version, repair_forms=True) for name in sorted(unlisted)]

@@ -10,17 +10,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import islice
 
-from stoppress.aws import queues, table
+from stoppress.aws import items, queues, table
 from stoppress.aws.inventory import all_files
-from stoppress.aws.items import (
-    configuration_key,
-    due_pk,
-    file_pk,
-    places_pk,
-    read_news_place,
-    read_series,
-    series_files,
-)
 from stoppress.aws.places import give_back
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.aws.sites import SETTLED_AFTER
@@ -50,7 +41,7 @@ def roll(site: Site, now: datetime) -> tuple[Counter[str], list[Exception]]:
 
 def _send_due(site: Site, now: datetime) -> Counter[str]:
     articles, rewrites, unreadable = [], [], []
-    for item in islice(table.query(due_pk(site.host), below=exact(now) + "~"), DUE_MAX):
+    for item in islice(table.query(items.due_pk(site.host), below=exact(now) + "~"), DUE_MAX):
         try:
             if item["queue"] == "articles":
                 articles.append(from_message(item["message"]))
@@ -68,14 +59,16 @@ def _send_due(site: Site, now: datetime) -> Counter[str]:
 def _expire_news(site: Site, now: datetime) -> Counter[str]:
     """Delete expired news entries, whose sort keys begin with the publication date. The stream then wakes the rewriter."""
     # All news series, including those of editions that the configuration no longer names.
-    series = (read_series(item["sk"], item) for item in table.query(places_pk(site.host), prefix=NEWS_SERIES))
+    series = (
+        items.read_series(item["sk"], item) for item in table.query(items.places_pk(site.host), prefix=NEWS_SERIES)
+    )
     expired: list[Place] = []
     try:
-        for file in [file for news in series for file in series_files(news)]:
-            for item in table.query(file_pk(site.host, file), below=iso(now - NEWS_WINDOW) + "~"):
+        for file in [file for news in series for file in items.series_files(news)]:
+            for item in table.query(items.file_pk(site.host, file), below=iso(now - NEWS_WINDOW) + "~"):
                 removed = table.delete(item["pk"], item["sk"])
                 if removed:
-                    expired.append(read_news_place(removed))
+                    expired.append(items.read_news_place(removed))
     finally:  # a failing delete must not lose the places freed before it
         give_back(site.host, expired)
     return Counter(EntriesExpired=len(expired))
@@ -87,7 +80,7 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     All files are rewritten again when no function uses the old configuration any more (`settled`). Until then a rewriter with the old
     configuration may write a file, and the other forms that it wants must stay.
     """
-    applied = table.get(*configuration_key(site.host))
+    applied = table.get(*items.configuration_key(site.host))
     document = site.model_dump_json()
     # The document is compared too: versions restart at 1 when a parameter is deleted and created again.
     known = bool(applied and (applied.get("version"), applied.get("document")) == (site.version, document))
@@ -96,7 +89,7 @@ def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
     # Always with robots.txt: a run that was killed before the put below may have had it written for an earlier configuration.
     files = all_files(site, robots=True)
     queues.send_rewrites([RewriteRequest(site.host, file, site.version, repair_forms=known) for file in files])
-    pk, sk = configuration_key(site.host)
+    pk, sk = items.configuration_key(site.host)
     sent = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
     table.put({"pk": pk, "sk": sk} | sent, int(applied["rev"]) if applied else None)
     return Counter(FilesOfChangedSites=len(files))

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from stoppress.model.entries import NewsEntry
+from stoppress.model.namespaces import ATOM
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import escaped
@@ -33,7 +34,7 @@ def atom_feed(
     updated = _updated(newest[0]) if newest else _BEFORE_ANY_ENTRY
     head = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="{escaped(site.language)}">',
+        f'<feed xmlns="{ATOM}" xml:lang="{escaped(site.language)}">',
         f"<id>{escaped(f'https://{site.host}/{file}')}</id>",
         f'<title type="text">{escaped(title or site.publication)}</title>',
         f"<updated>{iso(updated)}</updated>",

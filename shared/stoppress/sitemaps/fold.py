@@ -15,18 +15,9 @@ from stoppress.model.limits import INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, NEWS_WIN
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.urls import identity
+from stoppress.sitemaps import render
 from stoppress.sitemaps.lines import general_line, index_line, news_line
-from stoppress.sitemaps.render import (
-    Rendered,
-    general_file,
-    in_index,
-    in_window,
-    index_file,
-    is_within_limits,
-    lists_in_general,
-    newest_of,
-    news_file,
-)
+from stoppress.sitemaps.render import Rendered
 
 _PUBLISHED = "<news:publication_date>"
 
@@ -39,7 +30,7 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
     for loc, entry in changed.items():
         page = identity(loc)
         lines.pop(spellings.get(page, page), None)
-        if entry and lists_in_general(entry, site):
+        if entry and render.lists_in_general(entry, site):
             if entry.alternates:  # other pages' lines depend on it
                 return None
             lines[entry.loc] = general_line(entry, site)
@@ -48,9 +39,8 @@ def fold_general(body: bytes, changed: Mapping[str, GeneralEntry | None], site: 
         return None
     listed = sorted(lines)
     locs = tuple(listed) if site.outputs.text else ()
-    newest = newest_of(entry.lastmod for entry in changed.values() if entry and entry.loc in lines)
-    body = general_file([lines[loc] for loc in listed])
-    return _fitting(Rendered(body, len(listed), newest, locs, by_line=True, fresh=_of(general_file, fresh)), URLS_MAX)
+    newest = render.newest_of(entry.lastmod for entry in changed.values() if entry and entry.loc in lines)
+    return _folded(render.general_file, [lines[loc] for loc in listed], fresh, newest, URLS_MAX, locs)
 
 
 def fold_news(
@@ -64,7 +54,7 @@ def fold_news(
     lines = {key: line for line in _lines(body) if (key := (_published_of(line), _page_of(line, site)))[0] > oldest}
     fresh = []
     for (published, loc), entry in changed.items():
-        if entry and in_window([entry], site, now):
+        if entry and render.in_window([entry], site, now):
             # A new publication date gives an article a new key, so its old line is dropped whatever its date.
             lines = _without(lines, loc)
             lines[published, entry.loc] = news_line(entry, site)
@@ -76,9 +66,8 @@ def fold_news(
     newest_first = sorted(sorted(lines, key=itemgetter(1)), key=itemgetter(0), reverse=True)
     listed = (entry for (published, _), entry in changed.items() if entry and (published, entry.loc) in lines)
     instants = (instant for entry in listed for instant in (entry.lastmod, entry.published))
-    body = news_file([lines[key] for key in newest_first])
-    rendered = Rendered(body, len(lines), newest_of(instants), by_line=True, fresh=_of(news_file, fresh))
-    return _fitting(rendered, NEWS_ENTRIES_MAX)
+    listed_lines = [lines[key] for key in newest_first]
+    return _folded(render.news_file, listed_lines, fresh, render.newest_of(instants), NEWS_ENTRIES_MAX)
 
 
 def _without(lines: dict[tuple[str, str], str], loc: str, published: str = "") -> dict[tuple[str, str], str]:
@@ -96,14 +85,13 @@ def fold_index(body: bytes, changed: Mapping[str, Mark | None], site: Site) -> R
     fresh = []
     for file, mark in changed.items():
         lines.pop(file, None)
-        if mark and in_index(mark, permanent):
+        if mark and render.in_index(mark, permanent):
             lines[file] = index_line(mark, site)
             fresh.append(lines[file])
     if not 0 < len(lines) <= INDEX_ENTRIES_MAX:
         return None
-    newest = newest_of(mark.changed for mark in changed.values() if mark)
-    body = index_file([lines[file] for file in sorted(lines)])
-    return _fitting(Rendered(body, len(lines), newest, by_line=True, fresh=_of(index_file, fresh)), INDEX_ENTRIES_MAX)
+    newest = render.newest_of(mark.changed for mark in changed.values() if mark)
+    return _folded(render.index_file, [lines[file] for file in sorted(lines)], fresh, newest, INDEX_ENTRIES_MAX)
 
 
 def _spellings(locs: Iterable[str]) -> dict[str, str]:
@@ -111,18 +99,23 @@ def _spellings(locs: Iterable[str]) -> dict[str, str]:
     return {page: loc for loc in locs if (page := identity(loc)) != loc}
 
 
-def _fitting(file: Rendered, entries_max: int) -> Rendered | None:
-    """The file, or None if it is too large. That is no error: a batch still to come may remove entries from it."""
-    return file if is_within_limits(file, entries_max) else None
+def _folded(
+    file: Callable[[Sequence[str]], bytes],
+    lines: Sequence[str],
+    fresh: Sequence[str],
+    newest: datetime | None,
+    entries_max: int,
+    locs: tuple[str, ...] = (),
+) -> Rendered | None:
+    """The file of these lines, or None if it is too large: a batch still to come may remove entries from it."""
+    fresh_file = file(fresh) if fresh else b""
+    rendered = Rendered(file(lines), len(lines), newest, locs, by_line=True, fresh=fresh_file)
+    return rendered if render.is_within_limits(rendered, entries_max) else None
 
 
 def _lines(body: bytes) -> list[str]:
     """The lines between the root element's start (line 2) and its end."""
     return body.decode().split("\n")[2:-2]
-
-
-def _of(file: Callable[[Sequence[str]], bytes], lines: Sequence[str]) -> bytes:
-    return file(lines) if lines else b""
 
 
 def _page_of(line: str, site: Site) -> str:

@@ -10,10 +10,6 @@ from stoppress.model.alternates import Alternate
 from stoppress.model.media import Video
 from stoppress.primitives.text import escaped
 
-IMAGE_NAMESPACE = "http://www.google.com/schemas/sitemap-image/1.1"
-VIDEO_NAMESPACE = "http://www.google.com/schemas/sitemap-video/1.1"
-XHTML_NAMESPACE = "http://www.w3.org/1999/xhtml"
-
 _T = TypeVar("_T")
 
 
@@ -23,7 +19,6 @@ def image_tags(images: Iterable[str]) -> str:
 
 
 def video_tags(videos: Iterable[Video]) -> str:
-    """One `video:video` per video."""
     return "".join(f"<video:video>{_video(video)}</video:video>" for video in videos)
 
 

@@ -14,17 +14,15 @@ from operator import attrgetter
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.file_names import permanent_files
 from stoppress.model.limits import BYTES_MAX, INDEX_ENTRIES_MAX, NEWS_ENTRIES_MAX, NEWS_WINDOW, URLS_MAX, FileTooLarge
+from stoppress.model.namespaces import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
 from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
 from stoppress.sitemaps.lines import alternates_of, backlinks_of, general_line, index_line, news_line
-from stoppress.sitemaps.media_tags import IMAGE_NAMESPACE, VIDEO_NAMESPACE, XHTML_NAMESPACE
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
-_NEWS = "http://www.google.com/schemas/sitemap-news/0.9"
 # Declared by a file that uses one of their tags (R1.2).
-_EXTENSIONS = {"xhtml": XHTML_NAMESPACE, "image": IMAGE_NAMESPACE, "video": VIDEO_NAMESPACE}
+_EXTENSIONS = {"xhtml": XHTML, "image": IMAGE, "video": VIDEO}
 # Lines are encoded fifty at a time into one buffer: 50,000 rich pages take 82 MiB, not 144.
 _LINES_AT_ONCE = 50
 
@@ -99,14 +97,13 @@ def _general(entries: Iterable[GeneralEntry], site: Site) -> Rendered:
 
 
 def general_file(lines: Sequence[str]) -> bytes:
-    """A shard of these lines."""
     # Text is escaped, so `<image:` is always a tag.
     return _shard(lines, [prefix for prefix in _EXTENSIONS if any(f"<{prefix}:" in line for line in lines)])
 
 
 def _shard(lines: Iterable[str], used: Collection[str]) -> bytes:
     extensions = {f"xmlns:{prefix}": namespace for prefix, namespace in _EXTENSIONS.items() if prefix in used}
-    return _framed("urlset", {"xmlns": _SITEMAP} | extensions, lines)
+    return _framed("urlset", {"xmlns": SITEMAP} | extensions, lines)
 
 
 def render_news(entries: Iterable[NewsEntry], site: Site, now: datetime) -> Rendered:
@@ -132,8 +129,7 @@ def in_window(entries: Iterable[NewsEntry], site: Site, now: datetime) -> list[N
 
 
 def news_file(lines: Iterable[str]) -> bytes:
-    """A news sitemap of these lines."""
-    return _framed("urlset", {"xmlns": _SITEMAP, "xmlns:news": _NEWS}, lines)
+    return _framed("urlset", {"xmlns": SITEMAP, "xmlns:news": NEWS}, lines)
 
 
 def render_index(marks: Iterable[Mark], site: Site) -> list[Rendered]:
@@ -159,8 +155,7 @@ def _index(marks: list[Mark], site: Site) -> Rendered:
 
 
 def index_file(lines: Sequence[str]) -> bytes:
-    """An index of these lines."""
-    return _framed("sitemapindex", {"xmlns": _SITEMAP}, lines)
+    return _framed("sitemapindex", {"xmlns": SITEMAP}, lines)
 
 
 def newest_of(instants: Iterable[datetime | None]) -> datetime | None:

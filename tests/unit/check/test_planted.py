@@ -9,8 +9,9 @@ import pytest
 
 from stoppress.check import checker
 from stoppress.check.findings import Finding, Findings
-from stoppress.check.rulebook import NOT_CHECKABLE, RULES
+from stoppress.check.rulebook import RULES
 from stoppress_cli.inputs.folder import collect
+from tests.docs.generated import NOT_CHECKABLE
 from tests.support import check_good_site, check_planted
 from tests.support.check_good_site import (
     BASE,

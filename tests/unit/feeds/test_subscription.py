@@ -17,12 +17,12 @@ from stoppress.feeds.subscription import (
     RETRY_MAX,
     EntryDigest,
     Subscription,
-    asked,
     denied,
     failed,
     is_owed,
     polled,
-    told,
+    pushed,
+    requested,
     verified,
 )
 from stoppress.model.event import ArticleEvent, digest_of
@@ -43,20 +43,20 @@ def event(article: str = "flood", title: str = "Flood", updated_at: datetime | N
 
 
 def subscribed(at: datetime = NOW, lease: timedelta = 10 * DAY) -> Subscription:
-    state = verified(asked(NEW, HUB, TOPIC, at), int(lease.total_seconds()), at)
+    state = verified(requested(NEW, HUB, TOPIC, at), int(lease.total_seconds()), at)
     assert state is not None
     return state
 
 
 def trusted(at: datetime = NOW, *events: ArticleEvent) -> Subscription:
-    return told(subscribed(at), events or (event(),), at)
+    return pushed(subscribed(at), events or (event(),), at)
 
 
 # ── asking ──
 
 
 def test_a_hub_is_asked_once_and_then_waited_for() -> None:
-    state = asked(None, HUB, TOPIC, NOW)
+    state = requested(None, HUB, TOPIC, NOW)
 
     assert (state.hub, state.topic, state.asked_at, state.asks) == (HUB, TOPIC, NOW, 1)
     assert not state.is_to_ask(HUB, TOPIC, NOW + MINUTE)
@@ -69,7 +69,7 @@ def test_another_hub_or_topic_is_asked_for_and_nothing_is_kept_of_the_old(hub: s
     state = trusted()
 
     assert state.is_to_ask(hub, topic, NOW + RETRY_FIRST)
-    moved = asked(state, hub, topic, NOW + RETRY_FIRST)
+    moved = requested(state, hub, topic, NOW + RETRY_FIRST)
     assert (moved.asks, moved.lease_until, moved.trusted_since, moved.pushed) == (1, None, None, ())
     assert moved.id != state.id
 
@@ -80,7 +80,7 @@ def test_a_feed_that_calls_itself_something_else_each_time_has_its_hub_asked_onc
         now, topic = NOW + minute * MINUTE, f"{TOPIC}?{minute}"
         if state.is_to_ask(HUB, topic, now):
             requests += 1
-            state = asked(state, HUB, topic, now)
+            state = requested(state, HUB, topic, now)
             state = verified(state, None, now) or state
 
     assert requests == 5
@@ -89,7 +89,7 @@ def test_a_feed_that_calls_itself_something_else_each_time_has_its_hub_asked_onc
 def test_requests_that_come_to_nothing_wait_longer_each_time_and_a_day_at_most() -> None:
     state, waits = None, []
     for _ in range(12):
-        state = asked(state, HUB, TOPIC, NOW)
+        state = requested(state, HUB, TOPIC, NOW)
         assert state.next_ask_at is not None
         waits.append(state.next_ask_at - NOW)
 
@@ -100,7 +100,7 @@ def test_requests_that_come_to_nothing_wait_longer_each_time_and_a_day_at_most()
 
 
 def test_the_reason_of_a_failure_is_kept_but_not_over_a_verification_that_was_faster() -> None:
-    state = asked(None, HUB, TOPIC, NOW)
+    state = requested(None, HUB, TOPIC, NOW)
 
     assert failed(state, NOW, "the hub answered 500").refused == "the hub answered 500"
     sure = verified(state, 3600, NOW)
@@ -126,7 +126,7 @@ def test_a_verified_subscription_holds_until_the_end_of_its_lease() -> None:
     [(None, LEASE_USUAL), (0, LEASE_USUAL), (60, LEASE_MIN), (86_400, DAY), (999_999_999, LEASE_MAX)],
 )
 def test_a_lease_is_believed_within_bounds(lease_s: int | None, lease: timedelta) -> None:
-    state = verified(asked(None, HUB, TOPIC, NOW), lease_s, NOW)
+    state = verified(requested(None, HUB, TOPIC, NOW), lease_s, NOW)
 
     assert state is not None
     assert state.lease_until == NOW + lease
@@ -147,7 +147,7 @@ def test_a_hub_that_did_not_hear_the_answer_may_ask_again() -> None:
 def test_a_lease_is_renewed_around_its_middle_at_a_moment_of_the_feeds_own() -> None:
     parts = set()
     for number in range(20):
-        one = verified(asked(None, HUB, f"{TOPIC}?{number}", NOW), int((10 * DAY).total_seconds()), NOW)
+        one = verified(requested(None, HUB, f"{TOPIC}?{number}", NOW), int((10 * DAY).total_seconds()), NOW)
         assert one is not None
         assert one.renew_at is not None
         parts.add((one.renew_at - NOW) / (10 * DAY))
@@ -160,7 +160,7 @@ def test_a_lease_is_renewed_around_its_middle_at_a_moment_of_the_feeds_own() -> 
 def test_a_renewal_that_fails_keeps_the_lease_and_waits() -> None:
     state = subscribed()
     assert state.renew_at is not None
-    renewing = asked(state, HUB, TOPIC, state.renew_at)
+    renewing = requested(state, HUB, TOPIC, state.renew_at)
 
     assert renewing.lease_until == state.lease_until
     assert not renewing.is_to_ask(HUB, TOPIC, state.renew_at + MINUTE)
@@ -181,7 +181,7 @@ def test_a_denial_ends_the_lease_and_the_trust_and_is_kept_with_its_reason() -> 
 
 def test_a_hub_is_trusted_from_the_first_push_that_brings_something() -> None:
     assert subscribed().backup(NOW) is None
-    assert told(subscribed(), [], NOW) == subscribed()
+    assert pushed(subscribed(), [], NOW) == subscribed()
     assert trusted().is_trusted(NOW)
     assert trusted().last_push == NOW
 
@@ -227,9 +227,9 @@ def test_a_hub_that_has_lost_the_subscription_is_asked_anew_but_not_all_day_long
 
     assert over.is_to_ask(HUB, TOPIC, at) == is_asked
     assert over.lease_until == NOW + 10 * DAY
-    again = asked(over, HUB, TOPIC, at)
+    again = requested(over, HUB, TOPIC, at)
     assert not again.is_to_ask(HUB, TOPIC, at + MINUTE)
-    assert polled(told(again, [event("fair")], at), [], (), at + MINUTE).next_ask_at == again.next_ask_at
+    assert polled(pushed(again, [event("fair")], at), [], (), at + MINUTE).next_ask_at == again.next_ask_at
 
 
 def test_who_has_been_trusted_for_a_while_only_is_not_left_alone_for_the_whole_grace() -> None:
@@ -250,8 +250,8 @@ def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> No
     at = NOW + 5 * HOUR
     state = polled(trusted(), [event("market"), event("ferry", updated_at=None)], (), at)
 
-    paid = told(state, [event("market", title="The market"), event("ferry", updated_at=None)], at + MINUTE)
-    unpaid = told(state, [event("fair"), event("market")], at + MINUTE)
+    paid = pushed(state, [event("market", title="The market"), event("ferry", updated_at=None)], at + MINUTE)
+    unpaid = pushed(state, [event("fair"), event("market")], at + MINUTE)
 
     assert is_owed(state, event("market"))
     assert not is_owed(state, event("market", title="The market", updated_at=NOW + MINUTE))
@@ -263,7 +263,7 @@ def test_a_push_within_the_grace_pays_what_was_owed_and_another_does_not() -> No
 def test_a_hub_that_has_lost_its_trust_wins_it_anew() -> None:
     at = NOW + 5 * HOUR
     over = replace(trusted(), trusted_since=None)
-    again = told(over, [event("fair")], at)
+    again = pushed(over, [event("fair")], at)
 
     assert again.trusted_since == at
     assert again.backup(at + HOUR) == 5 * MINUTE
@@ -303,11 +303,11 @@ def test_a_mark_goes_when_a_poll_has_seen_its_entry_or_something_newer_of_it() -
 
 
 def test_an_entry_has_one_mark_and_never_more_than_some_are_kept() -> None:
-    twice = told(trusted(), [event(title="Flood closes the harbour")], NOW)
+    twice = pushed(trusted(), [event(title="Flood closes the harbour")], NOW)
     many = [event(str(number)) for number in range(2 * PUSHED_MAX)]
 
     assert [digest.digest for digest in twice.digests.values()] == [digest_of(event(title="Flood closes the harbour"))]
-    assert told(trusted(), many, NOW).pushed == tuple(str(EntryDigest.of(one)) for one in many[:PUSHED_MAX])
+    assert pushed(trusted(), many, NOW).pushed == tuple(str(EntryDigest.of(one)) for one in many[:PUSHED_MAX])
 
 
 @pytest.mark.parametrize("updated_at", [NOW, None])
@@ -366,7 +366,7 @@ def test_the_trust_in_a_hub_that_the_feed_has_left_slows_nothing() -> None:
 
 
 def test_the_poll_comes_when_the_lease_is_to_be_renewed() -> None:
-    state = told(subscribed(lease=HOUR), [event()], NOW - 6 * HOUR)
+    state = pushed(subscribed(lease=HOUR), [event()], NOW - 6 * HOUR)
     assert state.renew_at is not None
     before = state.renew_at - 7 * MINUTE
 
@@ -387,7 +387,7 @@ def test_a_push_is_news_of_the_feed_for_its_own_pace_too() -> None:
 def test_a_subscription_is_read_as_it_was_written() -> None:
     state = polled(trusted(), [event("market")], (), NOW + HOUR)
 
-    for one in (NEW, asked(NEW, HUB, TOPIC, NOW), subscribed(), state, denied(state, "why not", NOW)):
+    for one in (NEW, requested(NEW, HUB, TOPIC, NOW), subscribed(), state, denied(state, "why not", NOW)):
         item = subscription_item("www.example.com", TOPIC, one)
         assert read_subscription(item) == one
         assert item["sk"] == "hub"

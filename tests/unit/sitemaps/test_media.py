@@ -10,16 +10,13 @@ from hypothesis import given, settings, strategies as st
 from lxml import etree
 from pydantic import TypeAdapter
 
-from stoppress.model import alternates as alternates_module, media, media_values
+from stoppress.model import alternates as alternates_module, media, media_values, namespaces
 from stoppress.model.alternates import ALTERNATES_MAX, Alternate, hreflang, read_alternates
 from stoppress.model.media import IMAGES_MAX, VIDEOS_MAX, Video, read_images, read_videos, video_json, video_of
 from stoppress.primitives.languages import COUNTRIES, LANGUAGES
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import canonical, linked
 from stoppress.sitemaps.media_tags import (
-    IMAGE_NAMESPACE,
-    VIDEO_NAMESPACE,
-    XHTML_NAMESPACE,
     alternate_tags,
     fit,
     image_tags,
@@ -62,9 +59,9 @@ def video(**raw: Any) -> tuple[Video | None, list[str]]:
 
 def root(tags: str) -> Any:
     """The tags, parsed."""
-    namespaces = f'xmlns:image="{IMAGE_NAMESPACE}" xmlns:video="{VIDEO_NAMESPACE}" xmlns:xhtml="{XHTML_NAMESPACE}"'
+    declared = f'xmlns:image="{namespaces.IMAGE}" xmlns:video="{namespaces.VIDEO}" xmlns:xhtml="{namespaces.XHTML}"'
     sitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
-    return etree.fromstring(f'<urlset xmlns="{sitemap}" {namespaces}><url><loc>{PAGE}</loc>{tags}</url></urlset>')
+    return etree.fromstring(f'<urlset xmlns="{sitemap}" {declared}><url><loc>{PAGE}</loc>{tags}</url></urlset>')
 
 
 # ── URLs that a page names ──

@@ -304,11 +304,11 @@ FAULTS: dict[str, Swap] = {
         5,
     ),
     "packed files go before the index that names them": Swap(
-        "rewrite.forms:delete_forms",
+        "rewrite.output_formats:delete_forms",
         lambda _: _taken_away,
         123,
     ),
-    "forms that no mark tells of stay": Swap("rewrite.forms:possible_forms", lambda _: lambda file: set(), 1),
+    "forms that no mark tells of stay": Swap("rewrite.output_formats:possible_forms", lambda _: lambda file: set(), 1),
     "of several changed entries one is folded in": Swap(
         "rewrite.render:fold",
         lambda fold: (

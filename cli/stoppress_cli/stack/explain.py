@@ -19,7 +19,7 @@ from stoppress.model.site import Site
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
 from stoppress.record.message import UNKNOWN_SITE
-from stoppress.sitemaps.lines import under_scheme
+from stoppress.sitemaps.tags import under_scheme
 from stoppress_cli.stack.find import BadRequest
 
 # A longer story is in the log.

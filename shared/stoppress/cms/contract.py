@@ -17,9 +17,9 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from stoppress.cms.delivery_id import delivery_id
 from stoppress.model.alternates import read_alternates
 from stoppress.model.event import ID_BYTES_MAX, PREVIOUS_URLS_MAX, ArticleEvent, Verb
-from stoppress.model.http_request import delivery_id
 from stoppress.model.media import items_of, read_images, read_videos
 from stoppress.model.media_values import shown
 from stoppress.model.site import ChangeFreq, Site, explain, explain_each, priority_text

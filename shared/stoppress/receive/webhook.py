@@ -8,8 +8,9 @@ from typing import Any
 
 from stoppress.aws import queues, secrets, sites
 from stoppress.cms.contract import BadArticle, UnknownType, read_delivery
+from stoppress.cms.delivery_id import delivery_id
 from stoppress.model.event import ArticleEvent
-from stoppress.model.http_request import Request, delivery_id
+from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import BadScheme, Scheme, check_settings
 from stoppress.model.site import BadConfiguration, Site, Source
 from stoppress.primitives.text import not_json, utf8

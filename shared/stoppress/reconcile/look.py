@@ -25,12 +25,12 @@ from stoppress.model.places import Series, Used
 from stoppress.model.site import Site
 from stoppress.reconcile.findings import Finding
 from stoppress.rewrite.attempt import mark_of
-from stoppress.rewrite.forms import Forms
+from stoppress.rewrite.output_formats import Forms
 from stoppress.rewrite.publish import UNMARKED, digest_of
 from stoppress.rewrite.render import render
 from stoppress.rewrite.retire import EMPTIED_KEPT
-from stoppress.sitemaps.lines import general_line, line_bytes
 from stoppress.sitemaps.render import Rendered
+from stoppress.sitemaps.tags import general_line, line_bytes
 
 # roll_window removes an expired entry within two minutes. An entry that is still there after this time was forgotten.
 EXPIRED_FORGOTTEN = timedelta(minutes=15)

@@ -22,7 +22,7 @@ from stoppress.record.claims import event_again, leave
 from stoppress.record.entry_keys import entries_of, without_entries
 from stoppress.record.exclude import EXPIRED, NO_DATE, excluded_because
 from stoppress.record.publication_date import dated_late, first_heard, is_embargo, newest, with_date_order
-from stoppress.sitemaps.lines import line_bytes, news_line
+from stoppress.sitemaps.tags import line_bytes, news_line
 
 
 def is_late(event: ArticleEvent, article: Article) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 
 from stoppress.aws import sites
 from stoppress.cms.contract import BadArticle, UnknownType, read_bus_event
+from stoppress.cms.delivery_id import delivery_id
 from stoppress.model.event import ArticleEvent, Incomplete, article_name, from_message
-from stoppress.model.http_request import Request, delivery_id
+from stoppress.model.http_request import Request
 from stoppress.model.site import Site
 
 # Sources with these adapters put events in Stoppress's own format on the bus.

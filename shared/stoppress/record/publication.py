@@ -25,7 +25,7 @@ from stoppress.record.exclude import EXPIRED, NO_DATE, NOT_NEWS, excluded_becaus
 from stoppress.record.late import dated_by_another
 from stoppress.record.publication_date import changed_at, dated, inherited, is_embargo, with_date_order
 from stoppress.record.remove import weaker_page_removed
-from stoppress.sitemaps.lines import general_line, line_bytes, news_line
+from stoppress.sitemaps.tags import general_line, line_bytes, news_line
 
 
 class Publication(Claimant):

@@ -17,7 +17,7 @@ from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, permane
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.rewrite.attempt import Attempt, mark_of
-from stoppress.rewrite.forms import Forms, replace_forms, requeue_unlisted_forms
+from stoppress.rewrite.output_formats import Forms, replace_forms, requeue_unlisted_forms
 from stoppress.rewrite.render import assert_valid, form_of
 from stoppress.rewrite.retire import is_over, retire, schedule_retirement
 from stoppress.sitemaps.render import Rendered

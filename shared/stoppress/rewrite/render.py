@@ -13,11 +13,11 @@ from stoppress.check.input import InMemory, Source
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news, is_pages
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt
-from stoppress.rewrite.forms import Forms
+from stoppress.rewrite.output_formats import Forms
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
-from stoppress.sitemaps.lines import RENDERER
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
 from stoppress.sitemaps.robots import named_in_robots, robots_txt
+from stoppress.sitemaps.tags import RENDERER
 
 # DynamoDB: a strongly consistent read unit reads 4 KB.
 READ_UNIT_BYTES = 4_096

@@ -12,7 +12,7 @@ from stoppress.aws.queues import RewriteRequest
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, is_news, series_of
 from stoppress.model.site import Site
 from stoppress.rewrite.attempt import Attempt
-from stoppress.rewrite.forms import delete_forms, possible_forms, stored_forms
+from stoppress.rewrite.output_formats import delete_forms, possible_forms, stored_forms
 from stoppress.sitemaps.render import Rendered
 
 # An emptied file leaves the index at once. Crawlers with an older index can still fetch it for a day.

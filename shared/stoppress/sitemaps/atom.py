@@ -8,7 +8,7 @@ from stoppress.model.namespaces import ATOM
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import escaped
-from stoppress.sitemaps.lines import language_of, publication_of, under_scheme
+from stoppress.sitemaps.tags import language_of, publication_of, under_scheme
 
 # A day of a newsroom that publishes or edits a page every 15 minutes, about 40 KB. Each reader fetches all of it.
 FEED_ENTRIES_MAX = 100

@@ -16,8 +16,8 @@ from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.urls import identity
 from stoppress.sitemaps import render
-from stoppress.sitemaps.lines import general_line, index_line, news_line
 from stoppress.sitemaps.render import Rendered
+from stoppress.sitemaps.tags import general_line, index_line, news_line
 
 _PUBLISHED = "<news:publication_date>"
 

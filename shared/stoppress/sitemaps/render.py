@@ -18,7 +18,7 @@ from stoppress.model.namespaces import IMAGE, NEWS, SITEMAP, VIDEO, XHTML
 from stoppress.model.rules import excluding_rule
 from stoppress.model.site import Site
 from stoppress.primitives.urls import identity
-from stoppress.sitemaps.lines import alternates_of, backlinks_of, general_line, index_line, news_line
+from stoppress.sitemaps.tags import alternates_of, backlinks_of, general_line, index_line, news_line
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 # Declared by a file that uses one of their tags (R1.2).

@@ -16,8 +16,8 @@ from stoppress.primitives.urls import key_of
 from stoppress.rewrite import render
 from stoppress.rewrite.render import BrokenFile
 from stoppress.rewrite.sitemaps import hand_over, rewrite, rewrite_all
-from stoppress.sitemaps.lines import RENDERER
 from stoppress.sitemaps.render import render_general, render_news
+from stoppress.sitemaps.tags import RENDERER
 from tests.support import doors
 from tests.support.doors import Doors, failed_ones, failing, once_before
 from tests.support.ledger import HOST, MORNING, SITE, page

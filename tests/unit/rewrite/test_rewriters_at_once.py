@@ -16,7 +16,7 @@ from stoppress.aws.table import Busy, Conflict
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
-from stoppress.rewrite import attempt, forms, publish, render, retire, sitemaps
+from stoppress.rewrite import attempt, publish, render, retire, sitemaps
 from stoppress.rewrite.sitemaps import rewrite
 from stoppress.sitemaps.render import render_general
 from tests.support.ledger import HOST, SITE, page
@@ -153,7 +153,7 @@ def told(order: list[int], case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple
         attempt: ("bucket", "sites", "table"),
         render: ("table",),
         publish: ("bucket", "table", "queues"),
-        forms: ("bucket", "queues"),
+        output_formats: ("bucket", "queues"),
         retire: ("bucket", "table"),
     }
     for module, names in doors.items():

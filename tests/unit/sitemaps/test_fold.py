@@ -15,8 +15,8 @@ from stoppress.model.site import Edition, Outputs, Page, Rule, Site, Voice
 from stoppress.primitives.instants import iso
 from stoppress.sitemaps import fold, render
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
-from stoppress.sitemaps.lines import RENDERER, general_line, index_line, news_line
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news
+from stoppress.sitemaps.tags import RENDERER, general_line, index_line, news_line
 from tests.support.ledger import HOST, MORNING, SITE, page
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)

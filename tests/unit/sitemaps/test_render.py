@@ -20,7 +20,6 @@ from stoppress.model.shards import period_of, shard_series
 from stoppress.model.site import Page, Shards, Site
 from stoppress.primitives.text import clean
 from stoppress.sitemaps import render
-from stoppress.sitemaps.lines import general_line, line_bytes, news_line
 from stoppress.sitemaps.render import (
     Rendered,
     lists_in_general,
@@ -29,6 +28,7 @@ from stoppress.sitemaps.render import (
     render_news,
     render_pages,
 )
+from stoppress.sitemaps.tags import general_line, line_bytes, news_line
 from tests.support.ledger import MORNING, SITE, page
 
 GOLDEN = Path(__file__).parents[3] / "tests/fixtures/golden"

@@ -1,4 +1,4 @@
-"""The other forms of a file: gzip, plain text, feed. How they are made, put into the bucket and deleted.
+"""The other formats (forms) of a file: gzip, plain text, feed. How they are made, put into the bucket and deleted.
 
 They are put after the file and before its mark. A gzip file is deleted only when the index no longer lists it.
 """

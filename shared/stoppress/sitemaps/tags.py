@@ -1,4 +1,4 @@
-"""One entry as one line: the `<url>` of a page or an article, the `<sitemap>` of a file. Pure functions."""
+"""The tags of one entry: the `<url>` of a page, of an article with its news tags, the `<sitemap>` of a file. Pure functions."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

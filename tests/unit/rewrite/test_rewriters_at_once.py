@@ -16,7 +16,7 @@ from stoppress.aws.table import Busy, Conflict
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
-from stoppress.rewrite import attempt, publish, render, retire, sitemaps
+from stoppress.rewrite import attempt, output_formats, publish, render, retire, sitemaps
 from stoppress.rewrite.sitemaps import rewrite
 from stoppress.sitemaps.render import render_general
 from tests.support.ledger import HOST, SITE, page

@@ -1,4 +1,4 @@
-"""The built artifact, deployed by the SAM CLI to ministack: an emulator of AWS in a process of its own, reached over HTTP only."""
+"""A stack that the SAM CLI deploys to ministack, an emulator of AWS. ministack is another process, reached over HTTP only."""
 
 import http.client
 import json
@@ -32,7 +32,7 @@ Resources = dict[str, Any]
 
 
 class Emulator:
-    """ministack on a free port of this machine; what it keeps is in the folder."""
+    """ministack on a free port of this machine. Its log, and the code of the functions that it runs, are in the folder."""
 
     def __init__(self, program: str, folder: Path) -> None:
         with socket.socket() as free:
@@ -47,7 +47,7 @@ class Emulator:
         )
 
     def start(self) -> None:
-        """Returns when it answers. It outlives this process."""
+        """Starts it in the background and returns when it answers. It outlives this process."""
         listening = {"BIND_HOST": "127.0.0.1", "MINISTACK_REGION": REGION}
         ended = run([self._program, "--detach"], self._settings | listening)
         assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -93,9 +93,9 @@ class Stack:
         return self._typed(sys.executable, "-m", "stoppress_cli", *words, "--stack", NAME)
 
     def _typed(self, *words: str) -> Ended:
-        """A program that speaks to the emulator as it would to AWS. A failure shows what the last one printed."""
+        """Runs a program that believes the emulator to be AWS, and keeps what it printed for `until` to show."""
         settings = {"AWS_ENDPOINT_URL": self._emulator.endpoint, "AWS_DEFAULT_REGION": REGION}
-        # SAM would ask for news of the stack every five seconds.
+        # SAM's default is to look at the stack every five seconds.
         ended = run(words, settings | {"SAM_CLI_TELEMETRY": "0", "SAM_CLI_POLL_DELAY": "0.5"})
         self._printed.write_text(f"{' '.join(words)}\n{ended.stdout}{ended.stderr}", encoding="utf-8")
         return ended
@@ -107,14 +107,13 @@ class Stack:
     @cached_property
     def outputs(self) -> dict[str, str]:
         """The outputs of the stack, by name."""
-        [stack] = self.aws("cloudformation").describe_stacks(StackName=NAME)["Stacks"]
-        return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+        return {output["OutputKey"]: output["OutputValue"] for output in self.described["Outputs"]}
 
     @property
-    def status(self) -> str:
-        """The status of the stack, as CloudFormation calls it."""
+    def described(self) -> dict[str, Any]:
+        """The stack as CloudFormation describes it."""
         [stack] = self.aws("cloudformation").describe_stacks(StackName=NAME)["Stacks"]
-        return str(stack["StackStatus"])
+        return dict(stack)
 
     def function(self, logical: str) -> dict[str, Any]:
         """The configuration of a function."""
@@ -175,7 +174,7 @@ class Stack:
         return sum(int(answer["Attributes"][count]) for count in counts)
 
     def until(self, what: str, holds: Callable[[], bool], within_s: float = SEEN_S) -> None:
-        """Waits until it holds; else fails with the last log lines of each function."""
+        """Waits until `holds` is true. After the deadline fails, and shows the last log lines of each function."""
         until(what, holds, within_s, report=self._logs)
 
     def _logs(self) -> str:
@@ -195,7 +194,7 @@ def _client(service: str, endpoint: str) -> Any:
 
 
 def until(what: str, holds: Callable[[], bool], within_s: float = SEEN_S, *, report: Callable[[], str]) -> None:
-    """Waits until it holds, and fails with the report after the deadline."""
+    """Waits until `holds` is true. After the deadline fails with `what`, and with the report."""
     deadline = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > deadline:
@@ -204,7 +203,7 @@ def until(what: str, holds: Callable[[], bool], within_s: float = SEEN_S, *, rep
 
 
 def run(words: tuple[str, ...] | list[str], settings: Mapping[str, str]) -> Ended:
-    """A program that ran to its end, and what it printed."""
+    """Runs a program to its end, and keeps what it prints."""
     environment = os.environ | settings
     return subprocess.run(  # noqa: S603 - our own command, and the programs that scripts/build installs
         words, env=environment, capture_output=True, text=True, timeout=ENDS_S, check=False

@@ -1,6 +1,6 @@
 """The life of a stack that `sam deploy` makes of the built artifact: used, changed, rolled back, deleted.
 
-ministack, which stands in for AWS here, has no clock that can be set. What takes 48 hours is in tests/scenarios.
+ministack stands in for AWS. Its clock cannot be set, so tests/scenarios plays what takes 48 hours.
 """
 
 import json
@@ -25,15 +25,15 @@ KEEP = bool(os.environ.get("KEEP"))
 HOST, SPORT = "www.example.com", "sport.example.com"
 CMS = f"/webhooks/{HOST}/cms"
 INDEX, NEWS = "sitemap.xml", "sitemap-news.xml"
-# Put by the test: ministack generates a secret with punctuation, which the template excludes and base64 cannot have.
+# ministack ignores ExcludePunctuation, so the secret that it generates is not base64. The test puts these instead.
 SECRET, NEXT_SECRET = "Zmlyc3Qtc2VjcmV0LW9mLXRoZS1jbXM=", "c2Vjb25kLXNlY3JldC1vZi10aGUtY21z"
-# Two runs of a schedule with rate(1 minute). ministack looks every ten seconds which schedule is due.
+# Two runs of rate(1 minute), each up to ten seconds late in ministack.
 MINUTES_S = 140.0
 
 
 @pytest.fixture
 def stack(capsys: pytest.CaptureFixture[str]) -> Iterator[Stack]:
-    """Not deployed yet. KEEP=1 leaves it and the emulator running."""
+    """A stack that is not deployed yet, and a running emulator for it. KEEP=1 leaves both as the test left them."""
     build, program = builds.native(), builds.emulator()
     folder = Path(tempfile.mkdtemp(prefix="stoppress-deployed-"))
     emulator = Emulator(program, folder)
@@ -63,7 +63,7 @@ def test_the_artifact_is_deployed_and_used_and_changed_and_deleted(stack: Stack)
     an_event_on_the_bus_is_listed(stack)
     an_edit_is_listed(stack)
     a_removal_is_gone(stack)
-    an_unsigned_webhook_is_refused(stack)
+    a_webhook_without_signature_or_site_is_refused(stack)
     every_command_answers(stack)
     work_for_the_next_minute_is_left(stack)
     put_secret(stack, NEXT_SECRET)
@@ -102,7 +102,7 @@ def a_removal_is_gone(stack: Stack) -> None:
     stack.until("the removed page is gone", lambda: page("typo") not in stack.file(HOST, NEWS))
 
 
-def an_unsigned_webhook_is_refused(stack: Stack) -> None:
+def a_webhook_without_signature_or_site_is_refused(stack: Stack) -> None:
     assert stack.post(CMS, event("forged"), "c29tZWJvZHktZWxzZXMtc2VjcmV0") == 401
     assert stack.post(f"/webhooks/{SPORT}/cms", event("forged"), SECRET) == 404
 
@@ -146,10 +146,10 @@ def every_command_answers(stack: Stack) -> None:
 
 
 def work_for_the_next_minute_is_left(stack: Stack) -> None:
-    """Leaves roll_window a held article, a site that is added and a site that is changed.
+    """Leaves a held article, a new site and a changed site to the next scheduled run of roll_window.
 
-    On AWS a changed parameter invokes roll_window at once. ministack's Parameter Store sends no event, and its bus refuses
-    events of `aws.ssm` from others, as AWS does. The schedule is left.
+    On AWS the change of a parameter also invokes roll_window at once. ministack sends no event for such a change, and refuses
+    one that a test sends, as AWS does for the source `aws.ssm`.
     """
     soon = datetime.now(UTC) + timedelta(seconds=10)
     assert stack.post(CMS, event("embargo", published_at=soon.isoformat()), SECRET) == 200
@@ -177,15 +177,18 @@ def an_update_that_fails_is_rolled_back(stack: Stack) -> None:
         bus = {"Type": "AWS::Events::EventBus", "Properties": {"Name": name}}
         resources["NameTaken"] = bus | {"DependsOn": "ReceiveWebhook"}
 
-    before = stack.function("ReceiveWebhook")["Environment"]
+    before = stack.function("ReceiveWebhook")
     failed = stack.deploy(change)
-    assert (failed.returncode, stack.status) == (1, "UPDATE_ROLLBACK_COMPLETE"), failed.stdout + failed.stderr
-    assert stack.function("ReceiveWebhook")["Environment"] == before
+    assert failed.returncode != 0
+    assert stack.described["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE", failed.stdout + failed.stderr
+    after = stack.function("ReceiveWebhook")
+    assert after["LastModified"] > before["LastModified"], "nothing was changed, so that nothing was rolled back"
+    assert after["Environment"] == before["Environment"]
     publish(stack, "rolled-back", NEXT_SECRET)
 
 
 def the_old_secret_is_refused(stack: Stack) -> None:
-    """The function keeps a secret for a minute. Its processes are new since the update, and read the new secret only."""
+    """The function caches a secret for a minute, but the update has started it anew."""
     assert stack.post(CMS, event("late"), SECRET) == 401
 
 
@@ -212,7 +215,7 @@ def deletion_keeps_table_files_and_further_sites(stack: Stack) -> None:
     assert stack.aws("secretsmanager").list_secrets()["SecretList"] == []
 
 
-# ── what the steps have in common ──
+# ── what several steps use ──
 
 
 def page(article: str, host: str = HOST) -> str:

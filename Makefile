@@ -5,6 +5,7 @@ NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p $(NEW_ENOUGH) 2>/dev/null && echo $$p && break; done)
 ONCE ?=
+KEEP ?=
 PORT := 8000
 OUT ?= out
 WORKERS ?= 2
@@ -25,7 +26,7 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play check test build bench bench-quick cold large load soak simulate lint types format lock docs docs-build release clean
+.PHONY: help install demo play check test deployed build bench bench-quick cold large load soak simulate lint types format lock docs docs-build release clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -42,8 +43,12 @@ play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=… na
 
 # 69: this machine cannot build, which skips the tests of what is built.
 test: lint types ## run everything that has to hold: lint, types, tests of the code and of what SAM builds
-	@scripts/build && scripts/build native || test $$? -eq 69
+	@scripts/build && scripts/build native && scripts/build emulator >/dev/null || test $$? -eq 69
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal
+
+deployed: $(INSTALLED_DEV) ## deploy what SAM builds to an emulator of AWS, and use it, two minutes long (KEEP=1: leave it running)
+	@scripts/build native && scripts/build emulator >/dev/null
+	KEEP=$(KEEP) .venv/bin/pytest -q tests/deployment/deployed
 
 # What moto, SAM and many combinations prove once more is left to `make test`.
 check: $(INSTALLED_DEV) ## check a change in less than a minute: style, types, imports, unit tests, scenarios on doubles, ten seeds
@@ -107,6 +112,7 @@ lock: | .venv/bin/pip ## pin the newest versions that fit, for development, for 
 	$(COMPILE) pyproject.toml --constraint requirements.lock --python-version 3.13 --python-platform aarch64-unknown-linux-gnu \
 		--no-annotate $(foreach name,boto3 botocore s3transfer python-dateutil six,--no-emit-package $(name)) \
 		--output-file shared/requirements.txt
+	printf '%s\n' ministack aws-sam-translator | $(COMPILE) --universal --python-version 3.13 --output-file scripts/ministack.lock - >/dev/null
 	echo aws-sam-cli | $(COMPILE) --universal --python-version 3.11 --output-file scripts/sam.lock - >/dev/null
 	printf '%s\n' awslambdaric boto3 | $(COMPILE) --constraint requirements.lock --python-version 3.13 \
 		--python-platform x86_64-unknown-linux-gnu --no-annotate --output-file scripts/runtime.lock - >/dev/null

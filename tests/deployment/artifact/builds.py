@@ -36,11 +36,21 @@ def python() -> str:
     return _have("python")
 
 
+def emulator() -> str:
+    """Path of ministack, the emulator of AWS that the artifact is deployed to. Skips likewise."""
+    return _have("emulator")
+
+
+def sam() -> str:
+    """Path of the SAM CLI that builds, once something was built."""
+    return _ENVIRONMENT.get("SAM", str(ROOT / ".venv/sam/bin/sam"))
+
+
 def sam_build(tree: Path) -> Path:
     """What the SAM CLI itself makes of another tree, with none of our checks; the tests plant faults there."""
     _have("deployment")
     search = {"PATH": f"{ROOT / '.aws-sam/bin'}{os.pathsep}{_ENVIRONMENT['PATH']}"}
-    command = [_ENVIRONMENT.get("SAM", str(ROOT / ".venv/sam/bin/sam")), "build", "--build-dir", "built", "--no-cached"]
+    command = [sam(), "build", "--build-dir", "built", "--no-cached"]
     done = _run(command, tree, search)
     assert done.returncode == 0, done.stderr
     return tree / "built"

@@ -100,11 +100,46 @@ def test_the_table_keeps_its_key() -> None:
     ]
 
 
-def test_the_secret_is_not_generated_anew() -> None:
+@pytest.mark.parametrize("name", ["FirstSecret", "WebSubSecret"])
+def test_the_secret_is_not_generated_anew(name: str) -> None:
     # A change of how it is generated generates another, and every webhook is refused from then on.
     how = {"PasswordLength": 44, "ExcludePunctuation": True}
 
-    assert STACK.resources["FirstSecret"]["Properties"]["GenerateSecretString"] == how
+    assert STACK.resources[name]["Properties"]["GenerateSecretString"] == how
+
+
+def test_an_upgrade_does_not_overwrite_what_people_edited_in_the_first_site() -> None:
+    # CloudFormation writes the whole parameter again as soon as one of these differs from the release before.
+    value = (
+        '{"host": "${Host}", "publication": "${Publication}", "language": "${Language}", "timezone": "${Timezone}",\n'
+        ' "feeds": [${Feeds}],\n'
+        ' "sources": {"cms": {"adapter": "standard", "secret": "cms"}, "bus": {"adapter": "standard"}}}'
+    )
+
+    assert STACK.resources["FirstSite"]["Properties"] == {
+        "Name": {"Fn::Sub": "/stoppress/${AWS::StackName}/sites/${Host}"},
+        "Type": "String",
+        "Tier": "Intelligent-Tiering",
+        "Description": "A site that Stoppress keeps the sitemaps of.",
+        "Value": {"Fn::Sub": [value, {"Feeds": {"Fn::If": ["HasFeed", {"Fn::Sub": '"${Feed}"'}, ""]}}]},
+    }
+
+
+def test_the_table_is_protected_against_deletion() -> None:
+    assert STACK.resources["Table"]["Properties"]["DeletionProtectionEnabled"] is True
+
+
+def test_the_stack_policy_lets_no_update_replace_or_delete_what_people_wrote() -> None:
+    rules = permissions.statements(json.loads(text_of("stack-policy.json")))
+    refused = {
+        (action, name)
+        for action in ("Update:Modify", "Update:Replace", "Update:Delete")
+        for name in STACK.resources
+        if not permissions.allowed(Ask(action, f"LogicalResourceId/{name}"), rules)
+    }
+    kept = ("Bucket", "FirstSecret", "FirstSite", "Table", "WebSubSecret")
+
+    assert refused == {(action, name) for action in ("Update:Replace", "Update:Delete") for name in kept}
 
 
 # ── parameters and samconfig.toml ─────────────────────────────────────────────────────────────────────────────────────────
@@ -364,10 +399,10 @@ NOT_NEEDED = {
     **{f"AWS::DynamoDB::Table {service}": "no import" for service in ("logs", "s3")},
     **{f"events:{action}": "no policy on the bus" for action in ("PutPermission", "RemovePermission")},
     **{
-        f"iam:{action}": "policies are written in the roles, and there is no boundary"
+        f"iam:{action}": "policies are written in the roles, and the boundary stays"
         for action in (
             *("AttachRolePolicy", "DetachRolePolicy", "CreateServiceLinkedRole"),
-            *("PutRolePermissionsBoundary", "DeleteRolePermissionsBoundary"),
+            *("DeleteRolePermissionsBoundary", "UpdateAssumeRolePolicy"),
         )
     },
     **{
@@ -422,6 +457,7 @@ def arn(service: str, rest: str, region: str = REGION) -> str:
     return f"arn:aws:{service}:{region}:{ACCOUNT}:{rest}"
 
 
+BOUNDARY = arn("iam", f"policy/{DEPLOYED}-boundary-production", "")
 ROLE_OF_A_FUNCTION = arn("iam", f"role/{DEPLOYED}-PollFeedsRole-AbCdEf123456", "")
 WHAT_SAM_BUILT = "arn:aws:s3:::aws-sam-cli-managed-default-samclisourcebucket-abcdef/news/0123abcd"
 # What CloudFormation calls a resource of the type, or AWS where it has a number.
@@ -465,6 +501,7 @@ NO_RESOURCE = {
     *(f"sns:{action}" for action in ("GetSubscriptionAttributes", "SetSubscriptionAttributes", "Unsubscribe")),
 }
 CONTEXT: dict[str, list[dict[str, tuple[str, ...]]]] = {
+    "AWS::IAM::Role": [{"iam:permissionsboundary": (BOUNDARY,)}],
     "AWS::Lambda::EventSourceMapping": [
         {"lambda:functionarn": (arn("lambda", f"function:{DEPLOYED}-RecordArticle-Ab"),)}
     ],
@@ -482,6 +519,8 @@ def written_out(value: Any, stack: str) -> Any:
     """A part of the role's template, its Fn::Sub resolved."""
     names = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "StackName": stack}
     match value:
+        case {"Ref": "Boundary"}:
+            return arn("iam", f"policy/{stack}-boundary-production", "")
         case {"Fn::Sub": str(text)}:
             return re.sub(r"\$\{(.*?)\}", lambda match: names[match[1]], text)
         case dict():
@@ -492,8 +531,8 @@ def written_out(value: Any, stack: str) -> Any:
 
 
 @cache
-def role_policies(stack: str) -> list[dict[str, Any]]:
-    role = yaml_parse(text_of(".github/deploy-role.yaml"))["Resources"]["Role"]["Properties"]
+def role_policies(stack: str, name: str = "Role") -> list[dict[str, Any]]:
+    role = yaml_parse(text_of(".github/deploy-role.yaml"))["Resources"][name]["Properties"]
     return [written_out(policy["PolicyDocument"], stack) for policy in role["Policies"]]
 
 
@@ -501,10 +540,9 @@ def role_statements() -> list[dict[str, Any]]:
     return [statement for policy in role_policies(DEPLOYED) for statement in policy["Statement"]]
 
 
-def role_may(ask: Ask, stack: str = DEPLOYED) -> bool:
-    said = [statement for policy in role_policies(stack) for statement in permissions.statements(policy)]
-    concerned = [statement for statement in said if statement.concerns(ask)]
-    return bool(concerned) and all(statement.allows for statement in concerned)
+def role_may(ask: Ask, stack: str = DEPLOYED, name: str = "Role") -> bool:
+    policies = role_policies(stack, name)
+    return permissions.allowed(ask, [statement for policy in policies for statement in permissions.statements(policy)])
 
 
 def actions(statement: dict[str, Any]) -> list[str]:
@@ -593,10 +631,11 @@ def test_the_role_of_staging_does_not_reach_production() -> None:
     assert role_may(tables("stoppress-staging"), stack="stoppress")
 
 
-def test_the_policies_of_the_role_fit_into_it() -> None:
+@pytest.mark.parametrize("name", ["Role", "PlanRole"])
+def test_the_policies_of_the_role_fit_into_it(name: str) -> None:
     # "Aggregate policy size", without white space: IAM's quotas for inline policies of a role.
     longest = "a" * 31
-    size = sum(len(json.dumps(policy, separators=(",", ":"))) for policy in role_policies(longest))
+    size = sum(len(json.dumps(policy, separators=(",", ":"))) for policy in role_policies(longest, name))
 
     assert size <= 10_240
 

@@ -15,6 +15,7 @@ from stoppress_cli.commands.feeds import feeds
 from stoppress_cli.commands.forget import forget
 from stoppress_cli.commands.options import Commands
 from stoppress_cli.commands.play import play
+from stoppress_cli.commands.preflight import preflight
 from stoppress_cli.commands.quarantine import quarantine
 from stoppress_cli.commands.rebuild import rebuild
 from stoppress_cli.commands.reconcile import reconcile
@@ -31,7 +32,21 @@ app = Commands(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (play, up, demo, explain, robots, check, redrive, rebuild, reconcile, restore, forget, retire):
+for command in (
+    play,
+    up,
+    demo,
+    preflight,
+    explain,
+    robots,
+    check,
+    redrive,
+    rebuild,
+    reconcile,
+    restore,
+    forget,
+    retire,
+):
     app.command()(command)
 app.add_typer(feeds, name="feeds")
 app.add_typer(adapters, name="adapters")

@@ -8,7 +8,7 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 
 from stoppress_cli.local import permissions, resources, template
-from stoppress_cli.local.permissions import Ask, Statement
+from stoppress_cli.local.permissions import Ask, Context, Statement
 from tests.deployment.test_deployment import (
     BOUNDARY,
     DEPLOYED,
@@ -23,10 +23,10 @@ from tests.deployment.test_deployment import (
 from tests.docs.pages import text_of
 
 TEMPLATE = ROOT / "template.yaml"
-INSIDE = {"iam:permissionsboundary": (BOUNDARY,)}
-FOREIGN_BOUNDARY = {"iam:permissionsboundary": (arn("iam", "policy/news-of-mine", ""),)}
-BY_LAMBDA = {"iam:passedtoservice": ("lambda.amazonaws.com",)}
-ADMINISTRATOR = {"iam:policyarn": ("arn:aws:iam::aws:policy/AdministratorAccess",)}
+INSIDE: Context = {"iam:permissionsboundary": (BOUNDARY,)}
+FOREIGN_BOUNDARY: Context = {"iam:permissionsboundary": (arn("iam", "policy/news-of-mine", ""),)}
+BY_LAMBDA: Context = {"iam:passedtoservice": ("lambda.amazonaws.com",)}
+ADMINISTRATOR: Context = {"iam:policyarn": ("arn:aws:iam::aws:policy/AdministratorAccess",)}
 FOREIGN_ROLE = arn("iam", "role/Administrators", "")
 ITSELF = arn("iam", f"role/{DEPLOYED}-deploys-production", "")
 STACK_ID = arn("cloudformation", f"stack/{DEPLOYED}/0a1b2c3d")
@@ -42,9 +42,7 @@ def boundary(stack: str) -> tuple[Statement, ...]:
 @pytest.mark.parametrize(
     ("context", "expected"), [(INSIDE, True), ({}, False), (FOREIGN_BOUNDARY, False)], ids=["inside", "none", "foreign"]
 )
-def test_a_role_is_made_and_changed_only_inside_the_boundary(
-    action: str, context: dict[str, tuple[str, ...]], *, expected: bool
-) -> None:
+def test_a_role_is_made_and_changed_only_inside_the_boundary(action: str, context: Context, *, expected: bool) -> None:
     assert role_may(Ask(f"iam:{action}", ROLE_OF_A_FUNCTION, context)) is expected
 
 

@@ -118,6 +118,14 @@ def deployed(stack: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def account() -> Iterator[None]:
+    """Connects to the account and region of the environment's settings, where the stack may not exist yet."""
+    region = region_set()
+    with _connected({"AWS_DEFAULT_REGION": region} if region else {}):
+        yield
+
+
 def region_set() -> str | None:
     """The region that AWS_REGION names. The AWS CLI prefers this variable; boto3 reads AWS_DEFAULT_REGION only."""
     return os.environ.get("AWS_REGION") or None

@@ -305,27 +305,80 @@ def test_a_workflow_may_read_and_only_the_deployment_asks_for_a_token_of_aws() -
         assert workflow(name)["permissions"] == {"contents": "read"}, name
     asking = {name: job["permissions"] for name, job in jobs() if "permissions" in job}
 
-    assert asking == {"deploy.yml deploy": {"contents": "read", "id-token": "write"}}
+    assert asking == {
+        "deploy.yml plan": {"contents": "read", "id-token": "write"},
+        "deploy.yml deploy": {"id-token": "write"},
+    }
 
 
-def test_what_has_the_token_of_aws_installs_nothing_and_deploys_only_what_was_built() -> None:
+def test_what_has_a_token_of_aws_installs_nothing_and_plans_only_what_was_built() -> None:
     said = workflow("deploy.yml")["jobs"]
-    commands = [step["run"] for step in said["deploy"]["steps"] if "run" in step]
     [kept] = [step["with"] for step in said["build"]["steps"] if "actions/upload-artifact" in step.get("uses", "")]
-    [taken] = [step["with"] for step in said["deploy"]["steps"] if "actions/download-artifact" in step.get("uses", "")]
+    [taken] = [step["with"] for step in said["plan"]["steps"] if "actions/download-artifact" in step.get("uses", "")]
+    for job in ("plan", "deploy"):
+        commands = [step["run"] for step in said[job]["steps"] if "run" in step]
+        # Everything of PyPI or a registry is run by the job that builds.
+        assert not [line for line in commands if re.search(r"\b(make|pip|uv|npm|python3?|scripts|\.venv|curl)\b", line)]
+        assert not [step for step in said[job]["steps"] if "actions/setup-python" in step.get("uses", "")]
+        # Given a template, SAM looks for samconfig.toml beside it; given none, it takes .aws-sam/build/template.yaml.
+        assert not [line for line in commands if "--template" in line]
 
-    # Everything of PyPI or a registry is run by the job that builds.
-    assert not [line for line in commands if re.search(r"\b(make|pip|uv|npm|python3?|scripts|\.venv|curl)\b", line)]
-    assert not [step for step in said["deploy"]["steps"] if "actions/setup-python" in step.get("uses", "")]
     assert taken["name"] == kept["name"]
-    assert f"tar --extract --gzip --file {kept['path']}" in commands
-    # Given a template, SAM looks for samconfig.toml beside it; given none, it takes .aws-sam/build/template.yaml.
+    assert f"tar --extract --gzip --file {kept['path']}" in [step.get("run") for step in said["plan"]["steps"]]
     assert ".aws-sam/build" in next(
         step["run"] for step in said["build"]["steps"] if "tar --create" in step.get("run", "")
     )
-    assert not [line for line in commands if "--template" in line]
     # A deployment waits up to thirty days for its reviewers.
     assert kept["retention-days"] >= 30
+
+
+def test_a_change_set_is_printed_before_anybody_approves_it_and_nothing_else_is_executed() -> None:
+    said = workflow("deploy.yml")["jobs"]
+    runs = {job: "\n".join(step.get("run", "") for step in said[job]["steps"]) for job in ("plan", "deploy")}
+
+    assert said["plan"]["environment"] == f"{said['deploy']['environment']}-plan"  # reviewers guard the second only
+    assert said["deploy"]["needs"] == "plan"
+    assert "--no-execute-changeset" in runs["plan"]
+    assert "sam " not in runs["deploy"]
+    assert not [step for step in said["deploy"]["steps"] if "checkout" in step.get("uses", "")]
+
+
+def planned(tmp_path: Path, printed: str, code: int = 0) -> tuple[int, str]:
+    """Runs the step that plans with a SAM that prints this. Returns its exit status and what it hands on."""
+    [step] = [step for step in workflow("deploy.yml")["jobs"]["plan"]["steps"] if step.get("id") == "plan"]
+    sam = tmp_path / "sam"
+    sam.write_text(
+        f"#!/bin/sh\n[ $1 = --version ] && exit\ncat <<'END'\n{printed}\nEND\nexit {code}\n", encoding="utf-8"
+    )
+    sam.chmod(0o755)
+    handed_on, summary = tmp_path / "output", tmp_path / "summary"
+    variables = {"GITHUB_OUTPUT": str(handed_on), "GITHUB_STEP_SUMMARY": str(summary), "CONFIG_ENV": "x", "REGION": "x"}
+    assert step["shell"] == "bash"  # GitHub adds pipefail only where a step names its shell
+    done = subprocess.run(  # noqa: S603 - ours
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],  # noqa: S607
+        cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin", **variables}, check=False, capture_output=True,
+    )  # fmt: skip
+    if done.returncode == 0:
+        assert printed in summary.read_text(encoding="utf-8")
+    return done.returncode, handed_on.read_text(encoding="utf-8") if handed_on.exists() else ""
+
+
+def test_the_change_set_that_sam_made_is_handed_on_to_be_executed(tmp_path: Path) -> None:
+    change_set = f"arn:aws:cloudformation:{REGION}:123456789012:changeSet/samcli-deploy1763800000/0a1b2c3d"
+
+    assert planned(tmp_path, f"+ Add  Table\n\nChangeset created successfully. {change_set}\n") == (
+        0,
+        f"change-set={change_set}\n",
+    )
+
+
+def test_without_a_change_there_is_nothing_to_approve(tmp_path: Path) -> None:
+    assert planned(tmp_path, "No changes to deploy. Stack stoppress is up to date") == (0, "change-set=\n")
+    assert workflow("deploy.yml")["jobs"]["deploy"]["if"] == "needs.plan.outputs.change-set != ''"
+
+
+def test_a_plan_that_fails_ends_the_deployment(tmp_path: Path) -> None:
+    assert planned(tmp_path, "Error: no", code=1) == (1, "")
 
 
 def test_no_workflow_has_a_secret_and_every_job_ends() -> None:
@@ -345,18 +398,18 @@ def test_actions_are_pinned_to_a_commit_and_say_which_version_that_is() -> None:
 
 
 def test_only_main_and_versions_are_deployed_one_at_a_time_into_an_environment_after_the_tests() -> None:
-    deploy = workflow("deploy.yml")["jobs"]["deploy"]
+    said = workflow("deploy.yml")["jobs"]
 
-    assert deploy["if"] == "github.ref == 'refs/heads/main' || startsWith(github.ref, 'refs/tags/v')"
-    assert deploy["needs"] == ["test", "build"]
-    assert workflow("deploy.yml")["jobs"]["build"]["if"] == deploy["if"]
-    assert deploy["environment"]
+    assert said["plan"]["if"] == "github.ref == 'refs/heads/main' || startsWith(github.ref, 'refs/tags/v')"
+    assert said["build"]["if"] == said["plan"]["if"]
+    assert said["plan"]["needs"] == ["test", "build"]
+    assert said["deploy"]["environment"]
     assert workflow("deploy.yml")["concurrency"]["cancel-in-progress"] is False
 
 
 def test_what_a_deployment_can_be_told_stands_in_samconfig() -> None:
     deploy = workflow("deploy.yml")
-    [step] = [step for step in deploy["jobs"]["deploy"]["steps"] if "CONFIG_ENV" in step.get("env", {})]
+    [step] = [step for step in deploy["jobs"]["plan"]["steps"] if "CONFIG_ENV" in step.get("env", {})]
     choices = deploy[True]["workflow_dispatch"]["inputs"]["environment"]["options"]  # YAML 1.1 reads `on` as true
 
     assert set(re.findall(r"'(\w+)'", step["env"]["CONFIG_ENV"])) == ENVIRONMENTS.keys()

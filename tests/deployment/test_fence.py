@@ -69,6 +69,11 @@ ESCALATIONS = [
     Ask("sts:AssumeRole", FOREIGN_ROLE),
     # itself
     *(Ask(f"iam:{action}", ITSELF, INSIDE) for action in ("PutRolePolicy", "AttachRolePolicy", "DeleteRole")),
+    # what people wrote
+    Ask("dynamodb:DeleteTable", REACHED["AWS::DynamoDB::Table"][0]),
+    Ask("s3:DeleteBucket", REACHED["AWS::S3::Bucket"][0]),
+    Ask("secretsmanager:DeleteSecret", REACHED["AWS::SecretsManager::Secret"][0]),
+    Ask("ssm:DeleteParameter", REACHED["AWS::SSM::Parameter"][0]),
     # what nobody approved
     *(
         Ask(f"cloudformation:{action}", STACK_ID)

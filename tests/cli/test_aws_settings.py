@@ -141,6 +141,12 @@ def test_a_configuration_of_aws_that_cannot_be_read_is_named(tmp_path: Path, mon
     )
 
 
+def test_a_word_that_is_no_region_is_named() -> None:
+    assert reason(run("rebuild", "--stack", "news", "--region", "west of here")) == (
+        "'west of here' is no AWS region: give one such as eu-west-1"
+    )
+
+
 def test_a_region_where_nobody_answers_is_not_taken_for_the_local_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
 
@@ -186,8 +192,8 @@ def test_a_name_that_no_stack_can_have_is_one_sentence(name: str) -> None:
 @pytest.mark.parametrize(
     ("its", "text"),
     [
-        ("9.0.0", "the stack news is of version 9.0.0, this command of {own}: check out v9.0.0, or deploy {own}"),
-        (None, "the stack news is of an older version, this command of {own}: deploy {own}"),
+        ("9.0.0", "the stack news has version 9.0.0, this command has {own}: check out v9.0.0, or deploy {own}"),
+        (None, "an older version deployed the stack news: deploy {own}, the version of this command"),
     ],
 )
 def test_a_stack_of_another_version_is_left_alone(its: str | None, text: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -450,8 +450,10 @@ NOT_NEEDED = {
         )
     },
     **dict.fromkeys(
-        ["dynamodb:DeleteTable", "s3:DeleteBucket", "s3:DeleteBucketPolicy", "secretsmanager:DeleteSecret"]
-        + ["ssm:DeleteParameter"],
+        [
+            *("dynamodb:DeleteTable", "s3:DeleteBucket", "s3:DeleteBucketPolicy"),
+            *("secretsmanager:DeleteSecret", "ssm:DeleteParameter"),
+        ],
         "it is retained, and no deployment deletes it",
     ),
     **{f"AWS::DynamoDB::Table {service}": "no import" for service in ("logs", "s3")},

@@ -52,6 +52,7 @@ _BEFORE_AWS: dict[tuple[type[BotoCoreError], ...], str] = {
         "there is no AWS profile {profile!r}: give another with --profile or AWS_PROFILE; `aws configure list-profiles` lists"
         " them"
     ),
+    (exceptions.InvalidRegionError,): "{region_name!r} is no AWS region: give one such as eu-west-1",
     (exceptions.NoRegionError,): "no AWS region is set: give one with --region or AWS_REGION",
     (exceptions.NoCredentialsError, exceptions.PartialCredentialsError): (
         "there are no AWS credentials: sign in, or name a profile that has some with --profile or AWS_PROFILE"
@@ -107,11 +108,9 @@ def deployed(stack: str) -> Iterator[None]:
         raise NoStack(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")
     own, its = version("stoppress"), outputs.get("Version")
     if its is None:
-        raise NoStack(f"the stack {stack} is of an older version, this command of {own}: deploy {own}")
+        raise NoStack(f"an older version deployed the stack {stack}: deploy {own}, the version of this command")
     if its != own:
-        raise NoStack(
-            f"the stack {stack} is of version {its}, this command of {own}: check out v{its}, or deploy {own}"
-        )
+        raise NoStack(f"the stack {stack} has version {its}, this command has {own}: check out v{its}, or deploy {own}")
     named = {name: outputs[output] for name, output in _OUTPUTS.items()}
     named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
     with _connected(named | ({"AWS_DEFAULT_REGION": region} if region else {})):

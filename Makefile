@@ -18,7 +18,10 @@ ARTICLES ?= 500
 SENDERS ?= 16
 SEED ?= 1
 TEMPLATES := template.yaml template-cdn.yaml .github/deploy-role.yaml
-PIP_INSTALL := .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
+# A lock is complete, so pip resolves nothing. It takes no hash for this package itself, which therefore comes last.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps
+INSTALL_LOCKED := $(PIP_INSTALL) --require-hashes --requirement
+INSTALL_SELF := $(PIP_INSTALL) --no-build-isolation --editable .
 
 # Made after what they stand for succeeded; a changed lock or pyproject.toml makes them old.
 INSTALLED := .venv/installed
@@ -103,11 +106,13 @@ format: $(INSTALLED_DEV) ## put the code into form, and mend what can be mended 
 
 # One list for Python 3.11 to 3.13 on Linux and macOS. The layer's is its part that the functions import, without what the
 # runtime brings (boto3 and below: 19 MB that every cold start would carry).
-COMPILE := .venv/bin/uv pip compile --quiet --upgrade --no-emit-index-url --no-emit-find-links \
+# With hashes: pip refuses a file that somebody put in the place of the one that was locked.
+COMPILE := .venv/bin/uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--annotation-style line --custom-compile-command "make lock"
 lock: | .venv/bin/pip ## pin the newest versions that fit, for development, for the Lambda layer and for the tools that build it
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(COMPILE) pyproject.toml --extra dev --universal --python-version 3.11 --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra cli --constraint requirements.lock --universal --python-version 3.11 --output-file scripts/cli.lock
 	$(COMPILE) scripts/linters.in --universal --python-version 3.11 --output-file scripts/linters.lock
 	$(COMPILE) pyproject.toml --constraint requirements.lock --python-version 3.13 --python-platform aarch64-unknown-linux-gnu \
 		--no-annotate $(foreach name,boto3 botocore s3transfer python-dateutil six,--no-emit-package $(name)) \
@@ -139,19 +144,21 @@ clean: ## remove .venv and everything else that is made
 		echo "$(PYTHON) could not make a virtual environment; on Debian and Ubuntu its package python3-venv is needed." >&2; \
 		exit 1; }
 
-$(INSTALLED): pyproject.toml requirements.lock | .venv/bin/pip
+$(INSTALLED): pyproject.toml scripts/cli.lock | .venv/bin/pip
 	@echo "Installing what the command needs into .venv, a minute at most the first time ..."
-	@$(PIP_INSTALL) --editable '.[cli]'
+	@.venv/bin/python $(INSTALL_LOCKED) scripts/cli.lock
+	@.venv/bin/python $(INSTALL_SELF)
 	@touch $@
 
 $(INSTALLED_DEV): pyproject.toml requirements.lock | .venv/bin/pip
 	@echo "Installing what the checks and tests need into .venv, a minute at most the first time ..."
-	@$(PIP_INSTALL) --editable '.[dev]'
+	@.venv/bin/python $(INSTALL_LOCKED) requirements.lock
+	@.venv/bin/python $(INSTALL_SELF)
 	@touch $(INSTALLED) $@
 
 # An environment of their own: checkov wants other versions of boto3 and much else than the tests.
 $(INSTALLED_LINTERS): scripts/linters.lock | .venv/bin/pip
 	@echo "Installing the linters of template and workflows into .venv/linters, a minute at most the first time ..."
 	@.venv/bin/python -m venv .venv/linters
-	@.venv/linters/bin/python -m pip install --quiet --disable-pip-version-check --requirement scripts/linters.lock
+	@.venv/linters/bin/python $(INSTALL_LOCKED) scripts/linters.lock
 	@touch $@

@@ -13,7 +13,9 @@ from stoppress_cli.commands.demo import demo
 from stoppress_cli.commands.explain import explain
 from stoppress_cli.commands.feeds import feeds
 from stoppress_cli.commands.forget import forget
+from stoppress_cli.commands.options import Commands
 from stoppress_cli.commands.play import play
+from stoppress_cli.commands.preflight import preflight
 from stoppress_cli.commands.quarantine import quarantine
 from stoppress_cli.commands.rebuild import rebuild
 from stoppress_cli.commands.reconcile import reconcile
@@ -23,14 +25,28 @@ from stoppress_cli.commands.retire import retire
 from stoppress_cli.commands.robots import robots
 from stoppress_cli.commands.up import up
 
-app = typer.Typer(
+app = Commands(
     help="Keeps a newsroom's sitemaps. Runs the whole stack of template.yaml on this machine, or looks after a deployed one.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (play, up, demo, explain, robots, check, redrive, rebuild, reconcile, restore, forget, retire):
+for command in (
+    play,
+    up,
+    demo,
+    preflight,
+    explain,
+    robots,
+    check,
+    redrive,
+    rebuild,
+    reconcile,
+    restore,
+    forget,
+    retire,
+):
     app.command()(command)
 app.add_typer(feeds, name="feeds")
 app.add_typer(adapters, name="adapters")

@@ -20,6 +20,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -291,20 +292,28 @@ ODD_SETTINGS = {
 }
 
 
+def odd_settings(folder: Path) -> dict[str, str]:
+    """ODD_SETTINGS, and a configuration under the home folder that is none."""
+    config = folder / ".aws/config"
+    config.parent.mkdir()
+    config.write_text("region = eu-west-1\n[default\n", encoding="utf-8")
+    return ODD_SETTINGS | {"HOME": str(folder), "AWS_CONFIG_FILE": str(config)}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"), [(["demo", "--once"], 0), (["play", "publish.jsonl"], 0), (["robots", HOST, *LOCAL], 0)]
 )
 def test_no_aws_setting_matters_to_a_command_that_speaks_to_this_machine_only(
-    arguments: list[str], code: int, up: Serving, folder: Path
+    arguments: list[str], code: int, up: Serving, folder: Path, tmp_path: Path
 ) -> None:
     words = (word.replace("UP", up.url) for word in arguments)
-    answer = typed(*words, cwd=folder, env=BARE_ENVIRONMENT | ODD_SETTINGS)
+    answer = typed(*words, cwd=folder, env=BARE_ENVIRONMENT | odd_settings(tmp_path))
 
     assert (answer.code, answer.err) == (code, "")
 
 
 def test_up_starts_whatever_aws_settings_there_are(tmp_path: Path) -> None:
-    with serving("up", "--port", 0, cwd=tmp_path, env=BARE_ENVIRONMENT | ODD_SETTINGS) as served:
+    with serving("up", "--port", 0, cwd=tmp_path, env=BARE_ENVIRONMENT | odd_settings(tmp_path)) as served:
         assert "of the first site" in served.printed
 
 
@@ -329,6 +338,7 @@ def test_a_deployed_stack_is_looked_for_in_the_region_that_the_aws_cli_would_tak
     def describe(self: BaseClient, operation: str, _: Any) -> Any:
         asked.append(self.meta.region_name)
         outputs = [{"OutputKey": name, "OutputValue": "x"} for name in ("TableName", "BucketName", "SitesPath")]
+        outputs.append({"OutputKey": "Version", "OutputValue": version("stoppress")})
         return {"Stacks": [{"Outputs": outputs}]}
 
     monkeypatch.setattr(BaseClient, "_make_api_call", describe)
@@ -336,10 +346,3 @@ def test_a_deployed_stack_is_looked_for_in_the_region_that_the_aws_cli_would_tak
         asked.append(clients.client("sqs").meta.region_name)
 
     assert asked == [region, region]
-
-
-def test_a_profile_that_is_not_there_is_named_where_a_deployed_stack_is_asked_for(tmp_path: Path) -> None:
-    answer = typed("robots", HOST, "--stack", "x", cwd=tmp_path, env=BARE_ENVIRONMENT | {"AWS_PROFILE": "nobody"})
-
-    assert (answer.code, answer.out) == (2, "")
-    assert "The config profile (nobody) could not be found" in answer.err

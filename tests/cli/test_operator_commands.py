@@ -354,7 +354,7 @@ def test_a_stack_that_is_not_there_is_told_in_words(monkeypatch: pytest.MonkeyPa
         done = CliRunner().invoke(app, ["rebuild", "--stack", "gone"])
     assert done.exit_code == 2
     assert done.stderr == (
-        "stoppress: there is no stack 'gone' in eu-west-1: give another name, region (AWS_REGION) or profile (AWS_PROFILE)\n"
+        "stoppress: there is no stack 'gone' in eu-west-1: give another name, region (--region) or profile (--profile)\n"
     )
 
 

@@ -100,11 +100,46 @@ def test_the_table_keeps_its_key() -> None:
     ]
 
 
-def test_the_secret_is_not_generated_anew() -> None:
+@pytest.mark.parametrize("name", ["FirstSecret", "WebSubSecret"])
+def test_the_secret_is_not_generated_anew(name: str) -> None:
     # A change of how it is generated generates another, and every webhook is refused from then on.
     how = {"PasswordLength": 44, "ExcludePunctuation": True}
 
-    assert STACK.resources["FirstSecret"]["Properties"]["GenerateSecretString"] == how
+    assert STACK.resources[name]["Properties"]["GenerateSecretString"] == how
+
+
+def test_an_upgrade_does_not_overwrite_what_people_edited_in_the_first_site() -> None:
+    # CloudFormation writes the whole parameter again as soon as one of these differs from the release before.
+    value = (
+        '{"host": "${Host}", "publication": "${Publication}", "language": "${Language}", "timezone": "${Timezone}",\n'
+        ' "feeds": [${Feeds}],\n'
+        ' "sources": {"cms": {"adapter": "standard", "secret": "cms"}, "bus": {"adapter": "standard"}}}'
+    )
+
+    assert STACK.resources["FirstSite"]["Properties"] == {
+        "Name": {"Fn::Sub": "/stoppress/${AWS::StackName}/sites/${Host}"},
+        "Type": "String",
+        "Tier": "Intelligent-Tiering",
+        "Description": "A site that Stoppress keeps the sitemaps of.",
+        "Value": {"Fn::Sub": [value, {"Feeds": {"Fn::If": ["HasFeed", {"Fn::Sub": '"${Feed}"'}, ""]}}]},
+    }
+
+
+def test_the_table_is_protected_against_deletion() -> None:
+    assert STACK.resources["Table"]["Properties"]["DeletionProtectionEnabled"] is True
+
+
+def test_the_stack_policy_lets_no_update_replace_or_delete_what_people_wrote() -> None:
+    rules = permissions.statements(json.loads(text_of("stack-policy.json")))
+    refused = {
+        (action, name)
+        for action in ("Update:Modify", "Update:Replace", "Update:Delete")
+        for name in STACK.resources
+        if not permissions.allowed(Ask(action, f"LogicalResourceId/{name}"), rules)
+    }
+    kept = ("Bucket", "FirstSecret", "FirstSite", "Table", "WebSubSecret")
+
+    assert refused == {(action, name) for action in ("Update:Replace", "Update:Delete") for name in kept}
 
 
 # ── parameters and samconfig.toml ─────────────────────────────────────────────────────────────────────────────────────────
@@ -270,27 +305,80 @@ def test_a_workflow_may_read_and_only_the_deployment_asks_for_a_token_of_aws() -
         assert workflow(name)["permissions"] == {"contents": "read"}, name
     asking = {name: job["permissions"] for name, job in jobs() if "permissions" in job}
 
-    assert asking == {"deploy.yml deploy": {"contents": "read", "id-token": "write"}}
+    assert asking == {
+        "deploy.yml plan": {"contents": "read", "id-token": "write"},
+        "deploy.yml deploy": {"id-token": "write"},
+    }
 
 
-def test_what_has_the_token_of_aws_installs_nothing_and_deploys_only_what_was_built() -> None:
+def test_what_has_a_token_of_aws_installs_nothing_and_plans_only_what_was_built() -> None:
     said = workflow("deploy.yml")["jobs"]
-    commands = [step["run"] for step in said["deploy"]["steps"] if "run" in step]
     [kept] = [step["with"] for step in said["build"]["steps"] if "actions/upload-artifact" in step.get("uses", "")]
-    [taken] = [step["with"] for step in said["deploy"]["steps"] if "actions/download-artifact" in step.get("uses", "")]
+    [taken] = [step["with"] for step in said["plan"]["steps"] if "actions/download-artifact" in step.get("uses", "")]
+    for job in ("plan", "deploy"):
+        commands = [step["run"] for step in said[job]["steps"] if "run" in step]
+        # Everything of PyPI or a registry is run by the job that builds.
+        assert not [line for line in commands if re.search(r"\b(make|pip|uv|npm|python3?|scripts|\.venv|curl)\b", line)]
+        assert not [step for step in said[job]["steps"] if "actions/setup-python" in step.get("uses", "")]
+        # Given a template, SAM looks for samconfig.toml beside it; given none, it takes .aws-sam/build/template.yaml.
+        assert not [line for line in commands if "--template" in line]
 
-    # Everything of PyPI or a registry is run by the job that builds.
-    assert not [line for line in commands if re.search(r"\b(make|pip|uv|npm|python3?|scripts|\.venv|curl)\b", line)]
-    assert not [step for step in said["deploy"]["steps"] if "actions/setup-python" in step.get("uses", "")]
     assert taken["name"] == kept["name"]
-    assert f"tar --extract --gzip --file {kept['path']}" in commands
-    # Given a template, SAM looks for samconfig.toml beside it; given none, it takes .aws-sam/build/template.yaml.
+    assert f"tar --extract --gzip --file {kept['path']}" in [step.get("run") for step in said["plan"]["steps"]]
     assert ".aws-sam/build" in next(
         step["run"] for step in said["build"]["steps"] if "tar --create" in step.get("run", "")
     )
-    assert not [line for line in commands if "--template" in line]
     # A deployment waits up to thirty days for its reviewers.
     assert kept["retention-days"] >= 30
+
+
+def test_a_change_set_is_printed_before_anybody_approves_it_and_nothing_else_is_executed() -> None:
+    said = workflow("deploy.yml")["jobs"]
+    runs = {job: "\n".join(step.get("run", "") for step in said[job]["steps"]) for job in ("plan", "deploy")}
+
+    assert said["plan"]["environment"] == f"{said['deploy']['environment']}-plan"  # reviewers guard the second only
+    assert said["deploy"]["needs"] == "plan"
+    assert "--no-execute-changeset" in runs["plan"]
+    assert "sam " not in runs["deploy"]
+    assert not [step for step in said["deploy"]["steps"] if "checkout" in step.get("uses", "")]
+
+
+def planned(tmp_path: Path, printed: str, code: int = 0) -> tuple[int, str]:
+    """Runs the step that plans with a SAM that prints this. Returns its exit status and what it hands on."""
+    [step] = [step for step in workflow("deploy.yml")["jobs"]["plan"]["steps"] if step.get("id") == "plan"]
+    sam = tmp_path / "sam"
+    sam.write_text(
+        f"#!/bin/sh\n[ $1 = --version ] && exit\ncat <<'END'\n{printed}\nEND\nexit {code}\n", encoding="utf-8"
+    )
+    sam.chmod(0o755)
+    handed_on, summary = tmp_path / "output", tmp_path / "summary"
+    variables = {"GITHUB_OUTPUT": str(handed_on), "GITHUB_STEP_SUMMARY": str(summary), "CONFIG_ENV": "x", "REGION": "x"}
+    assert step["shell"] == "bash"  # GitHub adds pipefail only where a step names its shell
+    done = subprocess.run(  # noqa: S603 - ours
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],  # noqa: S607
+        cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin", **variables}, check=False, capture_output=True,
+    )  # fmt: skip
+    if done.returncode == 0:
+        assert printed in summary.read_text(encoding="utf-8")
+    return done.returncode, handed_on.read_text(encoding="utf-8") if handed_on.exists() else ""
+
+
+def test_the_change_set_that_sam_made_is_handed_on_to_be_executed(tmp_path: Path) -> None:
+    change_set = f"arn:aws:cloudformation:{REGION}:123456789012:changeSet/samcli-deploy1763800000/0a1b2c3d"
+
+    assert planned(tmp_path, f"+ Add  Table\n\nChangeset created successfully. {change_set}\n") == (
+        0,
+        f"change-set={change_set}\n",
+    )
+
+
+def test_without_a_change_there_is_nothing_to_approve(tmp_path: Path) -> None:
+    assert planned(tmp_path, "No changes to deploy. Stack stoppress is up to date") == (0, "change-set=\n")
+    assert workflow("deploy.yml")["jobs"]["deploy"]["if"] == "needs.plan.outputs.change-set != ''"
+
+
+def test_a_plan_that_fails_ends_the_deployment(tmp_path: Path) -> None:
+    assert planned(tmp_path, "Error: no", code=1) == (1, "")
 
 
 def test_no_workflow_has_a_secret_and_every_job_ends() -> None:
@@ -310,18 +398,18 @@ def test_actions_are_pinned_to_a_commit_and_say_which_version_that_is() -> None:
 
 
 def test_only_main_and_versions_are_deployed_one_at_a_time_into_an_environment_after_the_tests() -> None:
-    deploy = workflow("deploy.yml")["jobs"]["deploy"]
+    said = workflow("deploy.yml")["jobs"]
 
-    assert deploy["if"] == "github.ref == 'refs/heads/main' || startsWith(github.ref, 'refs/tags/v')"
-    assert deploy["needs"] == ["test", "build"]
-    assert workflow("deploy.yml")["jobs"]["build"]["if"] == deploy["if"]
-    assert deploy["environment"]
+    assert said["plan"]["if"] == "github.ref == 'refs/heads/main' || startsWith(github.ref, 'refs/tags/v')"
+    assert said["build"]["if"] == said["plan"]["if"]
+    assert said["plan"]["needs"] == ["test", "build"]
+    assert said["deploy"]["environment"]
     assert workflow("deploy.yml")["concurrency"]["cancel-in-progress"] is False
 
 
 def test_what_a_deployment_can_be_told_stands_in_samconfig() -> None:
     deploy = workflow("deploy.yml")
-    [step] = [step for step in deploy["jobs"]["deploy"]["steps"] if "CONFIG_ENV" in step.get("env", {})]
+    [step] = [step for step in deploy["jobs"]["plan"]["steps"] if "CONFIG_ENV" in step.get("env", {})]
     choices = deploy[True]["workflow_dispatch"]["inputs"]["environment"]["options"]  # YAML 1.1 reads `on` as true
 
     assert set(re.findall(r"'(\w+)'", step["env"]["CONFIG_ENV"])) == ENVIRONMENTS.keys()
@@ -361,13 +449,20 @@ NOT_NEEDED = {
             *("DeleteResourcePolicy", "PutResourcePolicy"),
         )
     },
+    **dict.fromkeys(
+        [
+            *("dynamodb:DeleteTable", "s3:DeleteBucket", "s3:DeleteBucketPolicy"),
+            *("secretsmanager:DeleteSecret", "ssm:DeleteParameter"),
+        ],
+        "it is retained, and no deployment deletes it",
+    ),
     **{f"AWS::DynamoDB::Table {service}": "no import" for service in ("logs", "s3")},
     **{f"events:{action}": "no policy on the bus" for action in ("PutPermission", "RemovePermission")},
     **{
-        f"iam:{action}": "policies are written in the roles, and there is no boundary"
+        f"iam:{action}": "policies are written in the roles, and the boundary stays"
         for action in (
             *("AttachRolePolicy", "DetachRolePolicy", "CreateServiceLinkedRole"),
-            *("PutRolePermissionsBoundary", "DeleteRolePermissionsBoundary"),
+            *("DeleteRolePermissionsBoundary", "UpdateAssumeRolePolicy"),
         )
     },
     **{
@@ -422,6 +517,7 @@ def arn(service: str, rest: str, region: str = REGION) -> str:
     return f"arn:aws:{service}:{region}:{ACCOUNT}:{rest}"
 
 
+BOUNDARY = arn("iam", f"policy/{DEPLOYED}-boundary-production", "")
 ROLE_OF_A_FUNCTION = arn("iam", f"role/{DEPLOYED}-PollFeedsRole-AbCdEf123456", "")
 WHAT_SAM_BUILT = "arn:aws:s3:::aws-sam-cli-managed-default-samclisourcebucket-abcdef/news/0123abcd"
 # What CloudFormation calls a resource of the type, or AWS where it has a number.
@@ -465,6 +561,7 @@ NO_RESOURCE = {
     *(f"sns:{action}" for action in ("GetSubscriptionAttributes", "SetSubscriptionAttributes", "Unsubscribe")),
 }
 CONTEXT: dict[str, list[dict[str, tuple[str, ...]]]] = {
+    "AWS::IAM::Role": [{"iam:permissionsboundary": (BOUNDARY,)}],
     "AWS::Lambda::EventSourceMapping": [
         {"lambda:functionarn": (arn("lambda", f"function:{DEPLOYED}-RecordArticle-Ab"),)}
     ],
@@ -482,6 +579,8 @@ def written_out(value: Any, stack: str) -> Any:
     """A part of the role's template, its Fn::Sub resolved."""
     names = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "StackName": stack}
     match value:
+        case {"Ref": "Boundary"}:
+            return arn("iam", f"policy/{stack}-boundary-production", "")
         case {"Fn::Sub": str(text)}:
             return re.sub(r"\$\{(.*?)\}", lambda match: names[match[1]], text)
         case dict():
@@ -492,8 +591,8 @@ def written_out(value: Any, stack: str) -> Any:
 
 
 @cache
-def role_policies(stack: str) -> list[dict[str, Any]]:
-    role = yaml_parse(text_of(".github/deploy-role.yaml"))["Resources"]["Role"]["Properties"]
+def role_policies(stack: str, name: str = "Role") -> list[dict[str, Any]]:
+    role = yaml_parse(text_of(".github/deploy-role.yaml"))["Resources"][name]["Properties"]
     return [written_out(policy["PolicyDocument"], stack) for policy in role["Policies"]]
 
 
@@ -501,10 +600,9 @@ def role_statements() -> list[dict[str, Any]]:
     return [statement for policy in role_policies(DEPLOYED) for statement in policy["Statement"]]
 
 
-def role_may(ask: Ask, stack: str = DEPLOYED) -> bool:
-    said = [statement for policy in role_policies(stack) for statement in permissions.statements(policy)]
-    concerned = [statement for statement in said if statement.concerns(ask)]
-    return bool(concerned) and all(statement.allows for statement in concerned)
+def role_may(ask: Ask, stack: str = DEPLOYED, name: str = "Role") -> bool:
+    policies = role_policies(stack, name)
+    return permissions.allowed(ask, [statement for policy in policies for statement in permissions.statements(policy)])
 
 
 def actions(statement: dict[str, Any]) -> list[str]:
@@ -587,16 +685,17 @@ def test_the_role_changes_no_role_that_deploys(stack: str, environment: str) -> 
 def test_the_role_of_staging_does_not_reach_production() -> None:
     # The other way it does, since names are compared from their beginning: docs/how-to/deploy.md says so.
     def tables(stack: str) -> Ask:
-        return Ask("dynamodb:DeleteTable", arn("dynamodb", f"table/{stack}-Table-ABCDEF"))
+        return Ask("dynamodb:UpdateTable", arn("dynamodb", f"table/{stack}-Table-ABCDEF"))
 
     assert not role_may(tables("stoppress"), stack="stoppress-staging")
     assert role_may(tables("stoppress-staging"), stack="stoppress")
 
 
-def test_the_policies_of_the_role_fit_into_it() -> None:
+@pytest.mark.parametrize("name", ["Role", "PlanRole"])
+def test_the_policies_of_the_role_fit_into_it(name: str) -> None:
     # "Aggregate policy size", without white space: IAM's quotas for inline policies of a role.
     longest = "a" * 31
-    size = sum(len(json.dumps(policy, separators=(",", ":"))) for policy in role_policies(longest))
+    size = sum(len(json.dumps(policy, separators=(",", ":"))) for policy in role_policies(longest, name))
 
     assert size <= 10_240
 

@@ -195,8 +195,24 @@ def test_every_requirement_is_locked() -> None:
     assert names - {"stoppress"} <= pins(ROOT / "requirements.lock").keys()
 
 
+LOCKS = [ROOT / "requirements.lock", ROOT / "shared/requirements.txt", *sorted((ROOT / "scripts").glob("*.lock"))]
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
+def test_every_pin_has_a_hash(path: Path) -> None:
+    requirements = path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    pinned = [line for line in requirements if line[:1].isalpha()]
+
+    assert pinned
+    assert not [line for line in pinned if "--hash=sha256:" not in line]
+
+
+def test_what_the_command_is_installed_with_was_tested() -> None:
+    assert pins(ROOT / "scripts/cli.lock").items() <= pins(ROOT / "requirements.lock").items()
+
+
 def test_the_lock_names_no_place_that_packages_come_from() -> None:
-    for path in (ROOT / "requirements.lock", ROOT / "shared/requirements.txt", *(ROOT / "scripts").glob("*.lock")):
+    for path in LOCKS:
         assert not re.search(r"://|^-", path.read_text(encoding="utf-8"), re.MULTILINE), path
 
 

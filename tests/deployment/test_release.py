@@ -62,8 +62,8 @@ def test_the_version_is_tagged_once_with_an_annotation(copy: Path) -> None:
         ("pyproject.toml", '\nversion = "', '\nversion = "9.', "9."),
         ("CHANGELOG.md", "\n## 0", "\n## 9.0", "9."),
         ("CHANGELOG.md", "\n## 0", "\n## 9.0.0 - soon\n\n## 0", ","),
-        ("template.yaml", "{Version: ", "{Version: 9.", "9."),
-        ("template.yaml", "  Stoppress: {", "  Press: {", ")"),
+        ("template.yaml", "    Value: 0.", "    Value: 9.0.", "9."),
+        ("template.yaml", "\n  Version:\n", "\n  Edition:\n", ")"),
     ],
 )
 def test_a_version_that_differs_in_one_file_is_refused(

@@ -30,12 +30,12 @@ def open_stack(stack: str | None, endpoint: str, template: Path | None) -> Itera
     try:
         with opened(stack, endpoint, find(template)):
             yield
-    except EndpointConnectionError:
-        text = f"nobody answers at {endpoint}; start `stoppress up`, or name a deployed stack with --stack"
     except (BadRequest, TemplateError, UnknownSite, BadConfiguration, SendError, Conflict, TimeoutError) as error:
         text = str(error)
     except (ClientError, BotoCoreError) as error:
         text = in_words(error)
+        if stack is None and isinstance(error, EndpointConnectionError):
+            text = f"nobody answers at {endpoint}; start `stoppress up`, or name a deployed stack with --stack"
     else:
         return
     errors.print(f"stoppress: {text}")

@@ -6,7 +6,7 @@ from typer.core import TyperGroup
 
 from stoppress_cli.commands.access import open_sites
 from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import LOCAL, Endpoint, Json, Stack, Template
+from stoppress_cli.commands.options import LOCAL, Commands, Endpoint, Json, Stack, Template
 from stoppress_cli.printing import console, errors, print_json, text_console
 
 
@@ -18,7 +18,7 @@ class _Feeds(TyperGroup):
         return super().parse_args(ctx, args if is_named else ["show", *args])
 
 
-feeds = typer.Typer(
+feeds = Commands(
     help="Feeds as the stack sees them: how a stack's feeds are (show), what a feed would become (try).",
     cls=_Feeds,
     add_completion=False,

@@ -7,7 +7,7 @@ import typer
 
 from stoppress_cli.commands.access import open_sites
 from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Json, Site, Stack, Template, Yes
+from stoppress_cli.commands.options import LOCAL, Commands, DryRun, Endpoint, Json, Site, Stack, Template, Yes
 from stoppress_cli.printing import console, errors, print_json
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _Ids = Annotated[
 ]
 _All = Annotated[bool, typer.Option("--all", help="All items.")]
 
-quarantine = typer.Typer(
+quarantine = Commands(
     help="Events that could not be applied: show them, send them again, drop them.", no_args_is_help=True
 )
 

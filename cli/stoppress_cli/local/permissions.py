@@ -77,6 +77,16 @@ def statements(document: Mapping[str, Any]) -> list[Statement]:
     return parsed
 
 
+def allowed(ask: Ask, own: Iterable[Statement], boundary: Iterable[Statement] | None = None) -> bool:
+    """Whether a statement of `own` allows the call and none denies it. With a permissions boundary, the same must hold there."""
+    concerned = [statement for statement in own if statement.concerns(ask)]
+    return (
+        bool(concerned)
+        and all(statement.allows for statement in concerned)
+        and (boundary is None or allowed(ask, boundary))
+    )
+
+
 @dataclass(frozen=True)
 class Role:
     """A role of the template: `trusts` are the services that may assume it."""
@@ -125,26 +135,19 @@ class Permissions:
 
     def may(self, role: Role, ask: Ask) -> bool:
         """Whether the role may make the call: a statement allows it and none denies it."""
-        own = [statement for statement in role.statements if statement.concerns(ask)]
-        return _is_allowed(own + self._attached(ask, {"*", role.arn}))
+        return allowed(ask, [*role.statements, *self._attached(ask, {"*", role.arn})])
 
     def service_may(self, service: str, source_arn: str, ask: Ask) -> bool:
         """Whether the resource's policy lets an AWS service make the call on behalf of `source_arn`."""
         of_source = Ask(ask.action, ask.resource, {**ask.context, "aws:sourcearn": (source_arn,)})
-        return _is_allowed(self._attached(of_source, {"*", service}))
+        return allowed(of_source, self._attached(of_source, {"*", service}))
 
     def _attached(self, ask: Ask, principals: set[str]) -> list[Statement]:
         return [
             statement
             for arn, statement in self._resources
-            if (ask.resource == arn or ask.resource.startswith(f"{arn}/"))
-            and principals & set(statement.principals)
-            and statement.concerns(ask)
+            if (ask.resource == arn or ask.resource.startswith(f"{arn}/")) and principals & set(statement.principals)
         ]
-
-
-def _is_allowed(concerned: list[Statement]) -> bool:
-    return bool(concerned) and all(statement.allows for statement in concerned)
 
 
 def _role(resource: Resource) -> Role:

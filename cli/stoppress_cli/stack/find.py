@@ -1,12 +1,16 @@
 """Connects `stoppress.aws` to a stack: the one that runs on this machine, or a deployed one."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
+from botocore import exceptions
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.utils import is_valid_endpoint_url
 
@@ -35,7 +39,7 @@ _IN_WORDS = {
         "these AWS credentials may not call {call}: use others, or have them allowed to. {message}"
     ),
     ("UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"): (
-        "AWS does not know these credentials: give others, by AWS_PROFILE or AWS_ACCESS_KEY_ID"
+        "AWS does not know these credentials: give others with --profile or AWS_PROFILE"
     ),
     ("ResourceNotFoundException", "NoSuchBucket", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"): (
         "{call} names something that is not there: check the stack and the region, and deploy what was deleted. {message}"
@@ -44,12 +48,35 @@ _IN_WORDS = {
         "AWS is asked too often at the moment: run it again"
     ),
 }
+# What to do about botocore's errors, which it raises before AWS answers. The names in braces are those of the error's fields.
+_BEFORE_AWS: dict[tuple[type[BotoCoreError], ...], str] = {
+    (exceptions.ProfileNotFound,): (
+        "there is no AWS profile {profile!r}: give another with --profile or AWS_PROFILE; `aws configure list-profiles` lists"
+        " them"
+    ),
+    (exceptions.InvalidRegionError,): "{region_name!r} is no AWS region: give one such as eu-west-1",
+    (exceptions.NoRegionError,): "no AWS region is set: give one with --region or AWS_REGION",
+    (exceptions.NoCredentialsError, exceptions.PartialCredentialsError): (
+        "there are no AWS credentials: sign in, or name a profile that has some with --profile or AWS_PROFILE"
+    ),
+    (exceptions.SSOError, exceptions.TokenRetrievalError): (
+        "the AWS sign-in has expired: run `aws sso login`, with --profile if you use one"
+    ),
+    (exceptions.LoginError,): "the AWS sign-in has expired: run `aws login`, with --profile if you use one",
+    (exceptions.ConfigParseError,): (
+        "the AWS configuration {path} cannot be read: correct it, or name another with AWS_CONFIG_FILE"
+    ),
+    (exceptions.EndpointConnectionError, exceptions.ConnectTimeoutError): (
+        "nobody answers at {endpoint_url}: check the region (--region) and the network"
+    ),
+}
 
 
 def in_words(error: ClientError | BotoCoreError) -> str:
     """An AWS error in words for an operator, with what to do about it."""
     if not isinstance(error, ClientError):
-        return str(error)
+        text = next((text for types, text in _BEFORE_AWS.items() if isinstance(error, types)), None)
+        return text.format(**error.kwargs) if text else " ".join(str(error).split())
     code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
     unknown = "AWS could not do {call} ({code}): {message}"
     words = next((words for codes, words in _IN_WORDS.items() if code in codes), unknown)
@@ -76,27 +103,54 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
 
 @contextmanager
 def deployed(stack: str) -> Iterator[None]:
-    """Connects to a stack of the account that the environment's credentials belong to. Raises BadRequest."""
-    # The AWS CLI prefers AWS_REGION; boto3 reads AWS_DEFAULT_REGION only.
-    region = os.environ.get("AWS_REGION") or None
-    try:
-        cloudformation = boto3.client("cloudformation", region_name=region)
-        [described] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
-    except (ClientError, BotoCoreError) as error:
-        # CloudFormation has no error code of its own for a missing stack.
-        if isinstance(error, ClientError) and "does not exist" in str(error):
-            region = cloudformation.meta.region_name
-            raise BadRequest(
-                f"there is no stack {stack!r} in {region}: give another name, region (AWS_REGION) or profile (AWS_PROFILE)"
-            ) from error
-        raise BadRequest(f"the stack {stack} cannot be described: {in_words(error)}") from error
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
+    """Connects to a stack of this version, in the account that the environment's credentials belong to. Raises BadRequest."""
+    region = region_set()
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in described(stack).get("Outputs", [])}
     if missing := sorted(set(_OUTPUTS.values()) - outputs.keys()):
         raise BadRequest(f"{stack} is no stack of Stoppress: it has no output {missing[0]}")
+    own, its = version("stoppress"), outputs.get("Version")
+    if its is None:
+        raise BadRequest(f"an older version deployed the stack {stack}: deploy {own}, the version of this command")
+    if its != own:
+        raise BadRequest(
+            f"the stack {stack} has version {its}, this command has {own}: check out v{its}, or deploy {own}"
+        )
     named = {name: outputs[output] for name, output in _OUTPUTS.items()}
     named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
     with _connected(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
         yield
+
+
+@contextmanager
+def account() -> Iterator[None]:
+    """Connects to the account and region of the environment's settings, where the stack may not exist yet."""
+    region = region_set()
+    with _connected({"AWS_DEFAULT_REGION": region} if region else {}):
+        yield
+
+
+def region_set() -> str | None:
+    """The region that AWS_REGION names. The AWS CLI prefers this variable; boto3 reads AWS_DEFAULT_REGION only."""
+    return os.environ.get("AWS_REGION") or None
+
+
+def described(stack: str) -> dict[str, Any]:
+    """The answer of DescribeStacks about a stack. Raises BadRequest, in words for an operator."""
+    # CloudFormation's own error for such a name quotes a regular expression.
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*|arn:.+", stack):
+        raise BadRequest(f"{stack!r} is no name of a stack: give letters, digits and hyphens, or the ARN of a stack")
+    try:
+        cloudformation = boto3.client("cloudformation", region_name=region_set())
+        [answer] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+    except (ClientError, BotoCoreError) as error:
+        # CloudFormation has no error code of its own for a missing stack.
+        if isinstance(error, ClientError) and "does not exist" in str(error):
+            raise BadRequest(
+                f"there is no stack {stack!r} in {cloudformation.meta.region_name}: give another name, region (--region)"
+                " or profile (--profile)"
+            ) from error
+        raise BadRequest(in_words(error)) from error
+    return dict(answer)
 
 
 def queue_url(variable: str) -> str:

@@ -4,7 +4,10 @@
 """
 
 import os
+import re
 import shutil
+import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -194,3 +197,31 @@ def test_a_build_that_was_spoilt_is_found(tmp_path: Path, spoil: Callable[[Path]
     build = shutil.copytree(builds.deployment(), tmp_path / "build", copy_function=linked)
     spoil(build)
     assert [found for found in faults_of(build, ROOT, MACHINE) if fault in found]
+
+
+def test_the_layer_takes_no_library_but_the_one_that_was_locked(tmp_path: Path) -> None:
+    locked = (ROOT / "shared/requirements.txt").read_text(encoding="utf-8")
+    [library] = re.findall(r"^idna==(?:.*\\\n)*.*\n", locked, re.MULTILINE)
+    plant(tmp_path)
+    (tmp_path / "shared/requirements.txt").write_text(library, encoding="utf-8")
+    version = library.split()[0].removeprefix("idna==")
+    with zipfile.ZipFile(tmp_path / f"idna-{version}-py3-none-any.whl", "w") as wheel:
+        info = f"idna-{version}.dist-info"
+        wheel.writestr("idna/__init__.py", "# somebody else's\n")
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: idna\nVersion: {version}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    search = f"{Path(builds.python()).parent}{os.pathsep}{os.environ['PATH']}"
+
+    made = subprocess.run(
+        ["make", "build-SharedLayer"],  # noqa: S607
+        cwd=tmp_path / "shared",
+        env={**os.environ, **index, "PATH": search, "ARTIFACTS_DIR": str(tmp_path / "built")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert made.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in made.stderr

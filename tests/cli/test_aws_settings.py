@@ -1,0 +1,203 @@
+"""AWS settings that cannot work: each command with --stack answers with one sentence that says what to do."""
+
+import os
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import typer.main
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
+from typer.testing import CliRunner, Result
+
+from stoppress.aws import clients
+from stoppress_cli.app import app
+
+OUTPUTS = {"TableName": "t", "BucketName": "b", "SitesPath": "/s"}
+
+
+@pytest.fixture(autouse=True)
+def fresh_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def reason(done: Result) -> str:
+    """The one sentence that a failed command prints."""
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert (done.exit_code, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("stoppress: ")
+    return line.removeprefix("stoppress: ")
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, **outputs: str) -> list[tuple[str, str, str]]:
+    """Has CloudFormation describe a stack with these outputs, and every other call refused. Returns the calls as they are made."""
+    calls: list[tuple[str, str, str]] = []
+
+    def answer(self: BaseClient, operation: str, _: Any) -> Any:
+        credentials = self._request_signer._credentials  # type: ignore[attr-defined]
+        calls.append((operation, self.meta.region_name, credentials.access_key))
+        if operation == "DescribeStacks":
+            return {"Stacks": [{"Outputs": [{"OutputKey": k, "OutputValue": v} for k, v in outputs.items()]}]}
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "User me is not authorized."}}, operation)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", answer)
+    return calls
+
+
+def with_stack() -> Iterator[list[str]]:
+    """Every command that takes --stack, with a word for each argument that it needs: lists of ids may be left out for --all."""
+
+    def within(command: Any, words: list[str]) -> Iterator[list[str]]:
+        for name, each in getattr(command, "commands", {}).items():
+            yield from within(each, [*words, name])
+        if any(param.name == "stack" for param in command.params):
+            arguments = [p for p in command.params if p.param_type_name == "argument" and (p.required or p.nargs == -1)]
+            yield words + ["www.example.com" for _ in arguments]
+
+    yield from within(typer.main.get_command(app), [])
+
+
+# preflight works without a stack: test_preflight.py.
+COMMANDS = [[*words, "--stack", "news"] for words in with_stack() if words != ["preflight"]]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_takes_a_profile_and_names_the_one_that_does_not_exist(words: list[str]) -> None:
+    assert reason(run(*words, "--profile", "nobody")) == (
+        "there is no AWS profile 'nobody': give another with --profile or AWS_PROFILE; `aws configure list-profiles` lists them"
+    )
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_takes_a_region_and_asks_for_one_where_none_is_set(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    assert reason(run(*words)) == "no AWS region is set: give one with --region or AWS_REGION"
+
+    calls = answering(monkeypatch)
+    assert "is no stack of Stoppress" in reason(run(*words, "--region", "eu-central-1"))
+    assert [region for _, region, _ in calls] == ["eu-central-1"]
+    assert "AWS_REGION" not in os.environ
+
+
+def test_a_profile_that_is_named_overrides_the_credentials_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        "[profile desk]\naws_access_key_id = OF-THE-DESK\naws_secret_access_key = x\nregion = us-east-2\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    calls = answering(monkeypatch)
+
+    reason(run("rebuild", "--stack", "news", "--profile", "desk"))
+
+    assert calls == [("DescribeStacks", "us-east-2", "OF-THE-DESK")]
+
+
+def test_without_credentials_it_says_how_to_give_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+
+    assert reason(run("rebuild", "--stack", "news")) == (
+        "there are no AWS credentials: sign in, or name a profile that has some with --profile or AWS_PROFILE"
+    )
+
+
+def test_a_profile_whose_sign_in_has_ended_says_how_to_sign_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        "[profile desk]\nsso_session = desk\nsso_account_id = 123456789012\nsso_role_name = editor\n"
+        "[sso-session desk]\nsso_start_url = https://example.com/start\nsso_region = eu-west-1\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert reason(run("rebuild", "--stack", "news", "--profile", "desk")) == (
+        "the AWS sign-in has expired: run `aws sso login`, with --profile if you use one"
+    )
+
+
+def test_a_configuration_of_aws_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config"
+    config.write_text("region = eu-west-1\n[default\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+
+    assert reason(run("rebuild", "--stack", "news")) == (
+        f"the AWS configuration {config} cannot be read: correct it, or name another with AWS_CONFIG_FILE"
+    )
+
+
+def test_a_word_that_is_no_region_is_named() -> None:
+    assert reason(run("rebuild", "--stack", "news", "--region", "west of here")) == (
+        "'west of here' is no AWS region: give one such as eu-west-1"
+    )
+
+
+def test_a_region_where_nobody_answers_is_not_taken_for_the_local_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+
+    assert reason(run("rebuild", "--stack", "news")) == (
+        "nobody answers at http://127.0.0.1:9/: check the region (--region) and the network"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("ExpiredToken", "the AWS credentials have expired: sign in again"),
+        ("AccessDenied", "these AWS credentials may not call DescribeStacks: use others, or have them allowed to. No."),
+        ("InvalidClientTokenId", "AWS does not know these credentials: give others with --profile or AWS_PROFILE"),
+    ],
+)
+def test_what_cloudformation_refuses_is_one_sentence(code: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: BaseClient, operation: str, __: Any) -> Any:
+        raise ClientError({"Error": {"Code": code, "Message": "No."}}, operation)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", refuse)
+
+    assert reason(run("rebuild", "--stack", "news")) == text
+
+
+def test_a_permission_that_is_missing_later_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, Version=version("stoppress"), **OUTPUTS)
+
+    assert reason(run("rebuild", "--stack", "news")) == (
+        "these AWS credentials may not call GetParametersByPath: use others, or have them allowed to."
+        " User me is not authorized."
+    )
+    clients.client.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["", "no such name"])
+def test_a_name_that_no_stack_can_have_is_one_sentence(name: str) -> None:
+    assert reason(run("rebuild", "--stack", name)) == (
+        f"{name!r} is no name of a stack: give letters, digits and hyphens, or the ARN of a stack"
+    )
+
+
+@pytest.mark.parametrize(
+    ("its", "text"),
+    [
+        ("9.0.0", "the stack news has version 9.0.0, this command has {own}: check out v9.0.0, or deploy {own}"),
+        (None, "an older version deployed the stack news: deploy {own}, the version of this command"),
+    ],
+)
+def test_a_stack_of_another_version_is_left_alone(its: str | None, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = answering(monkeypatch, **OUTPUTS, **({"Version": its} if its else {}))
+
+    assert reason(run("rebuild", "--stack", "news")) == text.format(own=version("stoppress"))
+    assert len(calls) == 1

@@ -1,0 +1,203 @@
+"""`stoppress preflight` against accounts in which something stands in the way of the first deployment."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
+from typer.testing import CliRunner, Result
+
+from stoppress_cli.app import app
+from stoppress_cli.local import resources, template
+from stoppress_cli.stack.preflight import concurrency
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = {
+    "/ssm/parameter-store/default-parameter-tier": "Standard",
+    "/ssm/parameter-store/high-throughput-enabled": "false",
+}
+
+Answers = dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
+
+
+def absent(code: str, text: str = "") -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Refuses the call, as AWS does for what does not exist."""
+
+    def refuse(_: dict[str, Any]) -> dict[str, Any]:
+        raise ClientError({"Error": {"Code": code, "Message": text}}, "Call")
+
+    return refuse
+
+
+# moto knows neither the settings of Parameter Store nor those of Lambda's account.
+EMPTY: Answers = {
+    "GetCallerIdentity": lambda _: {"Account": "123456789012", "Arn": "arn:aws:iam::123456789012:user/me"},
+    "GetAccountSettings": lambda _: {"AccountLimit": {"UnreservedConcurrentExecutions": 1000}},
+    "GetServiceSetting": lambda asked: {"ServiceSetting": {"SettingValue": SETTINGS[asked["SettingId"]]}},
+    "DescribeParameters": lambda _: {"Parameters": [{"Name": "/shop/password"}]},
+    "DescribeStacks": absent("ValidationError", "Stack with id news does not exist"),
+    "DescribeEventBus": absent("ResourceNotFoundException"),
+    "GetSchedule": absent("ResourceNotFoundException"),
+    "DescribeSecret": absent("ResourceNotFoundException"),
+    "GetParametersByPath": lambda _: {"Parameters": []},
+}
+
+
+@pytest.fixture
+def flight(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs the command against an account that answers so."""
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+
+    def run(**answers: Callable[[dict[str, Any]], dict[str, Any]]) -> Result:
+        account = EMPTY | answers
+        monkeypatch.setattr(BaseClient, "_make_api_call", lambda _, operation, asked: account[operation](asked))
+        done = CliRunner().invoke(app, ["preflight", "--stack", "news"])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done
+
+    return run
+
+
+def faults(done: Result, outcome: str = "fault") -> list[str]:
+    return [line.removeprefix(outcome).strip() for line in done.stdout.splitlines() if line.startswith(outcome)]
+
+
+def test_an_account_that_is_ready_has_a_line_for_each_check(flight: Callable[..., Result]) -> None:
+    done = flight()
+
+    assert done.exit_code == 0
+    lines = faults(done, "ok")
+    assert len(lines) == len(done.stdout.splitlines())
+    assert lines[:3] == [
+        "credentials: account 123456789012, region eu-west-1, as arn:aws:iam::123456789012:user/me",
+        "Lambda concurrency: 1,000 free, 27 needed (10 queues + 4 stream + 3 clocks + 10 webhooks)",
+        "Parameter Store: 1 of 10,000 standard parameters, default tier Standard, 40 calls a second for the whole account",
+    ]
+    assert {line.partition(": ")[2] for line in lines[4:]} == {
+        "stoppress/news/cms is free",
+        "stoppress/news/websub is free",
+        "news-articles is free",
+        "news-poll-feeds is free",
+        "news-roll-window is free",
+        "news-reconcile is free",
+        "/stoppress/news/sites/ is free",
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "answer", "text"),
+    [
+        (
+            "GetAccountSettings",
+            {"AccountLimit": {"UnreservedConcurrentExecutions": 10}},
+            (
+                "Lambda concurrency: 10 free, 27 needed (10 queues + 4 stream + 3 clocks + 10 webhooks); raise the quota: aws"
+                " service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000"
+            ),
+        ),
+        (
+            "DescribeParameters",
+            {"Parameters": [{"Name": str(number)} for number in range(10_000)]},
+            (
+                "Parameter Store: 10,000 of 10,000 standard parameters, default tier Standard, 40 calls a second for the whole"
+                " account; delete unused parameters, or use another region"
+            ),
+        ),
+        (
+            "DescribeStacks",
+            {"Stacks": [{"StackStatus": "CREATE_COMPLETE"}]},
+            "stack: there is a stack 'news' already (CREATE_COMPLETE); upgrade it with sam deploy, or use another --stack",
+        ),
+        (
+            "DescribeStacks",
+            {"Stacks": [{"StackStatus": "ROLLBACK_COMPLETE"}]},
+            (
+                "stack: there is a stack 'news' already (ROLLBACK_COMPLETE); delete what the failed deployment left: aws"
+                " cloudformation delete-stack --stack-name news"
+            ),
+        ),
+        (
+            "DescribeEventBus",
+            {"Name": "news-articles"},
+            (
+                "names: news-articles exists already; delete it (aws events delete-event-bus --name news-articles), or use another"
+                " --stack"
+            ),
+        ),
+        (
+            "GetParametersByPath",
+            {"Parameters": [{"Name": "/stoppress/news/sites/www.example.com"}]},
+            (
+                "names: /stoppress/news/sites/www.example.com exist already; delete the one of your first site (aws ssm"
+                " delete-parameter --name ...), or use another --stack"
+            ),
+        ),
+    ],
+    ids=["concurrency", "parameters", "stack", "failed stack", "bus", "site"],
+)
+def test_a_fault_says_what_to_do(flight: Callable[..., Result], call: str, answer: dict[str, Any], text: str) -> None:
+    done = flight(**{call: lambda _: answer})
+
+    assert done.exit_code == 1
+    assert faults(done) == [text]
+
+
+def test_the_names_of_a_stack_that_exists_are_not_its_faults(flight: Callable[..., Result]) -> None:
+    done = flight(
+        DescribeStacks=lambda _: {"Stacks": [{"StackStatus": "CREATE_COMPLETE"}]},
+        DescribeSecret=lambda _: {"Name": "x"},
+    )
+
+    assert len(faults(done)) == 1
+
+
+def test_what_may_not_be_asked_is_unknown_and_the_rest_is_checked(flight: Callable[..., Result]) -> None:
+    done = flight(GetAccountSettings=absent("AccessDeniedException", "No."))
+
+    assert done.exit_code == 2
+    assert faults(done, "unknown") == [
+        "Lambda concurrency: these AWS credentials may not call Call: use others, or have them allowed to. No."
+    ]
+    assert len(done.stdout.splitlines()) == 11
+
+
+def test_a_fault_outweighs_what_is_unknown(flight: Callable[..., Result]) -> None:
+    done = flight(GetAccountSettings=absent("AccessDeniedException"), DescribeSecret=lambda _: {"Name": "x"})
+
+    assert done.exit_code == 1
+
+
+def test_without_credentials_nothing_else_is_asked(flight: Callable[..., Result]) -> None:
+    done = flight(GetCallerIdentity=absent("ExpiredToken"))
+
+    assert done.exit_code == 2
+    assert done.stdout == "unknown  credentials: the AWS credentials have expired: sign in again\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--profile", "nobody"], "there is no AWS profile 'nobody'"),
+        ([], "no AWS region is set: give one with --region or AWS_REGION"),
+    ],
+    ids=["profile", "region"],
+)
+def test_settings_that_cannot_work_are_named(words: list[str], text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+
+    done = CliRunner().invoke(app, ["preflight", *words])
+
+    assert done.exit_code == 2
+    [line] = done.stdout.splitlines()
+    assert line.startswith(f"unknown  credentials: {text}")
+
+
+def test_the_concurrency_that_is_needed_is_read_from_the_template() -> None:
+    needed = concurrency(resources.resolve(template.load(ROOT / "template.yaml"), "news"))
+
+    assert needed == {"queues": 10, "stream": 4, "clocks": 3, "webhooks": 10}

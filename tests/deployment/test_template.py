@@ -247,7 +247,7 @@ def test_what_is_late_is_the_function_that_follows_the_stream() -> None:
 
 def test_metrics_and_the_alarms_on_them_are_the_stacks_own() -> None:
     own = {"Fn::Sub": "Stoppress/${AWS::StackName}"}
-    counted = {json.dumps(function["Environment"]["Variables"]["POWERTOOLS_METRICS_NAMESPACE"])
+    counted = {json.dumps(function["Environment"]["Variables"]["METRICS_NAMESPACE"])
                for function in of_type("AWS::Lambda::Function").values()}  # fmt: skip
     watched = [alarm["Namespace"] for alarm in of_type("AWS::CloudWatch::Alarm").values()]
 

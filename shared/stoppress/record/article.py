@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws import items, table
+from stoppress.aws import items, sites, table
 from stoppress.aws.places import give_back, reserve
 from stoppress.aws.table import Conflict, Delete, Put
 from stoppress.model.article import FORGOTTEN, Article, Decision
@@ -88,6 +88,7 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutco
         table.back_off(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
     _write_stories((outcome for _, outcome in outcomes), now)
+    _note_events({work.site.host: work.site for work in works}.values(), now)
     return _by_message(outcomes)
 
 
@@ -139,6 +140,13 @@ def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
     # The event itself is recorded, and the log has its outcome.
     with suppress(ClientError, BotoCoreError, TimeoutError):
         table.put_many(list(lines.values()))
+
+
+def _note_events(heard: Iterable[Site], now: datetime) -> None:
+    for site in heard:
+        if site.silent_after_hours:
+            with suppress(ClientError, BotoCoreError):  # the events are recorded, and the next one is noted too
+                sites.heard(site, now)
 
 
 def _quarantine(message: Message, error: Unusable) -> MessageOutcome:

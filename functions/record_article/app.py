@@ -39,12 +39,12 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
 def _count(messages: Sequence[Message], outcomes: Mapping[str, MessageOutcome]) -> None:
     counts = Counter(f"Events{outcome.outcome.capitalize()}" for outcome in outcomes.values())
     now = datetime.now(UTC)
-    listed = [message for message in messages if outcomes[message.id].outcome == "listed"]
+    published = [message for message in messages if outcomes[message.id].is_new]
     publish(
         {
             **counts,
             "EventsReceived": len(messages),
-            "RecordingSeconds": [max(0.0, (now - message.sent_at).total_seconds()) for message in listed],
+            "RecordingSeconds": [max(0.0, (now - message.sent_at).total_seconds()) for message in published],
             "WorkFailed": counts["EventsFailed"],
             "NeedsAttention": counts["EventsQuarantined"],
         }

@@ -36,7 +36,8 @@ ATTEMPTS_MAX = 10
 class MessageOutcome:
     """What became of a message. With an `error` the message must come again.
 
-    `names` are article, URL and site as the log shows them. `urls` are the article's URLs before and after the event.
+    `names` are article, URL and site as the log shows them. `urls` are the article's URLs before and after the event. `is_new`: the
+    article was not listed before.
     """
 
     outcome: str
@@ -45,6 +46,7 @@ class MessageOutcome:
     error: Exception | None = None
     names: Mapping[str, str | None] = field(default_factory=dict)
     urls: tuple[str | None, ...] = ()
+    is_new: bool = False
 
     @property
     def about(self) -> dict[str, str | None]:
@@ -198,7 +200,9 @@ def _recorded(work: _Work, before: Article | None, decision: Decision) -> tuple[
     after = decision.article or before
     names = {"article": after.name, "url": after.url} if after else {}
     urls = tuple(dict.fromkeys(article.url for article in (after, before) if article))
-    return work.message_id, MessageOutcome(decision.outcome, decision.reason, work.event, names=names, urls=urls)
+    is_new = decision.outcome == "listed" and (before is None or before.state != "listed")
+    outcome = MessageOutcome(decision.outcome, decision.reason, work.event, names=names, urls=urls, is_new=is_new)
+    return work.message_id, outcome
 
 
 def _failed(work: _Work, error: Exception) -> tuple[str, MessageOutcome]:

@@ -208,7 +208,7 @@ class Breakage:
     name: str
     act: Break
     rings: Mapping[str, int] = field(default_factory=dict)
-    minutes: int = 20
+    minutes: int = 12
     site: Mapping[str, Any] = field(default_factory=dict)
     start: datetime = datetime(2026, 11, 20, 8, tzinfo=UTC)
     step: timedelta = STEP
@@ -217,7 +217,7 @@ class Breakage:
 TABLE_CALLS = "GetItem PutItem DeleteItem Query BatchGetItem BatchWriteItem TransactWriteItems"
 
 BREAKAGES = [
-    Breakage("nothing", lambda _: None),
+    Breakage("nothing", lambda _: None, minutes=30),
     Breakage("a new site", steps({"site": SITE | {"host": OTHER}})),
     Breakage("one call of the table fails", fails("dynamodb", "TransactWriteItems", "InternalServerError", times=1)),
     Breakage("the bucket refuses ten calls", fails("s3", "PutObject", "SlowDown", times=10)),

@@ -312,6 +312,35 @@ def test_a_feed_that_is_gone_is_not_asked_again_but_told_of_each_minute_until_th
     assert len(internet.asked) == 2
 
 
+def test_a_feed_is_new_trouble_when_it_is_gone_and_when_its_hour_of_failures_ends(internet: Web) -> None:
+    internet.answer(status=410)
+    assert poll(one=site(version=3))[0].new_trouble
+    assert not poll(NOW + timedelta(hours=1), site(version=3))[0].new_trouble
+
+    later = NOW + timedelta(hours=2)
+    internet.answer(rss("A"))
+    poll(later - MINUTE, site(version=4))
+    internet.answer(status=500)
+    after = {
+        minutes: any(outcome.new_trouble for outcome in poll(later + minutes * MINUTE, site(version=4)))
+        for minutes in (0, 30, 59, 60, 61, 62, 90)
+    }
+    assert [minutes for minutes, is_new in after.items() if is_new] == [60, 61]
+
+
+def test_what_the_table_refuses_is_our_fault_and_what_the_feed_answers_is_not(
+    internet: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    internet.answer(status=500)
+    assert [outcome.our_fault for outcome in poll()] == [False]
+
+    def throttled(*_: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(table, "put", throttled)
+    assert [outcome.our_fault for outcome in poll(NOW + timedelta(hours=1))] == [True]
+
+
 def test_where_a_feed_leads_for_the_moment_may_be_gone_without_it_being_gone_itself(internet: Web) -> None:
     internet.answers[FEED] = client.Response(410, {}, b"", OTHER)
     assert not poll()[0].needs_somebody
@@ -613,7 +642,8 @@ class Context(SimpleNamespace):
 def test_the_function_counts_what_became_of_feeds_entries_and_sites(
     internet: Web, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(app.metrics.provider, "namespace", "Stoppress")
+    monkeypatch.setenv("METRICS_NAMESPACE", "Stoppress")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "poll_feeds")
     path = "/stoppress/test/sites"
     document = site(FEED, OTHER).model_dump_json()
     clients.client("ssm").put_parameter(Name=f"{path}/www.example.com", Value=document, Type="String")
@@ -621,23 +651,17 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(
     internet.answer(rss("A", "B").replace(b"https://www.example.com/B", b"javascript:alert(1)"))
     internet.answer(PAGE, url=OTHER)
 
-    app.lambda_handler({}, Context())
+    app.lambda_handler({}, Context())  # type: ignore[arg-type]
 
     metrics: dict[str, Any] = {}
     for line in capsys.readouterr().out.splitlines():
         if '"_aws"' in line:
             metrics |= json.loads(line)
     assert {name: metrics[name] for name in metrics if name.endswith(("Sent", "Skipped", "ed", "ing", "able"))} == {
-        "FeedsPolled": [2.0],
-        "FeedsUnchanged": [0.0],
-        "FeedsFailed": [1.0],
-        "FeedsFailing": [0.0],
-        "FeedsNotReached": [0.0],
-        "EntriesSent": [1.0],
-        "EntriesSkipped": [1.0],
-        "HubsAsked": [0.0],
-        "HubsNotAsked": [0.0],
-        "SitesUnreadable": [1.0],
+        "FeedsPolled": 2,
+        "FeedsFailed": 1,
+        "EntriesSent": 1,
+        "EntriesSkipped": 1,
     }
     assert sent() == ["A"]
 
@@ -746,7 +770,8 @@ def test_the_same_bytes_from_an_older_copy_are_no_news_and_make_nothing_older(in
 def test_the_function_logs_why_a_stale_copy_was_skipped(
     internet: Web, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(app.metrics.provider, "namespace", "Stoppress")
+    monkeypatch.setenv("METRICS_NAMESPACE", "Stoppress")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "poll_feeds")
     document = site().model_dump_json()
     clients.client("ssm").put_parameter(Name="/stoppress/test/sites/www.example.com", Value=document, Type="String")
     (one,) = sites.load_all()[0]
@@ -755,7 +780,7 @@ def test_the_function_logs_why_a_stale_copy_was_skipped(
     poll(poll_at, one)
     internet.answer(built(0, "A"), age="7200")
 
-    app.lambda_handler({}, Context())
+    app.lambda_handler({}, Context())  # type: ignore[arg-type]
 
     (record,) = [record for record in caplog.records if record.message == "feed unchanged"]
     assert "a stale copy from a cache: Date less Age went back" in vars(record)["reason"]

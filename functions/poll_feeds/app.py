@@ -1,6 +1,5 @@
 """Each minute: poll the feeds that are due, and send article events for new and changed entries."""
 
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -10,8 +9,10 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
+from stoppress.aws.clients import in_time
 from stoppress.poll import feeds
 from stoppress.poll.due import PollOutcome
+from stoppress.primitives.deadline import Deadline
 
 # Time after the deadline for the last feed's events and state, the log and the metrics.
 RESERVE_SECONDS = 8.0
@@ -22,9 +23,10 @@ metrics = Metrics()
 
 @logger.inject_lambda_context
 @metrics.log_metrics
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Poll the feeds that are due. A broken feed or site does not stop the others."""
-    deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1_000 - RESERVE_SECONDS
+    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     counts = Counter(
         FeedsPolled=0,
         FeedsUnchanged=0,

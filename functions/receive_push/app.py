@@ -12,6 +12,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from stoppress.aws.clients import in_time
 from stoppress.model.http_request import request_of
 from stoppress.receive.push import Answer, confirm, take
 
@@ -24,6 +25,7 @@ HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options"
 
 @logger.inject_lambda_context
 @metrics.log_metrics
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answers one request of API Gateway (payload format 2.0) with text."""
     is_question = event["requestContext"]["http"]["method"] == "GET"

@@ -12,6 +12,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from stoppress.aws.clients import in_time
 from stoppress.model.http_request import request_of
 from stoppress.receive.webhook import Answer, receive
 
@@ -21,6 +22,7 @@ metrics = Metrics()
 
 @logger.inject_lambda_context
 @metrics.log_metrics
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answers one request of API Gateway (payload format 2.0) with JSON."""
     path = event.get("pathParameters") or {}

@@ -12,6 +12,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
+from stoppress.aws.clients import in_time
+from stoppress.primitives.deadline import Deadline
 from stoppress.reconcile.findings import DRIFT, KINDS
 from stoppress.reconcile.sites import in_turn, reconcile
 
@@ -19,13 +21,15 @@ logger = Logger()
 metrics = Metrics()
 
 # Time to finish a file of 50,000 pages.
-TIME_LEFT_MS = 120_000
+RESERVE_SECONDS = 120.0
 
 
 @logger.inject_lambda_context
 @metrics.log_metrics
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Handle a schedule's event. Raises at the end if something could not be looked at, so that the alarm goes off."""
+    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     good, bad = sites.load_all()
     good += [applied for site in bad if (applied := sites.last_applied(site.host))]
     failures: list[Exception] = []
@@ -33,9 +37,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         metrics.add_metric(name, MetricUnit.Count, 0)
     for site in in_turn(good):
         try:
-            report = reconcile(
-                site, datetime.now(UTC), may_go_on=lambda: context.get_remaining_time_in_millis() > TIME_LEFT_MS
-            )
+            report = reconcile(site, datetime.now(UTC), deadline=deadline)
         except Exception as error:  # noqa: BLE001 - one site's fault must not stop the others
             failures.append(error)
             continue

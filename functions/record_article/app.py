@@ -12,10 +12,15 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from stoppress.aws.clients import in_time
 from stoppress.aws.queues import retry_later
+from stoppress.primitives.deadline import Deadline
 from stoppress.record import article
 from stoppress.record.article import MessageOutcome
 from stoppress.record.message import Message
+
+# Time after the deadline to free unused places, to write stories and to delay the messages that come again.
+RESERVE_SECONDS = 10.0
 
 logger = Logger()
 metrics = Metrics()
@@ -23,11 +28,13 @@ metrics = Metrics()
 
 @logger.inject_lambda_context
 @metrics.log_metrics
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Record a batch of the articles queue. The answer names the messages that must come again."""
     records: list[dict[str, Any]] = event["Records"]
     metrics.add_metric("EventsReceived", MetricUnit.Count, len(records))
-    outcomes = article.record([_message(record) for record in records], datetime.now(UTC))
+    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
+    outcomes = article.record([_message(record) for record in records], datetime.now(UTC), deadline)
     for name, count in Counter(outcome.outcome for outcome in outcomes.values()).items():
         metrics.add_metric(f"Events{name.capitalize()}", MetricUnit.Count, count)
     for record in records:

@@ -22,6 +22,7 @@ from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.file_names import is_news_series
 from stoppress.model.places import Place, Want
 from stoppress.model.site import Site
+from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import urls_of
 from stoppress.record.decide import decide
@@ -71,14 +72,22 @@ _Decided: TypeAlias = tuple[_Work, Article | None, Decision]
 _Outcomes: TypeAlias = list[tuple[str, MessageOutcome]]
 
 
-def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutcome]:
-    """Record a batch. Returns the outcome of each message by the message's id."""
+def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVER) -> dict[str, MessageOutcome]:
+    """Record a batch until the deadline. Returns the outcome of each message by the message's id.
+
+    A message that was not reached has the outcome `postponed`, and comes again.
+    """
     outcomes: _Outcomes = []
-    works = [work for message in messages for work in _read(message, outcomes)]
+    works = []
+    for message in messages:
+        if deadline.is_over():
+            outcomes.append((message.id, _postponed()))
+        else:
+            works += _read(message, outcomes)
     waiting = list(works)
     while waiting:
         wave, waiting = _independent(waiting)
-        for work in _record_wave(wave, now, outcomes):
+        for work in _record_wave(wave, now, outcomes, deadline):
             work.conflicts += 1
             if work.conflicts < ATTEMPTS_MAX:
                 waiting.insert(0, work)
@@ -118,7 +127,7 @@ def _by_message(outcomes: _Outcomes) -> dict[str, MessageOutcome]:
     worst: dict[str, MessageOutcome] = {}
     for message_id, outcome in outcomes:
         before = worst.setdefault(message_id, outcome)
-        if before.outcome != "failed" and outcome.outcome in ("failed", "quarantined"):
+        if not before.error and (outcome.error or outcome.outcome == "quarantined"):
             worst[message_id] = outcome
     return worst
 
@@ -131,7 +140,7 @@ def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
     lines = {}
     for outcome in outcomes:
         event = outcome.event
-        if event is None or outcome.outcome in ("duplicate", "failed") or outcome.reason == FORGOTTEN:
+        if event is None or outcome.error or outcome.outcome == "duplicate" or outcome.reason == FORGOTTEN:
             continue
         for url in {identity(url): url for url in (event.url, *outcome.urls) if url}.values():
             item = items.story_item(event, url, outcome.outcome, outcome.reason, now)
@@ -165,11 +174,17 @@ def _independent(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
     return wave, rest
 
 
-def _record_wave(works: Sequence[_Work], now: datetime, outcomes: _Outcomes) -> list[_Work]:
+def _record_wave(works: Sequence[_Work], now: datetime, outcomes: _Outcomes, deadline: Deadline) -> list[_Work]:
     """Decide and write a wave. Returns the events for which another writer was faster."""
+    if deadline.is_over():
+        outcomes += [(work.message_id, _postponed(work.event)) for work in works]
+        return []
     conflicts = []
     free: dict[str, list[Place]] = defaultdict(list)
     for work, before, decision in _placed(_decided(works, now, outcomes), outcomes):
+        if deadline.is_over():
+            outcomes.append((work.message_id, _postponed(work.event)))
+            continue
         try:
             _write(work, decision, now)
         except Conflict:
@@ -191,6 +206,11 @@ def _recorded(work: _Work, before: Article | None, decision: Decision) -> tuple[
     names = {"article": after.name, "url": after.url} if after else {}
     urls = tuple(dict.fromkeys(article.url for article in (after, before) if article))
     return work.message_id, MessageOutcome(decision.outcome, decision.reason, work.event, names=names, urls=urls)
+
+
+def _postponed(event: ArticleEvent | None = None) -> MessageOutcome:
+    late = TimeoutError("the run's time was over")
+    return MessageOutcome("postponed", str(late), event, late)
 
 
 def _failed(work: _Work, error: Exception) -> tuple[str, MessageOutcome]:

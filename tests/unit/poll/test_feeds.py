@@ -23,6 +23,7 @@ from stoppress.model.site import Site
 from stoppress.poll import feeds, ingest
 from stoppress.poll.due import PollOutcome
 from stoppress.poll.feeds import poll_site_feeds
+from stoppress.primitives.deadline import Deadline
 from stoppress.primitives.urls import key_of
 
 pytestmark = pytest.mark.moto
@@ -87,6 +88,11 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
         yield fake
     clients.client.cache_clear()
     sites.forget()
+
+
+def ends_in(seconds: float) -> Deadline:
+    ends = time.monotonic() + seconds
+    return Deadline(lambda: 1_000 * (ends - time.monotonic()))
 
 
 def poll(now: datetime = NOW, one: Site | None = None) -> list[PollOutcome]:
@@ -424,7 +430,7 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
 
     with monkeypatch.context() as patch:
         patch.setattr(client, "fetch", hang)
-        outcomes = list(poll_site_feeds([site(FEED, OTHER)], NOW, deadline=time.monotonic() + 0.3))
+        outcomes = list(poll_site_feeds([site(FEED, OTHER)], NOW, deadline=ends_in(0.3)))
     go_on.set()
 
     assert {outcome.url: outcome.result for outcome in outcomes} == {FEED: "not reached", OTHER: "changed"}

@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import items, table
 from stoppress.aws.places import give_back, reserve
-from stoppress.aws.table import Conflict, Delete, Put
+from stoppress.aws.table import Conflict, Delete, Put, Throttled
 from stoppress.model.article import FORGOTTEN, Article, Decision
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.file_names import is_news_series
@@ -189,6 +189,8 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: _Outcomes, dea
             _write(work, decision, now)
         except Conflict:
             conflicts.append(work)
+        except Throttled as error:  # nothing was written, so the places are given back
+            outcomes.append(_failed(work, error))
         except Exception as error:  # noqa: BLE001 - one event's failure must not stop the others
             work.spare = []  # the write may have succeeded without an answer, so its places stay taken
             outcomes.append(_failed(work, error))

@@ -13,7 +13,7 @@ from typing import Any
 
 import botocore.endpoint
 import pytest
-from botocore.exceptions import BotoCoreError, ConnectTimeoutError, ReadTimeoutError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from moto.core.botocore_stubber import BotocoreStubber
 
 from stoppress.aws import clients, queues, table
@@ -295,6 +295,28 @@ def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(
     assert behind.metrics["EventsPostponed"] == len(again)
     clock.call("record_article", {"Records": [one for one in events(100)["Records"] if one["messageId"] in again]})
     assert listed() == listed(NEWS) == 100
+
+
+def test_a_throttled_event_comes_again_and_takes_no_place(behind: Doors, clock: Clock) -> None:
+    cancelled: Any = {
+        "Error": {"Code": "TransactionCanceledException"},
+        "CancellationReasons": [{"Code": "ThrottlingError"}],
+    }
+    write = clients.client("dynamodb").transact_write_items
+
+    def throttle(**transaction: Any) -> Any:
+        if len(transaction["TransactItems"]) == 1:  # gives a place back
+            return write(**transaction)
+        raise ClientError(cancelled, "TransactWriteItems")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stoppress.aws.table.time.sleep", clock.sleep)
+        patch.setattr(clients.client("dynamodb"), "transact_write_items", throttle)
+    assert len(failed_ones(clock.call("record_article", events(3)))) == 3
+    assert behind.metrics["EventsFailed"] == 3
+    assert table.get(f"places#{HOST}", "news")["files"][0][0] == 0  # type: ignore[index]
+    assert failed_ones(clock.call("record_article", events(3))) == []
+    assert listed() == listed(NEWS) == 3
 
 
 # ── rewriting ──

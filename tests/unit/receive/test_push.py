@@ -618,7 +618,7 @@ def test_a_push_before_its_feed_was_asked_is_older_than_what_the_feed_says(
 ) -> None:
     """A run of many feeds takes a while. Else recording would take the feed's word for a late one, and nobody say it again."""
     subscribed(internet)
-    passed = iter([0.0, 0.0])
+    passed = iter([0.0])
     monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: next(passed, 30.0)))
 
     def pushed() -> None:

@@ -312,7 +312,7 @@ def test_a_throttled_event_comes_again_and_takes_no_place(behind: Doors, clock: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stoppress.aws.table.time.sleep", clock.sleep)
         patch.setattr(clients.client("dynamodb"), "transact_write_items", throttle)
-    assert len(failed_ones(clock.call("record_article", events(3)))) == 3
+        assert len(failed_ones(clock.call("record_article", events(3)))) == 3
     assert behind.metrics["EventsFailed"] == 3
     assert table.get(f"places#{HOST}", "news")["files"][0][0] == 0  # type: ignore[index]
     assert failed_ones(clock.call("record_article", events(3))) == []

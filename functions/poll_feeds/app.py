@@ -1,6 +1,5 @@
 """Each minute: poll the feeds that are due, and send article events for new and changed entries."""
 
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -9,9 +8,11 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
+from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.poll import feeds
 from stoppress.poll.due import PollOutcome
+from stoppress.primitives.deadline import Deadline
 
 # Time after the deadline for the last feed's events and state, the log and the metrics.
 RESERVE_SECONDS = 8.0
@@ -20,9 +21,10 @@ logger = Logger()
 
 
 @logger.inject_lambda_context
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Poll the feeds that are due. A broken feed or site does not stop the others."""
-    deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1_000 - RESERVE_SECONDS
+    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     counts: Counter[str] = Counter()
     good, bad = sites.load_all()
     for site in bad:

@@ -11,6 +11,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
 from stoppress.receive.push import Answer, confirm, take
@@ -22,6 +23,7 @@ HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options"
 
 
 @logger.inject_lambda_context
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answers one request of API Gateway (payload format 2.0) with text."""
     is_question = event["requestContext"]["http"]["method"] == "GET"

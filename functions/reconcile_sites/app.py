@@ -12,28 +12,30 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
+from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
+from stoppress.primitives.deadline import Deadline
 from stoppress.reconcile.findings import DRIFT
 from stoppress.reconcile.sites import in_turn, reconcile
 
 logger = Logger()
 
 # Time to finish a file of 50,000 pages.
-TIME_LEFT_MS = 120_000
+RESERVE_SECONDS = 120.0
 
 
 @logger.inject_lambda_context
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Handle a schedule's event. Raises at the end if something could not be looked at, so that the alarm goes off."""
+    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     good, bad = sites.load_all()
     good += [applied for site in bad if (applied := sites.last_applied(site.host))]
     failures: list[Exception] = []
     counts: Counter[str] = Counter()
     for site in in_turn(good):
         try:
-            report = reconcile(
-                site, datetime.now(UTC), may_go_on=lambda: context.get_remaining_time_in_millis() > TIME_LEFT_MS
-            )
+            report = reconcile(site, datetime.now(UTC), deadline=deadline)
         except Exception as error:  # noqa: BLE001 - one site's fault must not stop the others
             failures.append(error)
             continue

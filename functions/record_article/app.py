@@ -12,21 +12,28 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.aws.queues import retry_later
+from stoppress.primitives.deadline import Deadline
 from stoppress.record import article
 from stoppress.record.article import MessageOutcome
 from stoppress.record.message import Message
+
+# Time after the deadline to free unused places, to write stories and to delay the messages that come again.
+RESERVE_SECONDS = 10.0
 
 logger = Logger()
 
 
 @logger.inject_lambda_context
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Record a batch of the articles queue. The answer names the messages that must come again."""
     records: list[dict[str, Any]] = event["Records"]
     messages = [_message(record) for record in records]
-    outcomes = article.record(messages, datetime.now(UTC))
+    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
+    outcomes = article.record(messages, datetime.now(UTC), deadline)
     _count(messages, outcomes)
     for record in records:
         _log(record["messageId"], outcomes[record["messageId"]])

@@ -6,29 +6,36 @@ that failed, and those that a changed configuration or a repair needs.
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from stoppress.aws.clients import in_time
 from stoppress.aws.items import changed_entry, file_of
 from stoppress.aws.metrics import publish
 from stoppress.aws.queues import RewriteRequest, read_rewrite, retry_later
+from stoppress.primitives.deadline import Deadline
 from stoppress.rewrite.sitemaps import Result, hand_over, rewrite_all
+
+# Time after the deadline to finish a file and to hand over the others.
+RESERVE_SECONDS = 20.0
 
 logger = Logger()
 
 
 @logger.inject_lambda_context
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Handle a batch of the stream or of the rewrites queue; the answer names the records to send again."""
     records: list[dict[str, Any]] = event["Records"]
     from_queue = records[0]["eventSource"] == "aws:sqs"
     requests, unreadable = _requests(records, from_queue)
-    results = rewrite_all(requests.values(), datetime.now(UTC))
-    failed = {(result.request.site, result.request.file) for result in results if _must_return(result, from_queue)}
+    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
+    results = rewrite_all(requests.values(), datetime.now(UTC), deadline)
+    failed = {(result.request.site, result.request.file) for result in _returning(results, from_queue)}
     counts = Counter(f"Files{result.outcome.capitalize()}" for result in results)
     publish(
         {
@@ -88,11 +95,13 @@ def _identity(record: dict[str, Any]) -> str:
     return str(record["messageId"] if "messageId" in record else record["dynamodb"]["SequenceNumber"])
 
 
-def _must_return(result: Result, from_queue: bool) -> bool:
-    """Log the outcome for a file; True if its record must come again. For a stream's record the rewrites queue is tried first."""
-    fields: dict[str, Any] = {"site": result.request.site, "file": result.request.file, "outcome": result.outcome}
-    if result.error is None:
-        logger.info("file", urls=result.urls, size_bytes=result.size_bytes, **fields)
-        return False
-    logger.warning("file", reason=repr(result.error), **fields)
-    return from_queue or hand_over(result) is not None
+def _returning(results: Sequence[Result], from_queue: bool) -> Sequence[Result]:
+    """Log the outcomes. Returns those whose records must come again. For a stream's records the rewrites queue is tried first."""
+    for result in results:
+        fields: dict[str, Any] = {"site": result.request.site, "file": result.request.file, "outcome": result.outcome}
+        if result.error is None:
+            logger.info("file", urls=result.urls, size_bytes=result.size_bytes, **fields)
+        else:
+            logger.warning("file", reason=repr(result.error), **fields)
+    unwritten = [result for result in results if result.error]
+    return unwritten if from_queue or hand_over(unwritten) else []

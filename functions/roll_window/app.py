@@ -12,18 +12,25 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
+from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.aws.sites import BadSite, Registry
 from stoppress.model.site import Site
-from stoppress.roll.window import roll
+from stoppress.primitives.deadline import Deadline
+from stoppress.roll.window import in_turn, roll
+
+# Time after the deadline to free the places of expired entries.
+RESERVE_SECONDS = 10.0
 
 logger = Logger()
 
 
 @logger.inject_lambda_context
+@in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Handle a schedule's or a parameter's event. Raises at the end if a site's work failed, so that the alarm goes off."""
     now = datetime.now(UTC)
+    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     good, bad = sites.load_all()
     counts = Counter(SitesUnreadable=len(bad))
     for unreadable in bad:  # a typing error must not stop expiry: the site's last applied configuration is used
@@ -31,6 +38,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         if applied := sites.last_applied(unreadable.host):
             good.append(applied)
     failures: list[Exception] = []
+    not_reached: list[str] = []
     try:
         registry = sites.registry()
         counts += _watch(registry, good, now)
@@ -39,14 +47,20 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         good += [site for host in gone if (site := sites.last_applied(host))]
     except Exception as fault:  # noqa: BLE001 - sites with a parameter do not need the registry
         failures.append(fault)
-    for site in good:
-        done, failed = roll(site, now)
+    for site in in_turn(good, now):
+        if deadline.is_over():
+            not_reached.append(site.host)
+            continue
+        done, failed = roll(site, now, deadline)
         failures += failed
         counts += done
         if done:
             logger.info("rolled", site=site.host, done=dict(done))
         for error in failed:
             logger.error("site's work failed", site=site.host, reason=repr(error))
+    if not_reached:
+        counts["SitesNotReached"] = len(not_reached)
+        logger.warning("no time left", sites=not_reached[:100])
     publish({**counts, "SitesFailing": counts["SitesUnreadable"] + counts["SitesGone"] + counts["SitesSilent"]})
     if failures:
         raise ExceptionGroup("some of this minute's work failed; the next minute tries again", failures)

@@ -16,6 +16,7 @@ from stoppress.aws import bucket
 from stoppress.aws.clients import client
 from stoppress.model.file_headers import CACHE_FRESH, CACHE_SHARD, headers
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE, file_name
+from stoppress.poll import fetch
 from stoppress_cli.local import resources
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.stack import Stack
@@ -156,13 +157,13 @@ def test_a_file_that_is_not_there_yet_is_asked_for_again_soon() -> None:
     assert all(seconds <= FRESH_S for seconds in kept.values())
 
 
-def test_what_the_bucket_notes_of_a_file_for_itself_stays_inside() -> None:
+def test_what_the_bucket_notes_of_a_file_for_itself_stays_inside_but_for_what_poll_feeds_looks_for() -> None:
     removed = {
         item["Header"]
         for item in properties("FileHeaders")["ResponseHeadersPolicyConfig"]["RemoveHeadersConfig"]["Items"]
     }
 
-    assert {f"x-amz-meta-{name}" for name in metadata_of_a_file()} <= removed
+    assert {f"x-amz-meta-{name}" for name in metadata_of_a_file()} - removed == {fetch._OWN_HEADER}
 
 
 def test_no_header_is_added_that_binds_the_publishers_own_host() -> None:

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,6 +21,11 @@ from pathlib import Path
 
 import pytest
 
+from stoppress.feeds.documents import FeedError
+from stoppress.http import client
+from stoppress.http.client import Response
+from stoppress.model.site import Site
+from stoppress.poll import fetch
 from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import player
@@ -36,7 +41,8 @@ NEWS_HOST, HARBOUR = "www.example.com", "harbour.example.net"
 HOSTS = (NEWS_HOST, HARBOUR)
 SHARDS = {NEWS_HOST: "sitemap-2026-11.xml", HARBOUR: "sitemap-2026.xml"}
 FILES = [(host, name) for host in HOSTS for name in ("sitemap.xml", "sitemap-news.xml", SHARDS[host])]
-INSIDE = re.compile(r"x-amz-|via$|x-cache$|age$", re.IGNORECASE)
+# All but the header by which poll_feeds recognises our own files.
+INSIDE = re.compile(r"x-amz-(?!meta-config-version$)|via$|x-cache$|age$", re.IGNORECASE)
 START_S = 30
 
 pytestmark = [
@@ -287,6 +293,24 @@ def test_nothing_that_is_said_inside_reaches_a_crawler(front: Front, host: str, 
 
     assert inside, "else the test shows nothing"
     assert not [header for header in front.ask(host, f"/{name}").headers if INSIDE.match(header)]
+
+
+@by_file
+@pytest.mark.parametrize("hidden", [set(), {fetch._OWN_HEADER}], ids=["by header", "by name and bytes"])
+def test_a_file_of_our_own_is_recognised_as_a_feed(
+    front: Front, host: str, name: str, hidden: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another front end hides the header."""
+
+    def through_nginx(url: str, headers: Mapping[str, str]) -> Response:
+        answer = front.ask(host, f"/{name}")
+        kept = {header: value for header, value in answer.headers.items() if header not in hidden}
+        assert hidden or fetch._OWN_HEADER in kept
+        return Response(answer.status, kept, answer.body, url)
+
+    monkeypatch.setattr(client, "fetch", through_nginx)
+    with pytest.raises(FeedError, match="Stoppress writes this file itself"):
+        fetch.fetch(f"https://{host}/{name}", {}, Site(host=host, publication="P"))
 
 
 @by_host

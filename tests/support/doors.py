@@ -104,14 +104,16 @@ class Doors:
         assert found is not None, f"no file {name}"
         return found
 
-    def call(self, function: str, event: Mapping[str, Any]) -> Any:
+    def call(self, function: str, event: Mapping[str, Any], context: Any = None) -> Any:
         """Call a function's handler with an event of JSON, as Lambda does. Its log is kept, its metrics are added."""
         log = io.StringIO()
         with redirect_stdout(OUTPUT), OUTPUT.aimed(log) as metrics:
             # Late, so that loggers and metrics find their variables and their stream when they are made.
             module = importlib.import_module(f"functions.{function}.app")
+            # Another test's module may have imported it before the variable was set.
+            module.metrics.provider.namespace = ENVIRONMENT["POWERTOOLS_METRICS_NAMESPACE"]
             try:
-                return module.lambda_handler(json.loads(json.dumps(event)), Context(function, 512, 30))
+                return module.lambda_handler(json.loads(json.dumps(event)), context or Context(function, 512, 30))
             finally:
                 self.metrics += metrics
                 self.log += [json.loads(line) for line in log.getvalue().split("\n") if line and '"_aws"' not in line]

@@ -1,16 +1,99 @@
-"""The only place where boto3 clients are made."""
+"""The only place where boto3 clients are made, and how long their calls may take."""
 
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache, wraps
+from typing import Any, TypeVar
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError
 
-# Short enough to fail within a function's timeout, including botocore's retries.
-_CONFIG = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4})
+from stoppress.primitives.deadline import NEVER, Deadline
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The time-outs of one attempt in seconds, and how many attempts a call has."""
+
+    connect_s: float
+    read_s: float
+    attempts: int
+
+    @property
+    def attempt_s(self) -> float:
+        """The longest attempt, and a second for what follows it."""
+        return self.connect_s + self.read_s + 1
+
+    @property
+    def hanging_call_s(self) -> float:
+        """The longest call to a service that either accepts no connection or never answers.
+
+        botocore waits at most 1, 2, 4 … seconds between attempts.
+        """
+        return self.attempts * max(self.connect_s, self.read_s) + (1 << self.attempts - 1) - 1
+
+
+# These services answer in tens of milliseconds. A sender of a webhook waits for three of them.
+_QUICK = Limits(connect_s=1, read_s=2, attempts=2)
+LIMITS = {
+    "ssm": _QUICK,
+    "secretsmanager": _QUICK,
+    "sqs": _QUICK,
+    "events": _QUICK,
+    # A third attempt, because a burst of articles is throttled for a moment.
+    "dynamodb": Limits(connect_s=1, read_s=3, attempts=3),
+    # S3 answers a PUT of 50 MiB only after it has stored the whole body. While a body is sent, the connect time-out counts.
+    "s3": Limits(connect_s=3, read_s=10, attempts=2),
+}
+# Services that only the command line calls.
+_OTHERS = Limits(connect_s=3, read_s=10, attempts=4)
+
+
+class OutOfTime(BotoCoreError):
+    """An attempt was not made, because Lambda might have ended the function before the answer."""
+
+    fmt = "{service} was not called: the function has only {seconds:.1f} s left"
+
+
+_deadline: ContextVar[Deadline] = ContextVar("deadline", default=NEVER)
+
+
+def in_time(handler: Callable[[Any, Any], _Answer]) -> Callable[[Any, Any], _Answer]:
+    """Decorate a Lambda handler, so that it ends before its time-out whatever AWS services do.
+
+    An attempt that might outlast the function raises OutOfTime instead. So the handler still has the time for its fallbacks.
+    """
+
+    @wraps(handler)
+    def timed(event: Any, context: Any) -> _Answer:
+        token = _deadline.set(Deadline(context.get_remaining_time_in_millis))
+        try:
+            return handler(event, context)
+        finally:
+            _deadline.reset(token)
+
+    return timed
 
 
 @cache
 def client(service: str) -> Any:
     """The client of an AWS service, made at its first use, so that a cold start makes only the needed ones."""
-    return boto3.client(service, config=_CONFIG)  # type: ignore[call-overload]
+    limits = LIMITS.get(service, _OTHERS)
+    config = Config(
+        connect_timeout=limits.connect_s,
+        read_timeout=limits.read_s,
+        retries={"mode": "standard", "total_max_attempts": limits.attempts},
+    )
+
+    def assert_in_time(**_: Any) -> None:
+        seconds = _deadline.get().seconds_left
+        if seconds < limits.attempt_s:
+            raise OutOfTime(service=service, seconds=seconds)
+
+    made = boto3.client(service, config=config)  # type: ignore[call-overload]
+    made.meta.events.register_first("before-send", assert_in_time)  # before each attempt, also of a retry
+    return made

@@ -7,7 +7,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import table
 from stoppress.aws.items import places_pk, read_series, series_item
-from stoppress.aws.table import Conflict, Put
+from stoppress.aws.table import Conflict, Put, Throttled
 from stoppress.model.places import Place, Series, Want, entries_max_of
 
 # Each conflict is another writer's success, so a few attempts suffice. After these the queue tries again.
@@ -31,7 +31,7 @@ def give_back(host: str, places: Sequence[Place]) -> None:
     """
     for name in sorted({place.series for place in places}):
         returned = [place for place in places if place.series == name]
-        with suppress(ClientError, BotoCoreError):
+        with suppress(ClientError, BotoCoreError, Throttled):
             for _ in range(ATTEMPTS_MAX):
                 if _give_back_once(host, _series(host, name).give_back(returned)):
                     break

@@ -91,6 +91,8 @@ def load(
             _remember_unknown(name, now)
             raise unknown from None
         if known and known.version >= at_least:
+            # For a few seconds as if it had just been read: a batch waits for Parameter Store's time-out once.
+            _cache[name] = (now - CACHE_AGE_MAX + MISSED_AGE_MAX, known)
             return known
         raise
     site = _checked(host, parameter["Value"], parameter["Version"])

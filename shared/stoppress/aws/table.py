@@ -26,6 +26,9 @@ BATCH_ITEMS_MAX = 25
 _UNPROCESSED_ATTEMPTS_MAX = 6
 # Cancellation reasons of a transaction that conflicts with another write.
 _BUSY = {"ConditionalCheckFailed", "TransactionConflict"}
+# Cancellation reasons of a throttled transaction. botocore retries a throttled call, but no cancelled transaction.
+_THROTTLED = {"ThrottlingError", "ProvisionedThroughputExceeded"}
+_THROTTLED_ATTEMPTS_MAX = 4
 
 _EXISTS = {"ConditionExpression": "attribute_exists(pk)"}
 
@@ -35,6 +38,10 @@ _deserialize = TypeDeserializer().deserialize
 
 class Conflict(Exception):
     """Another writer was faster: read and decide again."""
+
+
+class Throttled(Exception):
+    """DynamoDB throttled a transaction in all attempts. Nothing was written; try again later."""
 
 
 class Busy(Conflict):
@@ -162,14 +169,22 @@ def _conditionally(operation: str, condition: str | None, values: dict[str, Any]
 
 
 def transact(operations: Iterable[Put | Delete | Check]) -> None:
-    """Do all operations or none. Raises Conflict if an item is not as it was read."""
-    try:
-        _table().transact_write_items(TransactItems=[_transact_item(operation) for operation in operations])
-    except ClientError as error:
-        reasons = {reason.get("Code") for reason in error.response.get("CancellationReasons", [])}
-        if reasons & _BUSY:
-            raise Conflict(str(error)) from error
-        raise _conflict_or(error) from error
+    """Do all operations or none. Raises Conflict if an item is not as it was read, and Throttled."""
+    transaction = [_transact_item(operation) for operation in operations]
+    for attempt in range(_THROTTLED_ATTEMPTS_MAX):
+        try:
+            _table().transact_write_items(TransactItems=transaction)
+        except ClientError as error:
+            reasons = {reason.get("Code") for reason in error.response.get("CancellationReasons", [])}
+            if reasons & _BUSY:
+                raise Conflict(str(error)) from error
+            if not reasons & _THROTTLED:
+                raise _conflict_or(error) from error
+            throttled = error
+        else:
+            return
+        time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)  # noqa: S311
+    raise Throttled(str(throttled)) from throttled
 
 
 def back_off(conflicts: int) -> None:

@@ -6,11 +6,12 @@ Time, size and redirects are limited. Only public addresses are requested.
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import urllib3
@@ -33,6 +34,7 @@ POST_SECONDS_MAX = 10.0
 _PERMANENT = {301, 308}
 _REDIRECTS = {301, 302, 303, 307, 308}
 _REDIRECTS_OF_POST = {307, 308}
+_Result = TypeVar("_Result")
 _URL_SAFE = "/%:@!$&'()*+,;=~-._?[]"
 
 
@@ -103,7 +105,7 @@ def _target(url: str, location: str) -> str:
 def _send(method: str, url: str, headers: Mapping[str, str], deadline: float, form: bytes | None = None) -> Response:
     """Send one request and follow no redirect. Raises FetchError."""
     parts, host, port = address.split_url(url)
-    pool = address.pool_to(parts.scheme, host, port)
+    pool = _within(deadline, host, lambda: address.pool_to(parts.scheme, host, port))
     name = f"[{host}]" if ":" in host else host
     request_headers = {
         "Host": name if port == address.PORTS[parts.scheme] else f"{name}:{port}",
@@ -145,6 +147,24 @@ def _send(method: str, url: str, headers: Mapping[str, str], deadline: float, fo
     finally:
         cutter.cancel()
     return Response(answer.status, answer_headers, body, url)
+
+
+def _within(deadline: float, host: str, look_up: Callable[[], _Result]) -> _Result:
+    """The result of a DNS lookup, which has no time-out of its own. Raises TooSlow, and what the lookup raises."""
+    looked_up: Future[_Result] = Future()
+
+    def run() -> None:
+        try:
+            looked_up.set_result(look_up())
+        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
+            looked_up.set_exception(error)
+
+    # A daemon, so that nobody waits for it when the process ends.
+    threading.Thread(target=run, daemon=True, name="look up").start()
+    try:
+        return looked_up.result(_seconds_left(deadline))
+    except TimeoutError:
+        raise TooSlow(f"the address of {host} was not found in time") from None
 
 
 def _seconds_left(deadline: float) -> float:

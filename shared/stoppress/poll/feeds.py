@@ -21,14 +21,15 @@ from stoppress.poll import fetch, ingest
 from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import feed_item, feed_key, read_feed
 from stoppress.poll.subscribe import Hubs
+from stoppress.primitives.deadline import NEVER, Deadline
 
 # A slow server costs a waiting thread, not work. Sixteen of the largest bodies took 508 MB of memory. The function has
 # 768 MB (template.yaml).
 FETCHES_AT_ONCE = 16
 
 
-def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = float("inf")) -> Iterator[PollOutcome]:
-    """Poll the feeds that are due until `deadline` (of `time.monotonic`), and yield the outcome of each.
+def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = NEVER) -> Iterator[PollOutcome]:
+    """Poll the feeds that are due until the deadline, and yield the outcome of each.
 
     A feed's failure raises nothing. Feeds that are not reached stay due.
     """
@@ -58,20 +59,20 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
     yield from _poll(deque(due), began, deadline)
 
 
-def _poll(due: deque[DueFeed], began: float, deadline: float) -> Iterator[PollOutcome]:
+def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[PollOutcome]:
     executor = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch")
     waiting: dict[Future[fetch.Fetched], DueFeed] = {}
     hubs = Hubs()
     try:
-        while (due or waiting or hubs.busy) and time.monotonic() < deadline:
-            yield from _start_fetches(due, waiting, executor, began)
+        while (due or waiting or hubs.busy) and not deadline.is_over():
+            yield from _start_fetches(due, waiting, executor, began, deadline)
             yield from hubs.ask()
             under_way: list[Future[Any]] = [*waiting, *hubs.waiting]
-            done, _ = wait(under_way, min(max(0.0, deadline - time.monotonic()), 86_400), FIRST_COMPLETED)
+            done, _ = wait(under_way, min(deadline.seconds_left, 86_400), FIRST_COMPLETED)
             yield from hubs.settle(done)
             for fetched in sorted((future for future in done if future in waiting), key=_size_bytes):
                 yield _settled(waiting.pop(fetched), fetched, hubs)
-                if time.monotonic() >= deadline:
+                if deadline.is_over():
                     break
     finally:
         # Fetches under way end by their own deadline.
@@ -82,10 +83,14 @@ def _poll(due: deque[DueFeed], began: float, deadline: float) -> Iterator[PollOu
 
 
 def _start_fetches(
-    due: deque[DueFeed], waiting: dict[Future[fetch.Fetched], DueFeed], executor: ThreadPoolExecutor, began: float
+    due: deque[DueFeed],
+    waiting: dict[Future[fetch.Fetched], DueFeed],
+    executor: ThreadPoolExecutor,
+    began: float,
+    deadline: Deadline,
 ) -> Iterator[PollOutcome]:
     """Lease and fetch feeds, as many as fit in memory until they are read. Yields the outcomes of those that could not be leased."""
-    while due and len(waiting) < FETCHES_AT_ONCE:
+    while due and len(waiting) < FETCHES_AT_ONCE and not deadline.is_over():
         feed = due.popleft()
         try:
             feed = _leased(feed)

@@ -15,7 +15,7 @@ from stoppress.model.site import Site
 
 # The time for all sitemaps of an index together. Sitemaps not fetched by then count as failed; the next poll tries again.
 CHILDREN_SECONDS_MAX = 15.0
-# `bucket.write` sets it on our own files. A site that polled its own files could never remove a story.
+# `bucket.write` sets it on our own files, and the documented front ends pass it on.
 _OWN_HEADER = "x-amz-meta-config-version"
 
 
@@ -55,7 +55,7 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
     """GET a feed, and the sitemaps of an index. Raises FetchError, and FeedError for an unreadable index or our own file."""
     deadline = time.monotonic() + CHILDREN_SECONDS_MAX
     answer = client.fetch(url, headers)
-    if _OWN_HEADER in answer.headers:
+    if _is_own(answer, site):
         raise FeedError("Stoppress writes this file itself: take it out of the site's feeds")
     fetched = Fetched(answer)
     if answer.status != HTTPStatus.OK:
@@ -63,21 +63,35 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
     child_headers = {name: value for name, value in headers.items() if name == "User-Agent"}
     for child_url in parse.children_of(answer.body, answer.headers, answer.url, site):
         try:
-            child = _fetch_child(child_url, child_headers, deadline, fetched)
+            child = _fetch_child(child_url, child_headers, deadline, fetched, site)
             fetched = replace(fetched, children=(*fetched.children, child))
         except FetchError as error:
             fetched = replace(fetched, failures=(*fetched.failures, f"{child_url}: {error}"))
     return fetched
 
 
-def _fetch_child(url: str, headers: Mapping[str, str], deadline: float, fetched: Fetched) -> client.Response:
+def _is_own(answer: client.Response, site: Site) -> bool:
+    """Whether Stoppress wrote this file itself: a site that polled its own files could never remove a story."""
+    if _OWN_HEADER in answer.headers:
+        return True
+    if answer.status != HTTPStatus.OK or "sitemap" not in answer.url:
+        return False
+    # Imported here: most feeds are no sitemaps, and a cold start should not pay for it.
+    from stoppress.sitemaps.own_files import is_own_file
+
+    return is_own_file(answer.url, answer.body, site)
+
+
+def _fetch_child(
+    url: str, headers: Mapping[str, str], deadline: float, fetched: Fetched, site: Site
+) -> client.Response:
     """GET a sitemap of an index. Raises FetchError for anything but a good answer within the limits of the index."""
     if time.monotonic() >= deadline:
         raise FetchError("there was no time left for it")
     answer = client.fetch(url, headers)
     if answer.status != HTTPStatus.OK:
         raise FetchError(f"the server answered {answer.status}")
-    if _OWN_HEADER in answer.headers:
+    if _is_own(answer, site):
         raise FetchError("Stoppress writes this file itself")
     if fetched.children_bytes + len(answer.body) > body.BODY_BYTES_MAX:
         raise TooLarge(f"with it, the sitemaps of the index are larger than {body.BODY_BYTES_MAX:,} bytes")

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,8 +34,6 @@ from stoppress.sitemaps.tags import general_line, line_bytes
 # roll_window removes an expired entry within two minutes. An entry that is still there after this time was forgotten.
 EXPIRED_FORGOTTEN = timedelta(minutes=15)
 
-# Objects in the site's folder that only Stoppress writes. Any others belong to somebody else and stay.
-_OURS = re.compile(r"sitemap(-[a-z0-9-]+)?\.(xml|xml\.gz|txt|atom)")
 # The two units that are not files.
 ORPHANS, _PLACES = "*orphans", "*places"
 
@@ -138,7 +135,10 @@ class Look:
         orphans = [
             listed
             for listed in self.listed.values()
-            if listed.file not in named and _OURS.fullmatch(listed.file) and listed.put_at + EMPTIED_KEPT <= self.now
+            # Objects with other names belong to somebody else and stay.
+            if listed.file not in named
+            and file_names.WRITTEN.fullmatch(listed.file)
+            and listed.put_at + EMPTIED_KEPT <= self.now
         ]
         # An index that cannot be written may still list files without a mark.
         index = bucket.read(self.site.host, file_names.INDEX_FILE) if orphans else None

@@ -4,10 +4,11 @@ A difference may be a change that is still on its way. So a finding counts when 
 look stores it in the table, and the second repairs it. If a look runs out of time, the next one continues it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from stoppress.model.site import Site
+from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.reconcile.findings import END, Finding, Past, Report, keep_past, read_past
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.repair import repair
@@ -22,30 +23,30 @@ def reconcile(
     site: Site,
     now: datetime,
     *,
-    may_go_on: Callable[[], bool] = lambda: True,
+    deadline: Deadline = NEVER,
     dry_run: bool = False,
     anew: bool = False,
 ) -> Report:
     """Look at a site, repair what an earlier look has seen too, and keep new suspects for the next look.
 
-    `may_go_on` is called before each unit. `dry_run` looks at everything, and repairs and keeps nothing. `anew` begins a pass
+    The deadline is checked before each unit. `dry_run` looks at everything, and repairs and keeps nothing. `anew` begins a pass
     even if none is due. A file that cannot be looked at is reported and stops no other. Raises the errors of bucket, table
     and queues.
     """
-    if not may_go_on():
+    if deadline.is_over():
         return Report()
     past = Past() if dry_run else read_past(site)
     if past.suspects and past.seen_at and now < past.seen_at + LOOKS_APART:
         return Report(suspected=past.suspects)  # too soon to confirm
     look = Look(site, now)
     suspected_units = {suspect.unit for suspect in past.suspects}
-    repaired, suspects = _confirmed(look, past)
+    repaired, suspects = _confirmed(look, past, deadline)
     if not dry_run:
         repair(site, repaired, now)
     began, stopped_after = past.continued(now, anew=anew)
     units = 0
     for unit in look.units_after(stopped_after):
-        if not may_go_on() or len(suspects) >= SUSPECTS_MAX:
+        if deadline.is_over() or len(suspects) >= SUSPECTS_MAX:
             break
         suspects += look.at(unit) if unit not in suspected_units else []
         stopped_after, units = unit, units + 1
@@ -56,13 +57,17 @@ def reconcile(
     return Report(tuple(repaired), tuple(suspects), tuple(look.failed), units, whole=stopped_after == END)
 
 
-def _confirmed(look: Look, past: Past) -> tuple[list[Finding], list[Finding]]:
-    """Look again at the units with suspects: the findings seen before, and the new ones."""
-    findings = [finding for unit in sorted({suspect.unit for suspect in past.suspects}) for finding in look.at(unit)]
-    return (
-        [finding for finding in findings if finding in past.suspects],
-        [finding for finding in findings if finding not in past.suspects],
-    )
+def _confirmed(look: Look, past: Past, deadline: Deadline) -> tuple[list[Finding], list[Finding]]:
+    """Look again at the units with suspects: the findings seen before, and the suspects for the next look."""
+    repaired: list[Finding] = []
+    suspects: list[Finding] = []
+    for unit in sorted({suspect.unit for suspect in past.suspects}):
+        if deadline.is_over():  # the next look confirms these
+            suspects += [suspect for suspect in past.suspects if suspect.unit == unit]
+            continue
+        for finding in look.at(unit):
+            (repaired if finding in past.suspects else suspects).append(finding)
+    return repaired, suspects
 
 
 def in_turn(sites: Iterable[Site]) -> list[Site]:

@@ -16,12 +16,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import items, sites, table
 from stoppress.aws.places import give_back, reserve
-from stoppress.aws.table import Conflict, Delete, Put
+from stoppress.aws.table import Conflict, Delete, Put, Throttled
 from stoppress.model.article import FORGOTTEN, Article, Decision
 from stoppress.model.event import ArticleEvent, to_message
 from stoppress.model.file_names import is_news_series
 from stoppress.model.places import Place, Want
 from stoppress.model.site import Site
+from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import urls_of
 from stoppress.record.decide import decide
@@ -73,14 +74,22 @@ _Decided: TypeAlias = tuple[_Work, Article | None, Decision]
 _Outcomes: TypeAlias = list[tuple[str, MessageOutcome]]
 
 
-def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutcome]:
-    """Record a batch. Returns the outcome of each message by the message's id."""
+def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVER) -> dict[str, MessageOutcome]:
+    """Record a batch until the deadline. Returns the outcome of each message by the message's id.
+
+    A message that was not reached has the outcome `postponed`, and comes again.
+    """
     outcomes: _Outcomes = []
-    works = [work for message in messages for work in _read(message, outcomes)]
+    works = []
+    for message in messages:
+        if deadline.is_over():
+            outcomes.append((message.id, _postponed()))
+        else:
+            works += _read(message, outcomes)
     waiting = list(works)
     while waiting:
         wave, waiting = _independent(waiting)
-        for work in _record_wave(wave, now, outcomes):
+        for work in _record_wave(wave, now, outcomes, deadline):
             work.conflicts += 1
             if work.conflicts < ATTEMPTS_MAX:
                 waiting.insert(0, work)
@@ -121,7 +130,7 @@ def _by_message(outcomes: _Outcomes) -> dict[str, MessageOutcome]:
     worst: dict[str, MessageOutcome] = {}
     for message_id, outcome in outcomes:
         before = worst.setdefault(message_id, outcome)
-        if before.outcome != "failed" and outcome.outcome in ("failed", "quarantined"):
+        if not before.error and (outcome.error or outcome.outcome == "quarantined"):
             worst[message_id] = outcome
     return worst
 
@@ -134,7 +143,7 @@ def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
     lines = {}
     for outcome in outcomes:
         event = outcome.event
-        if event is None or outcome.outcome in ("duplicate", "failed") or outcome.reason == FORGOTTEN:
+        if event is None or outcome.error or outcome.outcome == "duplicate" or outcome.reason == FORGOTTEN:
             continue
         for url in {identity(url): url for url in (event.url, *outcome.urls) if url}.values():
             item = items.story_item(event, url, outcome.outcome, outcome.reason, now)
@@ -175,15 +184,23 @@ def _independent(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
     return wave, rest
 
 
-def _record_wave(works: Sequence[_Work], now: datetime, outcomes: _Outcomes) -> list[_Work]:
+def _record_wave(works: Sequence[_Work], now: datetime, outcomes: _Outcomes, deadline: Deadline) -> list[_Work]:
     """Decide and write a wave. Returns the events for which another writer was faster."""
+    if deadline.is_over():
+        outcomes += [(work.message_id, _postponed(work.event)) for work in works]
+        return []
     conflicts = []
     free: dict[str, list[Place]] = defaultdict(list)
     for work, before, decision in _placed(_decided(works, now, outcomes), outcomes):
+        if deadline.is_over():
+            outcomes.append((work.message_id, _postponed(work.event)))
+            continue
         try:
             _write(work, decision, now)
         except Conflict:
             conflicts.append(work)
+        except Throttled as error:  # nothing was written, so the places are given back
+            outcomes.append(_failed(work, error))
         except Exception as error:  # noqa: BLE001 - one event's failure must not stop the others
             work.spare = []  # the write may have succeeded without an answer, so its places stay taken
             outcomes.append(_failed(work, error))
@@ -203,6 +220,11 @@ def _recorded(work: _Work, before: Article | None, decision: Decision) -> tuple[
     is_new = decision.outcome == "listed" and (before is None or before.state != "listed")
     outcome = MessageOutcome(decision.outcome, decision.reason, work.event, names=names, urls=urls, is_new=is_new)
     return work.message_id, outcome
+
+
+def _postponed(event: ArticleEvent | None = None) -> MessageOutcome:
+    late = TimeoutError("the run's time was over")
+    return MessageOutcome("postponed", str(late), event, late)
 
 
 def _failed(work: _Work, error: Exception) -> tuple[str, MessageOutcome]:

@@ -11,8 +11,10 @@ from datetime import datetime
 
 from stoppress.aws import queues, sites
 from stoppress.aws.bucket import Overtaken
+from stoppress.aws.clients import OutOfTime
 from stoppress.aws.queues import RewriteRequest
 from stoppress.model.file_names import INDEX_FILE
+from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.rewrite.attempt import begin
 from stoppress.rewrite.publish import commit
 from stoppress.rewrite.render import fold, render
@@ -26,7 +28,10 @@ RETRY_DELAY_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome for a file: `written`, `unchanged`, `retired` (emptied a day ago), `ignored` (retired site) or `failed`."""
+    """The outcome for a file, and its error if it must be tried again.
+
+    `written`, `unchanged`, `retired` (emptied a day ago), `ignored` (retired site), `failed`, or `postponed` (no time left).
+    """
 
     request: RewriteRequest
     outcome: str
@@ -35,18 +40,23 @@ class Result:
     error: Exception | None = None
 
 
-def rewrite_all(requests: Iterable[RewriteRequest], now: datetime) -> list[Result]:
-    """Bring files up to date, each once, the indexes last. A file that fails stops no other."""
+def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Deadline = NEVER) -> list[Result]:
+    """Bring files up to date until the deadline, each once, the indexes last. A file that fails stops no other."""
     by_file: dict[tuple[str, str], list[RewriteRequest]] = defaultdict(list)
     for request in requests:
         by_file[request.site, request.file].append(request)
     results = []
     for _, same in sorted(by_file.items(), key=lambda item: (item[0][1] == INDEX_FILE, item[0])):
         request = _joined(same)
+        if deadline.is_over():
+            results.append(Result(request, "postponed", error=TimeoutError("the run's time was over")))
+            continue
         try:
             results.append(rewrite(request, now))
             for release in sorted({other.release for other in same if other.release} - {request.release}):
                 clear_due(request.site, request.file, release)
+        except OutOfTime as error:
+            results.append(Result(request, "postponed", error=error))
         except Exception as error:  # noqa: BLE001 - the other files go on, and this one is tried again
             results.append(Result(request, "failed", error=error))
     return results
@@ -66,10 +76,10 @@ def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
     )
 
 
-def hand_over(result: Result) -> Exception | None:
-    """Send a file that failed to the rewrites queue. Returns the error if even that fails."""
+def hand_over(results: Iterable[Result]) -> Exception | None:
+    """Send files that were not written to the rewrites queue. Returns the error if even that fails."""
     try:
-        queues.send_rewrites([result.request], delay_seconds=RETRY_DELAY_SECONDS)
+        queues.send_rewrites([result.request for result in results], delay_seconds=RETRY_DELAY_SECONDS)
     except Exception as error:  # noqa: BLE001 - then the stream must bring its records again
         return error
     return None

@@ -5,8 +5,9 @@ deleted. After a change of configuration all files of the site are sent to the r
 deletes it: a crash sends twice, and loses nothing.
 """
 
+import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -20,26 +21,40 @@ from stoppress.model.file_names import NEWS_SERIES
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Place
 from stoppress.model.site import Site
-from stoppress.primitives.instants import exact, iso, parse
+from stoppress.primitives.deadline import NEVER, Deadline
+from stoppress.primitives.instants import epoch_seconds, exact, iso, parse
 
 # As many due records as one minute can send. The rest is sent in the next minute.
 DUE_MAX = 2_000
 
 
-def roll(site: Site, now: datetime) -> tuple[Counter[str], list[Exception]]:
-    """Do what is due for a site at `now`. Returns counts by metric, and the errors of tasks, which do not stop each other."""
+def in_turn(sites: Iterable[Site], now: datetime) -> list[Site]:
+    """Sites in another order each minute: if one run's time is not enough for all, the same ones are not always left out."""
+    by_host = sorted(sites, key=lambda site: site.host)
+    return random.Random(epoch_seconds(now) // 60).sample(by_host, len(by_host))  # noqa: S311
+
+
+def roll(site: Site, now: datetime, deadline: Deadline = NEVER) -> tuple[Counter[str], list[Exception]]:
+    """Do what is due for a site at `now`. Returns counts by metric, and the errors of tasks, which do not stop each other.
+
+    What is left at the deadline is due in the next minute.
+    """
     done: Counter[str] = Counter()
     failures: list[Exception] = []
-    tasks: Sequence[Callable[[Site, datetime], Counter[str]]] = (_send_due, _expire_news, _apply_configuration)
+    tasks: Sequence[Callable[[Site, datetime, Deadline], Counter[str]]] = (
+        _send_due,
+        _expire_news,
+        _apply_configuration,
+    )
     for task in tasks:
         try:
-            done += task(site, now)
+            done += task(site, now, deadline)
         except Exception as error:  # noqa: BLE001 - the other tasks go on; the next minute tries again
             failures.append(error)
     return done, failures
 
 
-def _send_due(site: Site, now: datetime) -> Counter[str]:
+def _send_due(site: Site, now: datetime, _: Deadline) -> Counter[str]:
     articles, rewrites, unreadable = [], [], []
     for item in islice(table.query(items.due_pk(site.host), below=exact(now) + "~"), DUE_MAX):
         try:
@@ -56,7 +71,7 @@ def _send_due(site: Site, now: datetime) -> Counter[str]:
     return Counter(ArticlesReleased=len(articles), FilesReleased=len(rewrites))
 
 
-def _expire_news(site: Site, now: datetime) -> Counter[str]:
+def _expire_news(site: Site, now: datetime, deadline: Deadline) -> Counter[str]:
     """Delete expired news entries, whose sort keys begin with the publication date. The stream then wakes the rewriter."""
     # All news series, including those of editions that the configuration no longer names.
     series = (
@@ -66,6 +81,8 @@ def _expire_news(site: Site, now: datetime) -> Counter[str]:
     try:
         for file in [file for news in series for file in items.series_files(news)]:
             for item in table.query(items.file_pk(site.host, file), below=iso(now - NEWS_WINDOW) + "~"):
+                if deadline.is_over():
+                    return Counter(EntriesExpired=len(expired))
                 removed = table.delete(item["pk"], item["sk"])
                 if removed:
                     expired.append(items.read_news_place(removed))
@@ -74,7 +91,7 @@ def _expire_news(site: Site, now: datetime) -> Counter[str]:
     return Counter(EntriesExpired=len(expired))
 
 
-def _apply_configuration(site: Site, now: datetime) -> Counter[str]:
+def _apply_configuration(site: Site, now: datetime, _: Deadline) -> Counter[str]:
     """After a change of configuration, and for a new site, have all files rewritten.
 
     All files are rewritten again when no function uses the old configuration any more (`settled`). Until then a rewriter with the old

@@ -35,7 +35,7 @@ from stoppress.aws.items import (
     series_files,
     series_item,
 )
-from stoppress.aws.table import Conflict, Delete, Put
+from stoppress.aws.table import Conflict, Delete, Put, Throttled
 from stoppress.model.article import Article, Claim, EntryKey
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
 from stoppress.model.order import Order
@@ -117,8 +117,29 @@ def test_a_cancelled_transaction_is_a_conflict(reason: str, monkeypatch: pytest.
 
 
 def test_a_transaction_that_was_cancelled_for_another_reason_is_no_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
-    _cancelled(monkeypatch, ["None", "ThrottlingError"])
+    _cancelled(monkeypatch, ["None", "ValidationError"])
     with pytest.raises(ClientError, match="TransactionCanceled"):
+        table.transact([Put(item("a")), Put(item("b"))])
+
+
+@pytest.mark.parametrize("reason", ["ThrottlingError", "ProvisionedThroughputExceeded"])
+def test_a_throttled_transaction_is_tried_again_and_then_is_no_conflict(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "time", _NoTime)
+    with monkeypatch.context() as patch:
+        _cancelled(patch, ["None", reason], times=2)
+        table.transact([Put(item("a"))])
+    assert table.get("places#a") == item("a", rev=1)
+
+    _cancelled(monkeypatch, ["None", reason])
+    with pytest.raises(Throttled, match="TransactionCanceled"):
+        table.transact([Put(item("b"))])
+
+
+def test_a_transaction_that_is_throttled_and_too_late_is_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    _cancelled(monkeypatch, ["ConditionalCheckFailed", "ThrottlingError"])
+    with pytest.raises(Conflict):
         table.transact([Put(item("a")), Put(item("b"))])
 
 
@@ -329,13 +350,17 @@ def test_versions_as_large_as_the_contract_lets_in_lose_no_digit(version: int, s
     assert read_article(back).order == Order(version, sequence, "t", "h")
 
 
-def _cancelled(monkeypatch: pytest.MonkeyPatch, reasons: list[str]) -> None:
+def _cancelled(monkeypatch: pytest.MonkeyPatch, reasons: list[str], times: int = 1_000) -> None:
     answer: Any = {
         "Error": {"Code": "TransactionCanceledException", "Message": "Transaction cancelled"},
         "CancellationReasons": [{"Code": reason} for reason in reasons],
     }
 
-    def cancel(**_: Any) -> None:
+    real, left = client("dynamodb").transact_write_items, iter(range(times))
+
+    def cancel(**transaction: Any) -> Any:
+        if next(left, None) is None:
+            return real(**transaction)
         raise ClientError(answer, "TransactWriteItems")
 
     monkeypatch.setattr(client("dynamodb"), "transact_write_items", cancel)

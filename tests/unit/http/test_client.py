@@ -6,6 +6,7 @@ import re
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -462,6 +463,27 @@ def test_a_host_without_an_address_is_unreachable() -> None:
     for resolve in (unknown, answers()):
         with pytest.raises(errors.Unreachable, match="has no address"):
             address.pool_to("http", "www.example.com", 80, resolve)
+
+
+def test_a_slow_resolver_counts_against_the_time_of_the_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+
+    def slow(*_: Any, **__: Any) -> Any:
+        go_on.wait(5)
+        return answers("8.8.8.8")("", 80)
+
+    pool_to = address.pool_to
+    monkeypatch.setattr(address, "pool_to", lambda scheme, host, port: pool_to(scheme, host, port, slow))
+    monkeypatch.setattr(client, "FETCH_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(client, "POST_SECONDS_MAX", 0.2)
+    began = time.monotonic()
+
+    with pytest.raises(errors.TooSlow, match=r"the address of www\.example\.com was not found in time"):
+        client.fetch(f"{HOST}/feed")
+    with pytest.raises(errors.TooSlow):
+        client.post("https://hub.example.net/", {})
+    assert time.monotonic() - began < 4
+    go_on.set()
 
 
 def test_a_dns_answer_that_changes_between_check_and_connect_does_not_get_through(

@@ -23,6 +23,7 @@ from stoppress.model.site import Site
 from stoppress.poll import feeds, ingest
 from stoppress.poll.due import PollOutcome
 from stoppress.poll.feeds import poll_site_feeds
+from stoppress.primitives.deadline import Deadline
 from stoppress.primitives.urls import key_of
 
 pytestmark = pytest.mark.moto
@@ -87,6 +88,11 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
         yield fake
     clients.client.cache_clear()
     sites.forget()
+
+
+def ends_in(seconds: float) -> Deadline:
+    ends = time.monotonic() + seconds
+    return Deadline(lambda: 1_000 * (ends - time.monotonic()))
 
 
 def poll(now: datetime = NOW, one: Site | None = None) -> list[PollOutcome]:
@@ -453,7 +459,7 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
 
     with monkeypatch.context() as patch:
         patch.setattr(client, "fetch", hang)
-        outcomes = list(poll_site_feeds([site(FEED, OTHER)], NOW, deadline=time.monotonic() + 0.3))
+        outcomes = list(poll_site_feeds([site(FEED, OTHER)], NOW, deadline=ends_in(0.3)))
     go_on.set()
 
     assert {outcome.url: outcome.result for outcome in outcomes} == {FEED: "not reached", OTHER: "changed"}
@@ -651,7 +657,7 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(
     internet.answer(rss("A", "B").replace(b"https://www.example.com/B", b"javascript:alert(1)"))
     internet.answer(PAGE, url=OTHER)
 
-    app.lambda_handler({}, Context())  # type: ignore[arg-type]
+    app.lambda_handler({}, Context())
 
     metrics: dict[str, Any] = {}
     for line in capsys.readouterr().out.splitlines():
@@ -780,7 +786,7 @@ def test_the_function_logs_why_a_stale_copy_was_skipped(
     poll(poll_at, one)
     internet.answer(built(0, "A"), age="7200")
 
-    app.lambda_handler({}, Context())  # type: ignore[arg-type]
+    app.lambda_handler({}, Context())
 
     (record,) = [record for record in caplog.records if record.message == "feed unchanged"]
     assert "a stale copy from a cache: Date less Age went back" in vars(record)["reason"]

@@ -22,6 +22,7 @@ from stoppress.model.site import Site
 from stoppress.poll import feeds as polling, subscribe
 from stoppress.poll.due import PollOutcome
 from stoppress.poll.items import feed_key, subscription_item, subscription_key
+from stoppress.primitives.deadline import Deadline
 from stoppress.receive import push
 from tests.support.doors import Doors, failing, once_before, opened
 from tests.support.ledger import HOST
@@ -296,7 +297,9 @@ def test_a_hub_that_takes_longer_than_the_run_keeps_nobody_and_is_asked_again(in
     over = threading.Event()
     internet.at_once = over.wait
 
-    results = [outcome.result for outcome in polling.poll_site_feeds([site()], NOW, time.monotonic() + 0.5)]
+    ends = time.monotonic() + 0.5
+    deadline = Deadline(lambda: 1_000 * (ends - time.monotonic()))
+    results = [outcome.result for outcome in polling.poll_site_feeds([site()], NOW, deadline)]
     over.set()
 
     assert results == ["changed"]
@@ -615,7 +618,7 @@ def test_a_push_before_its_feed_was_asked_is_older_than_what_the_feed_says(
 ) -> None:
     """A run of many feeds takes a while. Else recording would take the feed's word for a late one, and nobody say it again."""
     subscribed(internet)
-    passed = iter([0.0, 0.0])
+    passed = iter([0.0])
     monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: next(passed, 30.0)))
 
     def pushed() -> None:

@@ -10,6 +10,7 @@ import pytest
 from stoppress.aws import bucket, queues, sites, table
 from stoppress.aws.items import read_series
 from stoppress.aws.queues import read_rewrite
+from stoppress.primitives.deadline import Deadline
 from stoppress.reconcile.findings import KINDS, Report
 from stoppress.reconcile.sites import LOOKS_APART, in_turn, reconcile
 from stoppress_cli.local.stack import Stack
@@ -189,8 +190,8 @@ def test_an_entry_stays_where_its_article_was_written_after_the_look(
 
 def test_a_look_without_time_goes_on_where_it_stopped(stack: Stack) -> None:
     put(stack, "sitemap.xml", b"by hand")
-    left = iter([True, True, True, False])
-    first = look(stack, may_go_on=lambda: next(left))
+    left = iter([1, 1, 1, 0])
+    first = look(stack, deadline=Deadline(lambda: next(left)))
     assert (first.whole, first.units, kinds(first)) == (False, 2, ([], []))
     later(stack, 3)
     second = look(stack)

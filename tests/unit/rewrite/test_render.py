@@ -208,7 +208,7 @@ def test_a_file_that_could_not_be_folded_into_is_made_from_all_entries_next(
     works = [RewriteRequest(HOST, SHARD, entries=frozenset([key("new")]))]
     with failing("s3", "PutObject", code="InternalError"):
         (result,) = rewrite_all(works, NOON + MINUTE)
-    assert hand_over(result) is None
+    assert hand_over([result]) is None
 
     assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD)]
 

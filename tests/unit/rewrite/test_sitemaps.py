@@ -194,7 +194,7 @@ def test_a_file_over_its_limit_leaves_the_last_good_one(behind: Doors, monkeypat
         (result,) = rewrite_all([RewriteRequest(HOST, SHARD)], NOON + MINUTE)
     assert (result.outcome, type(result.error)) == ("failed", FileTooLarge)
     assert behind.file(SHARD) == before
-    assert hand_over(result) is None
+    assert hand_over([result]) is None
     assert [read_rewrite(body) for body in behind.taken("rewrites")] == [RewriteRequest(HOST, SHARD)]
     assert shard(NOON + HOUR) == "written"
 

@@ -1,0 +1,27 @@
+"""How long a function may go on working."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The instant at which work stops: `reserve_s` seconds before Lambda ends the function.
+
+    `remaining_ms` is `get_remaining_time_in_millis` of Lambda's context. The reserve is the time to hand back what is left.
+    """
+
+    remaining_ms: Callable[[], float]
+    reserve_s: float = 0.0
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until work stops; 0 afterwards."""
+        return max(0.0, self.remaining_ms() / 1_000 - self.reserve_s)
+
+    def is_over(self) -> bool:
+        return self.seconds_left <= 0
+
+
+NEVER = Deadline(lambda: math.inf)

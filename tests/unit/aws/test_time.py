@@ -1,0 +1,522 @@
+"""Services that hang: each function still answers within its time-out, and nothing is lost."""
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import botocore.endpoint
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
+from moto.core.botocore_stubber import BotocoreStubber
+
+from stoppress.aws import clients, queues, table
+from stoppress.aws.clients import LIMITS, Limits
+from stoppress.aws.items import file_pk
+from stoppress.aws.queues import RewriteRequest, read_rewrite
+from stoppress.http import client as web
+from stoppress.model.event import from_message
+from stoppress_cli.local import template
+from stoppress_cli.local.functions import Context
+from stoppress_cli.scenario import signing
+from tests.support import doors
+from tests.support.doors import Doors, failed_ones, queue_batch
+from tests.support.ledger import HOST, MORNING, page, publish
+from tests.support.partitions import NEWS, SHARD, put_page, stream
+
+pytestmark = pytest.mark.moto
+
+STACK = template.load(Path(__file__).parents[3] / "template.yaml")
+NOON = MORNING + timedelta(hours=4)
+FEED = page("rss.xml")
+SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS1jbXM="
+RSS = f'<rss version="2.0"><channel><item><title>A</title><link>{page("a")}</link></item></channel></rss>'.encode()
+# As botocore names them in its events.
+EVENT_NAMES = {"secretsmanager": "secrets-manager", "events": "eventbridge"}
+
+
+def logical(function: str) -> str:
+    """A function's name in the template: receive_webhook is ReceiveWebhook."""
+    return "".join(word.capitalize() for word in function.split("_"))
+
+
+def timeout_s(function: str) -> int:
+    properties = STACK.resources[logical(function)]["Properties"]
+    return int(properties["Timeout"])
+
+
+@dataclass(frozen=True)
+class Running(Context):
+    """The context of an invocation that a test's clock brings to its end."""
+
+    clock: "Clock | None" = None
+
+    def get_remaining_time_in_millis(self) -> int:
+        assert self.clock
+        return int(1_000 * (self.timeout_s - self.clock.seconds))
+
+
+class Clock:
+    """Seconds since an invocation began. Only hanging services, and waits before another attempt, make them pass."""
+
+    def __init__(self, behind: Doors) -> None:
+        self.behind = behind
+        self.seconds = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    def call(self, function: str, event: dict[str, Any]) -> Any:
+        """Call a function; fails if the call takes longer than Lambda lets it."""
+        self.seconds = 0.0
+        try:
+            return self.behind.call(function, event, Running(function, 512, timeout_s(function), clock=self))
+        finally:
+            assert self.seconds < timeout_s(function), f"Lambda would have ended {function}"
+
+    @contextmanager
+    def hanging(self, *services: str, connects: bool = True, times: int = 10**9) -> Iterator[list[str]]:
+        """The services accept connections and do not answer, or (`connects=False`) accept none. Yields the attempts."""
+        answering = BotocoreStubber.__call__
+        attempts: list[str] = []
+
+        def hang(stubber: Any, event_name: str, request: Any, **options: Any) -> Any:
+            for service in services:
+                if event_name.startswith(f"before-send.{EVENT_NAMES.get(service, service)}.") and len(attempts) < times:
+                    attempts.append(event_name)
+                    limits = LIMITS[service]
+                    self.seconds += limits.read_s if connects else limits.connect_s
+                    raise (ReadTimeoutError if connects else ConnectTimeoutError)(endpoint_url=request.url)
+            return answering(stubber, event_name, request, **options)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(BotocoreStubber, "__call__", hang)
+            yield attempts
+        assert attempts, f"nobody called {services}"
+
+
+@pytest.fixture
+def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
+    with doors.opened(NOON) as opened:
+        opened.site(feeds=[FEED])
+        opened.secret("cms", SECRET)
+        monkeypatch.setattr(web, "fetch", lambda url, headers: web.Response(200, {}, RSS, url))
+        yield opened
+
+
+@pytest.fixture
+def clock(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock(behind)
+    monkeypatch.setattr(botocore.endpoint, "time", made)
+    monkeypatch.setattr(table, "back_off", lambda conflicts: None)
+    return made
+
+
+def webhook() -> dict[str, Any]:
+    document = {"type": "article.published", "data": {"id": "1", "url": page("a"), "title": "A"}}
+    document |= {"timestamp": "2026-11-20T08:00:00Z"}
+    raw = json.dumps(document).encode()
+    return {
+        "rawPath": f"/webhooks/{HOST}/cms",
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json"} | signing.standard(SECRET, {}, raw, "msg-1", NOON),
+        "requestContext": {"http": {"method": "POST"}},
+        "pathParameters": {"site": HOST, "source": "cms"},
+        "body": raw.decode(),
+        "isBase64Encoded": False,
+    }
+
+
+def events(count: int) -> dict[str, Any]:
+    return queue_batch([publish(str(number), str(number)) for number in range(count)], sent_at=NOON)
+
+
+def listed(file: str = SHARD) -> int:
+    return len(list(table.query(file_pk(HOST, file))))
+
+
+# ── the table of limits ──
+
+
+def services_of(function: str) -> set[str]:
+    """The services that a function's role lets it call."""
+    [role] = [role for name, role in STACK.resources.items() if name == f"{logical(function)}Role"]
+    document = json.dumps(role["Properties"]["Policies"])
+    return {service for service in LIMITS if re.search(rf'"{service}:\w', document)}
+
+
+@pytest.mark.parametrize("function", [path.name for path in STACK.code.values()])
+def test_a_service_that_hangs_leaves_time_to_call_every_other_service(function: str) -> None:
+    services = services_of(function)
+    assert services
+    for hanging in services:
+        other = max(LIMITS[service].attempt_s for service in services - {hanging})
+        assert LIMITS[hanging].hanging_call_s + other < timeout_s(function)
+
+
+def test_every_service_that_a_function_calls_has_limits_of_its_own() -> None:
+    roles = [
+        role["Properties"] for name, role in STACK.resources.items() if name in {f"{name}Role" for name in STACK.code}
+    ]
+    statements = [
+        each for role in roles for policy in role["Policies"] for each in policy["PolicyDocument"]["Statement"]
+    ]
+    actions = re.findall(r'"(\w+):[A-Z]\w+"', json.dumps([each["Action"] for each in statements]))
+    assert set(actions) - {"logs"} == LIMITS.keys()
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_socket_that_never_answers_is_left_at_the_time_out(monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
+    """Without any double: botocore keeps to the limits, and an attempt that comes too late is not made."""
+    monkeypatch.setitem(LIMITS, "ssm", Limits(connect_s=0.2, read_s=0.2, attempts=2))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        clients.client.cache_clear()
+        try:
+            began = time.monotonic()
+            ends = began + (30 if answers else 1.3)
+            context = Running("f", 1, 1)
+            monkeypatch.setattr(
+                Running, "get_remaining_time_in_millis", lambda _: int(1_000 * (ends - time.monotonic()))
+            )
+            call = clients.in_time(lambda event, context: clients.client("ssm").get_parameter(Name="a"))
+            with pytest.raises(ReadTimeoutError if answers else clients.OutOfTime):
+                call({}, context)
+            assert time.monotonic() - began < 3
+        finally:
+            clients.client.cache_clear()
+
+
+# ── webhooks and pushes ──
+
+
+def test_a_webhook_is_taken_with_the_cached_configuration_while_parameter_store_hangs(
+    behind: Doors, clock: Clock
+) -> None:
+    behind.clock.shift(timedelta(minutes=2))  # the cached configuration is too old
+    behind.clock.move_to(NOON + timedelta(minutes=2))
+    with clock.hanging("ssm"):
+        answer = clock.call("receive_webhook", webhook())
+    assert answer["statusCode"] == 200
+    assert len(behind.taken("articles")) == 1
+
+
+@pytest.mark.parametrize("connects", [True, False])
+@pytest.mark.parametrize(
+    "hanging", [["secretsmanager"], ["sqs"], ["ssm", "sqs"], ["ssm", "secretsmanager", "sqs"]], ids="-".join
+)
+def test_a_webhook_is_answered_503_while_a_service_hangs_and_taken_afterwards(
+    behind: Doors, clock: Clock, hanging: list[str], connects: bool
+) -> None:
+    behind.clock.move_to(NOON + timedelta(minutes=2))
+    with clock.hanging(*hanging, connects=connects):
+        answer = clock.call("receive_webhook", webhook())
+    assert answer["statusCode"] == 503
+    assert clock.call("receive_webhook", webhook())["statusCode"] == 200
+    assert len(behind.taken("articles")) == 1
+
+
+@pytest.mark.parametrize("hanging", [["ssm"], ["dynamodb"], ["secretsmanager"], ["ssm", "dynamodb"]], ids="-".join)
+def test_a_hub_is_answered_503_while_a_service_hangs(behind: Doors, clock: Clock, hanging: list[str]) -> None:
+    behind.secret("websub", "a-master-of-many-letters")
+    requests: list[dict[str, str]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        hub = RSS.replace(b"<channel>", b'<channel><atom:link rel="hub" href="https://hub.example.net/"/>')
+        body = hub.replace(b"<rss", b'<rss xmlns:atom="http://www.w3.org/2005/Atom"')
+        patch.setattr(web, "fetch", lambda url, headers: web.Response(200, {}, body, url))
+
+        def post(url: str, form: dict[str, str], headers: dict[str, str]) -> web.Response:
+            requests.append(form)
+            return web.Response(202, {}, b"", url)
+
+        patch.setattr(web, "post", post)
+        clock.call("poll_feeds", {})
+    site, feed, token = requests[0]["hub.callback"].split("/")[-3:]
+    event = {
+        "requestContext": {"http": {"method": "GET"}},
+        "pathParameters": {"site": site, "feed": feed, "token": token},
+        "rawQueryString": f"hub.mode=subscribe&hub.challenge=c&hub.lease_seconds=9000&hub.topic={FEED}",
+        "headers": {},
+    }
+    behind.clock.move_to(NOON + timedelta(minutes=2))
+    behind.forget_secrets()
+    with clock.hanging(*hanging):
+        answer = clock.call("receive_push", event)
+        assert answer["statusCode"] == (200 if hanging == ["ssm"] else 503)
+    assert clock.call("receive_push", event)["statusCode"] == 200
+
+
+# ── recording ──
+
+
+def test_a_batch_is_recorded_with_the_cached_configuration_while_parameter_store_hangs(
+    behind: Doors, clock: Clock
+) -> None:
+    behind.clock.move_to(NOON + timedelta(minutes=2))
+    with clock.hanging("ssm"):
+        answer = clock.call("record_article", events(100))
+    assert failed_ones(answer) == []
+    assert listed() == 100
+
+
+@pytest.mark.parametrize("connects", [True, False])
+@pytest.mark.parametrize("hanging", [["dynamodb"], ["dynamodb", "sqs"], ["ssm", "dynamodb", "sqs"]], ids="-".join)
+def test_a_batch_comes_again_when_the_table_hangs(
+    behind: Doors, clock: Clock, hanging: list[str], connects: bool
+) -> None:
+    with clock.hanging(*hanging, connects=connects):
+        answer = clock.call("record_article", events(100))
+    assert len(failed_ones(answer)) == 100
+    assert failed_ones(clock.call("record_article", events(100))) == []
+    assert listed() == listed(NEWS) == 100
+
+
+def test_what_a_slow_table_leaves_no_time_for_comes_again_and_takes_no_place(
+    behind: Doors, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transact = table.transact
+
+    def slowly(operations: Any) -> None:
+        clock.seconds += 1
+        transact(operations)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "transact", slowly)
+        again = failed_ones(clock.call("record_article", events(100)))
+    assert 0 < len(again) < 100
+    assert listed() == 100 - len(again)
+    assert table.get(f"places#{HOST}", "news")["files"][0][0] == listed(NEWS)  # type: ignore[index]
+    assert behind.metrics["EventsPostponed"] == len(again)
+    clock.call("record_article", {"Records": [one for one in events(100)["Records"] if one["messageId"] in again]})
+    assert listed() == listed(NEWS) == 100
+
+
+def test_a_throttled_event_comes_again_and_takes_no_place(behind: Doors, clock: Clock) -> None:
+    cancelled: Any = {
+        "Error": {"Code": "TransactionCanceledException"},
+        "CancellationReasons": [{"Code": "ThrottlingError"}],
+    }
+    write = clients.client("dynamodb").transact_write_items
+
+    def throttle(**transaction: Any) -> Any:
+        if len(transaction["TransactItems"]) == 1:  # gives a place back
+            return write(**transaction)
+        raise ClientError(cancelled, "TransactWriteItems")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stoppress.aws.table.time.sleep", clock.sleep)
+        patch.setattr(clients.client("dynamodb"), "transact_write_items", throttle)
+        assert len(failed_ones(clock.call("record_article", events(3)))) == 3
+    assert behind.metrics["EventsFailed"] == 3
+    assert table.get(f"places#{HOST}", "news")["files"][0][0] == 0  # type: ignore[index]
+    assert failed_ones(clock.call("record_article", events(3))) == []
+    assert listed() == listed(NEWS) == 3
+
+
+# ── rewriting ──
+
+
+@pytest.mark.parametrize("connects", [True, False])
+@pytest.mark.parametrize("hanging", [["s3"], ["dynamodb"], ["events"], ["s3", "events"]], ids="-".join)
+def test_a_changed_file_goes_to_the_queue_when_a_service_hangs(
+    behind: Doors, clock: Clock, hanging: list[str], connects: bool
+) -> None:
+    put_page()
+    changed = stream(behind)
+    with clock.hanging(*hanging, connects=connects):
+        answer = clock.call("rewrite_sitemaps", changed)
+    assert failed_ones(answer) == []
+    messages = behind.taken("rewrites")
+    assert [read_rewrite(message).file for message in messages] == [SHARD]
+    answer = clock.call("rewrite_sitemaps", queue_batch(messages, sent_at=NOON, queue="rewrites"))
+    assert failed_ones(answer) == []
+    assert page("a").encode() in behind.file(SHARD).body
+
+
+@pytest.mark.parametrize("hanging", [["s3", "sqs"], ["dynamodb", "sqs"], ["s3", "dynamodb", "ssm", "sqs", "events"]])
+def test_the_stream_brings_a_change_again_when_the_queue_hangs_too(
+    behind: Doors, clock: Clock, hanging: list[str]
+) -> None:
+    behind.clock.move_to(NOON + timedelta(minutes=2))
+    for number in range(20):
+        put_page("a", file=f"sitemap-2026-{number}.xml")
+    changed = stream(behind)
+    with clock.hanging(*hanging):
+        answer = clock.call("rewrite_sitemaps", changed)
+    assert len(failed_ones(answer)) == 20
+    assert failed_ones(clock.call("rewrite_sitemaps", changed)) == []
+    assert all(behind.file(f"sitemap-2026-{number}.xml") for number in range(20))
+
+
+@pytest.mark.parametrize("from_queue", [True, False])
+def test_files_for_which_there_is_no_time_are_handed_back(
+    behind: Doors, clock: Clock, monkeypatch: pytest.MonkeyPatch, from_queue: bool
+) -> None:
+    """200 shards of half a second each, or ten large files."""
+    files = [f"sitemap-1{number:03}.xml" for number in range(10 if from_queue else 200)]
+    for file in files:
+        put_page("a", file=file)
+    changed = stream(behind)
+    requests = [RewriteRequest(HOST, file).message() for file in files]
+    rewriting = queues.announce
+
+    def slowly(*details: Any) -> None:
+        clock.seconds += 7 if from_queue else 0.5
+        rewriting(*details)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queues, "announce", slowly)
+        batch = queue_batch(requests, sent_at=NOON, queue="rewrites") if from_queue else changed
+        answer = clock.call("rewrite_sitemaps", batch)
+    again = {f"m{number}" for number in range(6, 10)} if from_queue else set()
+    assert set(failed_ones(answer)) == again
+    left = [read_rewrite(message).file for message in behind.taken("rewrites")]
+    written = len(files) - len(left) - len(again)
+    assert 0 < written < len(files)
+    assert sorted(left) == ([] if from_queue else files[written:])
+    assert behind.metrics["FilesPostponed"] == len(files) - written
+    assert behind.metrics["FilesFailed"] == 0
+
+
+# ── the clock ──
+
+
+@pytest.mark.parametrize("hanging", ["ssm", "dynamodb", "sqs"])
+def test_a_minutes_work_is_done_by_a_later_minute_when_a_service_hangs(
+    behind: Doors, clock: Clock, hanging: str
+) -> None:
+    for number in range(20):
+        behind.site(f"{number}.example.com")
+    with clock.hanging(hanging), pytest.raises((ExceptionGroup, BotoCoreError)):
+        clock.call("roll_window", {})
+    clock.call("roll_window", {})
+    hosts = {json.loads(body)["site"] for body in behind.taken("rewrites")}
+    assert hosts == {HOST, *(f"{number}.example.com" for number in range(20))}
+
+
+def test_expired_entries_for_which_there_is_no_time_go_in_the_next_minute_with_their_places(
+    behind: Doors, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.call("record_article", events(100))
+    behind.clock.move_to(MORNING + timedelta(hours=48))
+    delete = table.delete
+
+    def slowly(pk: str, sk: str) -> Any:
+        clock.seconds += 1
+        return delete(pk, sk)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "delete", slowly)
+        clock.call("roll_window", {})
+    assert 0 < listed(NEWS) < 100
+    assert table.get(f"places#{HOST}", "news")["files"][0][0] == listed(NEWS)  # type: ignore[index]
+    behind.clock.move_to(MORNING + timedelta(hours=48, minutes=1))
+    clock.call("roll_window", {})
+    assert listed(NEWS) == table.get(f"places#{HOST}", "news")["files"][0][0] == 0  # type: ignore[index]
+
+
+def test_sites_for_which_there_is_no_time_are_counted_and_have_their_turn(
+    behind: Doors, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(19):
+        behind.site(f"{number}.example.com")
+    send = queues.send_rewrites
+
+    def slowly(*requests: Any) -> None:
+        clock.seconds += 4
+        send(*requests)
+
+    monkeypatch.setattr(queues, "send_rewrites", slowly)
+    reached: set[str] = set()
+    for minute in range(30):
+        behind.clock.move_to(NOON + minute * timedelta(minutes=1))
+        clock.call("roll_window", {})
+        reached |= {json.loads(body)["site"] for body in behind.taken("rewrites")}
+        if minute == 0:
+            assert 0 < len(reached) < 20
+            assert behind.metrics["SitesNotReached"] == 20 - len(reached)
+    assert len(reached) == 20
+
+
+# ── feeds ──
+
+
+@pytest.mark.parametrize("hanging", [["ssm"], ["dynamodb"], ["sqs"], ["sqs", "dynamodb"]], ids="-".join)
+def test_a_feed_is_polled_by_a_later_minute_when_a_service_hangs(
+    behind: Doors, clock: Clock, hanging: list[str]
+) -> None:
+    with clock.hanging(*hanging), suppress(BotoCoreError):
+        clock.call("poll_feeds", {})
+    behind.taken("articles")
+    behind.clock.move_to(NOON + timedelta(minutes=3))
+    clock.call("poll_feeds", {})
+    assert [from_message(body).title for body in behind.taken("articles")] == ["A"]
+
+
+def test_feeds_that_cannot_be_leased_in_time_stay_due(behind: Doors, clock: Clock) -> None:
+    behind.site(feeds=[page(f"{number}.xml") for number in range(50)])
+    leasing = table.put
+
+    def hang(item: Any, rev: int | None) -> None:
+        with clock.hanging("dynamodb"):
+            leasing(item, rev)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "put", hang)
+        clock.call("poll_feeds", {})
+    assert behind.metrics["FeedsFailed"] + behind.metrics["FeedsNotReached"] == 50
+    assert behind.metrics["FeedsNotReached"] > 40
+    clock.call("poll_feeds", {})
+    assert behind.metrics["FeedsPolled"] - behind.metrics["FeedsFailed"] == 50
+
+
+# ── reconciling ──
+
+
+def months(clock: Clock, count: int) -> set[str]:
+    """Record an article in each month of a year. Returns the shards, which nobody has written yet."""
+    dates = [MORNING.replace(year=2025, month=month) for month in range(1, count + 1)]
+    batch = [publish(str(date.month), str(date.month), published_at=date) for date in dates]
+    clock.call("record_article", queue_batch(batch, sent_at=NOON))
+    return {f"sitemap-{date:%Y-%m}.xml" for date in dates}
+
+
+@pytest.mark.parametrize("hanging", ["ssm", "dynamodb", "s3"])
+def test_a_look_that_meets_a_hanging_service_is_made_up_for(behind: Doors, clock: Clock, hanging: str) -> None:
+    shards = months(clock, 12)
+    with clock.hanging(hanging), pytest.raises((ExceptionGroup, BotoCoreError)):
+        clock.call("reconcile_sites", {})
+    for minutes in (5, 35):
+        behind.clock.move_to(NOON + timedelta(minutes=minutes))
+        clock.call("reconcile_sites", {})
+    assert shards <= {read_rewrite(message).file for message in behind.taken("rewrites")}
+
+
+def test_suspects_for_which_there_is_no_time_are_repaired_by_the_next_look(
+    behind: Doors, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = months(clock, 12)
+    clock.call("reconcile_sites", {})
+    behind.taken("rewrites")
+    query = table.query
+
+    def slowly(pk: str, **options: Any) -> Any:
+        clock.seconds += 35
+        return query(pk, **options)
+
+    behind.clock.move_to(NOON + timedelta(minutes=30))
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "query", slowly)
+        clock.call("reconcile_sites", {})
+    first = {read_rewrite(message).file for message in behind.taken("rewrites")}
+    assert 0 < len(first) < 12
+    behind.clock.move_to(NOON + timedelta(minutes=60))
+    clock.call("reconcile_sites", {})
+    second = {read_rewrite(message).file for message in behind.taken("rewrites")}
+    assert shards <= first | second

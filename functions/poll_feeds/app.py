@@ -35,13 +35,12 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         EntriesSkipped=0,
         HubsAsked=0,
         HubsNotAsked=0,
-        SitesUnreadable=0,
     )
-    good, bad = sites.load_all()
-    for site in bad:
+    now = datetime.now(UTC)
+    polled, unreadable = sites.load_polled(now)
+    for site in unreadable:
         logger.error("site unreadable", parameter=site.name, reason=site.reason)
-        counts["SitesUnreadable"] += 1
-    for outcome in feeds.poll_site_feeds(good, datetime.now(UTC), deadline):
+    for outcome in feeds.poll_site_feeds(polled, now, deadline):
         counts["FeedsPolled"] += outcome.result in {"changed", "unchanged", "failed"}
         counts["FeedsUnchanged"] += outcome.result == "unchanged"
         counts["FeedsFailed"] += outcome.result == "failed"

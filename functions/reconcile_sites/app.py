@@ -26,8 +26,7 @@ TIME_LEFT_MS = 120_000
 @metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Handle a schedule's event. Raises at the end if something could not be looked at, so that the alarm goes off."""
-    good, bad = sites.load_all()
-    good += [applied for site in bad if (applied := sites.last_applied(site.host))]
+    good, _ = sites.load_all_usable()
     failures: list[Exception] = []
     for name in (DRIFT, *KINDS.values()):
         metrics.add_metric(name, MetricUnit.Count, 0)

@@ -23,15 +23,18 @@ metrics = Metrics()
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Handle a schedule's or a parameter's event. Raises at the end if a site's work failed, so that the alarm goes off."""
     now = datetime.now(UTC)
-    good, bad = sites.load_all()
-    metrics.add_metric("SitesUnreadable", MetricUnit.Count, len(bad))
-    for unreadable in bad:  # a typing error must not stop expiry: the site's last applied configuration is used
-        logger.error("site unreadable", parameter=unreadable.name, reason=unreadable.reason)
-        if applied := sites.last_applied(unreadable.host):
-            good.append(applied)
     failures: list[Exception] = []
+    changed = _changed_host(event)
+    # The registry is read before the parameters: a host that is registered in between has its parameter.
+    registry = None if changed else _registry(failures)
+    good, bad = sites.load_all(changed)
+    present = {site.host for site in good} | {site.host for site in bad}
+    good += _as_last_applied(bad)
     try:
-        good += _without_parameter(good, {unreadable.host for unreadable in bad})
+        if registry:
+            good += _compared(registry, present)
+        elif changed in present:
+            sites.register(changed)
     except Exception as fault:  # noqa: BLE001 - sites with a parameter do not need the registry
         failures.append(fault)
     for site in good:
@@ -45,16 +48,46 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
             logger.error("site's work failed", site=site.host, reason=repr(error))
     if failures:
         raise ExceptionGroup("some of this minute's work failed; the next minute tries again", failures)
+    if registry:
+        sites.confirm(registry, now)
 
 
-def _without_parameter(present: list[Site], unreadable: set[str]) -> list[Site]:
-    """Registered sites without a parameter, as last applied. Registers the sites that have a parameter."""
-    known, hosts = sites.registered(), {site.host for site in present}
-    for host in sorted(hosts - known):
+def _changed_host(event: dict[str, Any]) -> str | None:
+    """The host whose parameters an event of Parameter Store names; None for a schedule's event.
+
+    One site costs two calls of Parameter Store. All sites at each change would exceed its quota while many are added.
+    """
+    if event.get("source") != "aws.ssm":
+        return None
+    return str(event["detail"]["name"]).removeprefix(sites.parameter_name("")).partition("/")[0]
+
+
+def _registry(failures: list[Exception]) -> sites.Registry | None:
+    """The registry; None if it cannot be read: sites with a parameter do not need it."""
+    try:
+        return sites.registry()
+    except Exception as fault:  # noqa: BLE001 - the next minute tries again
+        failures.append(fault)
+        return None
+
+
+def _as_last_applied(bad: list[sites.BadSite]) -> list[Site]:
+    """The unreadable sites as last applied: a typing error must not stop expiry."""
+    metrics.add_metric("SitesUnreadable", MetricUnit.Count, len(bad))
+    for unreadable in bad:
+        logger.error("site unreadable", parameter=unreadable.name, reason=unreadable.reason)
+    return [applied for unreadable in bad if (applied := sites.last_applied(unreadable.host))]
+
+
+def _compared(registry: sites.Registry, present: set[str]) -> list[Site]:
+    """Registered sites without a parameter, as last applied. Notes in the registry which hosts have a parameter now."""
+    for host in sorted(present - registry.present):
         sites.register(host)
-    gone = sorted(known - hosts - unreadable)
+    gone = sorted((registry.present | registry.gone) - present)
     if gone:
         metrics.add_metric("SitesGone", MetricUnit.Count, len(gone))
     for host in gone:
         logger.warning("site's parameter is gone", site=host, remedy=f"put it again, or run: stoppress retire {host}")
+        if host in registry.present:
+            sites.register(host, gone=True)
     return [site for host in gone if (site := sites.last_applied(host))]

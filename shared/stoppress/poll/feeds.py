@@ -46,9 +46,9 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
             reason = f"the feed's item in the table cannot be read: {error!r:.300}"
             yield PollOutcome(site.host, feed.url, "failed", reason=reason, needs_somebody=True)
             continue
-        if candidate.state.is_due(now, site.version):
+        if candidate.state.is_due(now, site.feeds_version):
             due.append(candidate)
-        elif candidate.state.needs_somebody(now, site.version):
+        elif candidate.state.needs_somebody(now, site.feeds_version):
             yield candidate.outcome("waiting", needs_somebody=True)
     # The feed that waited longest comes first, so that no feed is passed over twice. Failing feeds come last, because they may
     # fail again.

@@ -637,7 +637,6 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(
         "EntriesSkipped": [1.0],
         "HubsAsked": [0.0],
         "HubsNotAsked": [0.0],
-        "SitesUnreadable": [1.0],
     }
     assert sent() == ["A"]
 

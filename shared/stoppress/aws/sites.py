@@ -313,7 +313,7 @@ def _checked(host: str, parameter: Mapping[str, Any], further: Mapping[str, Mapp
     further = further or {}
     if unknown := sorted(name for name in further if not FURTHER_FEEDS.fullmatch(name)):
         raise BadConfiguration(
-            f"{host}/{unknown[0]}: parameters of a site are called feeds-1, feeds-2, …: delete this one"
+            f"{host}/{unknown[0]}: a site's further parameters are called feeds-1, feeds-2, …: delete this one"
         )
     names = sorted(further, key=lambda name: int(name.removeprefix("feeds-")))
     site = read_site(parameter["Value"], parameter["Version"], {name: further[name]["Value"] for name in names})

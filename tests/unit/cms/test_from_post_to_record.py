@@ -54,6 +54,7 @@ def behind(opened: Doors, monkeypatch: pytest.MonkeyPatch) -> Doors:
             "cms": {"secret": "cms"},
         }
     )
+    sites.register(HOST)
     opened.secret("cms", SECRET)
     opened.forget_secrets()
     opened.taken("articles")
@@ -165,8 +166,8 @@ def test_an_article_of_another_host_is_in_no_file_of_this_site(behind: Doors) ->
 
 def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind: Doors) -> None:
     source = {"adapter": "ghost", "secret": "cms"}
-    behind.site("blog.example.com", sources={"ghost": source})
     sites.register("blog.example.com")
+    behind.site("blog.example.com", sources={"ghost": source})
     _, reply = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
     assert (reply["status"], reply["site"]) == ("queued", "blog.example.com")
 

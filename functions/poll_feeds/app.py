@@ -26,10 +26,11 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Poll the feeds that are due. A broken feed or site does not stop the others."""
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     counts: Counter[str] = Counter()
-    good, bad = sites.load_all()
-    for site in bad:
+    now = datetime.now(UTC)
+    polled, unreadable = sites.load_polled(now)
+    for site in unreadable:
         logger.error("site unreadable", parameter=site.name, reason=site.reason)  # counted by roll_window
-    for outcome in feeds.poll_site_feeds(good, datetime.now(UTC), deadline):
+    for outcome in feeds.poll_site_feeds(polled, now, deadline):
         counts["FeedsPolled"] += outcome.result in {"changed", "unchanged", "failed"}
         counts["FeedsUnchanged"] += outcome.result == "unchanged"
         counts["FeedsFailed"] += outcome.result == "failed"

@@ -29,8 +29,7 @@ RESERVE_SECONDS = 120.0
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Handle a schedule's event. Raises at the end if something could not be looked at, so that the alarm goes off."""
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
-    good, bad = sites.load_all()
-    good += [applied for site in bad if (applied := sites.last_applied(site.host))]
+    good, _ = sites.load_all_usable()
     failures: list[Exception] = []
     counts: Counter[str] = Counter()
     for site in in_turn(good):

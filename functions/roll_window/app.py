@@ -31,20 +31,23 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Handle a schedule's or a parameter's event. Raises at the end if a site's work failed, so that the alarm goes off."""
     now = datetime.now(UTC)
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
-    good, bad = sites.load_all()
-    counts = Counter(SitesUnreadable=len(bad))
-    for unreadable in bad:  # a typing error must not stop expiry: the site's last applied configuration is used
-        logger.error("site unreadable", parameter=unreadable.name, reason=unreadable.reason)
-        if applied := sites.last_applied(unreadable.host):
-            good.append(applied)
     failures: list[Exception] = []
     not_reached: list[str] = []
+    changed = _changed_host(event)
+    # The registry is read before the parameters: a host that is registered in between has its parameter.
+    registry = None if changed else _registry(failures)
+    good, bad = sites.load_all(changed)
+    counts = Counter(SitesUnreadable=len(bad))
+    present = {site.host for site in good} | {site.host for site in bad}
+    good += _as_last_applied(bad)
     try:
-        registry = sites.registry()
-        counts += _watch(registry, good, now)
-        gone = _without_parameter(registry, good, bad)
-        counts["SitesGone"] = len(gone)
-        good += [site for host in gone if (site := sites.last_applied(host))]
+        if registry:
+            counts += _watch(registry, good, now)
+            gone = _without_parameter(registry, present)
+            counts["SitesGone"] = len(gone)
+            good += [site for host in gone if (site := sites.last_applied(host))]
+        elif changed in present:
+            sites.register(changed)
     except Exception as fault:  # noqa: BLE001 - sites with a parameter do not need the registry
         failures.append(fault)
     for site in in_turn(good, now):
@@ -64,6 +67,34 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     publish({**counts, "SitesFailing": counts["SitesUnreadable"] + counts["SitesGone"] + counts["SitesSilent"]})
     if failures:
         raise ExceptionGroup("some of this minute's work failed; the next minute tries again", failures)
+    if registry and not not_reached:
+        sites.confirm(registry, now)
+
+
+def _changed_host(event: dict[str, Any]) -> str | None:
+    """The host whose parameters an event of Parameter Store names; None for a schedule's event.
+
+    One site costs two calls of Parameter Store. All sites at each change would exceed its quota while many are added.
+    """
+    if event.get("source") != "aws.ssm":
+        return None
+    return str(event["detail"]["name"]).removeprefix(sites.parameter_name("")).partition("/")[0]
+
+
+def _registry(failures: list[Exception]) -> Registry | None:
+    """The registry; None if it cannot be read: sites with a parameter do not need it."""
+    try:
+        return sites.registry()
+    except Exception as fault:  # noqa: BLE001 - the next minute tries again
+        failures.append(fault)
+        return None
+
+
+def _as_last_applied(bad: list[BadSite]) -> list[Site]:
+    """The unreadable sites as last applied: a typing error must not stop expiry."""
+    for unreadable in bad:
+        logger.error("site unreadable", parameter=unreadable.name, reason=unreadable.reason)
+    return [applied for unreadable in bad if (applied := sites.last_applied(unreadable.host))]
 
 
 def _watch(registry: Registry, present: Iterable[Site], now: datetime) -> Counter[str]:
@@ -84,12 +115,13 @@ def _watch(registry: Registry, present: Iterable[Site], now: datetime) -> Counte
     return counts
 
 
-def _without_parameter(registry: Registry, present: Iterable[Site], unreadable: Iterable[BadSite]) -> list[str]:
-    """Registered hosts without a parameter. Registers the sites that have a parameter."""
-    hosts = {site.host for site in present}
-    for host in sorted(hosts - registry.hosts):
+def _without_parameter(registry: Registry, present: set[str]) -> list[str]:
+    """Registered hosts without a parameter. Notes in the registry which hosts have a parameter now."""
+    for host in sorted(present - registry.present):
         sites.register(host)
-    gone = sorted(registry.hosts - hosts - {site.host for site in unreadable})
+    gone = sorted((registry.present | registry.gone) - present)
     for host in gone:
         logger.warning("site's parameter is gone", site=host, remedy=f"put it again, or run: stoppress retire {host}")
+        if host in registry.present:
+            sites.register(host, gone=True)
     return gone

@@ -85,6 +85,7 @@ def grants() -> Iterator[Grant]:
 MISSED_BY = {
     "PollFeedsRole-SubscribeAtHubs": "a-hub-that-does-not-answer",
     "PollFeedsRole": "a-feed-read-once-is-asked-conditionally",
+    "ReceivePushRole-ReadFurtherFeeds": "a-subscribed-feed-that-is-taken-out",
     "ReceivePushRole": "a-feed-that-is-pushed",
     "ReconcileSitesRole-OnlyWhereTheirArticleIsStillGone": "entries-and-places-that-nobody-has-are-put-right-at-night",
     "ReconcileSitesRole-ReadFilesAndDeleteOrphans-s3:DeleteObject": "an-object-that-nothing-names-goes-after-a-day",

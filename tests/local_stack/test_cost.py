@@ -92,7 +92,7 @@ def recorded(wanted: Shape) -> Iterator[Archive]:
 
 def standing(stack: Stack) -> tuple[dict[str, dict[str, object]], dict[str, bytes]]:
     """Items by their keys, but for what tells when and how often they were written; and the files but for the index."""
-    untold = {"changed", "rev"}
+    untold = {"changed", "rev", "confirmed_at"}
     items = {
         f"{item['pk']} {item['sk']}": {name: value for name, value in item.items() if name not in untold}
         for kind in event_files.items(stack).values()

@@ -377,12 +377,15 @@ def test_parameters_secrets_and_events_answer_as_moto_does(moto: Callable[[str],
             one.put_parameter(Name=f"/sites/{number:02}", Value=str(number), Type="String", Overwrite=True)
     pages = []
     for one in (ssm, double):
+        one.put_parameter(Name="/sites/03/feeds-1", Value="[]", Type="String", Overwrite=True)
         page = one.get_parameters_by_path(Path="/sites")
         after = one.get_parameters_by_path(Path="/sites", NextToken=page["NextToken"])
         found = page["Parameters"] + after["Parameters"]
         pages.append(sorted((said["Name"], said["Value"], said["Version"]) for said in found))
         assert "NextToken" not in after
     assert pages[0] == pages[1]
+    below = [one.get_parameters_by_path(Path="/sites/03", Recursive=True)["Parameters"] for one in (ssm, double)]
+    assert [[parameter["Name"] for parameter in page] for page in below] == [["/sites/03/feeds-1"]] * 2
     for name in ("/sites/03", "/sites/none"):
         params = {"Name": name, "WithDecryption": True}
         ours, theirs = heard(double, "get_parameter", params), heard(ssm, "get_parameter", params)

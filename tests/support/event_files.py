@@ -9,6 +9,7 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
+from stoppress.aws import sites
 from stoppress.aws.items import news_item, series_item
 from stoppress.feeds.subscription import Subscription
 from stoppress.model.entries import NewsEntry
@@ -52,6 +53,9 @@ def first_site_stack(feed: str, start: datetime | None = None) -> Iterator[Stack
             made.client("secretsmanager").put_secret_value(
                 SecretId=f"{made.variable('SECRETS_PATH')}/{name}", SecretString=SECRET
             )
+        made.client("dynamodb").put_item(  # as roll_window registers the site
+            TableName=made.variable("TABLE_NAME"), Item={"pk": {"S": sites.REGISTRY}, "sk": {"S": HOST}}
+        )
         yield made
 
 

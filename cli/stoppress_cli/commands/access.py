@@ -56,7 +56,7 @@ def open_sites(host: str | None, stack: str | None, endpoint: str, template: Pat
         for site in unusable:
             errors.print(
                 f"stoppress: the parameter {site.name} cannot be used: {site.reason}\n  Correct it. Until then its feeds"
-                " are not polled, and its files are kept by the configuration that was last applied."
+                " are polled and its files are kept by the configuration that was last applied."
             )
         code = OK
         try:

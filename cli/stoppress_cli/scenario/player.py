@@ -102,6 +102,7 @@ class Player:
         answer = self.stack.client("ssm").put_parameter(
             Name=name, Value=value, Type="String", Overwrite=True, Tier="Intelligent-Tiering",
         )  # fmt: skip
+        self.stack.rest()  # a new site is known to the API when roll_window has seen it
         text = f"{host}, version {answer['Version']}"
         try:
             read_site(value, answer["Version"])

@@ -30,7 +30,7 @@ class Health:
         """`well`, `failing`, `gone` or `not asked yet`."""
         if self.state is None:
             return "not asked yet"
-        if self.state.is_gone(self.site.version):
+        if self.state.is_gone(self.site.feeds_version):
             return "gone"
         return "failing" if self.state.failures else "well"
 
@@ -90,7 +90,9 @@ class Health:
 
 def states_of(host: str | None) -> list[Health]:
     """The feeds of a site, or of all sites of the stack. Raises UnknownSite, BadConfiguration, and the table's errors."""
-    chosen = [sites.load_usable(host)] if host else sites.load_all()[0]
+    chosen = [site for site in sites.load_all_usable()[0] if host in (None, site.host)]
+    if host and not chosen:
+        chosen = [sites.load(host)]
     feeds = {feed_key(site.host, feed.url): (site, feed) for site in chosen for feed in site.feeds}
     items = table.get_many([*feeds, *(subscription_key(site.host, feed.url) for site, feed in feeds.values())])
     states = []

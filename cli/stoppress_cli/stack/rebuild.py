@@ -15,8 +15,7 @@ def chosen_sites(host: str | None) -> list[Site]:
     """
     if host:
         return [sites.load_kept(host)]
-    good, bad = sites.load_all()
-    return good + [applied for site in bad if (applied := sites.last_applied(site.host))]
+    return sites.load_all_usable()[0]
 
 
 def requests(host: str | None, file: str | None) -> list[RewriteRequest]:

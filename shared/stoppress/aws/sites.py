@@ -1,6 +1,13 @@
-"""The sites' configuration in Parameter Store: one parameter a site, cached for a minute."""
+"""The sites' configuration: one parameter a site in Parameter Store, and further parameters where a site has many feeds.
 
+Any function may load one site, and caches it for a minute. Only roll_window and reconcile_sites page through all parameters.
+roll_window registers the hosts in the table and stores what it applied. poll_feeds reads that, because Parameter Store
+allows 40 calls a second in an account, at ten parameters a call.
+"""
+
+import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,25 +17,31 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws.clients import client
 from stoppress.model.site import HOST, BadConfiguration, Site, read_site
+from stoppress.primitives.instants import exact, parse
 
 CACHE_AGE_MAX = timedelta(seconds=60)
 # After this long no function uses a replaced configuration: 60 s cache + 60 s run + 30 s clock skew.
 SETTLED_AFTER = CACHE_AGE_MAX * 2.5
 # A function that misses something in a configuration reads it again if it is older than this.
 MISSED_AGE_MAX = timedelta(seconds=5)
-# Partition of the hosts that roll_window has handled, so that a site without a parameter is still known. It also has the last
-# event of each site that sets `silent_after_hours`, and when reconcile_sites must have run: roll_window reads all of it at once.
-REGISTRY = "sites"
-RECONCILIATION = "#reconciliation"
+# If roll_window has not confirmed the stored configurations for so long, poll_feeds reads Parameter Store itself.
+CONFIRMED_AGE_MAX = timedelta(minutes=10)
 # reconcile_sites runs every night.
 RECONCILED_EVERY = timedelta(hours=26)
-# How many hosts without a site are cached. Without a limit, a sender that invents hosts would fill the memory.
-UNKNOWN_MAX = 1_000
-
+# Partition of the hosts that roll_window has seen. So a site without a parameter is still known, and a made-up host is not. It
+# also has the last event of each site that sets `silent_after_hours`. One query reads all of it.
+REGISTRY = "sites"
+# Sort keys in the registry that are no hosts: roll_window's confirmation, and when reconcile_sites must have run again.
+CONFIRMATION = "#confirmation"
+RECONCILIATION = "#reconciliation"
 # End of the sort key of a site's last event.
 _HEARD = "#heard"
+# Last part of the name of a parameter with further feeds: <path>/<host>/feeds-1.
+FURTHER_FEEDS = re.compile(r"feeds-([1-9][0-9]{0,3})")
 
-_cache: dict[str, tuple[datetime, Site | None]] = {}
+# Site by the name of its parameter, and the hosts of the registry under REGISTRY, each with the time of the read.
+_cache: dict[str, tuple[datetime, Any]] = {}
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class UnknownSite(LookupError):
@@ -58,46 +71,78 @@ class Heard:
 
 @dataclass(frozen=True)
 class Registry:
-    """The hosts that roll_window has handled, the last event by host, and when reconcile_sites must have run again."""
+    """The hosts that roll_window has seen, with and without a parameter, and the last event by host.
 
-    hosts: frozenset[str]
+
+    At `confirmed_at` every stored configuration was that of Parameter Store.
+    """
+
+    present: frozenset[str]
+    gone: frozenset[str]
     heard: Mapping[str, Heard]
+    confirmed_at: datetime | None
     reconciliation_due: datetime | None
 
 
-def load(
-    host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX, unknown_age_max: timedelta = timedelta()
-) -> Site:
-    """The configuration of a site, at most `age_max` old and of version `at_least` or later.
+def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Site:
+    """The configuration of a site, at most `age_max` old and of version `at_least` or later, without further feeds.
 
-    If Parameter Store does not answer, the cached configuration is used. Raises UnknownSite if there is no parameter, or if there
-    was none less than `unknown_age_max` ago. Raises BadConfiguration if the parameter cannot be used.
+    If Parameter Store does not answer, the cached configuration is used. Raises UnknownSite if there is no parameter, and
+    BadConfiguration if the parameter cannot be used.
     """
     if not HOST.fullmatch(host):
         raise UnknownSite(f"{host[:120]!r} is not a host name")
     now = datetime.now(UTC)
     name = parameter_name(host)
-    unknown = UnknownSite(f"no parameter {name}: add it to have this site kept")
-    read_at, known = _cache.get(name, (datetime.min.replace(tzinfo=UTC), None))
-    age = now - read_at
-    if known and timedelta() <= age < age_max and known.version >= at_least:
-        return known
-    if not known and timedelta() <= age < unknown_age_max:
-        raise unknown
+    read_at, known = _cache.get(name, (_NEVER, None))
+    if known and timedelta() <= now - read_at < age_max and known.version >= at_least:
+        return known  # type: ignore[no-any-return]
     try:
         parameter = client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
     except (ClientError, BotoCoreError) as error:
         if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ParameterNotFound":
-            _remember_unknown(name, now)
-            raise unknown from None
+            _cache.pop(name, None)
+            raise _unknown(name) from None
         if known and known.version >= at_least:
             # For a few seconds as if it had just been read: a batch waits for Parameter Store's time-out once.
             _cache[name] = (now - CACHE_AGE_MAX + MISSED_AGE_MAX, known)
-            return known
+            return known  # type: ignore[no-any-return]
         raise
-    site = _checked(host, parameter["Value"], parameter["Version"])
+    site = _checked(host, parameter)
     _cache[name] = (now, site)
     return site
+
+
+def load_registered(host: str, age_max: timedelta = CACHE_AGE_MAX) -> Site:
+    """Like `load`, for a host that a stranger may have made up: a host that is not in the registry costs no call.
+
+    A new site is known seconds after its parameter was put, when roll_window has registered it.
+    """
+    name = parameter_name(host)
+    if name not in _cache and not _is_registered(host):
+        raise _unknown(name)
+    return load(host, age_max=age_max)
+
+
+def _is_registered(host: str) -> bool:
+    """Whether the registry has the host with a parameter. The registry is read at most once in MISSED_AGE_MAX.
+
+    True as well if the registry was never read because the table does not answer: a site's webhooks do not need the table.
+    """
+    now = datetime.now(UTC)
+    read_at, hosts = _cache.get(REGISTRY, (_NEVER, None))
+    age_max = CACHE_AGE_MAX if hosts and host in hosts else MISSED_AGE_MAX
+    if not timedelta() <= now - read_at < age_max:
+        try:
+            hosts = registry().present
+        except (ClientError, BotoCoreError) as error:
+            logging.getLogger(__name__).warning("the registry of sites cannot be read: %r", error)
+        _cache[REGISTRY] = (now, hosts)
+    return hosts is None or host in hosts
+
+
+def _unknown(name: str) -> UnknownSite:
+    return UnknownSite(f"no parameter {name}: add it to have this site kept")
 
 
 def parameter_name(host: str) -> str:
@@ -151,43 +196,93 @@ def _read_applied(applied: dict[str, Any] | None) -> Site | None:
     if applied is None or "retired_at" in applied:
         return None
     try:
-        return read_site(applied["document"], int(applied["version"]))
+        site = read_site(applied["document"], int(applied["version"]))
+        return site.model_copy(update={"feeds_versions": applied.get("feeds_versions", "")})
     except BadConfiguration:  # an older version of the stack had other settings
         return None
 
 
-def load_all() -> tuple[list[Site], list[BadSite]]:
-    """All sites of the stack as they are now, and the parameters that cannot be used."""
+def load_all(host: str | None = None) -> tuple[list[Site], list[BadSite]]:
+    """All sites of the stack as they are now, and those whose parameters cannot be used; or only the site `host`, if any."""
     path = os.environ["SITES_PATH"]
+    parameters = {
+        parameter["Name"].removeprefix(f"{path}/"): parameter
+        for parameter in (_parameters(path) if host is None else _parameters_of(parameter_name(host)))
+    }
+    further: dict[str, dict[str, Any]] = {}
+    for name, parameter in parameters.items():
+        site_host, _, part = name.partition("/")
+        if part:
+            further.setdefault(site_host, {})[part] = parameter
     good, bad = [], []
-    for parameter in _parameters(path):
-        host = parameter["Name"].removeprefix(f"{path}/")
+    for site_host in (name for name in parameters if "/" not in name):
         try:
-            good.append(_checked(host, parameter["Value"], parameter["Version"]))
+            good.append(_checked(site_host, parameters[site_host], further.get(site_host, {})))
         except BadConfiguration as error:
-            bad.append(BadSite(parameter["Name"], host, str(error)))
+            bad.append(BadSite(f"{path}/{site_host}", site_host, str(error)))
     return good, bad
 
 
-def registry() -> Registry:
-    """Read the registry. The read is eventually consistent, at half the price: a new host may be missing."""
-    from stoppress.aws import table
-    from stoppress.primitives.instants import parse
+def load_all_usable() -> tuple[list[Site], list[BadSite]]:
+    """Like `load_all`, but the first list also has the sites that cannot be used, as they were last applied."""
+    good, bad = load_all()
+    return good + [applied for site in bad if (applied := last_applied(site.host))], bad
 
-    items = {item["sk"]: item for item in table.query(REGISTRY, consistent=False)}
-    due = items.pop(RECONCILIATION, None)
-    heard = {
-        sk.removesuffix(_HEARD): Heard(parse(item["at"]), int(item["version"]))
-        for sk, item in items.items()
-        if sk.endswith(_HEARD)
-    }
-    hosts = frozenset(sk for sk in items if not sk.endswith(_HEARD))
-    return Registry(hosts, heard, parse(due["at"]) if due else None)
+
+def load_polled(now: datetime) -> tuple[list[Site], list[BadSite]]:
+    """The sites to poll: those with a parameter, as roll_window last applied them.
+
+    If roll_window has not confirmed them for CONFIRMED_AGE_MAX, Parameter Store is read: no older configuration is polled.
+    """
+    from stoppress.aws import table
+    from stoppress.aws.items import configuration_key
+
+    known = registry()
+    good: list[Site] = []
+    bad: list[BadSite] = []
+    hosts = known.present
+    if known.confirmed_at is None or now - known.confirmed_at > CONFIRMED_AGE_MAX:
+        good, bad = load_all()
+        hosts = frozenset(site.host for site in bad)
+    applied = table.get_many(map(configuration_key, sorted(hosts)), consistent=False)
+    return good + [site for item in applied.values() if (site := _read_applied(item))], bad
+
+
+def registry() -> Registry:
+    """The registry, with one query. The read is eventually consistent, at half the price: a new host may be missing."""
+    # Without `table`, whose import would slow receive_webhook's cold start. One page of 1 MB has some 20,000 hosts.
+    items = client("dynamodb").query(
+        TableName=os.environ["TABLE_NAME"],
+        KeyConditionExpression="pk = :pk",
+        ExpressionAttributeValues={":pk": {"S": REGISTRY}},
+    )["Items"]
+    noted = {item["sk"]["S"]: item for item in items if "#" in item["sk"]["S"]}
+    instants = {sk: parse(item["at"]["S"]) for sk, item in noted.items()}
+    hosts = {item["sk"]["S"]: "gone" in item for item in items if item["sk"]["S"] not in noted}
+    return Registry(
+        present=frozenset(host for host, is_gone in hosts.items() if not is_gone),
+        gone=frozenset(host for host, is_gone in hosts.items() if is_gone),
+        heard={
+            sk.removesuffix(_HEARD): Heard(instants[sk], int(item["version"]["N"]))
+            for sk, item in noted.items()
+            if sk.endswith(_HEARD)
+        },
+        confirmed_at=instants.get(CONFIRMATION),
+        reconciliation_due=instants.get(RECONCILIATION),
+    )
 
 
 def registered() -> set[str]:
-    """The hosts in the registry, read like `registry`."""
-    return set(registry().hosts)
+    """The hosts in the registry, with and without a parameter."""
+    known = registry()
+    return {*known.present, *known.gone}
+
+
+def register(host: str, *, gone: bool = False) -> None:
+    """Add a host to the registry; with `gone`, note there that its parameter is gone."""
+    from stoppress.aws import table
+
+    table.put_if({"pk": REGISTRY, "sk": host} | ({"gone": True} if gone else {}))
 
 
 def heard(site: Site, now: datetime) -> None:
@@ -202,16 +297,14 @@ def expect_reconciliation(now: datetime) -> None:
 
 def _note(sk: str, at: datetime, **values: int) -> None:
     from stoppress.aws import table
-    from stoppress.primitives.instants import exact
 
     table.put_if({"pk": REGISTRY, "sk": sk, "at": exact(at), **values})
 
 
-def register(host: str) -> None:
-    """Add a host to the registry, if it is not there yet."""
-    from stoppress.aws import table
-
-    table.put_if({"pk": REGISTRY, "sk": host})
+def confirm(known: Registry, now: datetime) -> None:
+    """Note in the registry that all stored configurations are those of Parameter Store, unless that was noted lately."""
+    if known.confirmed_at is None or now - known.confirmed_at >= CONFIRMED_AGE_MAX / 2:
+        _note(CONFIRMATION, now)
 
 
 def retire(host: str, now: datetime) -> None:
@@ -221,7 +314,6 @@ def retire(host: str, now: datetime) -> None:
     """
     from stoppress.aws import table
     from stoppress.aws.items import configuration_key
-    from stoppress.primitives.instants import exact
 
     pk, sk = configuration_key(host)
     applied = _applied(host)
@@ -236,24 +328,36 @@ def forget() -> None:
     _cache.clear()
 
 
-def _remember_unknown(name: str, now: datetime) -> None:
-    unknown = [cached for cached, (_, site) in _cache.items() if site is None]
-    if len(unknown) >= UNKNOWN_MAX:
-        del _cache[unknown[0]]
-    _cache[name] = (now, None)
-
-
 def _parameters(path: str) -> Iterator[dict[str, Any]]:
     """All parameters below a path. Without botocore's paginator, for the reason given in `table.query`."""
     page: dict[str, Any] = {"NextToken": ""}
     while "NextToken" in page:
         start = {"NextToken": page["NextToken"]} if page["NextToken"] else {}
-        page = client("ssm").get_parameters_by_path(Path=path, WithDecryption=True, **start)
+        page = client("ssm").get_parameters_by_path(Path=path, Recursive=True, WithDecryption=True, **start)
         yield from page["Parameters"]
 
 
-def _checked(host: str, text: str, version: int) -> Site:
-    site = read_site(text, version)
+def _parameters_of(name: str) -> Iterator[dict[str, Any]]:
+    """A site's parameter and those with further feeds; none if the site has no parameter."""
+    try:
+        yield client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ParameterNotFound":
+            raise
+    else:
+        yield from _parameters(name)
+
+
+def _checked(host: str, parameter: Mapping[str, Any], further: Mapping[str, Mapping[str, Any]] | None = None) -> Site:
+    """The site of a parameter, and of those with further feeds, by the last part of their names. Raises BadConfiguration."""
+    further = further or {}
+    if unknown := sorted(name for name in further if not FURTHER_FEEDS.fullmatch(name)):
+        raise BadConfiguration(
+            f"{host}/{unknown[0]}: a site's further parameters are called feeds-1, feeds-2, …: delete this one"
+        )
+    names = sorted(further, key=lambda name: int(name.removeprefix("feeds-")))
+    site = read_site(parameter["Value"], parameter["Version"], {name: further[name]["Value"] for name in names})
     if site.host != host:
         raise BadConfiguration(f"host: {site.host} is not the {host} of the parameter's name")
-    return site
+    versions = " ".join(f"{name}:{further[name]['Version']}" for name in names)
+    return site.model_copy(update={"feeds_versions": versions}) if versions else site

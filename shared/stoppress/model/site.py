@@ -3,9 +3,11 @@
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urljoin, urlsplit
+from zlib import crc32
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pydantic
@@ -264,6 +266,8 @@ class Site(_Part):
     silent_after_hours: int | None = Field(default=None, ge=1, le=720)
     # The parameter's version, which each file's metadata records.
     version: int = Field(default=0, exclude=True)
+    # Names and versions of the parameters with further feeds, such as `feeds-1:3 feeds-2:1`. Files do not depend on them.
+    feeds_versions: str = Field(default="", exclude=True)
 
     @pydantic.field_validator("host")
     @classmethod
@@ -355,6 +359,11 @@ class Site(_Part):
         """A hash of the configuration. The version is no substitute: it restarts at 1 if the parameter is created again."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
+    @property
+    def feeds_version(self) -> int:
+        """A number that changes with each version of the parameters that name feeds. It is `version` if there is only one."""
+        return crc32(f"{self.version} {self.feeds_versions}".encode()) if self.feeds_versions else self.version
+
     @cached_property
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.timezone)
@@ -370,17 +379,33 @@ class Site(_Part):
         return f"{self.origin}/"
 
 
-def read_site(text: str, version: int) -> Site:
-    """Read a parameter's value. Raises BadConfiguration."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadConfiguration(f"the value is not JSON: {error}") from None
+def read_site(text: str, version: int, further_feeds: Mapping[str, str] | None = None) -> Site:
+    """Read a parameter's value, and append the lists of further feeds (value by parameter). Raises BadConfiguration."""
+    document = _read_json(text)
     if not isinstance(document, dict):
         raise BadConfiguration("the value is not a JSON object")
+    given = {name: value for name, value in document.items() if value is not None}
+    site = _validated({**given, "version": version})
+    for name, value in (further_feeds or {}).items():
+        try:
+            # A document of its own, so that an error names the feed's place in its own parameter.
+            further = _validated({"host": site.host, "publication": site.publication, "feeds": _read_json(value)})
+        except BadConfiguration as error:
+            raise BadConfiguration(f"{site.host}/{name}: {error}") from None
+        site = site.model_copy(update={"feeds": site.feeds + further.feeds})
+    return site
+
+
+def _read_json(text: str) -> Any:
     try:
-        given = {name: value for name, value in document.items() if value is not None}
-        return Site.model_validate({**given, "version": version})
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadConfiguration(f"the value is not JSON: {error}") from None
+
+
+def _validated(document: dict[str, Any]) -> Site:
+    try:
+        return Site.model_validate(document)
     except ValidationError as error:
         raise BadConfiguration(explain(error)) from None
 

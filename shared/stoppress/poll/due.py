@@ -49,7 +49,7 @@ class DueFeed:
     @property
     def has_this_configuration(self) -> bool:
         """Whether the last body was read with the site's present configuration. If not, it is read again."""
-        return self.state.config_version == self.site.version
+        return self.state.config_version == self.site.feeds_version
 
     @property
     def pace(self) -> Pace:

@@ -47,10 +47,10 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = N
             reason = f"the feed's item in the table cannot be read: {error!r:.300}"
             yield PollOutcome(site.host, feed.url, "failed", reason=reason, needs_somebody=True, our_fault=True)
             continue
-        if candidate.state.is_due(now, site.version):
+        if candidate.state.is_due(now, site.feeds_version):
             due.append(candidate)
-        elif candidate.state.needs_somebody(now, site.version):
-            new_trouble = candidate.state.has_just_failed_long(now, site.version)
+        elif candidate.state.needs_somebody(now, site.feeds_version):
+            new_trouble = candidate.state.has_just_failed_long(now, site.feeds_version)
             yield candidate.outcome("waiting", needs_somebody=True, new_trouble=new_trouble)
     # The feed that waited longest comes first, so that no feed is passed over twice. Failing feeds come last, because they may
     # fail again.

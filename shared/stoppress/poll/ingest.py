@@ -52,7 +52,7 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
             outcome, state = _refused(feed, fetched.answer)
     except (errors.FetchError, FeedError) as error:
         outcome, state = _failed(feed, feed.state, str(error))
-    version = feed.site.version
+    version = feed.site.feeds_version
     outcome = replace(
         outcome,
         needs_somebody=state.needs_somebody(feed.now, version),
@@ -64,7 +64,7 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
     except table.Conflict:
         return replace(outcome, reason=outcome.reason or "another run polled it at the same time")
     went_well = outcome.result in {"changed", "unchanged"}
-    if not went_well and not state.is_gone(feed.site.version):
+    if not went_well and not state.is_gone(feed.site.feeds_version):
         # Renew the subscription of a failing feed too: the hub may be the only way that still works.
         subscribed = subscribed or _subscription(feed, state)
     if went_well or subscribed:
@@ -75,7 +75,7 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
 def _failed(
     feed: DueFeed, state: FeedState, reason: str, *, retry_after: str | None = None, gone: bool = False
 ) -> tuple[PollOutcome, FeedState]:
-    gone_by = feed.site.version if gone else None
+    gone_by = feed.site.feeds_version if gone else None
     after = after_failure(
         state, feed.now, feed.pace, reason, url=feed.feed.url, retry_after=retry_after, gone_by=gone_by
     )
@@ -209,7 +209,7 @@ def _of_body(feed: DueFeed, fetched: fetch.Fetched) -> FeedState:
     if fetched.is_index:  # an index's validators do not cover its sitemaps
         state = replace(state, etag=None, last_modified=None)
     newest = freshness.newest_of(feed.state.newest, _freshness(feed, fetched))
-    return replace(state, body_digest=fetched.body_digest, config_version=feed.site.version, newest=newest)
+    return replace(state, body_digest=fetched.body_digest, config_version=feed.site.feeds_version, newest=newest)
 
 
 def _entries(feed: DueFeed, reading: Reading, known: Seen) -> _Entries:

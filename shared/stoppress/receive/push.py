@@ -4,7 +4,7 @@ The token in the path is checked before anything is read, and a push needs a sig
 polled feeds reads pushes too. A push is a part of the feed, so an entry that is missing there is not removed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
@@ -152,18 +152,15 @@ def _known(request: Request) -> _Known:
         raise _Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
     gone = _Refused(HTTPStatus.GONE, "nobody wants this any more")
     try:
-        site = sites.load(host)
-        feed = _feed_of(site, feed_id)
-        if feed is None:
-            site = sites.load(host, age_max=sites.MISSED_AGE_MAX)
-            feed = _feed_of(site, feed_id)
+        known = next(((site, feed) for site in _configurations(host) if (feed := _feed_of(site, feed_id))), None)
     except sites.UnknownSite:
         raise gone from None
     except BadConfiguration as error:
         reason = "this site cannot be served at the moment: send it again"
         raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
-    if feed is None or not feed.websub:
+    if known is None or not known[1].websub:
         raise gone
+    site, feed = known
     keys = items.subscription_key(site.host, feed.url), items.feed_key(site.host, feed.url)
     kept = table.get_many(keys)
     item, polled = (kept.get(key) for key in keys)
@@ -172,6 +169,14 @@ def _known(request: Request) -> _Known:
         raise gone
     used = tuple(hub_secret(master, host, feed_id, subscribed) for master in masters)
     return _Known(site, feed, state, used)
+
+
+def _configurations(host: str) -> Iterator[Site]:
+    """The site's configuration as cached, as it is now for a new feed, and as applied for further feeds. Raises as `sites.load`."""
+    yield sites.load(host)
+    yield sites.load(host, age_max=sites.MISSED_AGE_MAX)
+    if applied := sites.last_applied(host):
+        yield applied
 
 
 def _feed_of(site: Site, key: str) -> Feed | None:

@@ -42,7 +42,7 @@ class _Refused(Exception):
 def receive(request: Request, now: datetime) -> Answer:
     """Verifies, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
 
-    Costs at most the reads of two cached parameters and one write to the queue.
+    Costs at most the reads of the cached registry, a cached parameter and a cached secret, and one write to the queue.
     """
     try:
         site, name = _site_and_source(request)
@@ -69,11 +69,10 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
     if len(request.body) > BODY_BYTES_MAX:
         raise _Refused(413, f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the text out")
     try:
-        # Anyone may name any host, so "unknown site" is answered from a cache here. record_article does not use that cache,
-        # because it puts events of unknown sites into quarantine.
-        site = sites.load(host.lower(), unknown_age_max=sites.MISSED_AGE_MAX)
+        # Nothing is verified yet, and anyone may name any host.
+        site = sites.load_registered(host.lower())
         if name not in site.sources:
-            site = sites.load(host.lower(), age_max=sites.MISSED_AGE_MAX)
+            site = sites.load_registered(host.lower(), age_max=sites.MISSED_AGE_MAX)
     except sites.UnknownSite:
         raise _Refused(404, f"no site {host[:120]!r} is kept here: check the host in the path") from None
     except BadConfiguration as error:
@@ -119,7 +118,7 @@ def _receive_adapted(request: Request, site: Site, name: str, now: datetime, del
     from stoppress.receive.queueing import take_delivery
 
     try:
-        items = take_delivery(request, site, name, now, sites.load, delivery)
+        items = take_delivery(request, site, name, now, sites.load_registered, delivery)
     except BadDelivery as error:
         raise _Refused(400, str(error)) from None
     if messages := [item.message for item in items if item.message]:

@@ -26,6 +26,8 @@ from stoppress.primitives.instants import epoch_seconds, exact, iso, parse
 
 # As many due records as one minute can send. The rest is sent in the next minute.
 DUE_MAX = 2_000
+# Attributes of an applied configuration that come from Parameter Store.
+_CONTENT = {"version", "document", "feeds_versions"}
 
 
 def in_turn(sites: Iterable[Site], now: datetime) -> list[Site]:
@@ -100,13 +102,16 @@ def _apply_configuration(site: Site, now: datetime, _: Deadline) -> Counter[str]
     applied = table.get(*items.configuration_key(site.host))
     document = site.model_dump_json()
     # The document is compared too: versions restart at 1 when a parameter is deleted and created again.
-    known = bool(applied and (applied.get("version"), applied.get("document")) == (site.version, document))
+    content = {"version": site.version, "document": document}
+    if site.feeds_versions:
+        content["feeds_versions"] = site.feeds_versions
+    known = bool(applied and {name: applied[name] for name in applied.keys() & _CONTENT} == content)
     if applied and known and (applied["settled"] or now < parse(applied["sent_at"]) + SETTLED_AFTER):
         return Counter()
     # Always with robots.txt: a run that was killed before the put below may have had it written for an earlier configuration.
     files = all_files(site, robots=True)
     queues.send_rewrites([RewriteRequest(site.host, file, site.version, repair_forms=known) for file in files])
     pk, sk = items.configuration_key(site.host)
-    sent = {"version": site.version, "document": document, "sent_at": exact(now), "settled": known}
-    table.put({"pk": pk, "sk": sk} | sent, int(applied["rev"]) if applied else None)
+    sent = {"sent_at": exact(now), "settled": known}
+    table.put({"pk": pk, "sk": sk} | content | sent, int(applied["rev"]) if applied else None)
     return Counter(FilesOfChangedSites=len(files))

@@ -32,9 +32,11 @@ class Ssm:
             raise error("GetParameter", "ParameterNotFound", f"Parameter {Name} not found.")
         return {"Parameter": dict(self._parameters[Name])}
 
-    def get_parameters_by_path(self, *, Path: str, WithDecryption: bool = False, NextToken: str = "0") -> Json:  # noqa: N803
+    def get_parameters_by_path(self, *, Path: str, NextToken: str = "0", **options: bool) -> Json:  # noqa: N803
         below = sorted(
-            name for name in self._parameters if name.startswith(f"{Path}/") and "/" not in name[len(Path) + 1 :]
+            name
+            for name in self._parameters
+            if name.startswith(f"{Path}/") and (options.get("Recursive") or "/" not in name[len(Path) + 1 :])
         )
         start = int(NextToken)
         end = start + PARAMETERS_A_PAGE

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -46,58 +47,73 @@ def put(host: str = HOST) -> None:
     client("ssm").put_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{host}", Value=value, Type="String")
 
 
-def at_the_door(host: str = HOST) -> Site:
-    """As `receive_webhook` loads a site."""
-    return sites.load(host, unknown_age_max=sites.MISSED_AGE_MAX)
+SECOND = timedelta(seconds=1)
 
 
-def test_a_host_that_is_no_site_is_looked_up_once_in_five_seconds_and_a_new_site_is_there_then(behind: Doors) -> None:
-    with counted("ssm", "GetParameter") as calls:
-        for _ in range(20):
-            with pytest.raises(sites.UnknownSite, match=f"no parameter /stoppress/test/sites/{HOST}: add it"):
-                at_the_door()
+def unknown(host: str) -> None:
+    with pytest.raises(sites.UnknownSite, match=f"no parameter /stoppress/test/sites/{host}: add it"):
+        sites.load_registered(host)
+
+
+def test_500_made_up_hosts_within_five_seconds_make_one_call(behind: Doors) -> None:
+    with counted("ssm", "GetParameter") as parameters, counted("dynamodb", "Query") as queries:
+        for number in range(500):
+            behind.clock.move_to(EIGHT + number * SECOND / 100)
+            unknown(f"{number}.example.net")
+    assert (len(parameters), len(queries)) == (0, 1)
+
+
+def test_a_new_site_is_known_five_seconds_after_it_was_registered(behind: Doors) -> None:
+    unknown(HOST)
     put()
-
-    behind.clock.move_to(EIGHT + timedelta(seconds=4))
-    with pytest.raises(sites.UnknownSite):
-        at_the_door()
-    behind.clock.move_to(EIGHT + timedelta(seconds=5))
-
-    assert at_the_door().host == HOST
-    assert len(calls) == 1
+    sites.register(HOST)
+    behind.clock.move_to(EIGHT + 4 * SECOND)
+    unknown(HOST)
+    behind.clock.move_to(EIGHT + 5 * SECOND)
+    assert sites.load_registered(HOST).host == HOST
 
 
-def test_who_cannot_be_asked_again_takes_no_old_answer(behind: Doors) -> None:
-    """Recording would put an event into quarantine for it."""
-    with pytest.raises(sites.UnknownSite):
-        at_the_door()
+def test_a_registered_site_costs_one_query_and_one_parameter_a_minute(behind: Doors) -> None:
     put()
+    sites.register(HOST)
+    with counted("ssm", "GetParameter") as parameters, counted("dynamodb", "Query") as queries:
+        for number in range(60):
+            behind.clock.move_to(EIGHT + number * SECOND)
+            sites.load_registered(HOST)
+    assert (len(parameters), len(queries)) == (1, 1)
 
-    assert sites.load(HOST).version == 1
+
+def test_a_site_whose_parameter_is_gone_costs_no_call_of_parameter_store(behind: Doors) -> None:
+    sites.register(HOST, gone=True)
+    with counted("ssm", "GetParameter") as parameters:
+        unknown(HOST)
+    assert parameters == []
+
+
+def test_a_table_that_does_not_answer_refuses_no_site(behind: Doors, caplog: pytest.LogCaptureFixture) -> None:
+    put()
+    with failing("dynamodb", "Query"):
+        assert sites.load_registered(HOST).host == HOST
+    assert "the registry of sites cannot be read" in caplog.text
+
+
+def test_a_table_that_does_not_answer_any_more_leaves_the_hosts_that_were_known(behind: Doors) -> None:
+    put()
+    sites.register(HOST)
+    unknown("made-up.example.net")
+    behind.clock.move_to(EIGHT + timedelta(hours=1))
+    with failing("dynamodb", "Query"), counted("ssm", "GetParameter") as parameters:
+        unknown("made-up.example.net")
+    assert parameters == []
+    assert sites.load_registered(HOST).host == HOST
 
 
 def test_a_call_that_failed_says_nothing_of_whether_there_is_a_site(behind: Doors) -> None:
     put()
+    sites.register(HOST)
     with failing("ssm", "GetParameter"), pytest.raises(ClientError):
-        at_the_door()
-
-    assert at_the_door().host == HOST
-
-
-def test_of_a_flood_of_made_up_hosts_no_more_than_some_are_remembered(
-    behind: Doors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sites, "UNKNOWN_MAX", 3)
-    put()
-    at_the_door()
-    for number in range(5):
-        with pytest.raises(sites.UnknownSite):
-            at_the_door(f"{number}.example.net")
-
-    assert len(sites._cache) == 4
-    with counted("ssm", "GetParameter") as calls:
-        at_the_door()
-    assert calls == []
+        sites.load_registered(HOST)
+    assert sites.load_registered(HOST).host == HOST
 
 
 def test_an_applied_configuration_that_cannot_be_read_any_more_is_none(behind: Doors) -> None:
@@ -109,3 +125,144 @@ def test_an_applied_configuration_that_cannot_be_read_any_more_is_none(behind: D
     table.put_if(applied | {"document": json.dumps(json.loads(applied["document"]) | {"setting_of_old": True})})
 
     assert sites.last_applied(HOST) is None
+
+
+# ── further feeds ──
+
+
+def put_feeds(part: str, value: Any, host: str = HOST) -> None:
+    text = value if isinstance(value, str) else json.dumps(value)
+    name = f"{ENVIRONMENT['SITES_PATH']}/{host}/{part}"
+    client("ssm").put_parameter(Name=name, Value=text, Type="String", Overwrite=True)
+
+
+def urls(site: Site) -> list[str]:
+    return [feed.url for feed in site.feeds]
+
+
+def test_further_feeds_are_appended_in_the_order_of_their_numbers(behind: Doors) -> None:
+    behind.site(feeds=["https://www.example.com/0.xml"])
+    behind.site("other.example.com")
+    for number in (10, 2, 1):
+        put_feeds(f"feeds-{number}", [{"url": f"https://www.example.com/{number}.xml", "interval_minutes": 5}])
+    (site,) = [site for site in sites.load_all()[0] if site.host == HOST]
+    assert urls(site) == [f"https://www.example.com/{number}.xml" for number in (0, 1, 2, 10)]
+    assert sites.load_all(HOST) == ([site], [])
+    assert sites.load(HOST).feeds == site.feeds[:1]
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "reason"),
+    [
+        ("feeds-1", "{", f"{HOST}/feeds-1: the value is not JSON: "),
+        ("feeds-1", {}, f"{HOST}/feeds-1: feeds: give a list, in square brackets"),
+        ("feeds-2", ["https://a.example/", {"url": "ftp"}], f"{HOST}/feeds-2: feeds.1.url: is not of the form "),
+        ("feeds-0", [], f"{HOST}/feeds-0: a site's further parameters are called feeds-1, feeds-2, …: delete this one"),
+        ("more", [], f"{HOST}/more: a site's further parameters are called feeds-1, feeds-2, …: delete this one"),
+        ("feeds-1/a", [], f"{HOST}/feeds-1/a: a site's further parameters are called feeds-1, feeds-2, …: delete this"),
+    ],
+)
+def test_a_further_parameter_that_cannot_be_used_is_named(behind: Doors, part: str, value: Any, reason: str) -> None:
+    behind.site()
+    put_feeds(part, value)
+    good, (bad,) = sites.load_all()
+    assert (good, bad.name) == ([], f"/stoppress/test/sites/{HOST}")
+    assert bad.reason.startswith(reason)
+
+
+def test_further_feeds_without_a_site_are_no_site(behind: Doors) -> None:
+    put_feeds("feeds-1", [])
+    assert sites.load_all() == sites.load_all(HOST) == ([], [])
+
+
+def test_the_version_of_the_feeds_changes_with_every_parameter_that_names_feeds(behind: Doors) -> None:
+    def version() -> int:
+        return sites.load_all()[0][0].feeds_version
+
+    behind.site()
+    versions = [version()]
+    assert versions == [1]
+    for part in ("feeds-1", "feeds-1", "feeds-2"):
+        put_feeds(part, [])
+        versions.append(version())
+    client("ssm").delete_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{HOST}/feeds-1")
+    versions.append(version())
+    behind.site()
+    versions.append(version())
+    assert len(set(versions)) == len(versions)
+
+
+# ── what poll_feeds polls ──
+
+TICK = {"source": "aws.scheduler", "detail-type": "Scheduled Event", "detail": "{}"}
+FEEDS = [f"https://www.example.com/sections/{number}/rss.xml" for number in range(200)]
+
+
+def minute(behind: Doors, at: datetime) -> None:
+    behind.clock.move_to(at)
+    behind.call("roll_window", TICK)
+
+
+def test_200_feeds_of_a_site_are_polled_from_parameters_of_4_kb(behind: Doors) -> None:
+    behind.site(feeds=FEEDS[:20])
+    for number, start in ((1, 20), (2, 110)):
+        put_feeds(f"feeds-{number}", FEEDS[start : start + 90])
+    minute(behind, EIGHT)
+    with counted("ssm", "GetParametersByPath") as pages:
+        (site,), bad = sites.load_polled(EIGHT)
+    assert (urls(site), bad, pages) == (FEEDS, [], [])
+    assert site == sites.load_all()[0][0]
+
+
+def test_the_sites_to_poll_cost_no_call_of_parameter_store(behind: Doors) -> None:
+    for number in range(120):
+        behind.site(f"{number}.example.com", feeds=[f"https://{number}.example.com/rss.xml"])
+    minute(behind, EIGHT)
+    with (
+        counted("ssm", "GetParametersByPath") as pages,
+        counted("dynamodb", "Query") as queries,
+        counted("dynamodb", "BatchGetItem") as reads,
+    ):
+        polled, _ = sites.load_polled(EIGHT + SECOND)
+    assert len(polled) == 120
+    assert (len(pages), len(queries), len(reads)) == (0, 1, 2)
+
+
+def test_a_site_that_cannot_be_read_is_polled_as_it_was_last_applied(behind: Doors) -> None:
+    before = behind.site(feeds=FEEDS[:1])
+    minute(behind, EIGHT)
+    client("ssm").put_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{HOST}", Value="{}", Type="String", Overwrite=True)
+    minute(behind, EIGHT + timedelta(minutes=1))
+    assert sites.load_polled(EIGHT + timedelta(minutes=1)) == ([before], [])
+
+
+def test_a_site_without_its_parameter_is_not_polled_until_it_has_one_again(behind: Doors) -> None:
+    site = behind.site(feeds=FEEDS[:1])
+    minute(behind, EIGHT)
+    client("ssm").delete_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{HOST}")
+    minute(behind, EIGHT + timedelta(minutes=1))
+    assert sites.load_polled(EIGHT + timedelta(minutes=1)) == ([], [])
+    behind.site(feeds=FEEDS[:1])
+    minute(behind, EIGHT + timedelta(minutes=2))
+    assert sites.load_polled(EIGHT + timedelta(minutes=2)) == ([site], [])
+
+
+def test_when_roll_window_stops_a_changed_configuration_is_polled_after_ten_minutes(behind: Doors) -> None:
+    before = behind.site(feeds=FEEDS[:1])
+    minute(behind, EIGHT)
+    behind.site("other.example.com", feeds=[])
+    after = behind.site(feeds=FEEDS[:2])
+    assert sites.load_polled(EIGHT + sites.CONFIRMED_AGE_MAX)[0] == [before]
+    polled, bad = sites.load_polled(EIGHT + sites.CONFIRMED_AGE_MAX + SECOND)
+    assert (bad, [site for site in polled if site.host == HOST], len(polled)) == ([], [after], 2)
+
+
+def test_a_configuration_that_roll_window_cannot_apply_is_not_confirmed(behind: Doors) -> None:
+    before = behind.site(feeds=FEEDS[:1])
+    minute(behind, EIGHT)
+    after = behind.site(feeds=FEEDS[:2])
+    for minutes in range(1, 12):
+        with failing("sqs", "SendMessageBatch"), pytest.raises(ExceptionGroup):
+            minute(behind, EIGHT + timedelta(minutes=minutes))
+        polled = sites.load_polled(EIGHT + timedelta(minutes=minutes))[0]
+        assert polled == [before if minutes <= 10 else after]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import table
+from stoppress.aws import sites, table
 from stoppress.aws.clients import client
 from stoppress.model.event import ArticleEvent, from_message
 from stoppress.record import article as recording
@@ -54,6 +54,7 @@ def behind(opened: Doors, monkeypatch: pytest.MonkeyPatch) -> Doors:
             "cms": {"secret": "cms"},
         }
     )
+    sites.register(HOST)
     opened.secret("cms", SECRET)
     opened.forget_secrets()
     opened.taken("articles")
@@ -165,6 +166,7 @@ def test_an_article_of_another_host_is_in_no_file_of_this_site(behind: Doors) ->
 
 def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind: Doors) -> None:
     source = {"adapter": "ghost", "secret": "cms"}
+    sites.register("blog.example.com")
     behind.site("blog.example.com", sources={"ghost": source})
     _, reply = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
     assert (reply["status"], reply["site"]) == ("queued", "blog.example.com")
@@ -200,6 +202,8 @@ def test_a_form_is_read_with_its_token_in_the_query(behind: Doors) -> None:
 def test_another_sites_parameter_that_cannot_be_read_is_our_fault_and_comes_again(behind: Doors) -> None:
     ghost(behind, CURRENT)  # so that the own site is known
     behind.taken("articles")
+    sites.register("third.example.com")
+    behind.clock.shift(5)
     with failing("ssm", "GetParameter"):
         status, reply = ghost(behind, CURRENT | {"url": "https://third.example.com/ferry/"})
     assert (status, reply["status"]) == (503, "failed")

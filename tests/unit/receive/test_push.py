@@ -2,6 +2,7 @@
 
 import base64
 import hmac
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,7 @@ from stoppress.poll.due import PollOutcome
 from stoppress.poll.items import feed_key, subscription_item, subscription_key
 from stoppress.primitives.deadline import Deadline
 from stoppress.receive import push
-from tests.support.doors import Doors, failing, once_before, opened
+from tests.support.doors import Doors, counted, failing, once_before, opened
 from tests.support.ledger import HOST
 
 pytestmark = pytest.mark.moto
@@ -373,6 +374,29 @@ def test_a_feed_that_was_just_configured_is_known_to_who_has_an_older_configurat
     list(polling.poll_site_feeds([site(new)], NOW))
 
     assert internet.verify()["statusCode"] == 200
+
+
+def test_a_feed_that_a_parameter_of_its_own_names_is_known_once_it_is_applied(internet: Internet) -> None:
+    new = f"https://{HOST}/new.xml"
+    clients.client("ssm").put_parameter(
+        Name=f"/stoppress/test/sites/{HOST}/feeds-1", Value=json.dumps([new]), Type="String"
+    )
+    internet.behind.call("roll_window", {})
+    internet.body = rss("A", topic=new)
+    (polled,), _ = sites.load_polled(NOW)
+    list(polling.poll_site_feeds([polled.model_copy(update={"feeds": polled.feeds[1:]})], NOW))
+
+    assert internet.verify()["statusCode"] == 200
+
+
+def test_500_made_up_callbacks_cost_one_call(internet: Internet) -> None:
+    internet.behind.forget_secrets()
+    sites.forget()
+    with counted("secretsmanager", "GetSecretValue") as secrets_read, counted("ssm", "GetParameter") as parameters:
+        for number in range(500):
+            callback = f"https://api.example.net/websub/{number}.example.net/feed/token"
+            assert internet.push(rss("B"), {"hub.callback": callback, "hub.secret": "x"})["statusCode"] == 404
+    assert (len(secrets_read), len(parameters)) == (1, 0)
 
 
 # ── pushes ──

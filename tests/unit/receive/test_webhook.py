@@ -41,6 +41,7 @@ def fresh(behind: Doors) -> None:
     """Every test finds the first secret, the site as it is made here, and the clock at eight."""
     behind.clock.move_to(MORNING)
     behind.site(sources={"cms": {"secret": "cms"}, "mute": {}, "orphan": {"secret": "nowhere"}})
+    sites.register(HOST)
     behind.secret("cms", SECRET)
     behind.forget_secrets()
     behind.taken("articles")
@@ -323,13 +324,15 @@ def test_a_body_in_base64_that_is_none_is_the_senders_fault(behind: Doors) -> No
     refused(behind, event, 400)
 
 
-def test_a_flood_for_a_host_that_is_no_site_asks_parameter_store_once(behind: Doors) -> None:
+def test_500_requests_with_made_up_hosts_within_five_seconds_make_one_call(behind: Doors) -> None:
     sites.forget()
-    with counted("ssm", "GetParameter") as calls:
-        for _ in range(20):
-            refused(behind, request(site="nobody.example.net"), 404)
+    with counted("dynamodb", "Query") as queries, counted("ssm", "GetParameter") as parameters:
+        for number in range(500):
+            behind.clock.move_to(MORNING + timedelta(milliseconds=9 * number))
+            behind.call("receive_webhook", request(site=f"{number}.example.net"))
 
-    assert len(calls) == 1
+    assert behind.metrics["WebhooksRefused"] >= 500
+    assert (len(queries), len(parameters)) == (1, 0)
 
 
 # ── secrets ──

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -359,6 +360,53 @@ def test_more_sites_than_a_page_of_parameters_are_all_looked_at(behind: Doors) -
         behind.site(f"site-{number}.example.com")
     behind.call("roll_window", TICK)
     assert len({json.loads(body)["site"] for body in behind.taken("rewrites")}) == 23
+
+
+def change(host: str, part: str = "") -> dict[str, Any]:
+    detail = {"operation": "Update", "name": f"/stoppress/test/sites/{host}{part}", "type": "String"}
+    return {"source": "aws.ssm", "detail-type": "Parameter Store Change", "detail": detail}
+
+
+def test_a_changed_parameter_costs_two_calls_and_rolls_and_registers_its_site_alone(behind: Doors) -> None:
+    for number in range(23):
+        behind.site(f"site-{number}.example.com")
+    with counted("ssm", "GetParameter") as gets, counted("ssm", "GetParametersByPath") as pages:
+        behind.call("roll_window", change("site-7.example.com"))
+    assert (len(gets), len(pages)) == (1, 1)
+    assert {json.loads(body)["site"] for body in behind.taken("rewrites")} == {"site-7.example.com"}
+    assert sites.registered() == {"site-7.example.com"}
+    assert sites.registry().confirmed_at is None
+
+
+def test_a_changed_list_of_feeds_is_applied(behind: Doors, site: Site) -> None:
+    behind.call("roll_window", change(HOST))
+    name = f"/stoppress/test/sites/{HOST}/feeds-1"
+    client("ssm").put_parameter(Name=name, Value='["https://www.example.com/rss.xml"]', Type="String")
+    behind.call("roll_window", change(HOST, "/feeds-1"))
+    applied = sites.last_applied(HOST)
+    assert applied is not None
+    assert [feed.url for feed in applied.feeds] == ["https://www.example.com/rss.xml"]
+    assert (applied.version, applied.feeds_version) != (site.version, site.feeds_version)
+    # Put again as it was, so that a feed that answered 410 is polled again.
+    client("ssm").put_parameter(Name=name, Value='["https://www.example.com/rss.xml"]', Type="String", Overwrite=True)
+    behind.call("roll_window", change(HOST, "/feeds-1"))
+    again = sites.last_applied(HOST)
+    assert again is not None
+    assert again.feeds_version not in (applied.feeds_version, site.feeds_version)
+
+
+def test_a_list_of_feeds_without_a_site_is_no_change(behind: Doors) -> None:
+    client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}/feeds-1", Value="[]", Type="String")
+    behind.call("roll_window", change(HOST, "/feeds-1"))
+    assert behind.items() == []
+
+
+def test_a_new_site_whose_parameter_cannot_be_read_is_registered_so_that_its_webhooks_come_again(
+    behind: Doors,
+) -> None:
+    client("ssm").put_parameter(Name=f"/stoppress/test/sites/{HOST}", Value="{", Type="String")
+    behind.call("roll_window", change(HOST))
+    assert sites.registry().present == {HOST}
 
 
 def test_a_minute_with_nothing_to_do_does_nothing(behind: Doors, site: Site) -> None:

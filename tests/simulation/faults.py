@@ -74,7 +74,9 @@ FAULTS: dict[str, Swap] = {
     "messages that failed are not reported": Swap(
         "record.article:record",
         lambda record: (
-            lambda messages, now: {id_: replace(outcome, error=None) for id_, outcome in record(messages, now).items()}
+            lambda messages, now, deadline: {
+                id_: replace(outcome, error=None) for id_, outcome in record(messages, now, deadline).items()
+            }
         ),
         13,
     ),
@@ -242,13 +244,14 @@ FAULTS: dict[str, Swap] = {
         3,
     ),
     "a file that failed is handed over to nobody": Swap(
-        "rewrite.sitemaps:hand_over", lambda _: lambda result: None, 95
+        "rewrite.sitemaps:hand_over", lambda _: lambda results: None, 95
     ),
     "a file that failed is done": Swap(
         "rewrite.sitemaps:rewrite_all",
         lambda rewrite_all: (
-            lambda works, now: [
-                result if result.request.entries else replace(result, error=None) for result in rewrite_all(works, now)
+            lambda works, now, deadline: [
+                result if result.request.entries else replace(result, error=None)
+                for result in rewrite_all(works, now, deadline)
             ]
         ),
         1,

@@ -110,8 +110,6 @@ class Doors:
         with redirect_stdout(OUTPUT), OUTPUT.aimed(log) as metrics:
             # Late, so that loggers and metrics find their variables and their stream when they are made.
             module = importlib.import_module(f"functions.{function}.app")
-            # Another test's module may have imported it before the variable was set.
-            module.metrics.provider.namespace = ENVIRONMENT["POWERTOOLS_METRICS_NAMESPACE"]
             try:
                 return module.lambda_handler(json.loads(json.dumps(event)), context or Context(function, 512, 30))
             finally:

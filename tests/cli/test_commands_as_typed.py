@@ -177,6 +177,7 @@ LOCAL: Any = ["--local", "UP"]
 # By command: its arguments, the exit code, and words of what it prints. UP is where `stoppress up` serves, ID what is in quarantine.
 CASES: dict[str, tuple[list[str], int, str]] = {
     "play": (["publish.jsonl", "--out", "out"], 0, "0 differences"),
+    "preflight": (["--profile", "nobody"], 2, "unknown  credentials: there is no AWS profile 'nobody'"),
     "explain": ([PAGE, *LOCAL], 0, "sitemap-news.xml"),
     "robots": ([HOST, *LOCAL], 0, f"Sitemap: https://{HOST}/sitemap.xml"),
     "check": (["site", "--base-url", BASE, "--now", NOW], 0, "no findings"),

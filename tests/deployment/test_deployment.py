@@ -53,7 +53,7 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
     "Failures": ("what waits for somebody to read it", {}),
     "ArticlesBus": ("the bus that in-house services put events on", {"Name": {"Fn::Sub": f"{STACK_NAME}-articles"}}),
     "FirstSite": ("the first site", {"Name": {"Fn::Sub": f"/stoppress/{STACK_NAME}/sites/${{Host}}"}}),
-    "FirstSecret": ("the secret that the CMS signs with", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/cms"}}),
+    "FirstSecret": ("the secret that the CMS signs with", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/${{Host}}/cms"}}),
     "WebSubSecret": ("what hubs know the feeds' callbacks by", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/websub"}}),
     "WebhookApi": ("the URL that the CMS posts to", {}),
     "Alarms": ("subscriptions of pagers and chats", {}),

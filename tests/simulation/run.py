@@ -72,7 +72,8 @@ class Run:
                 opening.enter_context(backends.mocked(self._arrived))
             self._make_world()
             opening.enter_context(self.world.open(SMALL + FOLDING * (self.seed % 2)))
-            self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/cms", SECRET)
+            for host in stories.HOSTS:
+                self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/{host}/cms", SECRET)
             try:
                 self.world.storm(self._next_at, self._due)
                 self._come_to_rest()

@@ -12,7 +12,7 @@ from stoppress.cms.delivery_id import delivery_id
 from stoppress.model.event import ArticleEvent
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import BadScheme, Scheme, check_settings
-from stoppress.model.site import BadConfiguration, Site, Source
+from stoppress.model.site import BadConfiguration, Site, secret_path
 from stoppress.primitives.text import not_json, utf8
 from stoppress.primitives.urls import host_of
 from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, verify
@@ -46,7 +46,7 @@ def receive(request: Request, now: datetime) -> Answer:
     """
     try:
         site, name = _site_and_source(request)
-        _verify(request, site.sources[name], name, now)
+        _verify(request, site, name, now)
         delivery = delivery_id(request.headers)
         if site.sources[name].adapter != "standard":
             return _receive_adapted(request, site, name, now, delivery)
@@ -83,8 +83,9 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
     return site, name
 
 
-def _verify(request: Request, source: Source, name: str, now: datetime) -> None:
+def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
     """Raises _Refused unless the request is signed as the source demands."""
+    source = site.sources[name]
     if not source.secret:
         raise _Refused(401, f"the source {name} has no secret, so nothing can be posted to it")
     settings = source.settings
@@ -94,7 +95,8 @@ def _verify(request: Request, source: Source, name: str, now: datetime) -> None:
             request.headers, request.body, path=settings.get("signed_path", request.path), query=request.query
         )
         tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
-        verify(scheme_of(source.adapter, settings), signed, secrets.load(source.secret), now, tolerance)
+        keys = secrets.load(secret_path(site.host, source.secret))
+        verify(scheme_of(source.adapter, settings), signed, keys, now, tolerance)
     except BadSignature as error:
         raise _Refused(401, str(error)) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:

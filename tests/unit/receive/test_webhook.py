@@ -41,7 +41,7 @@ def fresh(behind: Doors) -> None:
     """Every test finds the first secret, the site as it is made here, and the clock at eight."""
     behind.clock.move_to(MORNING)
     behind.site(sources={"cms": {"secret": "cms"}, "mute": {}, "orphan": {"secret": "nowhere"}})
-    behind.secret("cms", SECRET)
+    behind.secret(f"{HOST}/cms", SECRET)
     behind.forget_secrets()
     behind.taken("articles")
 
@@ -325,15 +325,32 @@ def test_a_flood_for_a_host_that_is_no_site_asks_parameter_store_once(behind: Do
 # ── secrets ──
 
 
+@pytest.mark.parametrize(("name", "status"), [("cms", 401), ("shared/cms", 200)])
+def test_a_delivery_to_one_site_is_accepted_by_another_only_if_both_name_a_shared_secret(
+    behind: Doors, name: str, status: int
+) -> None:
+    other = "other.example.com"
+    behind.secret("shared/cms", SECRET)
+    behind.secret(f"{other}/cms", NEXT)
+    for host in (HOST, other):
+        behind.site(host=host, sources={"cms": {"secret": name}})
+    captured = request({"type": "article.deleted", "data": {"id": "1042"}})
+
+    assert answered(behind, captured)[0] == 200
+    replayed = captured | {"pathParameters": {"site": other, "source": "cms"}}
+    assert answered(behind, replayed)[0] == status
+
+
+
 def test_both_secrets_are_accepted_while_one_is_rotated(behind: Doors) -> None:
-    behind.secret("cms", f"{NEXT} {SECRET}")
+    behind.secret(f"{HOST}/cms", f"{NEXT} {SECRET}")
     behind.forget_secrets()
     assert [answered(behind, request(secret=secret))[0] for secret in (SECRET, NEXT)] == [200, 200]
 
 
 def test_a_new_secret_is_known_after_a_minute(behind: Doors) -> None:
     answered(behind, request())
-    behind.secret("cms", NEXT)
+    behind.secret(f"{HOST}/cms", NEXT)
     assert answered(behind, request(secret=NEXT))[0] == 401
     later = MORNING + timedelta(seconds=61)
     behind.clock.move_to(later)
@@ -353,7 +370,7 @@ def test_a_flood_for_a_source_whose_secret_is_missing_asks_for_it_once_and_a_new
     with counted("secretsmanager", "GetSecretValue") as calls:
         for _ in range(20):
             refused(behind, request(source="late"), 503)
-    behind.secret("late", SECRET)
+    behind.secret(f"{HOST}/late", SECRET)
 
     statuses = []
     for seconds in (9, 10):
@@ -386,13 +403,13 @@ def test_a_delivery_after_a_call_that_failed_once_is_taken(behind: Doors) -> Non
 
 @pytest.mark.parametrize("value", ["not-base64!", " ", "whsec_"])
 def test_a_secret_that_cannot_be_used_is_our_own_fault(behind: Doors, value: str) -> None:
-    behind.secret("cms", value)
+    behind.secret(f"{HOST}/cms", value)
     behind.forget_secrets()
     assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
 
 
 def test_a_secret_that_was_stored_as_bytes_is_our_own_fault(behind: Doors) -> None:
-    client("secretsmanager").create_secret(Name="stoppress/test/bytes", SecretBinary=SECRET.encode())
+    client("secretsmanager").create_secret(Name=f"stoppress/test/{HOST}/bytes", SecretBinary=SECRET.encode())
     behind.site(sources={"cms": {"secret": "bytes"}})
     assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
 

@@ -56,6 +56,7 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
     "FirstSecret": ("the secret that the CMS signs with", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/${{Host}}/cms"}}),
     "WebSubSecret": ("what hubs know the feeds' callbacks by", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/websub"}}),
     "WebhookApi": ("the URL that the CMS posts to", {}),
+    "HubApi": ("the URLs that hubs push to", {}),
     "Alarms": ("subscriptions of pagers and chats", {}),
     "Distribution": ("the address that a CDN or web server fetches from", {}),
 }
@@ -444,7 +445,10 @@ REACHED: dict[str, list[str]] = {
         arn("lambda", f"layer:{DEPLOYED}-shared:7"),
     ],
     "AWS::Lambda::Permission": [arn("lambda", f"function:{DEPLOYED}-ReceiveWebhook-AbCdEf")],
-    "AWS::Logs::LogGroup": [arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf")],
+    "AWS::Logs::LogGroup": [
+        arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf"),
+        arn("logs", f"log-group:/aws/vendedlogs/{DEPLOYED}/apis"),
+    ],
     "AWS::S3::Bucket": [f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef"],
     "AWS::S3::BucketPolicy": [f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef"],
     "AWS::SNS::Subscription": [arn("sns", f"{DEPLOYED}-Alarms-AbCdEf")],

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from stoppress_cli.local.resources import resolve
+from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError, load
 from tests.local_stack.toy import NOON, QUEUES, Toy
@@ -144,3 +145,13 @@ def test_a_scenario_brings_its_own_sites() -> None:
         assert stack.client("ssm").describe_parameters()["Parameters"] == []
         secrets = stack.client("secretsmanager").list_secrets()["SecretList"]
         assert [secret["Name"] for secret in secrets] == [f"{stack.variable('SECRETS_PATH')}/websub"]
+
+
+def test_without_hubs_the_stack_has_nothing_that_only_hubs_need() -> None:
+    with Stack(REAL, {"Hubs": "no"}, start=NOON) as stack:
+        named = [name for name in stack.resources if "Push" in name or "Hub" in name or "WebSub" in name]
+        answer = stack.request(Request("GET", "/websub/www.example.com/feed/token"))
+
+        assert named == []
+        assert stack.variable("WEBSUB_URL") == ""
+        assert (answer.status, answer.body) == (404, b'{"message": "Not Found"}')

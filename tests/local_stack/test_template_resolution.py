@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from stoppress_cli.local.resources import resolve
 from stoppress_cli.local.gateway import Request
+from stoppress_cli.local.resources import resolve
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError, load
 from tests.local_stack.toy import NOON, QUEUES, Toy

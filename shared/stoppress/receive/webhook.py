@@ -15,7 +15,7 @@ from stoppress.model.signature_schemes import BadScheme, Scheme, check_settings
 from stoppress.model.site import BadConfiguration, Site, secret_path
 from stoppress.primitives.text import not_json, utf8
 from stoppress.primitives.urls import host_of
-from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, verify
+from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, check_headers, verify
 
 # Even an article with its text is far smaller. SQS takes 1 MiB a message.
 BODY_BYTES_MAX = 1_048_576
@@ -25,18 +25,22 @@ OUR_FAULT = 503
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the sender; the event that was queued; the cause of a refusal, for the log alone."""
+    """The answer to the sender; the event that was queued; the cause of a refusal, for the log alone.
+
+    `of_stranger`: refused before a known site was found.
+    """
 
     status: int
     body: dict[str, Any]
     event: ArticleEvent | None = None
     cause: str = ""
+    of_stranger: bool = False
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, error: str, cause: str = "") -> None:
+    def __init__(self, status: int, error: str, cause: str = "", *, of_stranger: bool = False) -> None:
         super().__init__(error)
-        self.status, self.cause = status, cause
+        self.status, self.cause, self.of_stranger = status, cause, of_stranger
 
 
 def receive(request: Request, now: datetime) -> Answer:
@@ -53,7 +57,8 @@ def receive(request: Request, now: datetime) -> Answer:
         event, unknown = _read(request, site, name, now, delivery)
     except _Refused as refusal:
         status = "failed" if refusal.status == OUR_FAULT else "refused"
-        return Answer(refusal.status, {"status": status, "error": str(refusal)}, cause=refusal.cause)
+        body = {"status": status, "error": str(refusal)}
+        return Answer(refusal.status, body, cause=refusal.cause, of_stranger=refusal.of_stranger)
     except UnknownType as error:
         return Answer(200, {"status": "ignored", "reason": str(error)}, cause=str(error))
     queues.send_articles([event])
@@ -67,7 +72,8 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
     """The site in the path, and the name of the source. Raises _Refused."""
     host, name = (request.path_parameters.get(key, "") for key in ("site", "source"))
     if len(request.body) > BODY_BYTES_MAX:
-        raise _Refused(413, f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the text out")
+        error = f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the text out"
+        raise _Refused(413, error, of_stranger=True)
     try:
         # Anyone may name any host, so "unknown site" is answered from a cache here. record_article does not use that cache,
         # because it puts events of unknown sites into quarantine.
@@ -75,7 +81,8 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
         if name not in site.sources:
             site = sites.load(host.lower(), age_max=sites.MISSED_AGE_MAX)
     except sites.UnknownSite:
-        raise _Refused(404, f"no site {host[:120]!r} is kept here: check the host in the path") from None
+        error = f"no site {host[:120]!r} is kept here: check the host in the path"
+        raise _Refused(404, error, of_stranger=True) from None
     except BadConfiguration as error:
         raise _Refused(OUR_FAULT, "this site cannot be served at the moment: send it again", str(error)) from None
     if name not in site.sources:
@@ -91,12 +98,14 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
     settings = source.settings
     try:
         check_settings(settings)
+        scheme = scheme_of(source.adapter, settings)
+        check_headers(scheme, request)  # before the secret is read: such a request costs no call
         signed = Request(
             request.headers, request.body, path=settings.get("signed_path", request.path), query=request.query
         )
         tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
         keys = secrets.load(secret_path(site.host, source.secret))
-        verify(scheme_of(source.adapter, settings), signed, keys, now, tolerance)
+        verify(scheme, signed, keys, now, tolerance)
     except BadSignature as error:
         raise _Refused(401, str(error)) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:

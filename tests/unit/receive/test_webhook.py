@@ -245,6 +245,64 @@ def test_the_signature_is_looked_at_before_the_body(behind: Doors) -> None:
     assert refused(behind, request(b"not JSON", headers={"webhook-signature": "v1,AAAA"}), 401)
 
 
+# ── what a flood costs ──
+
+
+def test_requests_with_a_missing_or_wrong_signature_cost_no_call(behind: Doors) -> None:
+    answered(behind, request())
+    with counted("ssm", "*") as of_sites, counted("secretsmanager", "*") as of_secrets, counted("sqs", "*") as sent:
+        for _ in range(20):
+            for signature in ("", "v1,AAAA"):
+                assert answered(behind, request(headers={"webhook-signature": signature}))[0] == 401
+
+    assert (of_sites, of_secrets, sent) == ([], [], [])
+
+
+@pytest.mark.parametrize("scheme", ["standard", "github", "ghost"])
+def test_a_request_without_the_signatures_header_does_not_ask_for_the_secret(behind: Doors, scheme: str) -> None:
+    behind.site(sources={"cms": {"secret": "cms", "settings": {"signature": scheme}}})
+    unsigned = request() | {"headers": {"content-type": "application/json"}}
+    with counted("secretsmanager", "GetSecretValue") as calls:
+        error = refused(behind, unsigned, 401)
+
+    assert error.startswith("the header ")
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("method", "site", "source", "status"),
+    [
+        ("POST", "nobody.example.net", "cms", 404),
+        ("POST", "x" * 8_000, "y" * 2_000, 404),
+        ("POST", "\ud800" * 4_000, "", 404),
+        ("GET", "x" * 8_000, "y" * 2_000, 405),
+    ],
+)
+def test_a_request_to_no_known_site_leaves_one_short_line_and_no_count(
+    behind: Doors, method: str, site: str, source: str, status: int
+) -> None:
+    metrics, lines = behind.metrics.copy(), len(behind.log)
+    answered_status = behind.call(
+        "receive_webhook", request(site=site, source=source) | {"requestContext": {"http": {"method": method}}}
+    )["statusCode"]
+    [line] = behind.log[lines:]
+
+    assert answered_status == status
+    assert (line["message"], line["http_status"]) == ("delivery", status)
+    assert site.startswith(line["site"])
+    assert len(json.dumps(line, ensure_ascii=False)) < 700
+    assert behind.metrics == metrics
+
+
+def test_values_from_outside_are_cut_in_the_log(behind: Doors) -> None:
+    answered(behind, request(source="y" * 8_000))
+    answered(behind, request(PUBLISHED | {"data": ARTICLE | {"z" * 1_000 + str(number): 1 for number in range(100)}}))
+
+    long_name, many_fields = (len(json.dumps(line)) for line in behind.log[-2:])
+    assert long_name < 2_000
+    assert many_fields < 8_000
+
+
 # ── what is wrong with it ──
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
 STACK = template.load(ROOT / "template.yaml")
 CDN_RESOURCES = template.load(ROOT / "template-cdn.yaml").resources
-TEMPLATES = ("template.yaml", "template-cdn.yaml")
+TEMPLATES = ("template.yaml", "template-cdn.yaml", "template-door.yaml")
 SAMCONFIG: dict[str, Any] = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
 ENVIRONMENTS = {name: table for name, table in SAMCONFIG.items() if isinstance(table, dict)}
 WORKFLOWS = {path.name: path for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
@@ -53,7 +53,10 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
     "Failures": ("what waits for somebody to read it", {}),
     "ArticlesBus": ("the bus that in-house services put events on", {"Name": {"Fn::Sub": f"{STACK_NAME}-articles"}}),
     "FirstSite": ("the first site", {"Name": {"Fn::Sub": f"/stoppress/{STACK_NAME}/sites/${{Host}}"}}),
-    "FirstSecret": ("the secret that the CMS signs with", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/${{Host}}/cms"}}),
+    "FirstSecret": (
+        "the secret that the CMS signs with",
+        {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/${{Host}}/cms"}},
+    ),
     "WebSubSecret": ("what hubs know the feeds' callbacks by", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/websub"}}),
     "WebhookApi": ("the URL that the CMS posts to", {}),
     "HubApi": ("the URLs that hubs push to", {}),

@@ -131,7 +131,9 @@ def test_the_real_template_runs_whole_and_makes_its_first_site_when_asked() -> N
     with Stack(REAL, {"Publication": "The Daily Test"}, first_site=True, start=NOON) as stack:
         name = f"{stack.variable('SITES_PATH')}/www.example.com"
         site = json.loads(stack.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
-        secret = stack.client("secretsmanager").get_secret_value(SecretId=f"{stack.variable('SECRETS_PATH')}/www.example.com/cms")
+        secret = stack.client("secretsmanager").get_secret_value(
+            SecretId=f"{stack.variable('SECRETS_PATH')}/www.example.com/cms"
+        )
         stack.rest()
         keys = stack.client("s3").list_objects_v2(Bucket=stack.only("AWS::S3::Bucket").ref)["Contents"]
 

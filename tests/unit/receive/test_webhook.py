@@ -399,7 +399,6 @@ def test_a_delivery_to_one_site_is_accepted_by_another_only_if_both_name_a_share
     assert answered(behind, replayed)[0] == status
 
 
-
 def test_both_secrets_are_accepted_while_one_is_rotated(behind: Doors) -> None:
     behind.secret(f"{HOST}/cms", f"{NEXT} {SECRET}")
     behind.forget_secrets()

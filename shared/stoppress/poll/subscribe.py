@@ -146,7 +146,7 @@ class Hubs:
 
     def want(self, feed: DueFeed, state: FeedState, known: Subscription | None) -> None:
         """Queue a request to the feed's hub, if one is due."""
-        if not (is_wanted(feed.feed) and state.hub and state.topic and can_be_trusted(state.hub)):
+        if not (state.hub and state.topic and can_be_trusted(state.hub) and is_wanted(feed.feed)):
             return
         if known is None or known.is_to_ask(state.hub, state.topic, feed.now):
             self._wanted.append((feed, state.hub, state.topic))

@@ -17,7 +17,7 @@ WEBHOOKS ?= 8000
 ARTICLES ?= 500
 SENDERS ?= 16
 SEED ?= 1
-TEMPLATES := template.yaml template-cdn.yaml .github/deploy-role.yaml
+TEMPLATES := template.yaml template-cdn.yaml template-door.yaml .github/deploy-role.yaml
 # A lock is complete, so pip resolves nothing. It takes no hash for this package itself, which therefore comes last.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps
 INSTALL_LOCKED := $(PIP_INSTALL) --require-hashes --requirement
@@ -29,7 +29,7 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play check test deployed build bench bench-quick cold large load soak simulate lint types format lock docs docs-build release clean
+.PHONY: help install demo play check test deployed build bench bench-quick cold large load strangers soak simulate lint types format lock docs docs-build release clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -79,6 +79,9 @@ large: $(INSTALLED_DEV) ## play a year: ten thousand articles through the whole 
 
 load: $(INSTALLED_DEV) ## flood the served stack with signed webhooks, faults on, some minutes long (WEBHOOKS=…, ARTICLES=…, SENDERS=…, SEED=…)
 	@.venv/bin/python -m bench.load --webhooks $(WEBHOOKS) --articles $(ARTICLES) --senders $(SENDERS) --seed $(SEED)
+
+strangers: $(INSTALLED_DEV) ## flood the local stack with unsigned requests for made-up hosts: five virtual minutes
+	@.venv/bin/python -m bench.load.strangers
 
 soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day, some minutes long
 	@.venv/bin/python -m bench.soak

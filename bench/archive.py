@@ -94,7 +94,7 @@ def newsroom(start: datetime = NOW, dynamodb_url: str | None = None, site: Mappi
     """The stack of a newsroom that has not published anything: its files stand, its configuration has settled."""
     with Stack(TEMPLATE, start=start - timedelta(minutes=10), dynamodb_url=dynamodb_url) as stack:
         stack.client("secretsmanager").create_secret(
-            Name=f"{stack.variable('SECRETS_PATH')}/newsroom", SecretString=SECRET
+            Name=f"{stack.variable('SECRETS_PATH')}/{HOST}/newsroom", SecretString=SECRET
         )
         stack.client("ssm").put_parameter(
             Name=f"{stack.variable('SITES_PATH')}/{HOST}",

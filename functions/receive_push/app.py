@@ -14,6 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
+from stoppress.receive.log import bounded
 from stoppress.receive.push import Answer, confirm, take
 
 logger = Logger()
@@ -40,7 +41,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     publish({answer.kind: 1})
     # The path is not logged: whoever knows its token can push.
     site = (event.get("pathParameters") or {}).get("site", "")
-    about = {"site": site[:260], "answer": answer.body[:300]} | dict(answer.about)
+    about = bounded({"site": site, "answer": answer.body} | dict(answer.about))
     log = logger.warning if answer.kind in {"HubsDenied", "PushesIgnored", "PushesUnread"} else logger.info
     log("hub", kind=answer.kind, http_status=int(answer.status), **about)
     return {"statusCode": int(answer.status), "headers": HEADERS, "body": answer.body}

@@ -5,6 +5,7 @@ POST /webhooks/{site}/{source} of the HTTP API. Nothing that a sender posts caus
 
 import binascii
 import json
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
+from stoppress.receive.log import bounded
 from stoppress.receive.webhook import Answer, receive
 
 logger = Logger()
@@ -26,12 +28,18 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     path = event.get("pathParameters") or {}
     site, source = path.get("site", ""), path.get("source", "")
     answer = _answer(event, site, source)
+    about = bounded({"site": site, "source": source, "http_status": answer.status})
+    headers = {"content-type": "application/json"} | ({"allow": "POST"} if answer.status == 405 else {})
+    response = {"statusCode": answer.status, "headers": headers, "body": json.dumps(answer.body)}
+    if answer.of_stranger:
+        # Anyone can send such requests. So they are not counted, and their line lacks what a logger adds.
+        sys.stdout.write(json.dumps({"message": "delivery", **about}) + "\n")
+        return response
     # 401 is the answer to a known site and source only: strangers cannot raise this count with made-up hosts.
     publish({f"Webhooks{answer.body['status'].capitalize()}": 1, "WebhooksUnverified": int(answer.status == 401)})
     level = logger.warning if answer.status >= 400 or answer.cause else logger.info
-    level("delivery", site=site, source=source, http_status=answer.status, answer=answer.body, cause=answer.cause)
-    headers = {"content-type": "application/json"} | ({"allow": "POST"} if answer.status == 405 else {})
-    return {"statusCode": answer.status, "headers": headers, "body": json.dumps(answer.body)}
+    level("delivery", **about, **bounded({"answer": answer.body, "cause": answer.cause}))
+    return response
 
 
 def _answer(event: dict[str, Any], site: str, source: str) -> Answer:
@@ -46,9 +54,9 @@ def _answer(event: dict[str, Any], site: str, source: str) -> Answer:
         return _refused(400, "the body is marked as base64, and is none")
     except Exception:
         # 503 makes the sender try again. The log has the reason.
-        logger.exception("delivery not taken", site=site, source=source)
+        logger.exception("delivery not taken", **bounded({"site": site, "source": source}))
         return Answer(503, {"status": "failed", "error": "Stoppress could not take this delivery: send it again"})
 
 
 def _refused(status: int, error: str) -> Answer:
-    return Answer(status, {"status": "refused", "error": error})
+    return Answer(status, {"status": "refused", "error": error}, of_stranger=True)

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
 STACK = template.load(ROOT / "template.yaml")
 CDN_RESOURCES = template.load(ROOT / "template-cdn.yaml").resources
-TEMPLATES = ("template.yaml", "template-cdn.yaml")
+TEMPLATES = ("template.yaml", "template-cdn.yaml", "template-door.yaml")
 SAMCONFIG: dict[str, Any] = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
 ENVIRONMENTS = {name: table for name, table in SAMCONFIG.items() if isinstance(table, dict)}
 WORKFLOWS = {path.name: path for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
@@ -53,9 +53,13 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
     "Failures": ("what waits for somebody to read it", {}),
     "ArticlesBus": ("the bus that in-house services put events on", {"Name": {"Fn::Sub": f"{STACK_NAME}-articles"}}),
     "FirstSite": ("the first site", {"Name": {"Fn::Sub": f"/stoppress/{STACK_NAME}/sites/${{Host}}"}}),
-    "FirstSecret": ("the secret that the CMS signs with", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/cms"}}),
+    "FirstSecret": (
+        "the secret that the CMS signs with",
+        {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/${{Host}}/cms"}},
+    ),
     "WebSubSecret": ("what hubs know the feeds' callbacks by", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/websub"}}),
     "WebhookApi": ("the URL that the CMS posts to", {}),
+    "HubApi": ("the URLs that hubs push to", {}),
     "Alarms": ("subscriptions of pagers and chats", {}),
     "Notices": ("subscriptions of mail and chats", {}),
     "Distribution": ("the address that a CDN or web server fetches from", {}),
@@ -542,7 +546,10 @@ REACHED: dict[str, list[str]] = {
         arn("lambda", f"layer:{DEPLOYED}-shared:7"),
     ],
     "AWS::Lambda::Permission": [arn("lambda", f"function:{DEPLOYED}-ReceiveWebhook-AbCdEf")],
-    "AWS::Logs::LogGroup": [arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf")],
+    "AWS::Logs::LogGroup": [
+        arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf"),
+        arn("logs", f"log-group:/aws/vendedlogs/{DEPLOYED}/apis"),
+    ],
     "AWS::Logs::MetricFilter": [arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf")],
     "AWS::S3::Bucket": [f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef"],
     "AWS::S3::BucketPolicy": [f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef"],

@@ -127,7 +127,7 @@ def test_who_receives_webhooks_reads_a_source_s_secret_and_not_the_hubs() -> Non
     permissions = Permissions(found)
     role = permissions.role_of("ReceiveWebhook")
     assert role is not None
-    names = ["cms-AbCdEf", "websub-europe-AbCdEf", "websub-AbCdEf"]
+    names = ["www.example.com/cms-AbCdEf", "shared/cms-AbCdEf", "websub-AbCdEf"]
     arns = [f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:stoppress/stoppress/{name}" for name in names]
 
     assert [permissions.may(role, Ask("secretsmanager:GetSecretValue", arn)) for arn in arns] == [True, True, False]

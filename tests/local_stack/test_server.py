@@ -29,7 +29,7 @@ def server() -> Iterator[Server]:
         for host in HOSTS:
             site = json.dumps({"host": host, "publication": "News", "sources": {"cms": {"secret": "cms"}}})
             stack.client("ssm").put_parameter(Name=f"{stack.variable('SITES_PATH')}/{host}", Value=site, Type="String")
-        secret = f"{stack.variable('SECRETS_PATH')}/cms"
+        secret = f"{stack.variable('SECRETS_PATH')}/www.example.com/cms"
         stack.client("secretsmanager").create_secret(Name=secret, SecretString="whsec_c3RvcHByZXNz")
         stack.rest()
         running = Server(stack, "127.0.0.1", 0)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.resources import resolve
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError, load
@@ -130,7 +131,9 @@ def test_the_real_template_runs_whole_and_makes_its_first_site_when_asked() -> N
     with Stack(REAL, {"Publication": "The Daily Test"}, first_site=True, start=NOON) as stack:
         name = f"{stack.variable('SITES_PATH')}/www.example.com"
         site = json.loads(stack.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
-        secret = stack.client("secretsmanager").get_secret_value(SecretId=f"{stack.variable('SECRETS_PATH')}/cms")
+        secret = stack.client("secretsmanager").get_secret_value(
+            SecretId=f"{stack.variable('SECRETS_PATH')}/www.example.com/cms"
+        )
         stack.rest()
         keys = stack.client("s3").list_objects_v2(Bucket=stack.only("AWS::S3::Bucket").ref)["Contents"]
 
@@ -144,3 +147,13 @@ def test_a_scenario_brings_its_own_sites() -> None:
         assert stack.client("ssm").describe_parameters()["Parameters"] == []
         secrets = stack.client("secretsmanager").list_secrets()["SecretList"]
         assert [secret["Name"] for secret in secrets] == [f"{stack.variable('SECRETS_PATH')}/websub"]
+
+
+def test_without_hubs_the_stack_has_nothing_that_only_hubs_need() -> None:
+    with Stack(REAL, {"Hubs": "no"}, start=NOON) as stack:
+        named = [name for name in stack.resources if "Push" in name or "Hub" in name or "WebSub" in name]
+        answer = stack.request(Request("GET", "/websub/www.example.com/feed/token"))
+
+        assert named == []
+        assert stack.variable("WEBSUB_URL") == ""
+        assert (answer.status, answer.body) == (404, b'{"message": "Not Found"}')

@@ -75,7 +75,8 @@ class Run:
                 opening.enter_context(backends.mocked(self._arrived))
             self._make_world()
             opening.enter_context(self.world.open(SMALL + FOLDING * (self.seed % 2)))
-            self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/cms", SECRET)
+            for host in stories.HOSTS:
+                self.world.backend.put_secret(f"{self._wiring.variable('SECRETS_PATH')}/{host}/cms", SECRET)
             # reconcile_sites is not played: without this roll_window would wait for it.
             due = {"pk": {"S": REGISTRY}, "sk": {"S": RECONCILIATION}, "at": {"S": "9999-01-01T00:00:00.000000Z"}}
             self.world.backend.clients["dynamodb"].put_item(TableName=self._wiring.variable("TABLE_NAME"), Item=due)

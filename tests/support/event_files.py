@@ -49,7 +49,7 @@ def function_of(name: str) -> str:
 def first_site_stack(feed: str, start: datetime | None = None) -> Iterator[Stack]:
     """The template's stack with its first site; nothing runs by itself."""
     with Stack(ROOT / "template.yaml", {"Feed": feed}, first_site=True, start=start) as made:
-        for name in ("cms", "websub"):
+        for name in (f"{HOST}/cms", "websub"):
             made.client("secretsmanager").put_secret_value(
                 SecretId=f"{made.variable('SECRETS_PATH')}/{name}", SecretString=SECRET
             )

@@ -24,6 +24,9 @@ from stoppress_cli.local.stream import EndpointReader, MotoReader, Reader
 from stoppress_cli.local.template import STACK_NAME, TemplateError, load
 from stoppress_cli.local.wire import LOCK, Wire, absent
 
+# The local stack runs what a deployed stack leaves out by default: it costs nothing here, and scenarios may need it.
+WITH_ALL = {"Hubs": "yes"}
+
 
 class Stack:
     """A running stack; use it as a context manager, one at a time in a process.
@@ -47,7 +50,7 @@ class Stack:
         self.name = name
         self.clock = Clock()
         self.metrics: Counter[str] = Counter()
-        loaded = load(template, parameters)
+        loaded = load(template, parameters, WITH_ALL)
         self._layers = loaded.layers
         self.resources = {resource.logical: resource for resource in resources.resolve(loaded, name)}
         permissions = Permissions(self.resources.values())

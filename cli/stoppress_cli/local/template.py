@@ -90,11 +90,13 @@ def _transform(text: str) -> str:
             raise TemplateError(f"the SAM transform refuses the template: {causes}") from error
 
 
-def load(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
+def load(
+    path: Path, parameters: Mapping[str, str] | None = None, defaults: Mapping[str, str] | None = None
+) -> Template:
     """Reads and transforms the template at `path`.
 
-    `parameters` override the defaults. Raises TemplateError if the template is no valid SAM, a parameter has no value, or the
-    template does not know a given parameter.
+    `parameters` override `defaults`, and `defaults` the template's own; a default of no parameter is ignored. Raises
+    TemplateError if the template is no valid SAM, a parameter has no value, or the template does not know a given parameter.
     """
     document: Json = json.loads(_read(path.resolve(), path.stat().st_mtime_ns))
     declared: Json = document.get("Parameters", {})
@@ -103,7 +105,7 @@ def load(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
         raise TemplateError(f"{path.name} has no parameter {unknown[0]}; it has {', '.join(sorted(declared))}")
     values: dict[str, str | list[str]] = {}
     for name, declaration in declared.items():
-        value = given.get(name, declaration.get("Default"))
+        value = given.get(name, (defaults or {}).get(name, declaration.get("Default")))
         if value is None:
             raise TemplateError(f"{path.name}: the parameter {name} has no default; give it a value")
         values[name] = str(value).split(",") if declaration.get("Type") == "CommaDelimitedList" else str(value)

@@ -14,7 +14,7 @@ from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws.secrets import split
-from stoppress.model.site import BadConfiguration, read_site
+from stoppress.model.site import BadConfiguration, read_site, secret_path
 from stoppress.receive.webhook import scheme_of
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.stack import Stack
@@ -39,6 +39,7 @@ class Player:
         self.stack = stack
         self.report = Report()
         self.sites: dict[str, dict[str, Any]] = {}
+        self._secrets: dict[str, str] = {}
         self.answer: Answer | None = None
         self._feeds, self._path, self._out, self._show = feeds, path, out, show
         self._steps: dict[str, Callable[[Line], str]] = {
@@ -97,6 +98,8 @@ class Player:
             self.stack.client("ssm").delete_parameter(Name=name)
             return f"{host}, parameter deleted"
         self.sites[host] = step.site
+        for secret, secret_value in self._secrets.items():
+            self._put_secret(secret, secret_value)
         value = json.dumps(step.site, ensure_ascii=False)
         # Intelligent tiering is what the template uses: above 4 KB a parameter is an advanced one.
         answer = self.stack.client("ssm").put_parameter(
@@ -111,14 +114,22 @@ class Player:
         return text
 
     def _secret(self, line: Line) -> str:
-        step: file.SecretStep = line.step
-        client, name = self.stack.client("secretsmanager"), self._secret_id(step.secret.name)
-        try:
-            client.put_secret_value(SecretId=name, SecretString=step.secret.value)
-        except client.exceptions.ResourceNotFoundException:
-            client.create_secret(Name=name, SecretString=step.secret.value)
+        secret = line.step.secret
+        self._secrets[secret.name] = secret.value
+        self._put_secret(secret.name, secret.value)
+        return str(secret.name)
+
+    def _put_secret(self, name: str, value: str) -> None:
+        """Puts a secret where it is read: for each site that names it, and under the name itself for the stack's own."""
+        client = self.stack.client("secretsmanager")
+        hosts = (host for host, site in self.sites.items() if name in _secret_names(site))
+        for place in {name, *(secret_path(host, name) for host in hosts)}:
+            secret_id = self._secret_id(place)
+            try:
+                client.put_secret_value(SecretId=secret_id, SecretString=value)
+            except client.exceptions.ResourceNotFoundException:
+                client.create_secret(Name=secret_id, SecretString=value)
         self.stack.forget_parameters()
-        return step.secret.name
 
     def _secret_id(self, name: str) -> str:
         return f"{self.stack.variable('SECRETS_PATH')}/{name}"
@@ -148,7 +159,7 @@ class Player:
         if name := settings.get("secret"):
             client = self.stack.client("secretsmanager")
             try:
-                secret = client.get_secret_value(SecretId=self._secret_id(name))["SecretString"]
+                secret = client.get_secret_value(SecretId=self._secret_id(secret_path(host, name)))["SecretString"]
             except client.exceptions.ResourceNotFoundException:
                 raise self._error(line, f"the secret {name} does not exist; put a `secret` step before") from None
         try:
@@ -262,6 +273,13 @@ class Player:
 
     def _error(self, line: Line, text: str) -> ScenarioError:
         return ScenarioError(f"{self._path}:{line.number}: {line.kind}: {text}")
+
+
+def _secret_names(site: dict[str, Any]) -> set[str]:
+    """The names of secrets in a configuration, which may be one that cannot be used."""
+    sources = site.get("sources")
+    settings = sources.values() if isinstance(sources, dict) else ()
+    return {str(source.get("secret")) for source in settings if isinstance(source, dict)}
 
 
 def _bytes(body: Any) -> bytes:

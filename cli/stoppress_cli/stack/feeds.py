@@ -82,7 +82,7 @@ class Health:
         if not can_be_trusted(hub):
             return "this hub is not https, and would get a secret"
         if self.subscription is None or self.subscription.hub != hub:
-            return "it was not asked yet"
+            return "it was not asked yet, or the stack's parameter Hubs is no"
         if self.subscription.refused:
             return self.subscription.refused
         return "it has not asked back yet" if self.subscription.asked_at else "the lease is over"

@@ -17,6 +17,11 @@ def callback_path(master: str, site: str, feed: str, subscription: str) -> str:
     return f"{site}/{feed}/{subscription}-{_proof(master, site, feed, subscription)}"
 
 
+def is_token(text: str) -> bool:
+    """Whether a text has the form of a token. It may be forged all the same."""
+    return _TOKEN.fullmatch(text) is not None
+
+
 def subscription_of(token: str, masters: Sequence[str], site: str, feed: str) -> str | None:
     """The id of the subscription that a token belongs to; None for a forged token."""
     parts = _TOKEN.fullmatch(token)

@@ -94,8 +94,19 @@ class Feed(_Part):
     websub: bool = True
 
 
-# The stack's own secret for WebSub (template.yaml). No source may use it: its sender could push as any hub.
+# The stack's own secret for WebSub (template.yaml).
 HUBS_SECRET = "websub"
+# Only secrets with such names may serve several sites.
+SHARED_SECRETS = "shared/"
+
+
+def secret_path(host: str, name: str) -> str:
+    """Where the secret `name` of a site's source is, below the stack's path in Secrets Manager.
+
+    A signature does not cover the address it is posted to. If two sites had one secret unawares, a captured delivery to one
+    site could be sent to the other. So a name belongs to its site, and a secret is shared only if its name says so.
+    """
+    return name if name.startswith(SHARED_SECRETS) else f"{host}/{name}"
 
 
 class Source(_Part):
@@ -114,13 +125,6 @@ class Source(_Part):
 
             check_name(adapter)
         return adapter
-
-    @pydantic.field_validator("secret")
-    @classmethod
-    def _own_secret(cls, secret: str | None) -> str | None:
-        if secret == HUBS_SECRET:
-            raise ValueError(f"{secret!r} is the stack's own secret, for hubs: give the source's secret another name")
-        return secret
 
     @pydantic.model_validator(mode="after")
     def _known_settings(self) -> "Source":

@@ -233,7 +233,7 @@ def _polled(feed: DueFeed, state: FeedState) -> Subscription | None:
 
 
 def _subscription(feed: DueFeed, state: FeedState) -> Subscription | None:
-    return subscribe.load(feed.site.host, feed.feed.url) if feed.feed.websub and state.hub else None
+    return subscribe.load(feed.site.host, feed.feed.url) if state.hub and subscribe.is_wanted(feed.feed) else None
 
 
 def _noted(

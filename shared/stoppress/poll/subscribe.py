@@ -21,7 +21,7 @@ from stoppress.feeds.hubs import can_be_trusted
 from stoppress.feeds.schedule import FeedState
 from stoppress.feeds.subscription import LEASE_WANTED, Subscription
 from stoppress.http import client, errors
-from stoppress.model.site import HUBS_SECRET, Site
+from stoppress.model.site import HUBS_SECRET, Feed, Site
 from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.items import read_subscription, subscription_item, subscription_key
 from stoppress.primitives.text import clean
@@ -45,6 +45,11 @@ class Ask:
     feed: str
     state: Subscription
     form: dict[str, str]
+
+
+def is_wanted(feed: Feed) -> bool:
+    """Whether to subscribe to a feed at its hub: the site's configuration and the stack's parameter `Hubs` say so."""
+    return feed.websub and bool(os.environ["WEBSUB_URL"])
 
 
 def load(site: str, feed: str) -> Subscription | None:
@@ -141,7 +146,7 @@ class Hubs:
 
     def want(self, feed: DueFeed, state: FeedState, known: Subscription | None) -> None:
         """Queue a request to the feed's hub, if one is due."""
-        if not (feed.feed.websub and state.hub and state.topic and can_be_trusted(state.hub)):
+        if not (state.hub and state.topic and can_be_trusted(state.hub) and is_wanted(feed.feed)):
             return
         if known is None or known.is_to_ask(state.hub, state.topic, feed.now):
             self._wanted.append((feed, state.hub, state.topic))

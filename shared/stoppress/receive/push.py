@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from stoppress.aws import queues, secrets, sites, table
 from stoppress.feeds import parse, subscription
-from stoppress.feeds.callbacks import hub_secret, is_signed, subscription_of
+from stoppress.feeds.callbacks import hub_secret, is_signed, is_token, subscription_of
 from stoppress.feeds.documents import FeedError, read_document
 from stoppress.feeds.events import to_events
 from stoppress.feeds.subscription import Subscription
@@ -142,6 +142,8 @@ def take(request: Request, now: datetime) -> Answer:
 def _known(request: Request) -> _Known:
     """The feed that a request is for. Raises _Refused: 404 for a token that is not ours, 410 for an ended subscription."""
     host, feed_id, token = (request.path_parameters.get(name, "") for name in ("site", "feed", "token"))
+    if not is_token(token):  # such a request costs no call, not even the first of an instance
+        raise _Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
     try:
         masters = secrets.load(HUBS_SECRET)
     except secrets.NoSecret as error:

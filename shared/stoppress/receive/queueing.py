@@ -14,7 +14,7 @@ from stoppress.cms.mapping import load
 from stoppress.cms.verdicts import Verdict
 from stoppress.model.event import ArticleEvent, Incomplete
 from stoppress.model.http_request import Request
-from stoppress.model.site import BadConfiguration, Site
+from stoppress.model.site import BadConfiguration, Site, Source, secret_path
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import host_of
 
@@ -112,16 +112,21 @@ class Taker:
         if other is None:
             raise _Foreign(
                 f"its host is {host}, not {self._site.host}: post it to its own site, or give that site the source"
-                f" {self._name} too, with the same adapter and secret"
+                f" {self._name} too, with the same adapter and shared secret"
             )
         return other
 
     def _other(self, host: str) -> Site | None:
-        """Another site, if it has the same source with the same adapter and secret: the sender could post there anyway."""
+        """Another site, if it has the same source, adapter and shared secret: the sender could post there anyway."""
         try:
             other = self._load_site(host)
         except (LookupError, BadConfiguration):
             return None
         source = other.sources.get(self._name)
-        is_same = source and (source.adapter, source.secret) == (self._source.adapter, self._source.secret)
-        return other if is_same else None
+        if not source or source.adapter != self._source.adapter:
+            return None
+        return other if _secret_of(other, source) == _secret_of(self._site, self._source) else None
+
+
+def _secret_of(site: Site, source: Source) -> str:
+    return secret_path(site.host, source.secret or "")

@@ -12,10 +12,10 @@ from stoppress.cms.delivery_id import delivery_id
 from stoppress.model.event import ArticleEvent
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import BadScheme, Scheme, check_settings
-from stoppress.model.site import BadConfiguration, Site, Source
+from stoppress.model.site import BadConfiguration, Site, secret_path
 from stoppress.primitives.text import not_json, utf8
 from stoppress.primitives.urls import host_of
-from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, verify
+from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, check_headers, verify
 
 # Even an article with its text is far smaller. SQS takes 1 MiB a message.
 BODY_BYTES_MAX = 1_048_576
@@ -25,18 +25,22 @@ OUR_FAULT = 503
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the sender; the event that was queued; the cause of a refusal, for the log alone."""
+    """The answer to the sender; the event that was queued; the cause of a refusal, for the log alone.
+
+    `of_stranger`: refused before a known site was found.
+    """
 
     status: int
     body: dict[str, Any]
     event: ArticleEvent | None = None
     cause: str = ""
+    of_stranger: bool = False
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, error: str, cause: str = "") -> None:
+    def __init__(self, status: int, error: str, cause: str = "", *, of_stranger: bool = False) -> None:
         super().__init__(error)
-        self.status, self.cause = status, cause
+        self.status, self.cause, self.of_stranger = status, cause, of_stranger
 
 
 def receive(request: Request, now: datetime) -> Answer:
@@ -46,14 +50,15 @@ def receive(request: Request, now: datetime) -> Answer:
     """
     try:
         site, name = _site_and_source(request)
-        _verify(request, site.sources[name], name, now)
+        _verify(request, site, name, now)
         delivery = delivery_id(request.headers)
         if site.sources[name].adapter != "standard":
             return _receive_adapted(request, site, name, now, delivery)
         event, unknown = _read(request, site, name, now, delivery)
     except _Refused as refusal:
         status = "failed" if refusal.status == OUR_FAULT else "refused"
-        return Answer(refusal.status, {"status": status, "error": str(refusal)}, cause=refusal.cause)
+        body = {"status": status, "error": str(refusal)}
+        return Answer(refusal.status, body, cause=refusal.cause, of_stranger=refusal.of_stranger)
     except UnknownType as error:
         return Answer(200, {"status": "ignored", "reason": str(error)}, cause=str(error))
     queues.send_articles([event])
@@ -67,14 +72,16 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
     """The site in the path, and the name of the source. Raises _Refused."""
     host, name = (request.path_parameters.get(key, "") for key in ("site", "source"))
     if len(request.body) > BODY_BYTES_MAX:
-        raise _Refused(413, f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the text out")
+        error = f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the text out"
+        raise _Refused(413, error, of_stranger=True)
     try:
         # Nothing is verified yet, and anyone may name any host.
         site = sites.load_registered(host.lower())
         if name not in site.sources:
             site = sites.load_registered(host.lower(), age_max=sites.MISSED_AGE_MAX)
     except sites.UnknownSite:
-        raise _Refused(404, f"no site {host[:120]!r} is kept here: check the host in the path") from None
+        error = f"no site {host[:120]!r} is kept here: check the host in the path"
+        raise _Refused(404, error, of_stranger=True) from None
     except BadConfiguration as error:
         raise _Refused(OUR_FAULT, "this site cannot be served at the moment: send it again", str(error)) from None
     if name not in site.sources:
@@ -82,18 +89,22 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
     return site, name
 
 
-def _verify(request: Request, source: Source, name: str, now: datetime) -> None:
+def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
     """Raises _Refused unless the request is signed as the source demands."""
+    source = site.sources[name]
     if not source.secret:
         raise _Refused(401, f"the source {name} has no secret, so nothing can be posted to it")
     settings = source.settings
     try:
         check_settings(settings)
+        scheme = scheme_of(source.adapter, settings)
+        check_headers(scheme, request)  # before the secret is read: such a request costs no call
         signed = Request(
             request.headers, request.body, path=settings.get("signed_path", request.path), query=request.query
         )
         tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
-        verify(scheme_of(source.adapter, settings), signed, secrets.load(source.secret), now, tolerance)
+        keys = secrets.load(secret_path(site.host, source.secret))
+        verify(scheme, signed, keys, now, tolerance)
     except BadSignature as error:
         raise _Refused(401, str(error)) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:

@@ -44,6 +44,16 @@ def verify(
     _verifier(scheme)(request, usable, now, tolerance)
 
 
+def check_headers(scheme: Scheme, request: Request) -> None:
+    """Raises BadSignature if a header that a parametric scheme needs is missing, and BadScheme. No secret is needed."""
+    check(scheme)
+    if scheme == NONE or (isinstance(scheme, str) and scheme in NAMED):
+        return
+    parameters = _parameters(scheme)
+    for name in parameters.headers_needed:
+        header_of(request, name, parameters.how)
+
+
 def _verifier(scheme: Scheme) -> Verifier:
     check(scheme)
     if scheme == NONE:
@@ -55,7 +65,11 @@ def _verifier(scheme: Scheme) -> Verifier:
         return verifier
     from stoppress.signatures import parametric
 
-    return partial(parametric.verify, PRESETS[scheme] if isinstance(scheme, str) else Hmac.of(scheme))
+    return partial(parametric.verify, _parameters(scheme))
+
+
+def _parameters(scheme: Scheme) -> Hmac:
+    return PRESETS[scheme] if isinstance(scheme, str) else Hmac.of(scheme)
 
 
 def header_of(request: Request, name: str, how: str) -> str:

@@ -55,7 +55,7 @@ def behind(opened: Doors, monkeypatch: pytest.MonkeyPatch) -> Doors:
         }
     )
     sites.register(HOST)
-    opened.secret("cms", SECRET)
+    opened.secret(f"{HOST}/cms", SECRET)
     opened.forget_secrets()
     opened.taken("articles")
     opened.metrics.clear()
@@ -165,7 +165,9 @@ def test_an_article_of_another_host_is_in_no_file_of_this_site(behind: Doors) ->
 
 
 def test_an_article_of_another_host_of_the_stack_is_queued_for_that_site(behind: Doors) -> None:
-    source = {"adapter": "ghost", "secret": "cms"}
+    source = {"adapter": "ghost", "secret": "shared/cms"}
+    behind.secret("shared/cms", SECRET)
+    behind.site(sources={"ghost": source})
     sites.register("blog.example.com")
     behind.site("blog.example.com", sources={"ghost": source})
     _, reply = ghost(behind, CURRENT | {"url": "https://blog.example.com/ferry/"})
@@ -184,7 +186,7 @@ def test_a_body_that_is_none_is_refused_so_that_the_sender_stops(behind: Doors) 
 
 def test_our_own_contract_is_as_strict_as_before(behind: Doors) -> None:
     body = {"type": "article.published", "data": {"id": "1", "url": page("a")}}
-    behind.secret("cms", "whsec_c3RvcHByZXNz")
+    behind.secret(f"{HOST}/cms", "whsec_c3RvcHByZXNz")
     behind.forget_secrets()
     request = signing.signed(
         Request("POST", "/", "", {}, json.dumps(body).encode()), "standard", "whsec_c3RvcHByZXNz", "m", NOW

@@ -140,10 +140,6 @@ def test_a_publication_loses_its_parentheses() -> None:
         ({"sources": {"cms": {"secret": ""}}}, "sources.cms.secret: is not of the form"),
         ({"sources": {"cms": {"secret": "a b"}}}, "sources.cms.secret: is not of the form"),
         (
-            {"sources": {"cms": {"secret": "websub"}}},
-            "sources.cms.secret: 'websub' is the stack's own secret, for hubs",
-        ),
-        (
             {"sources": {"cms": {"secrets": "x"}}},
             "sources.cms.secrets: is not known here: correct its name, or take it out",
         ),

@@ -161,6 +161,20 @@ def subscribed(internet: Internet) -> None:
 # ── asking ──
 
 
+def test_a_stack_without_hubs_asks_no_hub_and_trusts_none(internet: Internet, monkeypatch: pytest.MonkeyPatch) -> None:
+    subscribed(internet)
+    monkeypatch.setenv("WEBSUB_URL", "")
+    internet.body = rss("A", "B")
+    with counted("secretsmanager", "GetSecretValue") as reads:
+        outcomes = poll(internet, DAY)
+
+    assert [outcome.result for outcome in outcomes] == ["changed"]
+    assert sent(internet) == ["B"]
+    assert len(internet.requests) == 1
+    assert reads == []
+    assert next_poll(internet) == "2026-11-21T08:01:00.000000Z", "a hub that pushes nothing must not delay the poll"
+
+
 def test_a_feed_that_names_a_hub_is_subscribed_to_after_it_was_polled_well(internet: Internet) -> None:
     outcomes = poll(internet)
 

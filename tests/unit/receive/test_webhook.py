@@ -42,7 +42,7 @@ def fresh(behind: Doors) -> None:
     behind.clock.move_to(MORNING)
     behind.site(sources={"cms": {"secret": "cms"}, "mute": {}, "orphan": {"secret": "nowhere"}})
     sites.register(HOST)
-    behind.secret("cms", SECRET)
+    behind.secret(f"{HOST}/cms", SECRET)
     behind.forget_secrets()
     behind.taken("articles")
 
@@ -256,6 +256,64 @@ def test_the_signature_is_looked_at_before_the_body(behind: Doors) -> None:
     assert refused(behind, request(b"not JSON", headers={"webhook-signature": "v1,AAAA"}), 401)
 
 
+# ── what a flood costs ──
+
+
+def test_requests_with_a_missing_or_wrong_signature_cost_no_call(behind: Doors) -> None:
+    answered(behind, request())
+    with counted("ssm", "*") as of_sites, counted("secretsmanager", "*") as of_secrets, counted("sqs", "*") as sent:
+        for _ in range(20):
+            for signature in ("", "v1,AAAA"):
+                assert answered(behind, request(headers={"webhook-signature": signature}))[0] == 401
+
+    assert (of_sites, of_secrets, sent) == ([], [], [])
+
+
+@pytest.mark.parametrize("scheme", ["standard", "github", "ghost"])
+def test_a_request_without_the_signatures_header_does_not_ask_for_the_secret(behind: Doors, scheme: str) -> None:
+    behind.site(sources={"cms": {"secret": "cms", "settings": {"signature": scheme}}})
+    unsigned = request() | {"headers": {"content-type": "application/json"}}
+    with counted("secretsmanager", "GetSecretValue") as calls:
+        error = refused(behind, unsigned, 401)
+
+    assert error.startswith("the header ")
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("method", "site", "source", "status"),
+    [
+        ("POST", "nobody.example.net", "cms", 404),
+        ("POST", "x" * 8_000, "y" * 2_000, 404),
+        ("POST", "\ud800" * 4_000, "", 404),
+        ("GET", "x" * 8_000, "y" * 2_000, 405),
+    ],
+)
+def test_a_request_to_no_known_site_leaves_one_short_line_and_no_count(
+    behind: Doors, method: str, site: str, source: str, status: int
+) -> None:
+    metrics, lines = behind.metrics.copy(), len(behind.log)
+    answered_status = behind.call(
+        "receive_webhook", request(site=site, source=source) | {"requestContext": {"http": {"method": method}}}
+    )["statusCode"]
+    [line] = behind.log[lines:]
+
+    assert answered_status == status
+    assert (line["message"], line["http_status"]) == ("delivery", status)
+    assert site.startswith(line["site"])
+    assert len(json.dumps(line, ensure_ascii=False)) < 700
+    assert behind.metrics == metrics
+
+
+def test_values_from_outside_are_cut_in_the_log(behind: Doors) -> None:
+    answered(behind, request(source="y" * 8_000))
+    answered(behind, request(PUBLISHED | {"data": ARTICLE | {"z" * 1_000 + str(number): 1 for number in range(100)}}))
+
+    long_name, many_fields = (len(json.dumps(line)) for line in behind.log[-2:])
+    assert long_name < 2_000
+    assert many_fields < 8_000
+
+
 # ── what is wrong with it ──
 
 
@@ -338,15 +396,31 @@ def test_500_requests_with_made_up_hosts_within_five_seconds_make_one_call(behin
 # ── secrets ──
 
 
+@pytest.mark.parametrize(("name", "status"), [("cms", 401), ("shared/cms", 200)])
+def test_a_delivery_to_one_site_is_accepted_by_another_only_if_both_name_a_shared_secret(
+    behind: Doors, name: str, status: int
+) -> None:
+    other = "other.example.com"
+    behind.secret("shared/cms", SECRET)
+    behind.secret(f"{other}/cms", NEXT)
+    for host in (HOST, other):
+        behind.site(host=host, sources={"cms": {"secret": name}})
+    captured = request({"type": "article.deleted", "data": {"id": "1042"}})
+
+    assert answered(behind, captured)[0] == 200
+    replayed = captured | {"pathParameters": {"site": other, "source": "cms"}}
+    assert answered(behind, replayed)[0] == status
+
+
 def test_both_secrets_are_accepted_while_one_is_rotated(behind: Doors) -> None:
-    behind.secret("cms", f"{NEXT} {SECRET}")
+    behind.secret(f"{HOST}/cms", f"{NEXT} {SECRET}")
     behind.forget_secrets()
     assert [answered(behind, request(secret=secret))[0] for secret in (SECRET, NEXT)] == [200, 200]
 
 
 def test_a_new_secret_is_known_after_a_minute(behind: Doors) -> None:
     answered(behind, request())
-    behind.secret("cms", NEXT)
+    behind.secret(f"{HOST}/cms", NEXT)
     assert answered(behind, request(secret=NEXT))[0] == 401
     later = MORNING + timedelta(seconds=61)
     behind.clock.move_to(later)
@@ -366,7 +440,7 @@ def test_a_flood_for_a_source_whose_secret_is_missing_asks_for_it_once_and_a_new
     with counted("secretsmanager", "GetSecretValue") as calls:
         for _ in range(20):
             refused(behind, request(source="late"), 503)
-    behind.secret("late", SECRET)
+    behind.secret(f"{HOST}/late", SECRET)
 
     statuses = []
     for seconds in (9, 10):
@@ -399,13 +473,13 @@ def test_a_delivery_after_a_call_that_failed_once_is_taken(behind: Doors) -> Non
 
 @pytest.mark.parametrize("value", ["not-base64!", " ", "whsec_"])
 def test_a_secret_that_cannot_be_used_is_our_own_fault(behind: Doors, value: str) -> None:
-    behind.secret("cms", value)
+    behind.secret(f"{HOST}/cms", value)
     behind.forget_secrets()
     assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
 
 
 def test_a_secret_that_was_stored_as_bytes_is_our_own_fault(behind: Doors) -> None:
-    client("secretsmanager").create_secret(Name="stoppress/test/bytes", SecretBinary=SECRET.encode())
+    client("secretsmanager").create_secret(Name=f"stoppress/test/{HOST}/bytes", SecretBinary=SECRET.encode())
     behind.site(sources={"cms": {"secret": "bytes"}})
     assert refused(behind, request(), 503) == "this source cannot be verified at the moment: send it again"
 

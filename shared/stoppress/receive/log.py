@@ -1,0 +1,19 @@
+"""What a request may write to the log: anyone can send one, and CloudWatch bills each byte."""
+
+from typing import Any
+
+# The longest host name has 253 characters. A path may have 8 KB, and a body 1 MiB.
+CHARACTERS_MAX = 300
+ITEMS_MAX = 20
+
+
+def bounded(value: Any) -> Any:
+    """A value of JSON for the log: each text cut to CHARACTERS_MAX, each list and object to ITEMS_MAX."""
+    match value:
+        case str():
+            return value[:CHARACTERS_MAX]
+        case dict():
+            return {bounded(name): bounded(item) for name, item in list(value.items())[:ITEMS_MAX]}
+        case list() | tuple():
+            return [bounded(item) for item in value[:ITEMS_MAX]]
+    return value

@@ -1,0 +1,104 @@
+"""template-door.yaml, the distribution with a firewall before the webhooks, and what of it is in template.yaml."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+
+from stoppress_cli.local import resources
+from stoppress_cli.local.template import Json, load
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT: Json = yaml_parse((ROOT / "template-door.yaml").read_text(encoding="utf-8"))
+STACK = load(ROOT / "template.yaml")
+API_DOMAIN = "d-a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com"
+# AWS's list of managed policies: the numbers are the same in every account.
+CACHING_DISABLED = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"
+ALL_VIEWER = "216adef6-5c7f-47e4-b989-5492eafa07d3"
+# Managed rules that look at the sender's address alone. Others read the body, and refuse HTML or more than 8 KB there.
+OF_ADDRESSES = {"AWSManagedRulesAmazonIpReputationList"}
+
+
+def properties(name: str) -> Any:
+    return DOCUMENT["Resources"][name]["Properties"]
+
+
+def stages() -> dict[str, Json]:
+    return {
+        name: resource["Properties"]
+        for name, resource in STACK.resources.items()
+        if resource["Type"] == "AWS::ApiGatewayV2::Stage"
+    }
+
+
+def test_every_request_passes_the_firewall_and_nothing_is_kept_or_changed() -> None:
+    config = properties("Distribution")["DistributionConfig"]
+    behaviour = config["DefaultCacheBehavior"]
+    [origin] = config["Origins"]
+
+    assert config["WebACLId"] == {"Fn::GetAtt": ["Firewall", "Arn"]}
+    assert "CacheBehaviors" not in config
+    assert behaviour["CachePolicyId"] == CACHING_DISABLED
+    assert behaviour["OriginRequestPolicyId"] == ALL_VIEWER
+    assert "POST" in behaviour["AllowedMethods"]
+    assert behaviour["ViewerProtocolPolicy"] == origin["CustomOriginConfig"]["OriginProtocolPolicy"] == "https-only"
+
+
+def test_the_firewall_limits_each_address_and_reads_no_article() -> None:
+    firewall = properties("Firewall")
+    rates = [rule for rule in firewall["Rules"] if "RateBasedStatement" in rule["Statement"]]
+    managed = [rule["Statement"].get("ManagedRuleGroupStatement") for rule in firewall["Rules"]]
+
+    assert firewall["Scope"] == "CLOUDFRONT"
+    assert firewall["DefaultAction"] == {"Allow": {}}
+    assert [rule["Action"]["Block"]["CustomResponse"]["ResponseCode"] for rule in rates] == [429]
+    assert {group["Name"] for group in managed if group} == OF_ADDRESSES
+
+
+def test_an_address_may_send_less_than_the_api_lets_through() -> None:
+    limit = DOCUMENT["Parameters"]["RequestsPerFiveMinutes"]["Default"]
+
+    assert limit < int(str(STACK.parameters["ThrottleRate"])) * 300
+
+
+@pytest.mark.parametrize("domain", [API_DOMAIN, API_DOMAIN.replace("eu-west-1", "us-gov-west-1")])
+def test_the_domain_that_api_gateway_gives_is_one_that_the_distribution_takes(domain: str) -> None:
+    pattern = DOCUMENT["Parameters"]["ApiDomain"]["AllowedPattern"]
+
+    assert re.fullmatch(pattern, domain)
+    assert not re.fullmatch(pattern, "hooks.example.com")
+
+
+@pytest.mark.parametrize("disabled", ["true", "false"])
+def test_the_address_that_aws_gives_the_webhooks_is_closed_when_asked(disabled: str) -> None:
+    made = resources.resolve(load(ROOT / "template.yaml", {"DisableExecuteApiEndpoint": disabled, "Hubs": "yes"}))
+    closed = {
+        api.logical: [
+            server["x-amazon-apigateway-endpoint-configuration"]["disableExecuteApiEndpoint"]
+            for server in api.properties["Body"].get("servers", [])
+        ]
+        for api in resources.of_type(made, "AWS::ApiGatewayV2::Api")
+    }
+
+    assert closed == {"WebhookApi": [disabled == "true"], "HubApi": []}
+
+
+def test_each_api_has_a_rate_of_its_own_and_the_stacks_parameters_set_it() -> None:
+    assert len(stages()) == 2
+    for stage in stages().values():
+        assert stage["DefaultRouteSettings"] == {
+            "ThrottlingRateLimit": {"Ref": "ThrottleRate"},
+            "ThrottlingBurstLimit": {"Ref": "ThrottleBurst"},
+        }
+
+
+def test_the_access_log_has_nothing_that_a_stranger_may_make_long() -> None:
+    short = {"requestId", "identity.sourceIp", "routeKey", "status", "responseLength", "responseLatency"}
+    for stage in stages().values():
+        settings = stage["AccessLogSettings"]
+        log = STACK.resources[settings["DestinationArn"]["Fn::GetAtt"][0]]["Properties"]
+
+        assert set(re.findall(r"\$context\.([A-Za-z.]+)", settings["Format"])) <= short
+        assert log["LogGroupName"]["Fn::Sub"].startswith("/aws/vendedlogs/${AWS::StackName}/")

@@ -134,7 +134,7 @@ def test_each_role_is_trusted_to_jobs_of_its_environment_only() -> None:
 
 
 def test_every_role_of_the_stack_takes_the_boundary_that_it_is_given() -> None:
-    stack = resources.resolve(template.load(TEMPLATE, {"PermissionsBoundaryArn": BOUNDARY}), DEPLOYED)
+    stack = resources.resolve(template.load(TEMPLATE, {"PermissionsBoundaryArn": BOUNDARY, "Hubs": "yes"}), DEPLOYED)
     roles = {each.logical: each.properties for each in stack if each.type == "AWS::IAM::Role"}
 
     assert len(roles) == 10  # one for each function, one that SAM makes for each schedule
@@ -149,7 +149,7 @@ def test_without_a_boundary_no_role_names_one() -> None:
 
 def grants() -> list[tuple[str, Ask]]:
     """Each action that a role of the stack is allowed, on each of its resources."""
-    stack = resources.resolve(template.load(TEMPLATE), DEPLOYED)
+    stack = resources.resolve(template.load(TEMPLATE, {"Hubs": "yes"}), DEPLOYED)
     return [
         (role.logical, Ask(action, resource))
         for role in stack

@@ -161,7 +161,7 @@ class Watch:
 
     def answered(self, status: int, times: int = 1) -> None:
         """The API has answered with a status."""
-        api = {"ApiId": self._stack.only("AWS::ApiGatewayV2::Api").ref}
+        api = {"ApiId": self._stack.resources["WebhookApi"].ref}
         if status >= 400:
             self._metrics.add("AWS/ApiGateway", f"{status // 100}xx", api, *[1.0] * times)
 

@@ -16,8 +16,8 @@ from stoppress_cli.stack.find import in_words
 
 # Shards of the stream of a new on-demand table; Lambda runs one invocation for each.
 _STREAM_SHARDS = 4
-# The API's throttle lets 200 requests a second through, and one takes some 50 ms.
-_WEBHOOKS = 10
+# The API's throttle (ThrottleRate) lets 50 requests a second through, and one takes some 50 ms.
+_WEBHOOKS = 3
 # AWS, Systems Manager quotas: standard parameters of an account in a region, calls of GetParameter and its like a second.
 _PARAMETERS_MAX = 10_000
 _CALLS_PER_S = 40

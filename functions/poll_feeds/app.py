@@ -5,11 +5,11 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
+from stoppress.aws.metrics import publish
 from stoppress.poll import feeds
 from stoppress.poll.due import PollOutcome
 
@@ -17,30 +17,16 @@ from stoppress.poll.due import PollOutcome
 RESERVE_SECONDS = 8.0
 
 logger = Logger()
-metrics = Metrics()
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Poll the feeds that are due. A broken feed or site does not stop the others."""
     deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1_000 - RESERVE_SECONDS
-    counts = Counter(
-        FeedsPolled=0,
-        FeedsUnchanged=0,
-        FeedsFailed=0,
-        FeedsFailing=0,
-        FeedsNotReached=0,
-        EntriesSent=0,
-        EntriesSkipped=0,
-        HubsAsked=0,
-        HubsNotAsked=0,
-        SitesUnreadable=0,
-    )
+    counts: Counter[str] = Counter()
     good, bad = sites.load_all()
     for site in bad:
-        logger.error("site unreadable", parameter=site.name, reason=site.reason)
-        counts["SitesUnreadable"] += 1
+        logger.error("site unreadable", parameter=site.name, reason=site.reason)  # counted by roll_window
     for outcome in feeds.poll_site_feeds(good, datetime.now(UTC), deadline):
         counts["FeedsPolled"] += outcome.result in {"changed", "unchanged", "failed"}
         counts["FeedsUnchanged"] += outcome.result == "unchanged"
@@ -51,11 +37,12 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         counts["EntriesSkipped"] += len(outcome.skipped)
         counts["HubsAsked"] += outcome.result == "subscribing"
         counts["HubsNotAsked"] += outcome.result == "not subscribed"
+        counts["WorkFailed"] += outcome.our_fault
+        counts["NeedsAttention"] += outcome.new_trouble
         if outcome.result not in {"unchanged", "waiting"} or (outcome.result == "unchanged" and outcome.reason):
             log = logger.info if outcome.result in {"changed", "unchanged", "subscribing"} else logger.warning
             log(f"feed {outcome.result}", **_details(outcome))
-    for name, count in counts.items():
-        metrics.add_metric(name, MetricUnit.Count, count)
+    publish(counts)
 
 
 def _details(outcome: PollOutcome) -> dict[str, Any]:

@@ -8,22 +8,20 @@ import binascii
 from datetime import UTC, datetime
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from stoppress.aws.metrics import publish
 from stoppress.model.http_request import request_of
 from stoppress.receive.push import Answer, confirm, take
 
 logger = Logger()
-metrics = Metrics()
 
 # The answer repeats the hub's challenge, which may be HTML: a browser must not run it.
 HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answers one request of API Gateway (payload format 2.0) with text."""
     is_question = event["requestContext"]["http"]["method"] == "GET"
@@ -37,7 +35,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
         answer = Answer(
             503, "Stoppress could not take this: send it again", "HubsRefused" if is_question else "PushesFailed"
         )
-    metrics.add_metric(answer.kind, MetricUnit.Count, 1)
+    publish({answer.kind: 1})
     # The path is not logged: whoever knows its token can push.
     site = (event.get("pathParameters") or {}).get("site", "")
     about = {"site": site[:260], "answer": answer.body[:300]} | dict(answer.about)

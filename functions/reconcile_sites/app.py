@@ -4,33 +4,31 @@ It runs twice a night, half an hour apart. A difference that both runs see is no
 for which there is no time have their turn in the next night.
 """
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws import sites
-from stoppress.reconcile.findings import DRIFT, KINDS
+from stoppress.aws.metrics import publish
+from stoppress.reconcile.findings import DRIFT
 from stoppress.reconcile.sites import in_turn, reconcile
 
 logger = Logger()
-metrics = Metrics()
 
 # Time to finish a file of 50,000 pages.
 TIME_LEFT_MS = 120_000
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Handle a schedule's event. Raises at the end if something could not be looked at, so that the alarm goes off."""
     good, bad = sites.load_all()
     good += [applied for site in bad if (applied := sites.last_applied(site.host))]
     failures: list[Exception] = []
-    for name in (DRIFT, *KINDS.values()):
-        metrics.add_metric(name, MetricUnit.Count, 0)
+    counts: Counter[str] = Counter()
     for site in in_turn(good):
         try:
             report = reconcile(
@@ -40,8 +38,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
             failures.append(error)
             continue
         failures += report.failed
-        for name, count in report.counts.items():
-            metrics.add_metric(name, MetricUnit.Count, count)
+        counts += report.counts
         for finding in report.repaired:
             fields: dict[str, Any] = {
                 "kind": finding.kind,
@@ -53,6 +50,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         logger.info(
             "reconciled", site=site.host, whole=report.whole, suspected=len(report.suspected), units=report.units
         )
+    publish({**counts, "NeedsAttention": counts[DRIFT]})
+    sites.expect_reconciliation(datetime.now(UTC))
     if failures:
         logger.error("not looked at", reasons=[repr(error) for error in failures])
         raise ExceptionGroup("some files could not be compared with the table; the next night tries again", failures)

@@ -5,37 +5,50 @@ A message that fails is reported to SQS and comes again. A message that can neve
 
 import os
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from stoppress.aws.metrics import publish
 from stoppress.aws.queues import retry_later
 from stoppress.record import article
 from stoppress.record.article import MessageOutcome
 from stoppress.record.message import Message
 
 logger = Logger()
-metrics = Metrics()
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Record a batch of the articles queue. The answer names the messages that must come again."""
     records: list[dict[str, Any]] = event["Records"]
-    metrics.add_metric("EventsReceived", MetricUnit.Count, len(records))
-    outcomes = article.record([_message(record) for record in records], datetime.now(UTC))
-    for name, count in Counter(outcome.outcome for outcome in outcomes.values()).items():
-        metrics.add_metric(f"Events{name.capitalize()}", MetricUnit.Count, count)
+    messages = [_message(record) for record in records]
+    outcomes = article.record(messages, datetime.now(UTC))
+    _count(messages, outcomes)
     for record in records:
         _log(record["messageId"], outcomes[record["messageId"]])
     again = [record for record in records if outcomes[record["messageId"]].error]
     for error in retry_later(os.environ["ARTICLES_QUEUE_URL"], again):
         logger.warning("not delayed", reason=repr(error))
     return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in again]}
+
+
+def _count(messages: Sequence[Message], outcomes: Mapping[str, MessageOutcome]) -> None:
+    counts = Counter(f"Events{outcome.outcome.capitalize()}" for outcome in outcomes.values())
+    now = datetime.now(UTC)
+    published = [message for message in messages if outcomes[message.id].is_new]
+    publish(
+        {
+            **counts,
+            "EventsReceived": len(messages),
+            "RecordingSeconds": [max(0.0, (now - message.sent_at).total_seconds()) for message in published],
+            "WorkFailed": counts["EventsFailed"],
+            "NeedsAttention": counts["EventsQuarantined"],
+        }
+    )
 
 
 def _message(record: dict[str, Any]) -> Message:

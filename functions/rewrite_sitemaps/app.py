@@ -6,23 +6,22 @@ that failed, and those that a changed configuration or a repair needs.
 
 import os
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws.items import changed_entry, file_of
+from stoppress.aws.metrics import publish
 from stoppress.aws.queues import RewriteRequest, read_rewrite, retry_later
 from stoppress.rewrite.sitemaps import Result, hand_over, rewrite_all
 
 logger = Logger()
-metrics = Metrics()
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Handle a batch of the stream or of the rewrites queue; the answer names the records to send again."""
     records: list[dict[str, Any]] = event["Records"]
@@ -30,10 +29,15 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
     requests, unreadable = _requests(records, from_queue)
     results = rewrite_all(requests.values(), datetime.now(UTC))
     failed = {(result.request.site, result.request.file) for result in results if _must_return(result, from_queue)}
-    for outcome, count in Counter(result.outcome for result in results).items():
-        metrics.add_metric(f"Files{outcome.capitalize()}", MetricUnit.Count, count)
-    metrics.add_metric("FilesUnreadable", MetricUnit.Count, len(unreadable))
-
+    counts = Counter(f"Files{result.outcome.capitalize()}" for result in results)
+    publish(
+        {
+            **counts,
+            "FilesUnreadable": len(unreadable),
+            "WritingSeconds": [] if from_queue else _seconds(records, requests, results),
+            "WorkFailed": counts["FilesFailed"] + len(unreadable),
+        }
+    )
     again = [
         record
         for record in records
@@ -60,6 +64,19 @@ def _requests(
             logger.warning("names no file", reason=str(error))
             unreadable[_identity(record)] = error
     return requests, unreadable
+
+
+def _seconds(
+    records: Iterable[dict[str, Any]], requests: dict[str, RewriteRequest], results: Iterable[Result]
+) -> list[float]:
+    """The seconds from the first change of each written file in the table to now."""
+    changed: dict[tuple[str, str], float] = {}
+    for record in records:
+        if request := requests.get(_identity(record)):
+            created = float(record["dynamodb"]["ApproximateCreationDateTime"])
+            changed[request.site, request.file] = min(changed.get((request.site, request.file), created), created)
+    written = [(result.request.site, result.request.file) for result in results if result.outcome == "written"]
+    return [max(0.0, datetime.now(UTC).timestamp() - changed[file]) for file in written]
 
 
 def _changed(record: dict[str, Any]) -> RewriteRequest:

@@ -57,6 +57,7 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
     "WebSubSecret": ("what hubs know the feeds' callbacks by", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/websub"}}),
     "WebhookApi": ("the URL that the CMS posts to", {}),
     "Alarms": ("subscriptions of pagers and chats", {}),
+    "Notices": ("subscriptions of mail and chats", {}),
     "Distribution": ("the address that a CDN or web server fetches from", {}),
 }
 KEEPING = {
@@ -429,6 +430,7 @@ REACHED: dict[str, list[str]] = {
     "AWS::ApiGatewayV2::Api": [f"arn:aws:apigateway:{REGION}::/apis", f"arn:aws:apigateway:{REGION}::/apis/a1b2c3"],
     "AWS::ApiGatewayV2::Stage": [f"arn:aws:apigateway:{REGION}::/apis/a1b2c3/stages"],
     "AWS::CloudWatch::Alarm": [arn("cloudwatch", f"alarm:{DEPLOYED}-FailuresAlarm-AbCdEf")],
+    "AWS::CloudWatch::Dashboard": [arn("cloudwatch", f"dashboard/{DEPLOYED}", "")],
     "AWS::DynamoDB::Table": [arn("dynamodb", f"table/{DEPLOYED}-Table-ABCDEF")],
     "AWS::Events::EventBus": [arn("events", f"event-bus/{DEPLOYED}-articles")],
     "AWS::Events::Rule": [
@@ -445,6 +447,7 @@ REACHED: dict[str, list[str]] = {
     ],
     "AWS::Lambda::Permission": [arn("lambda", f"function:{DEPLOYED}-ReceiveWebhook-AbCdEf")],
     "AWS::Logs::LogGroup": [arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf")],
+    "AWS::Logs::MetricFilter": [arn("logs", f"log-group:{DEPLOYED}-PollFeedsLog-AbCdEf")],
     "AWS::S3::Bucket": [f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef"],
     "AWS::S3::BucketPolicy": [f"arn:aws:s3:::{DEPLOYED}-bucket-abcdef"],
     "AWS::SNS::Subscription": [arn("sns", f"{DEPLOYED}-Alarms-AbCdEf")],

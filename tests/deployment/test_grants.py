@@ -94,6 +94,7 @@ MISSED_BY = {
     "RecordArticleRole-RecordArticles-due#": "scheduled-story",
     "RecordArticleRole-TakeArticles-sqs:ChangeMessageVisibility": "the-table-fails-while-recording",
     "RecordArticleRole-RecordArticles-quarantine#": "bad-bus-events",
+    "RecordArticleRole-RecordArticles-sites": "scheduled-story",
     "RewriteSitemapsRole-KnowTheConfigurationLastApplied": "a-misspelt-setting-stops-no-clock",
     "RewriteSitemapsRole-ReadAndWriteFiles-s3:DeleteObject": "emptied-shard",
     "RewriteSitemapsRole-ReadPartitionsAndMarkFiles-dynamodb:BatchGetItem": "changes-folded-into-large-files",

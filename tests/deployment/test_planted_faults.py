@@ -226,7 +226,7 @@ NOTICED: dict[str, tuple[Edit, Callable[[], object]]] = {
         test_template.test_a_statement_reaches_what_is_the_stacks_and_nothing_of_its_neighbours,
     ),
     "the alarm on late files looks at another function": (
-        lambda resources: properties(resources, "RewritesLateAlarm").update(
+        lambda resources: properties(resources, "FilesLateAlarm")["Metrics"][1]["MetricStat"]["Metric"].update(
             Dimensions=[{"Name": "FunctionName", "Value": {"Ref": "RollWindow"}}]
         ),
         test_template.test_what_is_late_is_the_function_that_follows_the_stream,

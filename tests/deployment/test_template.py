@@ -68,7 +68,7 @@ def test_a_function_has_a_role_and_a_log_of_its_own(name: str) -> None:
     properties = RESOURCES[name]["Properties"]
 
     assert properties["Role"] == {"Fn::GetAtt": [f"{name}Role", "Arn"]}
-    assert properties["LoggingConfig"] == {"LogGroup": {"Ref": f"{name}Log"}}
+    assert properties["LoggingConfig"] == {"LogGroup": {"Ref": f"{name}Log"}, "LogFormat": "JSON"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -237,22 +237,68 @@ def test_what_stoppress_announces_on_the_bus_does_not_come_back_as_an_article() 
     assert rule["EventPattern"] == {"detail-type": prefixes}
 
 
+def watched() -> dict[str, list[dict[str, Any]]]:
+    """The metrics that each alarm watches."""
+    found = {}
+    for name, alarm in of_type("AWS::CloudWatch::Alarm").items():
+        parts = [part["MetricStat"]["Metric"] for part in alarm.get("Metrics", []) if "MetricStat" in part]
+        found[name] = parts or [alarm]
+    return found
+
+
 def test_what_is_late_is_the_function_that_follows_the_stream() -> None:
-    [late] = [alarm for alarm in of_type("AWS::CloudWatch::Alarm").values() if alarm["MetricName"] == "IteratorAge"]
+    [late] = [metric for metrics in watched().values() for metric in metrics if metric["MetricName"] == "IteratorAge"]
     mappings = of_type("AWS::Lambda::EventSourceMapping").values()
     [stream] = [mapping for mapping in mappings if mapping["EventSourceArn"] == {"Fn::GetAtt": ["Table", "StreamArn"]}]
 
     assert late["Dimensions"] == [{"Name": "FunctionName", "Value": stream["FunctionName"]}]
 
 
+def test_the_clock_that_is_watched_is_every_function_that_runs_each_minute() -> None:
+    schedules = of_type("AWS::Scheduler::Schedule").values()
+    each_minute = {
+        json.dumps(schedule["Target"]["Arn"]["Fn::GetAtt"][0])
+        for schedule in schedules
+        if schedule["ScheduleExpression"] == "rate(1 minute)"
+    }
+    metrics = watched()["ClockStoppedAlarm"]
+
+    assert {metric["MetricName"] for metric in metrics} == {"Invocations"}
+    assert {json.dumps(metric["Dimensions"][0]["Value"]["Ref"]) for metric in metrics} == each_minute
+
+
+def test_a_crash_counts_as_failed_work_in_every_function_whose_failure_no_request_is_answered_with() -> None:
+    filters = of_type("AWS::Logs::MetricFilter").values()
+    logs = {
+        function["LoggingConfig"]["LogGroup"]["Ref"]: name
+        for name, function in of_type("AWS::Lambda::Function").items()
+        if not name.startswith("Receive")
+    }
+
+    assert {each["LogGroupName"]["Ref"] for each in filters} == logs.keys()
+    assert len(filters) == len(logs)
+    for each in filters:
+        assert [made["MetricName"] for made in each["MetricTransformations"]] == ["WorkFailed"]
+        assert all("DefaultValue" not in made for made in each["MetricTransformations"])  # a metric each hour, else
+
+
+def test_the_alarms_cost_no_more_than_is_said() -> None:
+    assert sum(len(metrics) for metrics in watched().values()) <= 14
+
+
 def test_metrics_and_the_alarms_on_them_are_the_stacks_own() -> None:
     own = {"Fn::Sub": "Stoppress/${AWS::StackName}"}
-    counted = {json.dumps(function["Environment"]["Variables"]["POWERTOOLS_METRICS_NAMESPACE"])
+    counted = {json.dumps(function["Environment"]["Variables"]["METRICS_NAMESPACE"])
                for function in of_type("AWS::Lambda::Function").values()}  # fmt: skip
-    watched = [alarm["Namespace"] for alarm in of_type("AWS::CloudWatch::Alarm").values()]
+    filtered = [
+        made["MetricNamespace"]
+        for each in of_type("AWS::Logs::MetricFilter").values()
+        for made in each["MetricTransformations"]
+    ]
+    names = [metric["Namespace"] for metrics in watched().values() for metric in metrics] + filtered
 
     assert counted == {json.dumps(own)}
-    assert all(name == own or name.startswith("AWS/") for name in watched)
+    assert all(name == own or name.startswith("AWS/") for name in names)
 
 
 def test_names_that_an_account_has_once_carry_the_name_of_the_stack() -> None:
@@ -296,21 +342,27 @@ def test_the_bucket_is_private_encrypted_and_spoken_to_over_tls_only() -> None:
     assert (deny["Effect"], deny["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
 
 
-def test_every_dead_letter_queue_and_the_failures_have_an_alarm_and_what_waits_too_long_in_the_others() -> None:
-    watched: dict[str, set[str]] = {}
-    for alarm in of_type("AWS::CloudWatch::Alarm").values():
-        if alarm["Namespace"] == "AWS/SQS":
-            [dimension] = alarm["Dimensions"]
-            watched.setdefault(alarm["MetricName"], set()).add(dimension["Value"]["Fn::GetAtt"][0])
+def test_every_dead_letter_queue_and_the_failures_have_an_alarm_and_so_have_articles_that_wait() -> None:
+    by_metric: dict[str, set[str]] = {}
+    for metric in [metric for metrics in watched().values() for metric in metrics]:
+        if metric["Namespace"] == "AWS/SQS":
+            [dimension] = metric["Dimensions"]
+            by_metric.setdefault(metric["MetricName"], set()).add(dimension["Value"]["Fn::GetAtt"][0])
     queues = of_type("AWS::SQS::Queue")
-    consumed = {name for name, queue in queues.items() if "RedrivePolicy" in queue}
+    dead = {
+        queue["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
+        for queue in queues.values()
+        if "RedrivePolicy" in queue
+    }
 
-    assert watched == {
-        "ApproximateNumberOfMessagesVisible": queues.keys() - consumed,
-        "ApproximateAgeOfOldestMessage": consumed,
+    assert by_metric == {
+        "ApproximateNumberOfMessagesVisible": dead,
+        "NumberOfMessagesSent": {"Failures"},  # what SQS itself moves to a dead-letter queue does not count as sent
+        "ApproximateAgeOfOldestMessage": {"ArticlesQueue"},
     }
 
 
-def test_every_alarm_goes_to_the_topic_that_the_on_call_hears() -> None:
+def test_every_alarm_and_its_end_go_to_one_topic_and_what_can_wait_to_its_own() -> None:
     for name, alarm in of_type("AWS::CloudWatch::Alarm").items():
-        assert alarm["AlarmActions"] == [{"Ref": "Alarms"}], name
+        topic = "Notices" if name == "AttentionAlarm" else "Alarms"
+        assert (alarm["AlarmActions"], alarm["OKActions"]) == ([{"Ref": topic}], [{"Ref": topic}]), name

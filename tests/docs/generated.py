@@ -12,6 +12,7 @@ from stoppress.cms.mapping import load
 from stoppress.model.adapters import names
 from stoppress_cli.app import app
 from tests.docs.pages import PAGES
+from tests.support.breakages import BREAKAGES
 
 PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
 # Rules that neither a file nor a folder of files can show, and why.
@@ -97,11 +98,27 @@ def _parameter(parameter: Any) -> tuple[str, ...]:
     return f"`{name}`", parameter.help or "", "required" if parameter.required else shown
 
 
+def breakages() -> str:
+    """What rings when something breaks, as tests/local_stack/test_alarms.py has seen it."""
+    return _table(
+        ("what breaks", "what rings", "after minutes"),
+        *(
+            (
+                breakage.name,
+                "<br>".join(f"`{name}`" for name in breakage.rings) or "nothing",
+                "<br>".join(f"{minutes:,}" for minutes in breakage.rings.values()),
+            )
+            for breakage in BREAKAGES
+        ),
+    )
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "adapters": adapters,
     "check rules": check_rules,
     "rules that no file shows": rules_that_no_file_shows,
     "command line": command_line,
+    "breakages": breakages,
 }
 
 

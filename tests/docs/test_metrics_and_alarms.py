@@ -1,12 +1,14 @@
 """The page of metrics and alarms has what the template and the functions have, and no more."""
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from stoppress.aws.metrics import OF_THE_STACK
 from tests.deployment.test_deployment import STACK
 from tests.docs.pages import ROOT, table_rows, text_of
 
@@ -14,8 +16,22 @@ PAGE = text_of("docs/reference/metrics-and-alarms.md")
 ALARMS = {name: each for name, each in STACK.resources.items() if each["Type"] == "AWS::CloudWatch::Alarm"}
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 METRIC = re.compile(
-    r"(?:Webhooks|Hubs|Pushes|Feeds|Entries|Events|Files|Articles|Sites|Objects|Marks|Places|Drift)(?:[A-Z][a-z]+)+"
+    r"(?:Webhooks|Hubs|Pushes|Feeds|Entries|Events|Files|Articles|Sites|Objects|Marks|Places|Drift|Work|Needs|Recording|Writing)"
+    r"(?:[A-Z][a-z]+)+"
 )
+# Metrics that AWS documents, of the services that the stack uses.
+OF_AWS = {
+    "AWS/ApiGateway": {"4xx", "5xx"},
+    "AWS/DynamoDB": {"ConsumedReadCapacityUnits", "ConsumedWriteCapacityUnits"},
+    "AWS/Lambda": {"Errors", "Invocations", "IteratorAge"},
+    "AWS/SQS": {"ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible", "NumberOfMessagesSent"},
+}
+DIMENSION = {
+    "AWS/ApiGateway": "ApiId",
+    "AWS/DynamoDB": "TableName",
+    "AWS/Lambda": "FunctionName",
+    "AWS/SQS": "QueueName",
+}
 
 
 def names_in(cell: str) -> list[str]:
@@ -41,7 +57,7 @@ def nodes_of(function: str) -> Iterator[ast.AST]:
     ]
     yield from ast.walk(tree)
     for path in {ROOT / "shared" / path for path in imported}:
-        if path.is_file():
+        if path.is_file() and path.stem != "metrics":  # names metrics, and counts none
             yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
 
 
@@ -53,10 +69,7 @@ def counted(function: str) -> tuple[set[str], set[str]]:
         match node:
             case ast.Constant(value=str(text)) | ast.keyword(arg=str(text)) if METRIC.fullmatch(text):
                 names.add(text)
-            case ast.Call(
-                func=ast.Attribute(attr="add_metric"),
-                args=[ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]), *_],
-            ):
+            case ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]) if text in ("Webhooks", "Events", "Files"):
                 beginnings.add(text)
     return names, beginnings
 
@@ -99,9 +112,47 @@ def test_every_outcome_of_recording_is_explained_and_counted_under_its_name() ->
     }
 
 
-def test_an_alarm_on_a_metric_of_ours_names_one_that_is_counted() -> None:
-    properties = [alarm["Properties"] for alarm in ALARMS.values()]
-    watched = {each["MetricName"] for each in properties if "Stoppress" in str(each["Namespace"])}
+def shown() -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Namespace, name and dimensions of each metric in an alarm or in the dashboard."""
+    for alarm in ALARMS.values():
+        parts = [
+            part["MetricStat"]["Metric"] for part in alarm["Properties"].get("Metrics", []) if "MetricStat" in part
+        ]
+        for metric in parts or [alarm["Properties"]]:
+            namespace = metric["Namespace"]
+            text = namespace if isinstance(namespace, str) else namespace["Fn::Sub"]
+            yield text, metric["MetricName"], {each["Name"]: each["Value"] for each in metric.get("Dimensions", [])}
+    body = STACK.resources["Overview"]["Properties"]["DashboardBody"]["Fn::Sub"]
+    for widget in json.loads(body)["widgets"]:
+        for metric in widget["properties"]["metrics"]:
+            match [part for part in metric if isinstance(part, str)]:
+                case [namespace, name, *dimensions]:
+                    yield namespace, name, dict(zip(dimensions[::2], dimensions[1::2], strict=True))
+                case _:
+                    assert "expression" in metric[0]
 
-    assert watched
-    assert watched <= METRICS
+
+SHOWN = list(shown())
+
+
+@pytest.mark.parametrize(("namespace", "name", "dimensions"), SHOWN)
+def test_a_metric_that_is_watched_or_shown_is_one_that_the_functions_or_aws_report(
+    namespace: str, name: str, dimensions: dict[str, str]
+) -> None:
+    if namespace == "Stoppress/${AWS::StackName}":
+        [functions] = [
+            row[1].split(", ") for row in table_rows(PAGE, "| metric | function | counts |") if name in names_in(row[0])
+        ]
+        assert dimensions == ({} if name in OF_THE_STACK else {"service": functions[0]})
+    else:
+        assert name in OF_AWS[namespace]
+        assert list(dimensions) == [DIMENSION[namespace]]
+        for resource in re.findall(r"\$\{(\w+)", str(dimensions)):
+            assert resource in STACK.resources
+
+
+def test_the_dashboard_shows_each_metric_that_an_alarm_of_ours_watches_and_that_counts_failures() -> None:
+    assert {name for namespace, name, _ in SHOWN if namespace.startswith("Stoppress")} >= {
+        *OF_THE_STACK,
+        "FeedsFailing",
+    }

@@ -42,7 +42,7 @@ ENVIRONMENT = {
     "SITES_PATH": "/stoppress/test/sites",
     "SECRETS_PATH": "stoppress/test",
     "WEBSUB_URL": "https://api.example.net/websub",
-    "POWERTOOLS_METRICS_NAMESPACE": "Stoppress",
+    "METRICS_NAMESPACE": "Stoppress",
     "POWERTOOLS_SERVICE_NAME": "test",
 }
 QUEUE_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:"

@@ -1,7 +1,7 @@
 """The sites' configuration in Parameter Store: one parameter a site, cached for a minute."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,10 +16,17 @@ CACHE_AGE_MAX = timedelta(seconds=60)
 SETTLED_AFTER = CACHE_AGE_MAX * 2.5
 # A function that misses something in a configuration reads it again if it is older than this.
 MISSED_AGE_MAX = timedelta(seconds=5)
-# Partition of the hosts that roll_window has handled, so that a site without a parameter is still known.
+# Partition of the hosts that roll_window has handled, so that a site without a parameter is still known. It also has the last
+# event of each site that sets `silent_after_hours`, and when reconcile_sites must have run: roll_window reads all of it at once.
 REGISTRY = "sites"
+RECONCILIATION = "#reconciliation"
+# reconcile_sites runs every night.
+RECONCILED_EVERY = timedelta(hours=26)
 # How many hosts without a site are cached. Without a limit, a sender that invents hosts would fill the memory.
 UNKNOWN_MAX = 1_000
+
+# End of the sort key of a site's last event.
+_HEARD = "#heard"
 
 _cache: dict[str, tuple[datetime, Site | None]] = {}
 
@@ -39,6 +46,23 @@ class BadSite:
     name: str
     host: str
     reason: str
+
+
+@dataclass(frozen=True)
+class Heard:
+    """When the last event of a site came, and the version of the configuration under which it was recorded."""
+
+    at: datetime
+    version: int
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The hosts that roll_window has handled, the last event by host, and when reconcile_sites must have run again."""
+
+    hosts: frozenset[str]
+    heard: Mapping[str, Heard]
+    reconciliation_due: datetime | None
 
 
 def load(
@@ -143,11 +167,42 @@ def load_all() -> tuple[list[Site], list[BadSite]]:
     return good, bad
 
 
-def registered() -> set[str]:
-    """The hosts in the registry. The read is eventually consistent, at half the price: a new host may be missing."""
+def registry() -> Registry:
+    """Read the registry. The read is eventually consistent, at half the price: a new host may be missing."""
     from stoppress.aws import table
+    from stoppress.primitives.instants import parse
 
-    return {item["sk"] for item in table.query(REGISTRY, consistent=False)}
+    items = {item["sk"]: item for item in table.query(REGISTRY, consistent=False)}
+    due = items.pop(RECONCILIATION, None)
+    heard = {
+        sk.removesuffix(_HEARD): Heard(parse(item["at"]), int(item["version"]))
+        for sk, item in items.items()
+        if sk.endswith(_HEARD)
+    }
+    hosts = frozenset(sk for sk in items if not sk.endswith(_HEARD))
+    return Registry(hosts, heard, parse(due["at"]) if due else None)
+
+
+def registered() -> set[str]:
+    """The hosts in the registry, read like `registry`."""
+    return set(registry().hosts)
+
+
+def heard(site: Site, now: datetime) -> None:
+    """Note that an event of a site came now."""
+    _note(f"{site.host}{_HEARD}", now, version=site.version)
+
+
+def expect_reconciliation(now: datetime) -> None:
+    """Note when reconcile_sites, which has run now, must have run again."""
+    _note(RECONCILIATION, now + RECONCILED_EVERY)
+
+
+def _note(sk: str, at: datetime, **values: int) -> None:
+    from stoppress.aws import table
+    from stoppress.primitives.instants import exact
+
+    table.put_if({"pk": REGISTRY, "sk": sk, "at": exact(at), **values})
 
 
 def register(host: str) -> None:
@@ -170,6 +225,7 @@ def retire(host: str, now: datetime) -> None:
     applied = _applied(host)
     rev = int(applied["rev"]) if applied else None
     table.put({"pk": pk, "sk": sk, "retired_at": exact(now)}, rev)
+    table.delete(REGISTRY, f"{host}{_HEARD}")
     table.delete(REGISTRY, host)
 
 

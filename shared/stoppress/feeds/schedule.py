@@ -37,6 +37,8 @@ LEASE = timedelta(seconds=55)
 MOVE_TRUSTED = timedelta(days=1)
 # A feed that fails for this long raises the alarm.
 FAILING_AFTER = timedelta(hours=1)
+# Two runs of poll_feeds: one may begin some seconds late.
+JUST = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,12 @@ class FeedState:
         """Whether the feed is gone, or has failed for an hour."""
         failing = self.failing_since is not None and now - self.failing_since >= FAILING_AFTER
         return failing or self.is_gone(config_version)
+
+    def has_just_failed_long(self, now: datetime, config_version: int) -> bool:
+        """Whether the hour of failures ended in the last two minutes. False for a feed that is gone."""
+        if self.failing_since is None or self.is_gone(config_version):
+            return False
+        return FAILING_AFTER <= now - self.failing_since < FAILING_AFTER + JUST
 
     def skips_stale(self, now: datetime) -> bool:
         """Whether to skip a stale copy. After an hour of stale copies one is used, so that no feed freezes."""

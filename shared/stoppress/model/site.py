@@ -260,6 +260,8 @@ class Site(_Part):
     # The rules of the robots.txt that Stoppress writes. None: Stoppress writes no robots.txt.
     robots: str | None = Field(default=None, max_length=ROBOTS_CHARACTERS_MAX)
     republish: Literal["keep-date", "new-date"] = "keep-date"
+    # After so many hours without an event an alarm rings. None: the site may be silent.
+    silent_after_hours: int | None = Field(default=None, ge=1, le=720)
     # The parameter's version, which each file's metadata records.
     version: int = Field(default=0, exclude=True)
 

@@ -17,7 +17,8 @@ class PollOutcome:
 
     A failed feed may have sent events: of a feed that is cut off, the complete entries are sent. A feed that was not reached
     is among the first of the next run. `needs_somebody`: the feed is gone or has failed for an hour. Such a feed has the
-    outcome `waiting` even when it is not due. A feed whose hub was asked has a second outcome: `subscribing` or `not subscribed`.
+    outcome `waiting` even when it is not due. `new_trouble`: it has come to that just now. `our_fault`: the table or the queue
+    failed, not the feed. A feed whose hub was asked has a second outcome: `subscribing` or `not subscribed`.
     """
 
     site: str
@@ -27,6 +28,8 @@ class PollOutcome:
     skipped: tuple[str, ...] = ()
     reason: str | None = None
     needs_somebody: bool = False
+    new_trouble: bool = False
+    our_fault: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,12 +44,13 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
             )
         except Exception as error:  # noqa: BLE001 - the state of one feed must not stop the others
             reason = f"the feed's item in the table cannot be read: {error!r:.300}"
-            yield PollOutcome(site.host, feed.url, "failed", reason=reason, needs_somebody=True)
+            yield PollOutcome(site.host, feed.url, "failed", reason=reason, needs_somebody=True, our_fault=True)
             continue
         if candidate.state.is_due(now, site.version):
             due.append(candidate)
         elif candidate.state.needs_somebody(now, site.version):
-            yield candidate.outcome("waiting", needs_somebody=True)
+            new_trouble = candidate.state.has_just_failed_long(now, site.version)
+            yield candidate.outcome("waiting", needs_somebody=True, new_trouble=new_trouble)
     # The feed that waited longest comes first, so that no feed is passed over twice. Failing feeds come last, because they may
     # fail again.
     earliest = datetime.min.replace(tzinfo=now.tzinfo)
@@ -92,7 +93,7 @@ def _start_fetches(
             yield feed.outcome("waiting", reason="another run is polling it")
             continue
         except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
-            yield feed.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
+            yield feed.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}", our_fault=True)
             continue
         feed = replace(feed, waited=timedelta(seconds=time.monotonic() - began))
         headers = {"User-Agent": client.user_agent(feed.site.home), **feed.conditions}
@@ -116,4 +117,4 @@ def _settled(feed: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> PollO
     except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
         with suppress(Exception):  # the lease also ends by itself
             table.put(feed_item(feed.site.host, feed.feed.url, replace(feed.state, leased_until=None)), feed.rev)
-        return feed.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}")
+        return feed.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}", our_fault=True)

@@ -52,7 +52,13 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
             outcome, state = _refused(feed, fetched.answer)
     except (errors.FetchError, FeedError) as error:
         outcome, state = _failed(feed, feed.state, str(error))
-    outcome = replace(outcome, needs_somebody=state.needs_somebody(feed.now, feed.site.version))
+    version = feed.site.version
+    outcome = replace(
+        outcome,
+        needs_somebody=state.needs_somebody(feed.now, version),
+        # A feed that is gone is not polled again, so this answer is the first that says so.
+        new_trouble=state.is_gone(version) or state.has_just_failed_long(feed.now, version),
+    )
     try:
         table.put(feed_item(feed.site.host, feed.feed.url, state), feed.rev)
     except table.Conflict:

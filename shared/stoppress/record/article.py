@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws import items, table
+from stoppress.aws import items, sites, table
 from stoppress.aws.places import give_back, reserve
 from stoppress.aws.table import Conflict, Delete, Put
 from stoppress.model.article import FORGOTTEN, Article, Decision
@@ -36,7 +36,8 @@ ATTEMPTS_MAX = 10
 class MessageOutcome:
     """What became of a message. With an `error` the message must come again.
 
-    `names` are article, URL and site as the log shows them. `urls` are the article's URLs before and after the event.
+    `names` are article, URL and site as the log shows them. `urls` are the article's URLs before and after the event. `is_new`: the
+    article was not listed before.
     """
 
     outcome: str
@@ -45,6 +46,7 @@ class MessageOutcome:
     error: Exception | None = None
     names: Mapping[str, str | None] = field(default_factory=dict)
     urls: tuple[str | None, ...] = ()
+    is_new: bool = False
 
     @property
     def about(self) -> dict[str, str | None]:
@@ -88,6 +90,7 @@ def record(messages: Iterable[Message], now: datetime) -> dict[str, MessageOutco
         table.back_off(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
     _write_stories((outcome for _, outcome in outcomes), now)
+    _note_events({work.site.host: work.site for work in works}.values(), now)
     return _by_message(outcomes)
 
 
@@ -141,6 +144,13 @@ def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
         table.put_many(list(lines.values()))
 
 
+def _note_events(heard: Iterable[Site], now: datetime) -> None:
+    for site in heard:
+        if site.silent_after_hours:
+            with suppress(ClientError, BotoCoreError):  # the events are recorded, and the next one is noted too
+                sites.heard(site, now)
+
+
 def _quarantine(message: Message, error: Unusable) -> MessageOutcome:
     try:
         table.put_if(items.quarantine_item(error.site, message.id, str(error), message.body, message.sent_at))
@@ -190,7 +200,9 @@ def _recorded(work: _Work, before: Article | None, decision: Decision) -> tuple[
     after = decision.article or before
     names = {"article": after.name, "url": after.url} if after else {}
     urls = tuple(dict.fromkeys(article.url for article in (after, before) if article))
-    return work.message_id, MessageOutcome(decision.outcome, decision.reason, work.event, names=names, urls=urls)
+    is_new = decision.outcome == "listed" and (before is None or before.state != "listed")
+    outcome = MessageOutcome(decision.outcome, decision.reason, work.event, names=names, urls=urls, is_new=is_new)
+    return work.message_id, outcome
 
 
 def _failed(work: _Work, error: Exception) -> tuple[str, MessageOutcome]:

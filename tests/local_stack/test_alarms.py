@@ -1,0 +1,159 @@
+"""Each alarm of the template rings when it should, and only then: things break in the local stack, CloudWatch is played."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress_cli.local.template import load
+from tests.support import breakages, cloudwatch
+from tests.support.breakages import BREAKAGES, Breakage
+from tests.support.playing import TEMPLATE
+
+LONG = 60  # minutes
+
+# What is trouble only after an hour or a night.
+AFTER_HOURS = {
+    "a feed answers 500",
+    "a file is changed by hand",
+    "no event for longer than `silent_after_hours`",
+    "`reconcile_sites` does not run",
+}
+
+
+@pytest.mark.parametrize(
+    "breakage",
+    [pytest.param(each, id=each.name, marks=[pytest.mark.matrix] if each.minutes > LONG else []) for each in BREAKAGES],
+)
+def test_what_breaks_rings_these_alarms_after_so_many_minutes(breakage: Breakage, tmp_path: Path) -> None:
+    assert breakages.rings(breakage, tmp_path) == breakage.rings
+
+
+def test_nothing_fails_for_longer_than_ten_minutes_before_an_alarm_rings() -> None:
+    soon = [breakage for breakage in BREAKAGES if breakage.rings and breakage.name not in AFTER_HOURS]
+
+    assert [breakage.name for breakage in soon if min(breakage.rings.values()) > 10] == []
+    assert len(soon) >= 15
+
+
+def test_every_alarm_rings_for_some_breakage() -> None:
+    resources = load(TEMPLATE).resources.items()
+    alarms = {name for name, each in resources if each["Type"] == "AWS::CloudWatch::Alarm"}
+
+    assert {name for breakage in BREAKAGES for name in breakage.rings} == alarms
+
+
+@pytest.mark.parametrize("name", ["the table is down", "the rule of the bus may not send to the queue"])
+def test_an_alarm_ends_some_minutes_after_its_cause(name: str, tmp_path: Path) -> None:
+    [breakage] = [each for each in BREAKAGES if each.name == name]
+    with breakages.newsroom(breakage, tmp_path) as newsroom:
+        breakage.act(newsroom)
+        for _ in range(6):
+            newsroom.minute()
+        assert newsroom.ringing() == set(breakage.rings)
+        newsroom.stack.wire.faults.clear()
+        for _ in range(25):
+            newsroom.minute()
+
+        assert newsroom.ringing() == set()
+        assert newsroom.stack.waiting_messages()["Failures"] > 0  # what waits there rings no more
+
+
+def test_an_idle_minute_publishes_nothing(tmp_path: Path) -> None:
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
+        newsroom.each_minute.clear()
+        newsroom.minute()
+        newsroom.metrics.values.clear()
+        for _ in range(3):
+            newsroom.minute()
+
+    assert [name for namespace, name, _ in newsroom.metrics.values if namespace.startswith("Stoppress")] == []
+
+
+def test_no_metric_of_ours_is_ever_published_as_zero(tmp_path: Path) -> None:
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
+        values = [
+            (name, value)
+            for (namespace, name, _), by_minute in newsroom.metrics.values.items()
+            if namespace.startswith("Stoppress") and not name.endswith("Seconds")
+            for minute in by_minute.values()
+            for value in minute
+        ]
+
+    assert {name for name, _ in values} >= {"EventsListed", "FilesWritten", "WebhooksQueued"}
+    assert [name for name, value in values if not value] == []
+
+
+# ── the alarms are evaluated as CloudWatch does ──
+
+# AWS, Configuring how CloudWatch alarms treat missing data: three of three, X breaches, oldest first.
+# The state with missing data as breaching, and as not breaching.
+DOCUMENTED = {
+    "0-X-X": (False, False),
+    "0----": (False, False),
+    "-----": (True, False),
+    "0XX-X": (True, True),
+    "--X--": (True, False),
+}
+
+
+def alarm(**properties: Any) -> cloudwatch.Alarm:
+    """Rings above 0; three of three minutes."""
+    usual = {
+        "Namespace": "N", "MetricName": "M", "Statistic": "Maximum", "Period": 60, "EvaluationPeriods": 3, "Threshold": 0,
+        "ComparisonOperator": "GreaterThanThreshold", "TreatMissingData": "notBreaching",
+    }  # fmt: skip
+    return cloudwatch.Alarm("A", usual | properties)
+
+
+def metrics(values: Mapping[int, float]) -> cloudwatch.Metrics:
+    """A metric with values by minute."""
+    made = cloudwatch.Metrics()
+    for minute, value in values.items():
+        made.values["N", "M", frozenset()][minute].append(value)
+    return made
+
+
+@pytest.mark.parametrize("data", DOCUMENTED)
+@pytest.mark.parametrize("missing", ["breaching", "notBreaching"])
+def test_missing_data_count_as_aws_documents(data: str, missing: str) -> None:
+    published = metrics({minute: float(datum == "X") for minute, datum in enumerate(data) if datum != "-"})
+
+    ringing = alarm(TreatMissingData=missing).is_ringing(published, len(data))
+
+    assert ringing == DOCUMENTED[data][missing == "notBreaching"]
+
+
+def test_m_of_n_needs_no_consecutive_periods_and_periods_add_up_their_minutes() -> None:
+    published = metrics({0: 1.0, 4: 1.0, 9: 1.0})
+
+    assert alarm(EvaluationPeriods=10, DatapointsToAlarm=3).is_ringing(published, 10)
+    assert not alarm(EvaluationPeriods=10, DatapointsToAlarm=4).is_ringing(published, 10)
+    assert alarm(EvaluationPeriods=1, Period=600, Statistic="Sum", Threshold=2).is_ringing(published, 10)
+    assert not alarm(EvaluationPeriods=1, Period=600, Statistic="Sum", Threshold=3).is_ringing(published, 10)
+
+
+def test_a_message_that_fails_again_and_again_leaves_the_age_of_the_queue(tmp_path: Path) -> None:
+    [breakage] = [each for each in BREAKAGES if each.name == "one article always fails"]
+    with breakages.newsroom(breakage, tmp_path) as newsroom:
+        breakage.act(newsroom)
+        for _ in range(8):
+            newsroom.minute()
+        waiting = newsroom.stack.waiting_messages()
+        ages = newsroom.metrics.values[
+            "AWS/SQS", "ApproximateAgeOfOldestMessage", frozenset({("QueueName", "stoppress-ArticlesQueue")})
+        ]
+
+    assert waiting == {"ArticlesQueue": 1}
+    assert max(value for values in ages.values() for value in values) < 60
+
+
+def test_a_story_recorded_late_counts_the_seconds_that_it_waited(tmp_path: Path) -> None:
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
+        newsroom.fail("dynamodb", "TransactWriteItems", "InternalServerError", times=1)
+        newsroom.metrics.values.clear()
+        newsroom.minute()
+        [recorded] = [values for (_, name, _), values in newsroom.metrics.values.items() if name == "RecordingSeconds"]
+
+    assert [value for values in recorded.values() for value in values] == [10.0]

@@ -1,0 +1,372 @@
+"""A newsroom that publishes each minute, what may break in it, and the alarms that then ring: cases as data."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from stoppress_cli.local.functions import Function, Result
+from stoppress_cli.local.template import load
+from stoppress_cli.scenario import file, player
+from tests.simulation.doubles import sqs
+from tests.simulation.stack import StackOnDoubles
+from tests.support import cloudwatch
+from tests.support.playing import GENERATED, TEMPLATE
+
+HOST, OTHER = "www.example.com", "www.example.org"
+FEED = "https://www.example.com/feed"
+MINUTE = timedelta(minutes=1)
+# How often a minute the clock stops: failed messages come back after 10 s, 20 s, 40 s …
+STEP = timedelta(seconds=10)
+POSTED_AT = timedelta(seconds=30)
+# Minutes without trouble before something breaks.
+WELL = 8
+SECRET = {"secret": {"name": "cms", "value": "whsec_c3RvcHByZXNz"}}
+SITE = {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "cms"}, "bus": {}}}
+EVER = 1_000_000
+
+
+class Newsroom:
+    """A stack with a site whose CMS posts a story each minute. CloudWatch watches it."""
+
+    def __init__(
+        self, stack: StackOnDoubles, plays: player.Player, metrics: cloudwatch.Metrics, step: timedelta
+    ) -> None:
+        self.stack, self.metrics, self._step = stack, metrics, step
+        template = load(TEMPLATE)
+        self.alarms = cloudwatch.alarms(template, stack)
+        self.watch = cloudwatch.Watch(stack, template, metrics)
+        self.each_minute: list[Callable[[], None]] = [self.publish]
+        self._plays, self._stories = plays, 0
+
+    def do(self, *steps: Mapping[str, Any]) -> None:
+        """Play steps of a scenario now."""
+        for step in steps:
+            line = json.dumps({"at": self.stack.clock.now().isoformat(), **step})
+            [parsed] = file.parse([line], GENERATED)
+            self._plays.step(parsed)
+
+    def publish(self, story: str = "", **how: Any) -> None:
+        """The CMS posts a story."""
+        self._stories += 1
+        name, now = story or f"story-{self._stories}", self.stack.clock.now().isoformat()
+        data = {"id": name, "url": f"https://{HOST}/{name}", "title": name, "published_at": now}
+        body = {"type": "article.published", "timestamp": now, "data": data}
+        self.do({"post": f"/webhooks/{HOST}/cms", "body": body, "sign": True} | how)
+
+    def minute(self) -> None:
+        """Let a minute pass."""
+        start = self.stack.clock.now().replace(second=0, microsecond=0)
+        for instant in (start + number * self._step for number in range(MINUTE // self._step)):
+            self.stack.advance(max(instant, self.stack.clock.now()))
+            if instant <= start + POSTED_AT < instant + self._step:
+                self.stack.advance(start + POSTED_AT)
+                for act in self.each_minute:
+                    act()
+                self.stack.rest()
+            self.watch.sample()
+        self.watch.close_minute()
+        self.stack.clock.move(start + MINUTE)
+
+    def ringing(self) -> set[str]:
+        """The alarms that ring when this minute begins."""
+        minute = cloudwatch.minute_of(self.stack.clock.now())
+        return {alarm.name for alarm in self.alarms if alarm.is_ringing(self.metrics, minute)}
+
+    def fail(self, service: str, operations: str, error: str, *, key: str = "", times: int = EVER) -> None:
+        """Have the functions' calls of these operations fail."""
+        for operation in operations.split():
+            fault = {"service": service, "operation": operation, "error": error, "key": key, "times": times}
+            self.do({"fault": fault})
+
+    def function(self, logical: str) -> Function:
+        return self.stack.functions[logical]
+
+
+Break = Callable[[Newsroom], None]
+
+
+def steps(*scenario: Mapping[str, Any]) -> Break:
+    """Steps of a scenario."""
+    return lambda newsroom: newsroom.do(*scenario)
+
+
+def fails(service: str, operations: str, error: str, *, key: str = "", times: int = EVER) -> Break:
+    """Calls of AWS fail from now on."""
+    return lambda newsroom: newsroom.fail(service, operations, error, key=key, times=times)
+
+
+def all_of(*breaks: Break) -> Break:
+    """Several things break."""
+
+    def each(newsroom: Newsroom) -> None:
+        for act in breaks:
+            act(newsroom)
+
+    return each
+
+
+def crashes(function: str, *, throttled: bool = False) -> Break:
+    """A function ends with an error, or is throttled: then nothing is invoked."""
+
+    def act(newsroom: Newsroom) -> None:
+        broken = newsroom.function(function)
+
+        def invoke(_event: Any) -> Result:
+            if not throttled:
+                broken.invocations += 1
+                broken.errors += 1
+            return Result(error={"errorType": "Runtime.ExitError", "errorMessage": "signal: killed"})
+
+        broken.invoke = invoke  # type: ignore[assignment,method-assign]
+        if throttled:  # a throttled invocation does not count as an attempt
+            for mapping in newsroom.stack.sources.stream_mappings:
+                mapping._retries_max = -1
+
+    return act
+
+
+def not_invoked(function: str, sources: str) -> Break:
+    """A schedule or a mapping of a function is switched off."""
+
+    def act(newsroom: Newsroom) -> None:
+        all_sources = newsroom.stack.sources
+        arn = newsroom.function(function).arn
+        if sources == "schedules":
+            all_sources.schedules = [each for each in all_sources.schedules if each.target != arn]
+        else:
+            kept = [each for each in getattr(all_sources, sources) if each.function.arn != arn]
+            setattr(all_sources, sources, kept)
+
+    return act
+
+
+def instead(*acts: Break) -> Break:
+    """Each minute this happens, and no story is posted."""
+
+    def act(newsroom: Newsroom) -> None:
+        newsroom.each_minute = [lambda each=each: each(newsroom) for each in acts]  # type: ignore[misc]
+
+    return act
+
+
+def as_well(each_minute: Break) -> Break:
+    """Each minute this happens too."""
+    return lambda newsroom: newsroom.each_minute.append(lambda: each_minute(newsroom))
+
+
+def without_secret(newsroom: Newsroom) -> None:
+    newsroom.stack.backend._secrets.values.pop(f"{newsroom.stack.variable('SECRETS_PATH')}/cms")
+    newsroom.stack.forget_parameters()
+    instead(lambda _: newsroom.publish(sign=False))(newsroom)
+
+
+def bus_event(newsroom: Newsroom) -> None:
+    newsroom.do({"event": {"source": "newsroom", "detail-type": "article.published", "detail": {"id": "1"}}})
+
+
+def target_denied(newsroom: Newsroom) -> None:
+    """EventBridge may not send to the articles queue: the event goes to the rule's dead-letter queue."""
+    failures = newsroom.stack.resources["Failures"].arn
+    sources = newsroom.stack.sources
+    sources.rules = [
+        replace(rule, targets=((failures, None),)) if rule.bus != "default" else rule for rule in sources.rules
+    ]
+
+
+def dead_letter(newsroom: Newsroom) -> None:
+    queue = newsroom.stack.backend.queue(newsroom.stack.resources["ArticlesDeadLetters"].arn)
+    now = newsroom.stack.clock.now().timestamp()
+    queue.messages.append(sqs.Message("dead", "{}", now, 0.0, received=9))
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """What breaks, and each alarm that rings within `minutes`, with the minutes until it does.
+
+    `site` is added to the configuration. `start`: when the newsroom opens. `step`: how often the clock stops.
+    """
+
+    name: str
+    act: Break
+    rings: Mapping[str, int] = field(default_factory=dict)
+    minutes: int = 20
+    site: Mapping[str, Any] = field(default_factory=dict)
+    start: datetime = datetime(2026, 11, 20, 8, tzinfo=UTC)
+    step: timedelta = STEP
+
+
+TABLE_CALLS = "GetItem PutItem DeleteItem Query BatchGetItem BatchWriteItem TransactWriteItems"
+
+BREAKAGES = [
+    Breakage("nothing", lambda _: None),
+    Breakage("a new site", steps({"site": SITE | {"host": OTHER}})),
+    Breakage("one call of the table fails", fails("dynamodb", "TransactWriteItems", "InternalServerError", times=1)),
+    Breakage("the bucket refuses ten calls", fails("s3", "PutObject", "SlowDown", times=10)),
+    Breakage("a bot posts without a signature once", lambda newsroom: newsroom.publish(sign=False)),
+    Breakage(
+        "the table throttles transactions",
+        fails("dynamodb", "TransactWriteItems", "ThrottlingException"),
+        rings={"WorkFailingAlarm": 3},
+    ),
+    Breakage(
+        "the table is down",
+        fails("dynamodb", TABLE_CALLS, "InternalServerError"),
+        rings={"FailuresAlarm": 2, "WorkFailingAlarm": 3},
+    ),
+    Breakage("the bucket denies writing", fails("s3", "PutObject", "AccessDenied"), rings={"WorkFailingAlarm": 3}),
+    Breakage("the bucket is gone", fails("s3", "GetObject PutObject", "NoSuchBucket"), rings={"WorkFailingAlarm": 3}),
+    Breakage(
+        "one article always fails",
+        all_of(
+            fails("dynamodb", "TransactWriteItems", "InternalServerError", key="poison"),
+            lambda newsroom: newsroom.publish("poison"),
+        ),
+        minutes=45,
+        rings={"WorkFailingAlarm": 3, "ArticlesDeadAlarm": 37},
+    ),
+    Breakage(
+        "one file always fails",
+        fails("s3", "PutObject", "InternalError", key="sitemap-news.xml"),
+        minutes=80,
+        rings={"WorkFailingAlarm": 3, "RewritesDeadAlarm": 67},
+    ),
+    Breakage(
+        "`record_article` crashes", crashes("RecordArticle"), rings={"WorkFailingAlarm": 3, "ArticlesWaitingAlarm": 6}
+    ),
+    Breakage(
+        "`record_article` is throttled", crashes("RecordArticle", throttled=True), rings={"ArticlesWaitingAlarm": 6}
+    ),
+    Breakage(
+        "the queue mapping of `record_article` is off",
+        not_invoked("RecordArticle", "queue_mappings"),
+        rings={"ArticlesWaitingAlarm": 6},
+    ),
+    # A stream's batch is tried again after longer and longer times, not every ten seconds.
+    Breakage(
+        "`rewrite_sitemaps` crashes",
+        crashes("RewriteSitemaps"),
+        step=MINUTE,
+        rings={"WorkFailingAlarm": 3, "FilesLateAlarm": 6, "FailuresAlarm": 6},
+    ),
+    Breakage(
+        "`rewrite_sitemaps` is throttled", crashes("RewriteSitemaps", throttled=True), rings={"FilesLateAlarm": 5}
+    ),
+    Breakage(
+        "the stream mapping of `rewrite_sitemaps` is off",
+        not_invoked("RewriteSitemaps", "stream_mappings"),
+        rings={"FilesLateAlarm": 6},
+    ),
+    Breakage("`receive_webhook` crashes", crashes("ReceiveWebhook"), rings={"WebhooksFailingAlarm": 2}),
+    Breakage(
+        "`receive_webhook` is throttled", crashes("ReceiveWebhook", throttled=True), rings={"WebhooksFailingAlarm": 2}
+    ),
+    Breakage(
+        "the schedule of `roll_window` is off", not_invoked("RollWindow", "schedules"), rings={"ClockStoppedAlarm": 5}
+    ),
+    Breakage(
+        "the schedule of `poll_feeds` is off", not_invoked("PollFeeds", "schedules"), rings={"ClockStoppedAlarm": 5}
+    ),
+    Breakage("`roll_window` crashes", crashes("RollWindow"), rings={"FailuresAlarm": 2, "WorkFailingAlarm": 3}),
+    Breakage(
+        "Parameter Store does not answer",
+        fails("ssm", "GetParameter GetParametersByPath", "InternalServerError"),
+        rings={"FailuresAlarm": 2, "WorkFailingAlarm": 3},
+    ),
+    Breakage(
+        "the CMS signs with another secret",
+        instead(lambda newsroom: newsroom.publish(sign=False)),
+        rings={"WebhooksRefusedAlarm": 3},
+    ),
+    Breakage("the secret is missing", without_secret, rings={"WebhooksFailingAlarm": 2}),
+    Breakage(
+        "the API throttles (429)",
+        as_well(lambda newsroom: newsroom.watch.answered(429, 150)),
+        rings={"ApiRefusingAlarm": 3},
+    ),
+    Breakage(
+        "the rule of the bus may not send to the queue", all_of(target_denied, bus_event), rings={"FailuresAlarm": 1}
+    ),
+    Breakage(
+        "a site's parameter cannot be used",
+        steps({"site": SITE | {"language": 5}}),
+        rings={"WebhooksFailingAlarm": 2, "SitesFailingAlarm": 2},
+    ),
+    Breakage(
+        "a site's parameter is deleted", steps({"site": {"host": HOST}, "gone": True}), rings={"SitesFailingAlarm": 2}
+    ),
+    Breakage("an event cannot be understood", bus_event, rings={"AttentionAlarm": 1}),
+    Breakage("a dead letter", dead_letter, rings={"ArticlesDeadAlarm": 1}),
+    Breakage(
+        "a feed answers 500",
+        steps({"feed": FEED, "status": 500}),
+        minutes=70,
+        site={"feeds": [FEED]},
+        rings={"AttentionAlarm": 61},
+    ),
+    Breakage(
+        "a feed is gone (410)",
+        steps({"feed": FEED, "status": 410}),
+        site={"feeds": [FEED]},
+        rings={"AttentionAlarm": 1},
+    ),
+    Breakage(
+        "the state of feeds cannot be written",
+        fails("dynamodb", "PutItem", "ProvisionedThroughputExceededException", key="feed#"),
+        site={"feeds": [FEED]},
+        rings={"WorkFailingAlarm": 3},
+    ),
+    Breakage(
+        "no event for longer than `silent_after_hours`",
+        instead(),
+        minutes=70,
+        site={"silent_after_hours": 1},
+        rings={"SitesFailingAlarm": 62},
+    ),
+    Breakage(
+        "a file is changed by hand",
+        all_of(instead(), steps({"damage": {"file": f"{HOST}/sitemap-news.xml", "body": "<x/>"}})),
+        minutes=60,
+        start=datetime(2026, 11, 20, 3, tzinfo=UTC),
+        rings={"AttentionAlarm": 40},
+    ),
+    Breakage(
+        "`reconcile_sites` does not run",
+        all_of(instead(), not_invoked("ReconcileSites", "schedules")),
+        minutes=27 * 60,
+        step=MINUTE,
+        rings={"AttentionAlarm": 1554},
+    ),
+]
+
+
+@contextmanager
+def newsroom(breakage: Breakage, out: Path) -> Iterator[Newsroom]:
+    """A newsroom that has been well for some minutes."""
+    metrics = cloudwatch.Metrics()
+    with (
+        StackOnDoubles(TEMPLATE, start=breakage.start, log=metrics) as stack,  # type: ignore[arg-type]
+        player.playing(stack, GENERATED, out, lambda _line, _text: None) as plays,
+    ):
+        opened = Newsroom(stack, plays, metrics, breakage.step)
+        feed = {"feed": FEED, "body": '<rss version="2.0"><channel><title>x</title></channel></rss>'}
+        opened.do(SECRET, {"site": SITE | dict(breakage.site)}, feed)
+        for _ in range(WELL):
+            opened.minute()
+        yield opened
+
+
+def rings(breakage: Breakage, out: Path) -> dict[str, int]:
+    """The alarms that ring after a breakage, with the minutes until each does."""
+    with newsroom(breakage, out) as broken:
+        assert broken.ringing() == set()
+        breakage.act(broken)
+        first: dict[str, int] = {}
+        for minute in range(1, breakage.minutes + 1):
+            broken.minute()
+            for name in broken.ringing():
+                first.setdefault(name, minute)
+        return first

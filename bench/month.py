@@ -173,7 +173,7 @@ def _night(pages: int) -> Usage:
             one.stack.advance(night)
             one.stack.advance(night + timedelta(minutes=30))
         counted = usage(found) - idle * 2
-        return Usage(counted.of, {metric: 1 / 24 for metric in found.metrics})  # both runs are in one hour of the day
+        return Usage(counted.of, dict.fromkeys(found.metrics, 1 / 24))  # both runs are in one hour of the day
 
 
 def _feeds() -> tuple[Usage, Usage]:
@@ -202,7 +202,9 @@ def _feeds() -> tuple[Usage, Usage]:
 def _stored(stack: Stack, pages: int) -> Mapping[str, float]:
     """Bytes of a page in the table and in the bucket."""
     table = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME"))
-    in_table = sum(meter.item_bytes(item.to_json()["Attributes"]) for items in table.items.values() for item in items.values())
+    in_table = sum(
+        meter.item_bytes(item.to_json()["Attributes"]) for items in table.items.values() for item in items.values()
+    )
     in_bucket = sum(len(file.body) for file in sitemaps.read(stack))
     return {"table": in_table / pages, "bucket": in_bucket / pages}
 
@@ -257,7 +259,11 @@ def used(case: Newsroom, stretches: Stretches) -> Usage:
     pages = case.articles_a_day * 365
     total = minute * MINUTES
     total += (stretches.night * case.sites + stretches.night_page * pages) * DAYS
-    total += events["new"] * case.articles + events["edit_fresh"] * (case.articles * case.edits) + events["expiry"] * case.articles
+    total += (
+        events["new"] * case.articles
+        + events["edit_fresh"] * (case.articles * case.edits)
+        + events["expiry"] * case.articles
+    )
     if case.feeds:
         total += stretches.repeated * case.requests
     reads = case.sites * MINUTES * 60 / secrets.CACHE_AGE_MAX.total_seconds()

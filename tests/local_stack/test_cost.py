@@ -97,7 +97,7 @@ def standing(stack: Stack) -> tuple[dict[str, dict[str, object]], dict[str, byte
         f"{item['pk']} {item['sk']}": {name: value for name, value in item.items() if name not in untold}
         for kind in event_files.items(stack).values()
         for item in kind
-        if item["sk"] not in ("configuration", "reconciliation")
+        if item["sk"] not in ("configuration", "reconciliation", "#reconciliation")
     }
     return items, {name: body for name, body in event_files.objects(stack).items() if name != f"{HOST}/{INDEX_FILE}"}
 

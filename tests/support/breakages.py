@@ -153,6 +153,21 @@ def instead(*acts: Break) -> Break:
     return act
 
 
+def hourly(act: Break) -> Break:
+    """This happens now and once an hour, and no story is posted."""
+
+    def each_hour(newsroom: Newsroom) -> None:
+        begun = newsroom.stack.clock.now()
+
+        def once() -> None:
+            if (newsroom.stack.clock.now() - begun) % timedelta(hours=1) < MINUTE:
+                act(newsroom)
+
+        newsroom.each_minute = [once]
+
+    return each_hour
+
+
 def as_well(each_minute: Break) -> Break:
     """Each minute this happens too."""
     return lambda newsroom: newsroom.each_minute.append(lambda: each_minute(newsroom))
@@ -193,7 +208,7 @@ class Breakage:
     name: str
     act: Break
     rings: Mapping[str, int] = field(default_factory=dict)
-    minutes: int = 20
+    minutes: int = 12
     site: Mapping[str, Any] = field(default_factory=dict)
     start: datetime = datetime(2026, 11, 20, 8, tzinfo=UTC)
     step: timedelta = STEP
@@ -202,7 +217,7 @@ class Breakage:
 TABLE_CALLS = "GetItem PutItem DeleteItem Query BatchGetItem BatchWriteItem TransactWriteItems"
 
 BREAKAGES = [
-    Breakage("nothing", lambda _: None),
+    Breakage("nothing", lambda _: None, minutes=30),
     Breakage("a new site", steps({"site": SITE | {"host": OTHER}})),
     Breakage("one call of the table fails", fails("dynamodb", "TransactWriteItems", "InternalServerError", times=1)),
     Breakage("the bucket refuses ten calls", fails("s3", "PutObject", "SlowDown", times=10)),
@@ -280,6 +295,13 @@ BREAKAGES = [
         "the CMS signs with another secret",
         instead(lambda newsroom: newsroom.publish(sign=False)),
         rings={"WebhooksRefusedAlarm": 3},
+    ),
+    Breakage(
+        "the CMS signs with another secret, and posts once an hour",
+        hourly(lambda newsroom: newsroom.publish(sign=False)),
+        minutes=130,
+        step=MINUTE,
+        rings={"WebhooksRefusedAlarm": 121},
     ),
     Breakage("the secret is missing", without_secret, rings={"WebhooksFailingAlarm": 2}),
     Breakage(

@@ -84,6 +84,7 @@ CASES: dict[str, tuple[Settings, Settings]] = {
 }
 # Settings that change no byte of a file by themselves, and why.
 OF_NO_FILE = {
+    "silent_after_hours": "an alarm: nothing came for so long",
     "timezone": "how a feed's times without a zone are read, before there is an event",
     "feeds.take": "what of a feed's entries is heard at all",
     "feeds.url": "where articles come from; what they become is not the feed's",
@@ -211,6 +212,7 @@ def test_every_setting_has_a_case_or_a_reason() -> None:
 def test_what_is_said_to_change_no_file_changes_none() -> None:
     settings: Settings = {
         "timezone": "Europe/Paris",
+        "silent_after_hours": 24,
         "feeds": [{"url": "https://www.example.com/rss.xml", "interval_minutes": 5}],
         "sources": {"cms": {"secret": "another", "adapter": "standard", "settings": {"tolerance_s": 60}}},
     }

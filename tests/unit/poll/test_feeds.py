@@ -312,6 +312,35 @@ def test_a_feed_that_is_gone_is_not_asked_again_but_told_of_each_minute_until_th
     assert len(internet.asked) == 2
 
 
+def test_a_feed_is_new_trouble_when_it_is_gone_and_when_its_hour_of_failures_ends(internet: Web) -> None:
+    internet.answer(status=410)
+    assert poll(one=site(version=3))[0].new_trouble
+    assert not poll(NOW + timedelta(hours=1), site(version=3))[0].new_trouble
+
+    later = NOW + timedelta(hours=2)
+    internet.answer(rss("A"))
+    poll(later - MINUTE, site(version=4))
+    internet.answer(status=500)
+    after = {
+        minutes: any(outcome.new_trouble for outcome in poll(later + minutes * MINUTE, site(version=4)))
+        for minutes in (0, 30, 59, 60, 61, 62, 90)
+    }
+    assert [minutes for minutes, is_new in after.items() if is_new] == [60, 61]
+
+
+def test_what_the_table_refuses_is_our_fault_and_what_the_feed_answers_is_not(
+    internet: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    internet.answer(status=500)
+    assert [outcome.our_fault for outcome in poll()] == [False]
+
+    def throttled(*_: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(table, "put", throttled)
+    assert [outcome.our_fault for outcome in poll(NOW + timedelta(hours=1))] == [True]
+
+
 def test_where_a_feed_leads_for_the_moment_may_be_gone_without_it_being_gone_itself(internet: Web) -> None:
     internet.answers[FEED] = client.Response(410, {}, b"", OTHER)
     assert not poll()[0].needs_somebody

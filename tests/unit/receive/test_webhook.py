@@ -176,6 +176,16 @@ def test_every_delivery_is_counted_and_logged(behind: Doors) -> None:
     assert all(SECRET not in json.dumps(line) for line in behind.log)
 
 
+def test_a_bad_signature_is_counted_for_a_known_source_alone(behind: Doors) -> None:
+    before = behind.metrics["WebhooksUnverified"]
+    answered(behind, request(source="other"))
+    answered(behind, request(site="stranger.example.com"))
+    answered(behind, request())
+    assert behind.metrics["WebhooksUnverified"] == before
+    answered(behind, request(secret="whsec_b3RoZXI="))
+    assert behind.metrics["WebhooksUnverified"] == before + 1
+
+
 # ── who may not ──
 
 

@@ -459,3 +459,57 @@ def test_a_parameter_that_is_made_again_after_its_site_was_retired_is_a_new_site
     minute(behind, MORNING + 2 * MINUTE)
     assert len(behind.taken("rewrites")) == 3
     assert (sites.registered(), sites.last_applied(HOST)) == ({HOST}, again)
+
+
+# ── a silent site, and a reconciliation that does not run ──
+
+
+def test_a_site_that_is_silent_for_longer_than_it_allows_is_failing_until_its_next_event(behind: Doors) -> None:
+    behind.site(silent_after_hours=2)
+    minute(behind)  # the hours begin
+    minute(behind, MORNING + 2 * HOUR)
+    assert behind.metrics["SitesSilent"] == 0
+    minute(behind, MORNING + 2 * HOUR + MINUTE)
+    assert (behind.metrics["SitesSilent"], behind.metrics["SitesFailing"]) == (1, 1)
+    assert behind.log[-1]["last_event"] == MORNING.isoformat()
+
+    hear(publish(), now=MORNING + 2 * HOUR + MINUTE)
+    minute(behind, MORNING + 4 * HOUR)
+    assert behind.metrics["SitesSilent"] == 1
+
+
+def test_a_site_that_sets_nothing_may_be_silent_and_a_changed_configuration_begins_anew(behind: Doors) -> None:
+    behind.site()
+    minute(behind)
+    hear(publish())
+    assert [item["sk"] for item in behind.items(sites.REGISTRY)] == [sites.RECONCILIATION, HOST]
+    behind.site(silent_after_hours=1)
+    minute(behind, MORNING + 20 * HOUR)
+    minute(behind, MORNING + 21 * HOUR)
+    behind.site(silent_after_hours=1, republish="new-date")
+    minute(behind, MORNING + 22 * HOUR)
+    assert behind.metrics["SitesSilent"] == 0
+    minute(behind, MORNING + 24 * HOUR)
+    assert behind.metrics["SitesSilent"] == 1
+
+
+def test_a_retired_site_leaves_nothing_of_its_last_event(behind: Doors) -> None:
+    behind.site(silent_after_hours=1)
+    minute(behind)
+    delete_parameter()
+    sites.retire(HOST, MORNING)
+    assert [item["sk"] for item in behind.items(sites.REGISTRY)] == [sites.RECONCILIATION]
+
+
+def test_a_reconciliation_that_does_not_run_is_reported_once_in_26_hours(behind: Doors, site: Site) -> None:
+    minute(behind)
+    minute(behind, MORNING + sites.RECONCILED_EVERY)
+    assert behind.metrics["NeedsAttention"] == 0
+    minute(behind, MORNING + sites.RECONCILED_EVERY + MINUTE)
+    minute(behind, MORNING + sites.RECONCILED_EVERY + 2 * MINUTE)
+    assert behind.metrics["NeedsAttention"] == 1
+
+    behind.clock.move_to(MORNING + 40 * HOUR)
+    behind.call("reconcile_sites", TICK)
+    minute(behind, MORNING + 65 * HOUR)
+    assert behind.metrics["NeedsAttention"] == 1

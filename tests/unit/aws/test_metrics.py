@@ -1,0 +1,48 @@
+"""What a run prints for CloudWatch: one line in the embedded metric format, and none when nothing happened."""
+
+import json
+from typing import Any
+
+import pytest
+
+from stoppress.aws.metrics import VALUES_MAX, Value, publish
+
+
+def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, values: dict[str, Value]) -> list[Any]:
+    monkeypatch.setenv("METRICS_NAMESPACE", "Stoppress/news")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "record_article")
+    publish(values)
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_what_did_not_happen_is_not_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert printed(capsys, monkeypatch, {"EventsListed": 0, "WorkFailed": 0, "RecordingSeconds": []}) == []
+
+    [line] = printed(capsys, monkeypatch, {"EventsListed": 2, "EventsFailed": 0})
+    assert "EventsFailed" not in line
+    assert [metric["Name"] for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]] == ["EventsListed"]
+
+
+def test_what_all_functions_count_together_has_no_dimension_and_the_rest_has_the_function(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [line] = printed(capsys, monkeypatch, {"EventsFailed": 3, "WorkFailed": 3, "RecordingSeconds": [0.5, 1.5]})
+
+    own, common = line["_aws"]["CloudWatchMetrics"]
+    assert (own["Namespace"], own["Dimensions"]) == ("Stoppress/news", [["service"]])
+    assert own["Metrics"] == [
+        {"Name": "EventsFailed", "Unit": "Count"},
+        {"Name": "RecordingSeconds", "Unit": "Seconds"},
+    ]
+    assert (common["Dimensions"], common["Metrics"]) == ([[]], [{"Name": "WorkFailed", "Unit": "Count"}])
+    assert (line["service"], line["WorkFailed"], line["RecordingSeconds"]) == ("record_article", 3, [0.5, 1.5])
+
+
+def test_a_line_has_no_more_values_than_the_format_allows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [line] = printed(capsys, monkeypatch, {"WritingSeconds": [1.0] * (VALUES_MAX + 1)})
+
+    assert len(line["WritingSeconds"]) == VALUES_MAX

@@ -94,7 +94,11 @@ def _verify(request: Request, source: Source, name: str, now: datetime) -> None:
             request.headers, request.body, path=settings.get("signed_path", request.path), query=request.query
         )
         tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
-        verify(scheme_of(source.adapter, settings), signed, secrets.load(source.secret), now, tolerance)
+        scheme = scheme_of(source.adapter, settings)
+        try:
+            verify(scheme, signed, secrets.load(source.secret, secrets.SIGNED_AGE_MAX), now, tolerance)
+        except BadSignature:  # the secret may have been changed
+            verify(scheme, signed, secrets.load(source.secret, secrets.REFUSED_AGE_MAX), now, tolerance)
     except BadSignature as error:
         raise _Refused(401, str(error)) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:

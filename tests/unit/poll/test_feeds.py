@@ -655,7 +655,7 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(
 
     metrics: dict[str, Any] = {}
     for line in capsys.readouterr().out.splitlines():
-        if '"_aws"' in line:
+        if '"counts"' in line:
             metrics |= json.loads(line)
     assert {name: metrics[name] for name in metrics if name.endswith(("Sent", "Skipped", "ed", "ing", "able"))} == {
         "FeedsPolled": 2,

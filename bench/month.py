@@ -11,7 +11,7 @@ all hours if its stretch happens all day.
 import argparse
 import json
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -69,9 +69,12 @@ class Newsroom:
 
 CASES = {
     "idle": Newsroom("idle: one site, no events"),
-    "small": Newsroom("100 articles a day on one site", articles_a_day=100),
+    "small": Newsroom("100 articles a day on one site, each edited twice", articles_a_day=100),
     "large": Newsroom(
-        "5,000 articles a day on 20 sites, 200 feeds polled each minute", SITES, SITES * FEEDS_A_SITE, 5_000
+        "5,000 articles a day on 20 sites, each edited twice, and 200 feeds polled each minute",
+        SITES,
+        SITES * FEEDS_A_SITE,
+        5_000,
     ),
 }
 
@@ -80,18 +83,18 @@ CASES = {
 class Usage:
     """Billed quantities by name, and the part of the hours in which each custom metric is reported."""
 
-    of: Counter[str] = field(default_factory=Counter)
+    of: dict[str, float] = field(default_factory=dict)
     metrics: Mapping[tuple[str, ...], float] = field(default_factory=dict)
 
     def __add__(self, other: "Usage") -> "Usage":
         names, metrics = self.of.keys() | other.of.keys(), self.metrics.keys() | other.metrics.keys()
         return Usage(
-            Counter({name: self.of[name] + other.of[name] for name in names}),
+            {name: self.of.get(name, 0) + other.of.get(name, 0) for name in names},
             {metric: max(self.metrics.get(metric, 0), other.metrics.get(metric, 0)) for metric in metrics},
         )
 
     def __mul__(self, times: float) -> "Usage":
-        return Usage(Counter({name: count * times for name, count in self.of.items()}), self.metrics if times else {})
+        return Usage({name: count * times for name, count in self.of.items()}, self.metrics if times else {})
 
     def __sub__(self, other: "Usage") -> "Usage":
         """The quantities less another's. The metrics stay."""
@@ -108,23 +111,23 @@ def usage(found: Measured, feeds: int = 0) -> Usage:
     requests = invocations["ReceiveWebhook"]
     fetches = feeds * invocations["PollFeeds"]
     return Usage(
-        Counter(
-            invocations=sum(invocations.values()),
-            gb_seconds=model.gb_seconds(found.runs) + waits_s * model.wiring().memory_mb["PollFeeds"] / 1_024,
-            schedules=sum(invocations[name] for name in scheduled()),
-            sqs_requests=found.sqs_requests,
-            api_requests=requests,
-            events=calls["eventbridge.PutEvents"],
-            write_units=found.write_units,
-            read_units=found.read_units,
-            puts=found.puts,
-            other_s3=found.other_s3,
-            bytes_put=found.bytes_put,
-            log_bytes=found.log_bytes
+        {
+            "invocations": sum(invocations.values()),
+            "gb_seconds": model.gb_seconds(found.runs) + waits_s * model.wiring().memory_mb["PollFeeds"] / 1_024,
+            "schedules": sum(invocations[name] for name in scheduled()),
+            "sqs_requests": found.sqs_requests,
+            "api_requests": requests,
+            "events": calls["eventbridge.PutEvents"],
+            "write_units": found.write_units,
+            "read_units": found.read_units,
+            "puts": found.puts,
+            "other_s3": found.other_s3,
+            "bytes_put": found.bytes_put,
+            "log_bytes": found.log_bytes
             + sum(invocations.values()) * model.hops()["log"]["invocation_bytes"]
             + requests * model.hops()["log"]["request_bytes"],
-            bytes_out=fetches * model.hops()["feed"]["request_bytes"],
-        ),
+            "bytes_out": fetches * model.hops()["feed"]["request_bytes"],
+        },
         dict.fromkeys(found.metrics, 1.0),
     )
 
@@ -283,7 +286,7 @@ def used(case: Newsroom, stretches: Stretches) -> Usage:
 
 def kept(stretches: Stretches, pages: int) -> Usage:
     """The storage of so many pages."""
-    return Usage(Counter({f"{place}_bytes": round(size * pages) for place, size in stretches.bytes_a_page.items()}))
+    return Usage({f"{place}_bytes": size * pages for place, size in stretches.bytes_a_page.items()})
 
 
 def archive_million(stretches: Stretches) -> Usage:
@@ -293,7 +296,7 @@ def archive_million(stretches: Stretches) -> Usage:
 
 def dollars(total: Usage) -> dict[str, float]:
     """The price of a month, by service and in all."""
-    of, price = total.of, prices.prices()
+    of, price = defaultdict(float, total.of), prices.prices()
     by = {
         "Lambda": of["invocations"] * price["lambda"]["million_requests"] / prices.MILLION
         + of["gb_seconds"] * price["lambda"]["gb_second"],

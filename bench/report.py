@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results.json")
 PICTURE = ROOT / "docs/explanation/cost.svg"
 PAGE = ROOT / "docs/explanation/costs.md"
+README = ROOT / "README.md"
 # `markdown` writes what stands between these two lines of the page.
 BEGIN, END = "<!-- measured: made by make bench from bench/results.json -->", "<!-- /measured -->"
 # `month_section` writes what stands between these.
@@ -49,6 +50,8 @@ def write(results: Results) -> None:
     text = PAGE.read_text(encoding="utf-8")
     text = text.replace(section(text), markdown(results))
     PAGE.write_text(text.replace(section(text, MONTH_BEGIN, MONTH_END), month_section(results)), encoding="utf-8")
+    readme = README.read_text(encoding="utf-8")
+    README.write_text(readme.replace(section(readme, MONTH_BEGIN, MONTH_END), month_totals(results)), encoding="utf-8")
 
 
 def section(page: str, begin: str = BEGIN, end: str = END) -> str:
@@ -69,7 +72,7 @@ def month_section(results: Results) -> str:
         f"- {case['title']}: {used['invocations']:,.0f} invocations, {used['gb_seconds']:,.0f} GB-seconds, "
         f"{used['write_units']:,.0f} write units, {used['read_units']:,.0f} read units, {used['puts']:,.0f} PUTs, "
         f"{used['sqs_requests']:,.0f} SQS requests, {used['log_bytes'] / 1_000_000:,.0f} MB of logs, "
-        f"{used['secrets']:.0f} secrets, {used['alarm_metrics']:.0f} metrics in alarms, {used['custom_metrics']:g} custom metrics."
+        f"{used['secrets']:.0f} secrets, metrics in alarms: {used['alarm_metrics']:.0f}, custom metrics: {used['custom_metrics']:g}."
         for case in cases.values()
         for used in [case["used"]]
     ]
@@ -92,6 +95,13 @@ def markdown(results: Results) -> str:
     if results["skipped"]:
         parts.append("Skipped: " + "; ".join(f"{name} ({reason})" for name, reason in results["skipped"].items()) + ".")
     return "\n\n".join([BEGIN, *parts, END])
+
+
+def month_totals(results: Results) -> str:
+    """The generated table of the README: the price of a month by newsroom."""
+    cases = results["more"]["month"]["cases"].values()
+    rows: Rows = [(case["title"], f"${case['dollars']['total']:.2f}") for case in cases]
+    return "\n\n".join([MONTH_BEGIN, _markdown_table(("newsroom", "price of a month"), rows), MONTH_END])
 
 
 def show(results: Results) -> None:
@@ -209,11 +219,6 @@ def _cost(results: Results) -> Rows:
             (EVENTS[event], *(one if one == other else f"{one} → {other}" for one, other in both), f"${dollars:.0f}")
         )
     return rows
-
-
-def months(results: Results) -> dict[str, str]:
-    """The price of a month by case."""
-    return {name: f"${case['dollars']['total']:.2f}" for name, case in results["more"]["month"]["cases"].items()}
 
 
 def _dollars(results: Results) -> Rows:

@@ -32,7 +32,7 @@ LEASE = timedelta(seconds=55)
 def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = float("inf")) -> Iterator[PollOutcome]:
     """Poll the feeds that are due until `deadline` (of `time.monotonic`), and yield the outcome of each.
 
-    A feed's failure raises nothing. Feeds that are not reached stay due. While another run has the lease, nothing is polled.
+    A feed's failure raises nothing. Feeds that are not reached stay due. While another run has the lease, and in the minute of a run that ended, nothing is polled.
     """
     began = time.monotonic()
     configured = {feed_key(site.host, feed.url): (site, feed) for site in sites for feed in site.feeds}
@@ -73,8 +73,10 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: float = floa
         yield from (feed.outcome("failed", reason=reason, our_fault=True) for feed in due)
         return
     yield from _poll(deque(due), began, deadline)
+    # A feed whose state was not written is still due. A second run in this minute must not poll it.
+    minute_end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
     with suppress(Exception):  # the lease also ends by itself
-        table.put(run_item(now), (rev or 0) + 1)
+        table.put(run_item(minute_end), (rev or 0) + 1)
 
 
 def _poll(due: deque[DueFeed], began: float, deadline: float) -> Iterator[PollOutcome]:

@@ -398,6 +398,20 @@ def test_two_runs_never_ask_the_same_feed_at_once(internet: Web, monkeypatch: py
     assert sent() == ["A"]
 
 
+def test_an_unchanged_feed_is_asked_once_a_minute_and_written_every_quarter_of_an_hour(internet: Web) -> None:
+    internet.answer(rss("A"), etag='"1"')
+    poll()
+    internet.answer(status=304, etag='"1"')
+    revs = []
+    for minute in range(1, 17):
+        poll(NOW + minute * MINUTE)
+        poll(NOW + minute * MINUTE + timedelta(seconds=20))
+        revs.append(int(state()["rev"]))
+
+    assert len(internet.asked) == 17
+    assert revs == [1] * 14 + [2] * 2
+
+
 def test_of_two_runs_that_find_a_feed_due_one_takes_it(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     internet.answer(rss("A"))
     put, others = table.put, []

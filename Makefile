@@ -29,7 +29,7 @@ INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo play check test deployed build bench bench-quick cold large load strangers soak simulate lint types format lock docs docs-build release clean
+.PHONY: help install demo play check test deployed build bench bench-quick month cold large load strangers soak simulate lint types format lock docs docs-build release clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -70,6 +70,9 @@ bench: $(INSTALLED_DEV) ## measure cost, speed and latency, beside others where 
 
 bench-quick: $(INSTALLED_DEV) ## measure the most of it in less than a minute, and write nothing
 	@.venv/bin/python -m bench --quick
+
+month: $(INSTALLED_DEV) ## compute the price of a month for three newsrooms, in less than a minute (WRITE=1: write it to the docs)
+	@.venv/bin/python -m bench.month $(if $(WRITE),--write)
 
 cold: $(INSTALLED_DEV) ## measure the cold start of each built function, some minutes long
 	@.venv/bin/python -m bench.cold_starts

@@ -16,6 +16,7 @@ from bench import (
     dynamodb_local,
     machine,
     model,
+    month,
     peers as fetched,
     prices,
     rendering,
@@ -54,6 +55,7 @@ class Bench:
         parts: dict[str, Callable[[], None]] = {
             "cost": self._cost,
             "bursts": self._bursts,
+            "month": self._month,
             "rendering": self._rendering,
             "webhooks": self._webhooks,
             "cold": self._cold_starts,
@@ -125,6 +127,10 @@ class Bench:
         }
         self.more["feed_of_a_hundred"] = {"poll_cpu_ms": round(feed.cpu_of["PollFeeds"], 1)}
 
+    def _month(self) -> None:
+        if not self.quick:
+            self.more["month"] = month.measured()
+
     def _rendering(self) -> None:
         ours, others, tried = rendering.measure(self.peers, *((QUICK_REPEATS, QUICK_CASES) if self.quick else ()))
         kept = ("cpu_ms", "peak_mib", "bytes")
@@ -185,7 +191,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         default="",
-        help="parts to be measured again, with commas: cost,bursts,rendering,webhooks,cold,dynamodb",
+        help="parts to be measured again, with commas: cost,bursts,month,rendering,webhooks,cold,dynamodb",
     )
     parser.add_argument("--show", action="store_true", help="measure nothing: print what results.json has")
     parser.add_argument(

@@ -17,7 +17,7 @@ from stoppress_cli.local.stack import Stack
 ARCHIVES = (0, 1_000, 10_000, 50_000, 200_000, 1_000_000)
 # The worst that a site meets which takes the sizes that we advise: shards all but full, a window all but full.
 WORST = Shape(1_000_000, in_window=999, in_open=SHARD_SIZE - 1, in_old=SHARD_SIZE)
-# What the functions keep of configuration and secrets is a minute old at each event: none of it comes for nothing.
+# The cached configuration is a minute old at each event, and cached secrets are forgotten: none of it comes for nothing.
 APART = timedelta(seconds=61)
 
 Happening: TypeAlias = Callable[[Stack, Story, datetime], None]
@@ -148,6 +148,7 @@ def measured(stack: Stack, happens: Happening, story: Story | None = None) -> Me
     """What a happening does to a story, or to one that is new, a minute from now."""
     now = stack.clock.now() + APART
     stack.advance(now)
+    stack.forget_parameters()
     with measuring(stack) as found:
         happens(stack, story or new_story(now), now)
     return found

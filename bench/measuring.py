@@ -6,6 +6,7 @@ sending over a network costs is not in it.
 """
 
 import gc
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -53,6 +54,8 @@ class Measured:
     bytes_got: int = 0
     cpu_ms: float = 0
     cpu_of: dict[str, float] = field(default_factory=dict)  # by function, ms
+    log_bytes: int = 0
+    metrics: set[tuple[str, ...]] = field(default_factory=set)  # custom metrics reported: name and dimensions
 
     def __sub__(self, other: "Measured") -> "Measured":
         """This without what is done anyway. Units keep their lines, the others' with a minus."""
@@ -69,6 +72,8 @@ class Measured:
             self.bytes_got - other.bytes_got,
             self.cpu_ms - other.cpu_ms,
             {name: spent - other.cpu_of.get(name, 0) for name, spent in self.cpu_of.items()},
+            self.log_bytes - other.log_bytes,
+            self.metrics - other.metrics,
         )
 
     @property
@@ -155,6 +160,14 @@ def measuring(stack: Stack) -> Iterator[Measured]:
             measured.cpu_ms += run.cpu_ms
             measured.cpu_of[function.logical] = measured.cpu_of.get(function.logical, 0) + run.cpu_ms
 
+    printed = doubles.around(Output.write)
+
+    def logged(output: Output, text: str) -> Any:
+        measured.log_bytes += len(text.encode())
+        if '"_aws"' in text:
+            measured.metrics |= _metrics(json.loads(text))
+        return printed(output, text)
+
     answer = doubles.around(BotocoreStubber.__call__)
 
     def answered(stubber: BotocoreStubber, event_name: str, request: Any, **kwargs: Any) -> Any:
@@ -168,7 +181,7 @@ def measuring(stack: Stack) -> Iterator[Measured]:
         mock.patch.object(Function, "invoke", invoked),
         mock.patch.object(BotocoreStubber, "__call__", answered),
         mock.patch.object(Guard, "check", doubles.around(Guard.check)),
-        mock.patch.object(Output, "write", doubles.around(Output.write)),
+        mock.patch.object(Output, "write", logged),
     ):
         gc.collect()
         gc.freeze()  # moto's tables are no heap of a function's: they must not be gone through on its time
@@ -179,6 +192,16 @@ def measuring(stack: Stack) -> Iterator[Measured]:
     measured.calls = meters.operations() - before
     measured.read_units, measured.write_units = meters.read_units - read, meters.write_units - written
     measured.bytes_put, measured.bytes_got = meters.s3_bytes_put - put, meters.s3_bytes_got - got
+
+
+def _metrics(line: dict[str, Any]) -> set[tuple[str, ...]]:
+    """The custom metrics that a line in CloudWatch's embedded metric format reports."""
+    return {
+        (metric["Name"], *(f"{name}={line[name]}" for name in dimensions))
+        for group in line["_aws"]["CloudWatchMetrics"]
+        for dimensions in group["Dimensions"]
+        for metric in group["Metrics"]
+    }
 
 
 def _about(operation: str, request: Any) -> str:

@@ -16,8 +16,11 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results.json")
 PICTURE = ROOT / "docs/explanation/cost.svg"
 PAGE = ROOT / "docs/explanation/costs.md"
+README = ROOT / "README.md"
 # `markdown` writes what stands between these two lines of the page.
 BEGIN, END = "<!-- measured: made by make bench from bench/results.json -->", "<!-- /measured -->"
+# `month_section` writes what stands between these.
+MONTH_BEGIN, MONTH_END = "<!-- month: made by make month from bench/results.json -->", "<!-- /month -->"
 
 EVENTS = {
     "new": "new article",
@@ -28,8 +31,6 @@ EVENTS = {
     "expiry": "expiry",
 }
 
-# Articles a day, and edits of each while it is news.
-NEWSROOMS = {"small": (50, 2), "large": (1_000, 3)}
 DAYS_A_MONTH = 30
 
 Results = dict[str, Any]
@@ -47,12 +48,37 @@ def write(results: Results) -> None:
     RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PICTURE.write_text(picture.svg(results), encoding="utf-8")
     text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(text.replace(section(text), markdown(results)), encoding="utf-8")
+    text = text.replace(section(text), markdown(results))
+    PAGE.write_text(text.replace(section(text, MONTH_BEGIN, MONTH_END), month_section(results)), encoding="utf-8")
+    readme = README.read_text(encoding="utf-8")
+    README.write_text(readme.replace(section(readme, MONTH_BEGIN, MONTH_END), month_totals(results)), encoding="utf-8")
 
 
-def section(page: str) -> str:
-    """The generated section of the page, with its two marks. Raises ValueError if a mark is missing."""
-    return page[page.index(BEGIN) : page.index(END) + len(END)]
+def section(page: str, begin: str = BEGIN, end: str = END) -> str:
+    """A generated section of the page, with its two marks. Raises ValueError if a mark is missing."""
+    return page[page.index(begin) : page.index(end) + len(end)]
+
+
+def month_section(results: Results) -> str:
+    """The generated section about the price of a month."""
+    month = results["more"]["month"]
+    cases = month["cases"]
+    titles = [case["title"] for case in cases.values()]
+    rows: Rows = [
+        (service, *(f"${case['dollars'][service]:.2f}" for case in cases.values()))
+        for service in cases["idle"]["dollars"]
+    ]
+    sentences = [
+        f"- {case['title']}: {used['invocations']:,.0f} invocations, {used['gb_seconds']:,.0f} GB-seconds, "
+        f"{used['write_units']:,.0f} write units, {used['read_units']:,.0f} read units, {used['puts']:,.0f} PUTs, "
+        f"{used['sqs_requests']:,.0f} SQS requests, {used['log_bytes'] / 1_000_000:,.0f} MB of logs, "
+        f"{used['secrets']:.0f} secrets, metrics in alarms: {used['alarm_metrics']:.0f}, custom metrics: {used['custom_metrics']:g}."
+        for case in cases.values()
+        for used in [case["used"]]
+    ]
+    more = f"Each further million pages in the archive adds ${month['archive_million_dollars']:.2f} a month."
+    table = _markdown_table(("service", *titles), rows)
+    return "\n\n".join([MONTH_BEGIN, table, "\n".join(sentences), more, MONTH_END])
 
 
 def markdown(results: Results) -> str:
@@ -60,7 +86,6 @@ def markdown(results: Results) -> str:
     parts = [
         _markdown_table(_cost_head(results), _cost(results)),
         _sentences(results),
-        _markdown_table(_MONTH_HEAD, months(results)),
     ]
     if results["burst"]:
         parts.append(_markdown_table(_BURST_HEAD, _bursts(results)))
@@ -70,6 +95,13 @@ def markdown(results: Results) -> str:
     if results["skipped"]:
         parts.append("Skipped: " + "; ".join(f"{name} ({reason})" for name, reason in results["skipped"].items()) + ".")
     return "\n\n".join([BEGIN, *parts, END])
+
+
+def month_totals(results: Results) -> str:
+    """The generated table of the README: the price of a month by newsroom."""
+    cases = results["more"]["month"]["cases"].values()
+    rows: Rows = [(case["title"], f"${case['dollars']['total']:.2f}") for case in cases]
+    return "\n\n".join([MONTH_BEGIN, _markdown_table(("newsroom", "price of a month"), rows), MONTH_END])
 
 
 def show(results: Results) -> None:
@@ -133,7 +165,6 @@ def _on(results: Results) -> str:
 
 _EVENT_HEAD = ("event", "write units", "read units", "PUT", "other S3", "moved", "CPU")
 _DOLLAR_HEAD = ("event", "DynamoDB", "S3", "SQS", "Lambda", "API, bus, secrets", "in all")
-_MONTH_HEAD = ("newsroom", "articles a day", "edits of each", "events a month", "price of a month's events")
 _UNITS_HEAD = ("function", "call", "of", "read", "written")
 _BURST_HEAD = (
     "at once",
@@ -187,17 +218,6 @@ def _cost(results: Results) -> Rows:
         rows.append(
             (EVENTS[event], *(one if one == other else f"{one} → {other}" for one, other in both), f"${dollars:.0f}")
         )
-    return rows
-
-
-def months(results: Results) -> Rows:
-    """The price of a month's events, by newsroom: each article is published once, edited, and expires once."""
-    dollars = {event: more["dollars_a_million"]["total"] / 1_000_000 for event, more in results["more"]["cost"].items()}
-    rows: Rows = []
-    for newsroom, (articles_a_day, edits) in NEWSROOMS.items():
-        articles = articles_a_day * DAYS_A_MONTH
-        price = articles * (dollars["new"] + edits * dollars["edit_fresh"] + dollars["expiry"])
-        rows.append((newsroom, f"{articles_a_day:,}", str(edits), f"{articles * (2 + edits):,}", f"${price:.2f}"))
     return rows
 
 

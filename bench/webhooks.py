@@ -35,7 +35,7 @@ def per_second() -> dict[str, float]:
     with Stack(TEMPLATE, start=NOW) as stack, ExitStack() as faked:
         doors: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
             (sites, "load_registered", lambda *_said, **_more: site),
-            (secrets, "load", lambda _name: [SECRET]),
+            (secrets, "load", lambda *_name: [SECRET]),
             (queues, "_send", lambda _url, messages, **_more: sent.extend(messages)),
             (Output, "write", lambda _self, text: len(text)),
         )

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from bench import model, picture, prices, report, webhooks
+from bench import model, month, picture, prices, report, webhooks
 from bench.measuring import Measured, Run
 from bench.rendering import DJANGO, OURS, SITEMAP_JS
 
 RESULTS = json.loads(report.RESULTS.read_text(encoding="utf-8"))
+
+REWRITE = "run make month WRITE=1"
 
 COST = {"write_units", "read_units", "puts", "other_s3", "bytes", "cpu_ms"}
 RENDERED = {"cpu_ms", "peak_mib", "bytes"}
@@ -70,9 +72,69 @@ def test_the_page_of_costs_shows_what_was_measured() -> None:
 
 
 def test_the_readme_gives_the_prices_of_a_month() -> None:
-    readme = (report.ROOT / "README.md").read_text(encoding="utf-8")
+    readme = report.README.read_text(encoding="utf-8")
 
-    assert not [price for *_, price in report.months(RESULTS) if price not in readme]
+    assert report.section(readme, report.MONTH_BEGIN, report.MONTH_END) == report.month_totals(RESULTS), REWRITE
+
+
+def test_the_page_of_costs_shows_the_months() -> None:
+    page = report.PAGE.read_text(encoding="utf-8")
+    generated = report.month_section(RESULTS)
+
+    assert report.section(page, report.MONTH_BEGIN, report.MONTH_END) == generated, REWRITE
+
+
+# ── the months ──
+
+PARTS = {
+    "Lambda", "DynamoDB", "S3", "SQS", "API Gateway", "EventBridge", "Secrets Manager", "alarms", "custom metrics", "logs",
+    "transfer", "total",
+}  # fmt: skip
+MONTHS = RESULTS["more"]["month"]["cases"]
+
+
+def test_a_months_services_add_up() -> None:
+    for case in MONTHS.values():
+        assert case["dollars"].keys() == PARTS
+        assert 2 * case["dollars"]["total"] == pytest.approx(sum(case["dollars"].values()), abs=0.06)
+
+
+def test_the_months_stay_within_their_goals() -> None:
+    # Alarms, a secret and empty polls of two queues alone are more than the $2 that an idle month should cost.
+    assert MONTHS["idle"]["dollars"]["total"] < 3
+    assert MONTHS["small"]["dollars"]["total"] <= 4
+    assert MONTHS["large"]["dollars"]["total"] <= 45
+
+
+def test_the_month_counts_every_alarm_secret_and_queue_of_the_template() -> None:
+    text = (report.ROOT / "template.yaml").read_text(encoding="utf-8")
+    alarms = text.split("Type: AWS::CloudWatch::Alarm\n")[1:]
+    expressions = sum(alarm.partition("AlarmActions")[0].count("MetricStat:") for alarm in alarms)
+    simple = sum("MetricStat:" not in alarm.partition("AlarmActions")[0] for alarm in alarms)
+
+    assert month.alarm_metrics() == expressions + simple
+    assert MONTHS["idle"]["used"]["alarm_metrics"] == month.alarm_metrics(), REWRITE
+    assert MONTHS["idle"]["used"]["secrets"] == len(month.of_type("AWS::SecretsManager::Secret"))
+    assert MONTHS["large"]["used"]["secrets"] == MONTHS["idle"]["used"]["secrets"] + month.SITES - 1
+    # Five polls of 20 seconds at each of the two queues that have a function.
+    assert month.polled_requests() == 2 * 5 * 3 * 60 * 24 * 30
+    assert month.scheduled() == {"PollFeeds", "RollWindow", "ReconcileSites"}
+
+
+def test_an_hour_in_which_nothing_happens_reports_no_metric() -> None:
+    assert MONTHS["idle"]["metrics"] == {}
+
+
+def test_usage_is_added_multiplied_and_priced() -> None:
+    busy = month.Usage({"puts": 4, "read_units": 4}, {("EventsListed",): 1.0})
+    night = month.Usage({"read_units": 2}, {("EventsListed",): 1 / 24, ("DriftFound",): 1 / 24})
+
+    total = busy * 1_000 + night * 500_000 + busy * 0
+
+    assert total.of == {"puts": 4_000, "read_units": 1_004_000}
+    assert total.metrics == {("EventsListed",): 1.0, ("DriftFound",): 1 / 24}
+    assert month.dollars(total)["S3"] == 0.02
+    assert month.dollars(total)["DynamoDB"] == 0.13
 
 
 def test_the_picture_shows_what_was_measured() -> None:

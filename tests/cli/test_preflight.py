@@ -199,4 +199,4 @@ def test_settings_that_cannot_work_are_named(words: list[str], text: str, monkey
 def test_the_concurrency_that_is_needed_is_read_from_the_template() -> None:
     needed = concurrency(resources.resolve(template.load(ROOT / "template.yaml"), "news"))
 
-    assert needed == {"queues": 10, "stream": 4, "clocks": 3, "webhooks": 10}
+    assert needed == {"queues": 10, "stream": 4, "clocks": 3, "webhooks": 3}

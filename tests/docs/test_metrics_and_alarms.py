@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoppress.aws.metrics import OF_THE_STACK
+from stoppress.aws.metrics import OF_THE_STACK, WATCHED
 from tests.deployment.test_deployment import STACK
 from tests.docs.pages import ROOT, table_rows, text_of
 
@@ -112,8 +112,8 @@ def test_every_outcome_of_recording_is_explained_and_counted_under_its_name() ->
     }
 
 
-def shown() -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Namespace, name and dimensions of each metric in an alarm or in the dashboard."""
+def watched() -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Namespace, name and dimensions of each metric in an alarm."""
     for alarm in ALARMS.values():
         parts = [
             part["MetricStat"]["Metric"] for part in alarm["Properties"].get("Metrics", []) if "MetricStat" in part
@@ -122,6 +122,10 @@ def shown() -> Iterator[tuple[str, str, dict[str, str]]]:
             namespace = metric["Namespace"]
             text = namespace if isinstance(namespace, str) else namespace["Fn::Sub"]
             yield text, metric["MetricName"], {each["Name"]: each["Value"] for each in metric.get("Dimensions", [])}
+
+
+def shown() -> Iterator[tuple[str, str, dict[str, str]]]:
+    """The same of each metric in the dashboard."""
     body = STACK.resources["Overview"]["Properties"]["DashboardBody"]["Fn::Sub"]
     for widget in json.loads(body)["widgets"]:
         for metric in widget["properties"]["metrics"]:
@@ -132,7 +136,8 @@ def shown() -> Iterator[tuple[str, str, dict[str, str]]]:
                     assert "expression" in metric[0]
 
 
-SHOWN = list(shown())
+WATCHED_BY_ALARMS = list(watched())
+SHOWN = [*WATCHED_BY_ALARMS, *shown()]
 
 
 @pytest.mark.parametrize(("namespace", "name", "dimensions"), SHOWN)
@@ -156,3 +161,7 @@ def test_the_dashboard_shows_each_metric_that_an_alarm_of_ours_watches_and_that_
         *OF_THE_STACK,
         "FeedsFailing",
     }
+
+
+def test_what_is_reported_without_a_dashboard_is_what_alarms_watch() -> None:
+    assert {name for namespace, name, _ in WATCHED_BY_ALARMS if namespace.startswith("Stoppress")} == set(WATCHED)

@@ -174,7 +174,7 @@ def as_well(each_minute: Break) -> Break:
 
 
 def without_secret(newsroom: Newsroom) -> None:
-    newsroom.stack.backend._secrets.values.pop(f"{newsroom.stack.variable('SECRETS_PATH')}/cms")
+    newsroom.stack.backend._secrets.values.pop(f"{newsroom.stack.variable('SECRETS_PATH')}/{HOST}/cms")
     newsroom.stack.forget_parameters()
     instead(lambda _: newsroom.publish(sign=False))(newsroom)
 

@@ -29,7 +29,7 @@ _PROPERTIES = {
 
 
 class Output(io.TextIOBase):
-    """Receives what functions print: sums the metrics (CloudWatch embedded metric format), copies lines to a log.
+    """Receives what functions print: sums their counts (`stoppress.aws.metrics`), copies lines to a log.
 
     There is one for the process, because loggers keep their first stream. `aimed` sets the log.
     """
@@ -57,19 +57,14 @@ class Output(io.TextIOBase):
         for line in lines:
             if self._log is not None:
                 self._log.write(line + "\n")
-            if '"_aws"' in line:
+            if line.startswith('{"message": "counts"'):
                 self._count(line)
         return len(text)
 
     def _count(self, line: str) -> None:
-        try:
-            blob = json.loads(line)
-            groups = blob["_aws"]["CloudWatchMetrics"]
-        except (ValueError, KeyError, TypeError):
-            return
-        for metric in (metric for group in groups for metric in group["Metrics"]):
-            value = blob.get(metric["Name"], 0)
-            self.metrics[metric["Name"]] += sum(value) if isinstance(value, list) else value
+        for name, value in json.loads(line).items():
+            if name not in ("_aws", "message", "service"):
+                self.metrics[name] += sum(value) if isinstance(value, list) else value
 
 
 OUTPUT = Output()

@@ -9,6 +9,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress.aws.clients import client
 
 CACHE_AGE_MAX = timedelta(seconds=60)
+# A secret that verifies webhooks is cached longer, because each read is paid for. Before a webhook is refused, the secret is read again
+# if it is older than REFUSED_AGE_MAX, so a new secret works at once. A secret that was taken out is accepted until the cache ends.
+SIGNED_AGE_MAX = timedelta(minutes=5)
+REFUSED_AGE_MAX = timedelta(seconds=10)
 # How long a missing secret is cached: a flood of webhooks costs one call, and a new secret is found soon.
 MISSING_AGE_MAX = timedelta(seconds=10)
 # Spaces separate secrets. A part shorter than this is probably a word of a phrase, which anybody could guess.
@@ -25,13 +29,13 @@ class NoSecret(LookupError):
 _cache: dict[str, tuple[datetime, str | NoSecret]] = {}
 
 
-def load(name: str) -> list[str]:
-    """The secrets under a name, at most a minute old: one, or several during a rotation.
+def load(name: str, age_max: timedelta = CACHE_AGE_MAX) -> list[str]:
+    """The secrets under a name, at most `age_max` old: one, or several during a rotation.
 
     Raises NoSecret. That a secret is missing is cached for ten seconds.
     """
     full_name = f"{os.environ['SECRETS_PATH']}/{name}"
-    text = _text(full_name)
+    text = _text(full_name, age_max)
     try:
         return split(text)
     except ValueError as error:
@@ -66,12 +70,12 @@ def forget() -> None:
     _cache.clear()
 
 
-def _text(full_name: str) -> str:
+def _text(full_name: str, age_max: timedelta) -> str:
     """The text of a secret, from the cache or from Secrets Manager. Raises NoSecret."""
     now = datetime.now(UTC)
     read_at, known = _cache.get(full_name, (now, None))
     age = now - read_at
-    if isinstance(known, str) and timedelta() <= age < CACHE_AGE_MAX:
+    if isinstance(known, str) and timedelta() <= age < age_max:
         return known
     if isinstance(known, NoSecret) and timedelta() <= age < MISSING_AGE_MAX:
         raise NoSecret(str(known))

@@ -31,10 +31,10 @@ POLLS_A_TURNOVER = 2
 FOREIGN_FLOOR = timedelta(minutes=15)
 FOREIGN_CAP = timedelta(hours=1)
 
-# Longer than a run of poll_feeds (template.yaml), shorter than the minute until the next run.
-LEASE = timedelta(seconds=55)
 # How long a feed's new URL is used before the old one is tried again: the redirect may have been a mistake.
 MOVE_TRUSTED = timedelta(days=1)
+# The state of a feed that is polled each minute and does not change is written this often. Each write costs a write unit.
+WRITTEN_EVERY = timedelta(minutes=15)
 # A feed that fails for this long raises the alarm.
 FAILING_AFTER = timedelta(hours=1)
 # Two runs of poll_feeds: one may begin some seconds late.
@@ -62,7 +62,6 @@ class FeedState:
     """
 
     next_poll_at: datetime | None = None
-    leased_until: datetime | None = None
     etag: str | None = None
     last_modified: str | None = None
     answered_by: str | None = None
@@ -85,10 +84,8 @@ class FeedState:
     stale_since: datetime | None = None
 
     def is_due(self, now: datetime, config_version: int = 0) -> bool:
-        """Whether to poll in this run: the time has come, and no other run has the lease."""
-        if self.is_gone(config_version) or (self.leased_until and self.leased_until > now):
-            return False
-        return self.next_poll_at is None or self.next_poll_at <= now
+        """Whether to poll in this run: the time has come, and the feed is not gone."""
+        return not self.is_gone(config_version) and (self.next_poll_at is None or self.next_poll_at <= now)
 
     def is_gone(self, config_version: int) -> bool:
         """Whether the feed answered 410 under this configuration. A new version of the site's parameter starts polling again.
@@ -145,15 +142,10 @@ def is_own(feed: Feed, site: Site) -> bool:
     return host == domain or host.endswith(f".{domain}")
 
 
-def leased(state: FeedState, now: datetime) -> FeedState:
-    return replace(state, leased_until=now + LEASE)
-
-
 def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> FeedState:
     """The state after a good poll. `state` has the answer's `last_new` and `hints`; `subscribed` is the feed's subscription."""
     state = replace(
         state,
-        leased_until=None,
         failures=0,
         failing_since=None,
         last_error=None,
@@ -169,6 +161,18 @@ def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subsc
     if not pace.own:
         due = state.hints.awake(max(due, now + min(state.hints.least, PAUSE_MAX)))
     return replace(state, next_poll_at=due)
+
+
+def must_be_written(before: FeedState, after: FeedState, now: datetime) -> bool:
+    """Whether to write the state after a poll. Without the write the feed must be due in the next minute all the same.
+
+    The state of a feed with a hub is always written: how long its entries stay is reckoned from `last_success` (`turned_over`).
+    """
+    if after.hub or before.last_success is None or now - before.last_success >= WRITTEN_EVERY:
+        return True
+    is_due_next = after.next_poll_at is not None and after.next_poll_at <= now + timedelta(minutes=1)
+    same = replace(after, next_poll_at=before.next_poll_at, last_success=before.last_success, newest=before.newest)
+    return not is_due_next or same != before
 
 
 def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> timedelta:
@@ -221,7 +225,6 @@ def after_failure(
     pause = min(_pause(retry_after, now), PAUSE_MAX)
     return replace(
         state,
-        leased_until=None,
         next_poll_at=max(_minute(now) + wait, now + pause),
         failures=failures,
         failing_since=state.failing_since or now,

@@ -1,7 +1,7 @@
 """Poll the feeds that are due: fetch several at once, and ingest each answer as it comes.
 
-Only the fetches and the requests to hubs are concurrent. A conditional write leases a feed before the fetch, so that two runs
-never fetch it at the same time. The run does not wait for hubs.
+Only the fetches and the requests to hubs are concurrent. A run begins with a conditional write that leases all feeds, so that two
+runs never fetch a feed at the same time. The run does not wait for hubs.
 """
 
 import time
@@ -14,28 +14,33 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from stoppress.aws import table
-from stoppress.feeds.schedule import FeedState, leased
+from stoppress.feeds.schedule import FeedState
 from stoppress.http import client
 from stoppress.model.site import Site
 from stoppress.poll import fetch, ingest
 from stoppress.poll.due import DueFeed, PollOutcome
-from stoppress.poll.items import feed_item, feed_key, read_feed
+from stoppress.poll.items import RUN_KEY, feed_key, leased_until, read_feed, run_item
 from stoppress.poll.subscribe import Hubs
 from stoppress.primitives.deadline import NEVER, Deadline
 
 # A slow server costs a waiting thread, not work. Sixteen of the largest bodies took 508 MB of memory. The function has
 # 768 MB (template.yaml).
 FETCHES_AT_ONCE = 16
+# Longer than a run of poll_feeds (template.yaml), shorter than the minute until the next run.
+LEASE = timedelta(seconds=55)
 
 
 def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = NEVER) -> Iterator[PollOutcome]:
     """Poll the feeds that are due until the deadline, and yield the outcome of each.
 
-    A feed's failure raises nothing. Feeds that are not reached stay due.
+    A feed's failure raises nothing. Feeds that are not reached stay due. While another run has the lease, and in the minute of a run that ended, nothing is polled.
     """
     began = time.monotonic()
     configured = {feed_key(site.host, feed.url): (site, feed) for site in sites for feed in site.feeds}
-    items = table.get_many(configured)
+    items = table.get_many([RUN_KEY, *configured]) if configured else {}
+    run = items.get(RUN_KEY)
+    if run and leased_until(run) > now:
+        return
     due: list[DueFeed] = []
     for key, (site, feed) in configured.items():
         item = items.get(key)
@@ -56,7 +61,23 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = N
     # fail again.
     earliest = datetime.min.replace(tzinfo=now.tzinfo)
     due.sort(key=lambda feed: (feed.state.failures > 0, feed.state.next_poll_at or earliest))
+    if not due:
+        return
+    rev = int(run["rev"]) if run else None
+    try:
+        table.put(run_item(now + LEASE), rev)
+    except table.Conflict:
+        yield from (feed.outcome("waiting", reason="another run is polling it") for feed in due)
+        return
+    except Exception as error:  # noqa: BLE001 - the feeds stay due
+        reason = f"{type(error).__name__}: {error!s:.300}"
+        yield from (feed.outcome("failed", reason=reason, our_fault=True) for feed in due)
+        return
     yield from _poll(deque(due), began, deadline)
+    # A feed whose state was not written is still due. A second run in this minute must not poll it.
+    minute_end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    with suppress(Exception):  # the lease also ends by itself
+        table.put(run_item(minute_end), (rev or 0) + 1)
 
 
 def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[PollOutcome]:
@@ -65,7 +86,7 @@ def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[Pol
     hubs = Hubs()
     try:
         while (due or waiting or hubs.busy) and not deadline.is_over():
-            yield from _start_fetches(due, waiting, executor, began, deadline)
+            _start_fetches(due, waiting, executor, began, deadline)
             yield from hubs.ask()
             under_way: list[Future[Any]] = [*waiting, *hubs.waiting]
             done, _ = wait(under_way, min(deadline.seconds_left, 86_400), FIRST_COMPLETED)
@@ -88,19 +109,10 @@ def _start_fetches(
     executor: ThreadPoolExecutor,
     began: float,
     deadline: Deadline,
-) -> Iterator[PollOutcome]:
-    """Lease and fetch feeds, as many as fit in memory until they are read. Yields the outcomes of those that could not be leased."""
+) -> None:
+    """Fetch feeds, as many as fit in memory until they are read."""
     while due and len(waiting) < FETCHES_AT_ONCE and not deadline.is_over():
-        feed = due.popleft()
-        try:
-            feed = _leased(feed)
-        except table.Conflict:
-            yield feed.outcome("waiting", reason="another run is polling it")
-            continue
-        except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
-            yield feed.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}", our_fault=True)
-            continue
-        feed = replace(feed, waited=timedelta(seconds=time.monotonic() - began))
+        feed = replace(due.popleft(), waited=timedelta(seconds=time.monotonic() - began))
         headers = {"User-Agent": client.user_agent(feed.site.home), **feed.conditions}
         waiting[executor.submit(fetch.fetch, feed.url, headers, feed.site)] = feed
 
@@ -110,16 +122,8 @@ def _size_bytes(fetched: Future[fetch.Fetched]) -> int:
     return 0 if fetched.exception() else fetched.result().size_bytes
 
 
-def _leased(feed: DueFeed) -> DueFeed:
-    """Lease the feed for this run. Raises Conflict if another run has it."""
-    table.put(feed_item(feed.site.host, feed.feed.url, leased(feed.state, feed.now)), feed.rev)
-    return replace(feed, rev=(feed.rev or 0) + 1)
-
-
 def _settled(feed: DueFeed, fetched: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:
     try:
         return ingest.ingest(feed, fetched, hubs)
     except Exception as error:  # noqa: BLE001 - the feed stays due; the others go on
-        with suppress(Exception):  # the lease also ends by itself
-            table.put(feed_item(feed.site.host, feed.feed.url, replace(feed.state, leased_until=None)), feed.rev)
         return feed.outcome("failed", reason=f"{type(error).__name__}: {error!s:.300}", our_fault=True)

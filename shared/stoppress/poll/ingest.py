@@ -19,7 +19,7 @@ from stoppress.feeds.entries import Reading
 from stoppress.feeds.events import shared_guids, to_events
 from stoppress.feeds.freshness import Freshness
 from stoppress.feeds.hubs import hub_of, topic_of
-from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, turned_over
+from stoppress.feeds.schedule import FeedState, Seen, after_failure, after_success, moved, must_be_written, turned_over
 from stoppress.feeds.subscription import Subscription
 from stoppress.http import client, errors
 from stoppress.model.event import ArticleEvent, digest_of
@@ -39,7 +39,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:
     """Send the new entries of an answer, write the feed's state, and queue the request to its hub.
 
-    Raises the errors of the queue and the table. The feed stays leased then.
+    Raises the errors of the queue and the table. The feed stays due then.
     """
     subscribed: Subscription | None = None
     try:
@@ -60,7 +60,8 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
         new_trouble=state.is_gone(version) or state.has_just_failed_long(feed.now, version),
     )
     try:
-        table.put(feed_item(feed.site.host, feed.feed.url, state), feed.rev)
+        if outcome.result != "unchanged" or must_be_written(feed.state, state, feed.now):
+            table.put(feed_item(feed.site.host, feed.feed.url, state), feed.rev)
     except table.Conflict:
         return replace(outcome, reason=outcome.reason or "another run polled it at the same time")
     went_well = outcome.result in {"changed", "unchanged"}

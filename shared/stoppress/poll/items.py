@@ -14,11 +14,26 @@ from stoppress.primitives.instants import exact, iso, parse
 from stoppress.primitives.urls import key_of
 
 _FEED_INSTANTS = {
-    "next_poll_at", "leased_until", "failing_since", "last_success", "last_new", "known_since", "moved_at", "stale_since",
+    "next_poll_at", "failing_since", "last_success", "last_new", "known_since", "moved_at", "stale_since",
 }  # fmt: skip
 _SUBSCRIPTION_INSTANTS = {
     "asked_at", "next_ask_at", "verified_at", "lease_until", "last_push", "trusted_since", "owed_since",
 }  # fmt: skip
+
+
+# The item of the run that polls now. Its partition is below feed#, which is all that poll_feeds may write.
+RUN_KEY = ("feed#", "run")
+
+
+def run_item(until: datetime) -> Item:
+    """The lease of a run on all feeds."""
+    pk, sk = RUN_KEY
+    return {"pk": pk, "sk": sk, "leased_until": exact(until)}
+
+
+def leased_until(item: Mapping[str, Any]) -> datetime:
+    """When the lease of a run ends."""
+    return parse(item["leased_until"])
 
 
 def feed_key(site: str, url: str) -> tuple[str, str]:

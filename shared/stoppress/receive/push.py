@@ -205,9 +205,6 @@ def _make_due(known: _Known, now: datetime) -> None:
         state = items.read_feed(item) if item else None
         if item is None or state is None or state.failures:
             return
-        under_way = state.leased_until is not None and state.leased_until > now
-        if state.next_poll_at is None or (state.next_poll_at <= now and not under_way):
-            return
         try:
             state = replace(state, next_poll_at=now)
             table.put(items.feed_item(known.site.host, known.feed.url, state), int(item["rev"]))

@@ -103,8 +103,11 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
             request.headers, request.body, path=settings.get("signed_path", request.path), query=request.query
         )
         tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
-        keys = secrets.load(secret_path(site.host, source.secret))
-        verify(scheme, signed, keys, now, tolerance)
+        name = secret_path(site.host, source.secret)
+        try:
+            verify(scheme, signed, secrets.load(name, secrets.SIGNED_AGE_MAX), now, tolerance)
+        except BadSignature:  # the secret may have been changed
+            verify(scheme, signed, secrets.load(name, secrets.REFUSED_AGE_MAX), now, tolerance)
     except BadSignature as error:
         raise _Refused(401, str(error)) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:

@@ -8,9 +8,15 @@ import pytest
 from stoppress.aws.metrics import VALUES_MAX, Value, publish
 
 
-def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, values: dict[str, Value]) -> list[Any]:
+def printed(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    values: dict[str, Value],
+    dashboard: str = "yes",
+) -> list[Any]:
     monkeypatch.setenv("METRICS_NAMESPACE", "Stoppress/news")
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "record_article")
+    monkeypatch.setenv("DASHBOARD", dashboard)
     publish(values)
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
@@ -46,3 +52,17 @@ def test_a_line_has_no_more_values_than_the_format_allows(
     [line] = printed(capsys, monkeypatch, {"WritingSeconds": [1.0] * (VALUES_MAX + 1)})
 
     assert len(line["WritingSeconds"]) == VALUES_MAX
+
+
+def test_without_a_dashboard_only_what_alarms_watch_is_a_metric(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: dict[str, Value] = {"EventsListed": 2, "EventsFailed": 3, "WorkFailed": 3}
+
+    [line] = printed(capsys, monkeypatch, counted, dashboard="no")
+    [quiet] = printed(capsys, monkeypatch, {"EventsListed": 2}, dashboard="no")
+
+    groups = line["_aws"]["CloudWatchMetrics"]
+    assert [metric["Name"] for group in groups for metric in group["Metrics"]] == ["WorkFailed"]
+    assert counted.items() <= line.items()
+    assert (quiet["message"], quiet["EventsListed"], "_aws" in quiet) == ("counts", 2, False)

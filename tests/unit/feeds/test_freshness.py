@@ -128,7 +128,7 @@ def test_what_is_remembered_of_freshness_is_read_as_it_was_written_and_an_older_
 def test_the_item_of_a_usual_feed_is_one_unit_to_write() -> None:
     url = "https://www.example.com/news/rss/all.xml"
     state = FeedState(
-        next_poll_at=NOW, leased_until=NOW, last_success=NOW, last_new=NOW, known_since=NOW, stale_since=NOW,
+        next_poll_at=NOW, last_success=NOW, last_new=NOW, known_since=NOW, stale_since=NOW,
         etag=f'W/"{"0" * 32}"', last_modified=http(NOW), body_digest="0" * 32, config_version=12, answered_by=url,
         hints=Hints(3_600, 300), turnover_s=86_400, hub="https://pubsubhubbub.appspot.com/", topic=url, newest=NEWEST,
     )  # fmt: skip

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from stoppress.feeds.freshness import Freshness
 from stoppress.feeds.hints import Hints
 from stoppress.feeds.schedule import (
-    LEASE,
     MOVE_TRUSTED,
     FeedState,
     Pace,
     after_failure,
     after_success,
-    leased,
     moved,
+    must_be_written,
     pace_of,
     turned_over,
 )
@@ -137,16 +137,31 @@ def test_a_first_poll_tells_nothing_of_how_fast_a_feed_turns_over() -> None:
     assert turned_over(FeedState(), 10, 10, NOW).turnover_s is None
 
 
-# ── one run at a time ──
+# ── when the state is written ──
+
+POLLED = after_success(FeedState(), NOW, EACH_MINUTE)
 
 
-def test_a_feed_that_a_run_is_at_is_nobody_elses_until_the_lease_ends() -> None:
-    state = leased(FeedState(next_poll_at=NOW), NOW)
+@pytest.mark.parametrize(
+    ("minutes", "change", "is_written"),
+    [
+        (1, {}, False),
+        (14, {"newest": Freshness(made_at=NOW)}, False),
+        (15, {}, True),  # operators read when a feed was last polled well
+        (1, {"etag": '"2"'}, True),
+        (1, {"hub": "https://hub.example.com/"}, True),
+    ],
+)
+def test_the_state_of_a_feed_polled_each_minute_is_written_if_more_than_times_have_changed(
+    minutes: int, change: dict[str, Any], is_written: bool
+) -> None:
+    now = NOW + minutes * MINUTE
 
-    assert not state.is_due(NOW + LEASE - MINUTE / 60)
-    assert state.is_due(NOW + LEASE)
-    assert after_success(state, NOW, EACH_MINUTE).leased_until is None
-    assert after_failure(state, NOW, EACH_MINUTE, "no answer").leased_until is None
+    assert must_be_written(POLLED, after_success(replace(POLLED, **change), now, EACH_MINUTE), now) is is_written
+
+
+def test_the_state_of_a_feed_that_is_to_wait_is_written() -> None:
+    assert must_be_written(POLLED, after_success(POLLED, NOW + MINUTE, Pace(2 * MINUTE, HOUR, own=True)), NOW + MINUTE)
 
 
 # ── failures ──

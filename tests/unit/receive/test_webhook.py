@@ -418,14 +418,38 @@ def test_both_secrets_are_accepted_while_one_is_rotated(behind: Doors) -> None:
     assert [answered(behind, request(secret=secret))[0] for secret in (SECRET, NEXT)] == [200, 200]
 
 
-def test_a_new_secret_is_known_after_a_minute(behind: Doors) -> None:
+@pytest.mark.parametrize(("seconds", "status"), [(9, 401), (10, 200)])
+def test_a_new_secret_is_known_after_ten_seconds(behind: Doors, seconds: int, status: int) -> None:
     answered(behind, request())
     behind.secret(f"{HOST}/cms", NEXT)
-    assert answered(behind, request(secret=NEXT))[0] == 401
-    later = MORNING + timedelta(seconds=61)
+    later = MORNING + timedelta(seconds=seconds)
     behind.clock.move_to(later)
-    assert answered(behind, request(secret=NEXT, at=later))[0] == 200
-    assert answered(behind, request(secret=SECRET, at=later))[0] == 401
+
+    assert answered(behind, request(secret=NEXT, at=later))[0] == status
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(299, 200), (300, 401)])
+def test_a_secret_that_was_taken_out_is_accepted_for_five_minutes_at_most(
+    behind: Doors, seconds: int, status: int
+) -> None:
+    answered(behind, request())
+    behind.secret(f"{HOST}/cms", NEXT)
+    later = MORNING + timedelta(seconds=seconds)
+    behind.clock.move_to(later)
+
+    assert answered(behind, request(at=later))[0] == status
+
+
+def test_wrong_signatures_read_the_secret_once_in_ten_seconds(behind: Doors) -> None:
+    later = MORNING + timedelta(seconds=10)
+    answered(behind, request())
+    queued(behind)
+    behind.clock.move_to(later)
+    with counted("secretsmanager", "GetSecretValue") as calls:
+        for _ in range(20):
+            refused(behind, request(secret="whsec_b3RoZXI=", at=later), 401)
+
+    assert len(calls) == 1
 
 
 def test_a_secret_that_is_not_there_is_our_own_fault(behind: Doors) -> None:

@@ -531,7 +531,7 @@ def test_a_site_that_sets_nothing_may_be_silent_and_a_changed_configuration_begi
     behind.site()
     minute(behind)
     hear(publish())
-    assert [item["sk"] for item in behind.items(sites.REGISTRY)] == [sites.RECONCILIATION, HOST]
+    assert [item["sk"] for item in behind.items(sites.REGISTRY)] == [sites.CONFIRMATION, sites.RECONCILIATION, HOST]
     behind.site(silent_after_hours=1)
     minute(behind, MORNING + 20 * HOUR)
     minute(behind, MORNING + 21 * HOUR)
@@ -547,7 +547,7 @@ def test_a_retired_site_leaves_nothing_of_its_last_event(behind: Doors) -> None:
     minute(behind)
     delete_parameter()
     sites.retire(HOST, MORNING)
-    assert [item["sk"] for item in behind.items(sites.REGISTRY)] == [sites.RECONCILIATION]
+    assert [item["sk"] for item in behind.items(sites.REGISTRY)] == [sites.CONFIRMATION, sites.RECONCILIATION]
 
 
 def test_a_reconciliation_that_does_not_run_is_reported_once_in_26_hours(behind: Doors, site: Site) -> None:

@@ -54,7 +54,7 @@ FAULTS: dict[str, Swap] = {
         lambda as_read: (
             lambda rev: ("attribute_not_exists(pk) OR attribute_exists(pk)", None) if rev is None else as_read(rev)
         ),
-        178,
+        50,
     ),
     "the article is written apart from its entries": Swap(
         "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 3
@@ -65,10 +65,10 @@ FAULTS: dict[str, Swap] = {
         58,
     ),
     "a conflict is taken for success": Swap(
-        "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 13
+        "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 137
     ),
     "keys that DynamoDB left unread are forgotten": Swap(
-        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 106
+        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 273
     ),
     "places are handed out and not counted": Swap("aws.places:_keep_series", lambda _: lambda host, series: True, 2),
     "messages that failed are not reported": Swap(
@@ -118,7 +118,7 @@ FAULTS: dict[str, Swap] = {
         "model.order:is_claimed_before", lambda _: lambda one, other, same_source: True, 3
     ),
     "a late event does not date the article": Swap(
-        "record.publication_date:dated_late", lambda _: lambda article, event, now: None, 252
+        "record.publication_date:dated_late", lambda _: lambda article, event, now: None, 266
     ),
     "a late event takes the place of the one that is held": Swap(
         "record.decide:decide",
@@ -178,13 +178,13 @@ FAULTS: dict[str, Swap] = {
     "a feed brings back a URL that the CMS has left": Swap(
         "record.claims:Claimant._stronger_claim",
         lambda stronger: lambda self: "" if self.claim and not self.claim.live else stronger(self),
-        11,
+        8,
     ),
     # ── embargo and first publication ──
     "what is held claims its URL at once": Swap(
         "record.publication:Publication._held",
         lambda held: lambda self, release_at: _claimed_at_once(self, held(self, release_at)),
-        2,
+        12,
     ),
     "an embargo of a few minutes is ignored": Swap(
         "record.publication_date:is_embargo",
@@ -218,7 +218,7 @@ FAULTS: dict[str, Swap] = {
                 _deleting(query(pk, **only)) if pk.startswith("due#") and only.get("below") else query(pk, **only)
             )
         ),
-        33,
+        70,
     ),
     "only the first news sitemap expires": Swap(
         "roll.window:items",
@@ -226,7 +226,7 @@ FAULTS: dict[str, Swap] = {
         5,
     ),
     "an expired entry gives its place back twice": Swap(
-        "roll.window:give_back", lambda give_back: lambda host, places: give_back(host, [*places, *places]), 50
+        "roll.window:give_back", lambda give_back: lambda host, places: give_back(host, [*places, *places]), 106
     ),
     # ── the files ──
     "the ETag is read after the table": Swap(
@@ -236,12 +236,12 @@ FAULTS: dict[str, Swap] = {
                 site, file, *content, replaces=bucket.read(site, file), **also
             )
         ),
-        167,
+        161,
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",
         lambda write: lambda *of, **also: _unless(write, (bucket.Overtaken, ClientError), *of, **also),
-        3,
+        36,
     ),
     "a file that failed is handed over to nobody": Swap(
         "rewrite.sitemaps:hand_over", lambda _: lambda results: None, 95
@@ -254,13 +254,13 @@ FAULTS: dict[str, Swap] = {
                 for result in rewrite_all(works, now, deadline)
             ]
         ),
-        1,
+        410,
     ),
     "an emptied file is never deleted": Swap(
         "rewrite.retire:schedule_retirement", lambda _: lambda site, file, changed: None, 26
     ),
     "what changed is folded in without being read": Swap(
-        "rewrite.render:table", lambda table: _With(table, get_many=lambda keys: {}), 1
+        "rewrite.render:table", lambda table: _With(table, get_many=lambda keys: {}), 5
     ),
     "an edition's articles stand in the site's news sitemap": Swap(
         "model.file_names:news_series", lambda _: lambda site, url: NEWS_SERIES, 27
@@ -270,7 +270,7 @@ FAULTS: dict[str, Swap] = {
         lambda items: _With(
             items, series_files=lambda series: items.series_files(series) if series.name == NEWS_SERIES else []
         ),
-        5,
+        39,
     ),
     "a robots.txt that is not kept any more stays": Swap(
         "roll.window:all_files", lambda all_files: lambda site, **_: all_files(site), 58
@@ -284,7 +284,7 @@ FAULTS: dict[str, Swap] = {
                 for batch in queues._batches(messages)
             ]
         ),
-        82,
+        38,
     ),
     "a webhook is acknowledged although the queue failed": Swap(
         "receive.webhook:queues",
@@ -304,12 +304,12 @@ FAULTS: dict[str, Swap] = {
     "an item is written whatever was read": Swap(
         "aws.table:_as_read",
         lambda as_read: lambda rev: as_read(rev) if rev is None else ("attribute_exists(pk)", None),
-        5,
+        29,
     ),
     "packed files go before the index that names them": Swap(
         "rewrite.output_formats:delete_forms",
         lambda _: _taken_away,
-        123,
+        167,
     ),
     "forms that no mark tells of stay": Swap("rewrite.output_formats:possible_forms", lambda _: lambda file: set(), 1),
     "of several changed entries one is folded in": Swap(
@@ -325,12 +325,12 @@ FAULTS: dict[str, Swap] = {
                 )
             )
         ),
-        31,
+        101,
     ),
     "a file is folded into whatever its size": Swap(
         "sitemaps.fold:render",
         lambda render: _With(render, is_within_limits=lambda file, entries_max: True),
-        101,
+        31,
     ),
 }
 

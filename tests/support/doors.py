@@ -43,6 +43,7 @@ ENVIRONMENT = {
     "SECRETS_PATH": "stoppress/test",
     "WEBSUB_URL": "https://api.example.net/websub",
     "METRICS_NAMESPACE": "Stoppress",
+    "DASHBOARD": "no",
     "POWERTOOLS_SERVICE_NAME": "test",
 }
 QUEUE_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:"

@@ -28,7 +28,7 @@ def publish(values: Mapping[str, Value]) -> None:
     }
     if not reported:
         return
-    metrics = [name for name in reported if name in WATCHED or os.environ.get("DASHBOARD") == "yes"]
+    metrics = [name for name in reported if name in WATCHED or os.environ["DASHBOARD"] == "yes"]
     groups = {
         "service": [name for name in metrics if name not in OF_THE_STACK],
         "": [name for name in metrics if name in OF_THE_STACK],

@@ -51,7 +51,7 @@ from stoppress.model.site import read_site
 read_site(json.dumps({"host": "www.example.com", "publication": "A", "sources": {"cms": {"adapter": "standard", "secret": "cms"}}}), 1)
 print([name for name in sys.modules if name in ("stoppress.cms.engine", "stoppress.cms.mapping", "tomllib")])
 """
-    environment = {"METRICS_NAMESPACE": "x", "POWERTOOLS_SERVICE_NAME": "x", "PATH": "/usr/bin"}
+    environment = {"METRICS_NAMESPACE": "x", "DASHBOARD": "no", "POWERTOOLS_SERVICE_NAME": "x", "PATH": "/usr/bin"}
     ran = subprocess.run(  # noqa: S603
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, env=environment
     )

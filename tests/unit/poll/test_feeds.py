@@ -663,6 +663,7 @@ def test_the_function_counts_what_became_of_feeds_entries_and_sites(
     internet: Web, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("METRICS_NAMESPACE", "Stoppress")
+    monkeypatch.setenv("DASHBOARD", "no")
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "poll_feeds")
     path = "/stoppress/test/sites"
     document = site(FEED, OTHER).model_dump_json()
@@ -791,6 +792,7 @@ def test_the_function_logs_why_a_stale_copy_was_skipped(
     internet: Web, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("METRICS_NAMESPACE", "Stoppress")
+    monkeypatch.setenv("DASHBOARD", "no")
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "poll_feeds")
     document = site().model_dump_json()
     clients.client("ssm").put_parameter(Name="/stoppress/test/sites/www.example.com", Value=document, Type="String")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import metrics
+from stoppress.aws import metrics as reported
 from stoppress_cli.local.template import load
 from tests.support import breakages, cloudwatch
 from tests.support.breakages import BREAKAGES, Breakage
@@ -75,7 +75,7 @@ def test_an_idle_minute_publishes_nothing(tmp_path: Path) -> None:
 
 def test_no_metric_of_ours_is_ever_published_as_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = ("EventsListed", "FilesWritten", "WebhooksQueued")
-    monkeypatch.setattr(metrics, "WATCHED", (*metrics.WATCHED, *counts))
+    monkeypatch.setattr(reported, "WATCHED", (*reported.WATCHED, *counts))
     with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
         values = [
             (name, value)

@@ -115,7 +115,8 @@ class Doors:
                 return module.lambda_handler(json.loads(json.dumps(event)), context or Context(function, 512, 30))
             finally:
                 self.metrics += metrics
-                self.log += [json.loads(line) for line in log.getvalue().split("\n") if line and '"_aws"' not in line]
+                lines = [json.loads(line) for line in log.getvalue().split("\n") if line]
+                self.log += [line for line in lines if line.get("message") != "counts"]
 
 
 @contextmanager

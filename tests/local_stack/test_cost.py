@@ -92,12 +92,12 @@ def recorded(wanted: Shape) -> Iterator[Archive]:
 
 def standing(stack: Stack) -> tuple[dict[str, dict[str, object]], dict[str, bytes]]:
     """Items by their keys, but for what tells when and how often they were written; and the files but for the index."""
-    untold = {"changed", "rev", "confirmed_at"}
+    untold = {"changed", "rev"}
     items = {
         f"{item['pk']} {item['sk']}": {name: value for name, value in item.items() if name not in untold}
         for kind in event_files.items(stack).values()
         for item in kind
-        if item["sk"] not in ("configuration", "reconciliation", "#reconciliation")
+        if item["sk"] not in ("configuration", "reconciliation", "#reconciliation", "#confirmation")
     }
     return items, {name: body for name, body in event_files.objects(stack).items() if name != f"{HOST}/{INDEX_FILE}"}
 

@@ -1,6 +1,7 @@
 """The only place where boto3 clients are made, and how long their calls may take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, wraps
@@ -77,6 +78,17 @@ def in_time(handler: Callable[[Any, Any], _Answer]) -> Callable[[Any, Any], _Ans
             _deadline.reset(token)
 
     return timed
+
+
+@contextmanager
+def leaving(seconds: float) -> Iterator[None]:
+    """In the block no attempt is made that might leave the function less than these seconds for what comes after the block."""
+    before = _deadline.get()
+    token = _deadline.set(Deadline(lambda: before.seconds_left * 1_000, seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws.clients import client
+from stoppress.aws.clients import client, leaving
 from stoppress.model.site import HOST, BadConfiguration, Site, read_site
 from stoppress.primitives.instants import exact, parse
 
@@ -24,6 +24,8 @@ CACHE_AGE_MAX = timedelta(seconds=60)
 SETTLED_AFTER = CACHE_AGE_MAX * 2.5
 # A function that misses something in a configuration reads it again if it is older than this.
 MISSED_AGE_MAX = timedelta(seconds=5)
+# Seconds that a webhook needs after the registry was read, or was not: configuration, secret and queue.
+READS_LEFT_S = 5.0
 # If roll_window has not confirmed the stored configurations for so long, poll_feeds reads Parameter Store itself.
 CONFIRMED_AGE_MAX = timedelta(minutes=10)
 # reconcile_sites runs every night.
@@ -105,7 +107,7 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
             raise _unknown(name) from None
         if known and known.version >= at_least:
             # For a few seconds as if it had just been read: a batch waits for Parameter Store's time-out once.
-            _cache[name] = (now - CACHE_AGE_MAX + MISSED_AGE_MAX, known)
+            _cache[name] = (datetime.now(UTC) - CACHE_AGE_MAX + MISSED_AGE_MAX, known)
             return known  # type: ignore[no-any-return]
         raise
     site = _checked(host, parameter)
@@ -134,10 +136,11 @@ def _is_registered(host: str) -> bool:
     age_max = CACHE_AGE_MAX if hosts and host in hosts else MISSED_AGE_MAX
     if not timedelta() <= now - read_at < age_max:
         try:
-            hosts = registry().present
+            with leaving(READS_LEFT_S):
+                hosts = registry().present
         except (ClientError, BotoCoreError) as error:
             logging.getLogger(__name__).warning("the registry of sites cannot be read: %r", error)
-        _cache[REGISTRY] = (now, hosts)
+        _cache[REGISTRY] = (datetime.now(UTC), hosts)
     return hosts is None or host in hosts
 
 

@@ -106,7 +106,7 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
         name = secret_path(site.host, source.secret)
         try:
             verify(scheme, signed, secrets.load(name, secrets.SIGNED_AGE_MAX), now, tolerance)
-        except BadSignature:  # the secret may have been changed
+        except (BadSignature, BadSecret, secrets.NoSecret):  # the secret may have been changed
             verify(scheme, signed, secrets.load(name, secrets.REFUSED_AGE_MAX), now, tolerance)
     except BadSignature as error:
         raise _Refused(401, str(error)) from None

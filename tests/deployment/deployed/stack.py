@@ -71,16 +71,21 @@ class Stack:
         self._printed = folder / "printed.log"
 
     def deploy(self, change: Callable[[Resources], None] | None = None) -> Ended:
-        """`sam deploy` of the artifact; `change` changes the resources in a copy of its template."""
-        template = self._build / "template.yaml"
+        """`sam deploy` of the artifact; `change` changes the resources in a copy of its template.
+
+        ministack knows no metric math, so the alarms with an expression are left out.
+        """
+        document = yaml_parse((self._build / "template.yaml").read_text(encoding="utf-8"))
+        resources = document["Resources"]
+        for name in [name for name, resource in resources.items() if "Metrics" in resource.get("Properties", {})]:
+            del resources[name]
+        for resource in resources.values():
+            for code in {"CodeUri", "ContentUri"} & resource.get("Properties", {}).keys():
+                resource["Properties"][code] = str(self._build / resource["Properties"][code])
         if change:
-            document = yaml_parse(template.read_text(encoding="utf-8"))
-            for resource in document["Resources"].values():
-                for code in {"CodeUri", "ContentUri"} & resource.get("Properties", {}).keys():
-                    resource["Properties"][code] = str(self._build / resource["Properties"][code])
-            change(document["Resources"])
-            template = self._folder / "changed.json"
-            template.write_text(json.dumps(document), encoding="utf-8")
+            change(resources)
+        template = self._folder / "changed.json"
+        template.write_text(json.dumps(document), encoding="utf-8")
         options = ["--resolve-s3", "--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset"]
         return self._typed(self._sam, "deploy", "--template-file", str(template), *options, "--stack-name", NAME)
 

@@ -16,7 +16,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from moto.core.botocore_stubber import BotocoreStubber
 
-from stoppress.aws import clients, queues, table
+from stoppress.aws import clients, queues, sites, table
 from stoppress.aws.clients import LIMITS, Limits
 from stoppress.aws.items import file_pk
 from stoppress.aws.queues import RewriteRequest, read_rewrite
@@ -105,7 +105,8 @@ class Clock:
 def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
     with doors.opened(NOON) as opened:
         opened.site(feeds=[FEED])
-        opened.secret("cms", SECRET)
+        sites.register(HOST)
+        opened.secret(f"{HOST}/cms", SECRET)
         monkeypatch.setattr(web, "fetch", lambda url, headers: web.Response(200, {}, RSS, url))
         yield opened
 
@@ -155,6 +156,8 @@ def services_of(function: str) -> set[str]:
 def test_a_service_that_hangs_leaves_time_to_call_every_other_service(function: str) -> None:
     services = services_of(function)
     assert services
+    if function == "receive_webhook":
+        services -= {"dynamodb"}  # its one query gives up in time: see the test of a new instance
     for hanging in services:
         other = max(LIMITS[service].attempt_s for service in services - {hanging})
         assert LIMITS[hanging].hanging_call_s + other < timeout_s(function)
@@ -169,6 +172,13 @@ def test_every_service_that_a_function_calls_has_limits_of_its_own() -> None:
     ]
     actions = re.findall(r'"(\w+):[A-Z]\w+"', json.dumps([each["Action"] for each in statements]))
     assert set(actions) - {"logs"} == LIMITS.keys()
+
+
+def test_a_new_instance_takes_a_webhook_while_the_table_hangs(behind: Doors, clock: Clock) -> None:
+    sites.forget()
+    behind.forget_secrets()
+    with clock.hanging("dynamodb"):
+        assert clock.call("receive_webhook", webhook())["statusCode"] == 200
 
 
 @pytest.mark.parametrize("answers", [True, False])
@@ -470,8 +480,7 @@ def test_feeds_that_cannot_be_leased_in_time_stay_due(behind: Doors, clock: Cloc
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "put", hang)
         clock.call("poll_feeds", {})
-    assert behind.metrics["FeedsFailed"] + behind.metrics["FeedsNotReached"] == 50
-    assert behind.metrics["FeedsNotReached"] > 40
+    assert behind.metrics["FeedsFailed"] == 50
     clock.call("poll_feeds", {})
     assert behind.metrics["FeedsPolled"] - behind.metrics["FeedsFailed"] == 50
 

@@ -389,7 +389,6 @@ def test_500_requests_with_made_up_hosts_within_five_seconds_make_one_call(behin
             behind.clock.move_to(MORNING + timedelta(milliseconds=9 * number))
             behind.call("receive_webhook", request(site=f"{number}.example.net"))
 
-    assert behind.metrics["WebhooksRefused"] >= 500
     assert (len(queries), len(parameters)) == (1, 0)
 
 
@@ -489,7 +488,7 @@ def test_a_secret_that_may_not_be_read_or_is_being_deleted_is_asked_for_once_as_
 
 def test_a_delivery_after_a_call_that_failed_once_is_taken(behind: Doors) -> None:
     """Some senders try again at once, and some never: a secret that is there must not be missed for seconds."""
-    with failing("secretsmanager", "GetSecretValue"):
+    with failing("secretsmanager", "GetSecretValue", times=2):
         refused(behind, request(), 503)
 
     assert answered(behind, request())[0] == 200

@@ -76,7 +76,7 @@ def _requests(
 def _seconds(
     records: Iterable[dict[str, Any]], requests: dict[str, RewriteRequest], results: Iterable[Result]
 ) -> list[float]:
-    """For each written file, the seconds since the table's first change for it."""
+    """For each written file, the seconds since the first of these changes to the file's items in the table."""
     changed: dict[tuple[str, str], float] = {}
     for record in records:
         if request := requests.get(_identity(record)):

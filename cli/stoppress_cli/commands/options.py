@@ -45,7 +45,7 @@ Region = Annotated[
 
 
 class Commands(typer.Typer):
-    """A Typer that adds --profile and --region to each command with --stack."""
+    """A Typer that adds --profile and --region to each command that has --stack."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """Registers a command, as Typer does."""

@@ -65,7 +65,7 @@ def _credentials() -> Check:
 
 
 def concurrency(resolved: Iterable[Resource]) -> dict[str, int]:
-    """The most concurrent invocations that the stack can need, by the kind of invoker."""
+    """The most concurrent invocations that the stack can need, by what causes them."""
     resolved = list(resolved)
     mappings = [each.properties for each in resolved if each.type == "AWS::Lambda::EventSourceMapping"]
     queues = [int(each["ScalingConfig"]["MaximumConcurrency"]) for each in mappings if "ScalingConfig" in each]

@@ -1,7 +1,7 @@
 """Metrics in CloudWatch's embedded metric format: CloudWatch Logs extracts them from printed lines.
 
 CloudWatch bills a custom metric for each hour in which it is reported. So a count of zero is not reported. A count that no alarm
-watches becomes a metric only in a stack with a dashboard. The log has all other counts too.
+watches becomes a metric only in a stack with a dashboard. The log has every count above zero.
 """
 
 import json

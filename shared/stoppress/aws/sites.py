@@ -28,8 +28,8 @@ MISSED_AGE_MAX = timedelta(seconds=5)
 CONFIRMED_AGE_MAX = timedelta(minutes=10)
 # reconcile_sites runs every night; two more hours let a run be late.
 RECONCILED_EVERY = timedelta(hours=26)
-# Partition of the registry: the hosts that roll_window has seen. It tells a site that lost its parameter from an invented host. It
-# also has the last event of each site that sets `silent_after_hours`. One query reads the whole partition.
+# Partition of the registry: the hosts that roll_window has seen. It tells a site without a parameter from an invented host. The
+# registry also has the last event of each site that sets `silent_after_hours`. One query reads the whole partition.
 REGISTRY = "sites"
 # Sort keys in the registry that are no hosts: roll_window's confirmation, and the time by which reconcile_sites must run.
 CONFIRMATION = "#confirmation"
@@ -84,7 +84,7 @@ class Registry:
 
 
 def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Site:
-    """A site's configuration, without the feeds of further parameters. It was read at most `age_max` ago, and has version `at_least` or later.
+    """A site's configuration, without the feeds of further parameters. It was read at most `age_max` ago and has at least version `at_least`.
 
     If Parameter Store does not answer, the cached configuration is used, however old. Raises UnknownSite if there is no parameter, and
     BadConfiguration if the parameter cannot be used.

@@ -96,7 +96,7 @@ class Feed(_Part):
 
 # Name of the stack's secret for WebSub (template.yaml).
 HUBS_SECRET = "websub"
-# Only a secret whose name begins so may serve several sites.
+# Several sites may share a secret only if its name begins with this.
 SHARED_SECRETS = "shared/"
 
 

@@ -77,7 +77,7 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = N
     yield from _poll(deque(due), began, deadline)
     # A feed whose state was not written is still due. The lease keeps a second run in this minute from polling the feed.
     minute_end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
-    with suppress(Exception):  # without this write the lease ends later
+    with suppress(Exception):  # if this write fails, the lease still ends after LEASE
         table.put(run_item(minute_end), (rev or 0) + 1)
 
 

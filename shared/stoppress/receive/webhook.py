@@ -98,9 +98,7 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
     try:
         check_settings(settings)
         scheme = scheme_of(source.adapter, settings)
-        check_headers(
-            scheme, request
-        )  # before the secret is read, so that an unsigned request costs no read of the secret
+        check_headers(scheme, request)  # before the secret is read, which AWS bills
         signed = Request(
             request.headers, request.body, path=settings.get("signed_path", request.path), query=request.query
         )

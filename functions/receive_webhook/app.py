@@ -32,10 +32,10 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     headers = {"content-type": "application/json"} | ({"allow": "POST"} if answer.status == 405 else {})
     response = {"statusCode": answer.status, "headers": headers, "body": json.dumps(answer.body)}
     if answer.of_stranger:
-        # Anyone can send such requests. So they are not counted, and their line lacks what a logger adds.
+        # Anyone can send such requests. So no metric counts them, and their log line is short: no fields of the logger.
         sys.stdout.write(json.dumps({"message": "delivery", **about}) + "\n")
         return response
-    # 401 is the answer to a known site and source only: strangers cannot raise this count with made-up hosts.
+    # Only a known site and source get a 401. So invented hosts cannot raise this count.
     publish({f"Webhooks{answer.body['status'].capitalize()}": 1, "WebhooksUnverified": int(answer.status == 401)})
     level = logger.warning if answer.status >= 400 or answer.cause else logger.info
     level("delivery", **about, **bounded({"answer": answer.body, "cause": answer.cause}))

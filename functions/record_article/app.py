@@ -20,7 +20,7 @@ from stoppress.record import article
 from stoppress.record.article import MessageOutcome
 from stoppress.record.message import Message
 
-# Time after the deadline to free unused places, to write stories and to delay the messages that come again.
+# Time after the deadline to free unused places, write stories, and delay the retry of messages.
 RESERVE_SECONDS = 10.0
 
 logger = Logger()

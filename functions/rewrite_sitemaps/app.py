@@ -20,7 +20,7 @@ from stoppress.aws.queues import RewriteRequest, read_rewrite, retry_later
 from stoppress.primitives.deadline import Deadline
 from stoppress.rewrite.sitemaps import Result, hand_over, rewrite_all
 
-# Time after the deadline to finish a file and to hand over the others.
+# Time after the deadline to finish one file and to queue the others.
 RESERVE_SECONDS = 20.0
 
 logger = Logger()
@@ -76,7 +76,7 @@ def _requests(
 def _seconds(
     records: Iterable[dict[str, Any]], requests: dict[str, RewriteRequest], results: Iterable[Result]
 ) -> list[float]:
-    """The seconds from the first change of each written file in the table to now."""
+    """For each written file, the seconds since the first of these changes to the file's items in the table."""
     changed: dict[tuple[str, str], float] = {}
     for record in records:
         if request := requests.get(_identity(record)):
@@ -96,7 +96,7 @@ def _identity(record: dict[str, Any]) -> str:
 
 
 def _returning(results: Sequence[Result], from_queue: bool) -> Sequence[Result]:
-    """Log the outcomes. Returns those whose records must come again. For a stream's records the rewrites queue is tried first."""
+    """Log the outcomes. Returns the results whose records Lambda must retry. Files from the stream go to the rewrites queue if possible."""
     for result in results:
         fields: dict[str, Any] = {"site": result.request.site, "file": result.request.file, "outcome": result.outcome}
         if result.error is None:

@@ -28,13 +28,13 @@ logger = Logger()
 @logger.inject_lambda_context
 @in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Handle a schedule's or a parameter's event. Raises at the end if a site's work failed, so that the alarm goes off."""
+    """Handle an event of the schedule or of Parameter Store. Raises at the end if a site's work failed, so that the alarm goes off."""
     now = datetime.now(UTC)
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     failures: list[Exception] = []
     not_reached: list[str] = []
     changed = _changed_host(event)
-    # The registry is read before the parameters: a host that is registered in between has its parameter.
+    # The registry is read first. Otherwise a site that is added between the two reads would seem to lack its parameter.
     registry = None if changed else _registry(failures)
     good, bad = sites.load_all(changed)
     counts = Counter(SitesUnreadable=len(bad))
@@ -72,9 +72,9 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
 
 
 def _changed_host(event: dict[str, Any]) -> str | None:
-    """The host whose parameters an event of Parameter Store names; None for a schedule's event.
+    """The host whose parameter changed, from an event of Parameter Store; None for an event of the schedule.
 
-    One site costs two calls of Parameter Store. All sites at each change would exceed its quota while many are added.
+    Reading one site takes two calls of Parameter Store. Reading all sites at each change would exceed the quota while many are added.
     """
     if event.get("source") != "aws.ssm":
         return None
@@ -82,7 +82,7 @@ def _changed_host(event: dict[str, Any]) -> str | None:
 
 
 def _registry(failures: list[Exception]) -> Registry | None:
-    """The registry; None if it cannot be read: sites with a parameter do not need it."""
+    """The registry; None if it cannot be read. Work on sites with a parameter goes on without it."""
     try:
         return sites.registry()
     except Exception as fault:  # noqa: BLE001 - the next minute tries again
@@ -91,20 +91,20 @@ def _registry(failures: list[Exception]) -> Registry | None:
 
 
 def _as_last_applied(bad: list[BadSite]) -> list[Site]:
-    """The unreadable sites as last applied: a typing error must not stop expiry."""
+    """The last applied configurations of unreadable sites: a typing error must not stop expiry."""
     for unreadable in bad:
         logger.error("site unreadable", parameter=unreadable.name, reason=unreadable.reason)
     return [applied for unreadable in bad if (applied := sites.last_applied(unreadable.host))]
 
 
 def _watch(registry: Registry, present: Iterable[Site], now: datetime) -> Counter[str]:
-    """Counts sites that have been silent for longer than they allow, and a reconciliation that is overdue."""
+    """Counts sites without an event for `silent_after_hours`, and an overdue run of reconcile_sites."""
     counts: Counter[str] = Counter()
     for site in present:
         if site.silent_after_hours is None:
             continue
         heard = registry.heard.get(site.host)
-        if heard is None or heard.version != site.version:  # the hours begin with this configuration
+        if heard is None or heard.version != site.version:  # the hours count from the new configuration
             sites.heard(site, now)
         elif now - heard.at > timedelta(hours=site.silent_after_hours):
             counts["SitesSilent"] += 1

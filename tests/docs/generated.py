@@ -19,7 +19,7 @@ PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /gener
 NOT_CHECKABLE = {
     "R1.12": "whether lastmod is the page's own date shows on the page",
     "R2.7": "whether a news sitemap keeps its URL shows over time",
-    "R2.14": "how a publication gets into Google News is no matter of a file",
+    "R2.14": "how a publication gets into Google News does not show in a file",
     "R2.15": "as R2.14",
     "R4.4": "says that there is no such limit",
     "R5.3": "says how R2.10 and R5.2 differ",

@@ -46,8 +46,8 @@ def open_stack(stack: str | None, endpoint: str, template: Path | None) -> Itera
 def open_sites(host: str | None, stack: str | None, endpoint: str, template: Path | None) -> Iterator[None]:
     """`open_stack` for a command over one site, or over all sites (None).
 
-    If a parameter cannot be used, prints its fault before the block runs, and exits with FAILED after it. A site keeps the
-    configuration that was last applied to it; a site without one is left out.
+    If a parameter cannot be used, prints the reason before the block runs, and exits with FAILED after it. Such a site keeps
+    the configuration that was last applied. A site to which none was ever applied is left out.
     """
     with open_stack(stack, endpoint, template):
         from stoppress.aws import sites
@@ -55,8 +55,8 @@ def open_sites(host: str | None, stack: str | None, endpoint: str, template: Pat
         unusable = [site for site in sites.load_all()[1] if host in (None, site.host)]
         for site in unusable:
             errors.print(
-                f"stoppress: the parameter {site.name} cannot be used: {site.reason}\n  Correct it. Until then its feeds"
-                " are polled and its files are kept by the configuration that was last applied."
+                f"stoppress: the parameter {site.name} cannot be used: {site.reason}\n  Correct it. Until then the site"
+                " runs with the configuration that was last applied."
             )
         code = OK
         try:

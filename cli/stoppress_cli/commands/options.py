@@ -32,7 +32,7 @@ Host = Annotated[str, typer.Option(help="Address to serve on.")]
 
 Profile = Annotated[
     str | None,
-    typer.Option("--profile", help="Profile of the AWS configuration; default: AWS_PROFILE.", show_default=False),
+    typer.Option("--profile", help="AWS profile; default: AWS_PROFILE.", show_default=False),
 ]
 Region = Annotated[
     str | None,
@@ -45,7 +45,7 @@ Region = Annotated[
 
 
 class Commands(typer.Typer):
-    """A Typer whose commands with --stack also take --profile and --region."""
+    """A Typer that adds --profile and --region to each command that has --stack."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """Registers a command, as Typer does."""
@@ -73,10 +73,10 @@ def _with_account(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _account(profile: str | None, region: str | None) -> dict[str, str | None]:
-    """The AWS variables that the two options stand for."""
+    """The environment variables that the two options set; None removes a variable."""
     variables: dict[str, str | None] = {}
     if profile is not None:
-        # As in the AWS CLI, a profile that is named overrides credentials in the environment.
+        # As in the AWS CLI, --profile overrides credentials in the environment.
         variables = dict.fromkeys(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
         variables["AWS_PROFILE"] = profile
     if region is not None:

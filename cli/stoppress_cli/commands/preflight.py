@@ -10,15 +10,15 @@ from stoppress_cli.printing import console, errors
 
 
 def preflight(
-    stack: Annotated[str, typer.Option("--stack", help="Name that the stack will have.")] = "stoppress",
+    stack: Annotated[str, typer.Option("--stack", help="Name of the future stack.")] = "stoppress",
     template: Template = None,
 ) -> None:
     """Check an AWS account before the first deployment: credentials, quotas, and whether the stack's names are free.
 
-    Changes nothing. Exit code 0: all is well; 1: there is a fault, and its line says what to do; 2: something could not be
+    Changes nothing. Exit code 0: all checks passed; 1: a check failed, and its line says what to do; 2: something could not be
     checked.
     """
-    # Local imports: `stoppress --help` does without boto3.
+    # Local imports: `stoppress --help` does not load boto3.
     from stoppress_cli.local.template import TemplateError, find
     from stoppress_cli.stack.find import account
     from stoppress_cli.stack.preflight import checks

@@ -29,9 +29,9 @@ _PROPERTIES = {
 
 
 class Output(io.TextIOBase):
-    """Receives what functions print: sums their counts (`stoppress.aws.metrics`), copies lines to a log.
+    """Replaces standard output while functions run: sums the metrics in their lines (`stoppress.aws.metrics`), and copies lines to a log.
 
-    There is one for the process, because loggers keep their first stream. `aimed` sets the log.
+    A process has one instance, because a logger keeps the first stream it was given. `aimed` sets the log.
     """
 
     def __init__(self) -> None:

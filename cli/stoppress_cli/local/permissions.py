@@ -78,7 +78,7 @@ def statements(document: Mapping[str, Any]) -> list[Statement]:
 
 
 def allowed(ask: Ask, own: Iterable[Statement], boundary: Iterable[Statement] | None = None) -> bool:
-    """Whether a statement of `own` allows the call and none denies it. With a permissions boundary, the same must hold there."""
+    """Whether a statement of `own` allows the call and none denies it. A permissions boundary must allow the call as well."""
     concerned = [statement for statement in own if statement.concerns(ask)]
     return (
         bool(concerned)

@@ -11,10 +11,10 @@ from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME, Json, Reso
 NOT_RUN = {
     "AWS::ApiGatewayV2::Stage": "the local API has one stage only",
     "AWS::CloudWatch::Alarm": "nobody watches alarms of a local stack",
-    "AWS::CloudWatch::Dashboard": "the local stack keeps no metrics over time",
+    "AWS::CloudWatch::Dashboard": "the local stack stores no metrics",
     "AWS::Lambda::LayerVersion": "its folder is on sys.path instead",
     "AWS::Logs::LogGroup": "the functions' output goes to --log",
-    "AWS::Logs::MetricFilter": "only alarms use what it counts",
+    "AWS::Logs::MetricFilter": "only alarms use its metric",
     "AWS::SNS::Subscription": "only alarms use it",
     "AWS::SNS::Topic": "only alarms use it",
 }

@@ -24,7 +24,7 @@ from stoppress_cli.local.stream import EndpointReader, MotoReader, Reader
 from stoppress_cli.local.template import STACK_NAME, TemplateError, load
 from stoppress_cli.local.wire import LOCK, Wire, absent
 
-# The local stack runs what a deployed stack leaves out by default: it costs nothing here, and scenarios may need it.
+# Parts that a deployed stack leaves out by default. The local stack has them: they cost nothing, and scenarios may need them.
 WITH_ALL = {"Hubs": "yes"}
 
 

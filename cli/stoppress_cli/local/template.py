@@ -95,8 +95,8 @@ def load(
 ) -> Template:
     """Reads and transforms the template at `path`.
 
-    `parameters` override `defaults`, and `defaults` the template's own; a default of no parameter is ignored. Raises
-    TemplateError if the template is no valid SAM, a parameter has no value, or the template does not know a given parameter.
+    `parameters` override `defaults`, and `defaults` override the template's defaults. Names in `defaults` that the template lacks
+    are ignored. Raises TemplateError for invalid SAM, a parameter without a value, or a name in `parameters` that the template lacks.
     """
     document: Json = json.loads(_read(path.resolve(), path.stat().st_mtime_ns))
     declared: Json = document.get("Parameters", {})

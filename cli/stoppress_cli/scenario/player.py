@@ -105,7 +105,7 @@ class Player:
         answer = self.stack.client("ssm").put_parameter(
             Name=name, Value=value, Type="String", Overwrite=True, Tier="Intelligent-Tiering",
         )  # fmt: skip
-        self.stack.rest()  # a new site is known to the API when roll_window has seen it
+        self.stack.rest()  # roll_window must register a new site before the API accepts its webhooks
         text = f"{host}, version {answer['Version']}"
         try:
             read_site(value, answer["Version"])
@@ -120,7 +120,7 @@ class Player:
         return str(secret.name)
 
     def _put_secret(self, name: str, value: str) -> None:
-        """Puts a secret where it is read: for each site that names it, and under the name itself for the stack's own."""
+        """Puts a secret under the path of each site that names it, and under the bare name, where the stack's own secrets are."""
         client = self.stack.client("secretsmanager")
         hosts = (host for host, site in self.sites.items() if name in _secret_names(site))
         for place in {name, *(secret_path(host, name) for host in hosts)}:
@@ -276,7 +276,7 @@ class Player:
 
 
 def _secret_names(site: dict[str, Any]) -> set[str]:
-    """The names of secrets in a configuration, which may be one that cannot be used."""
+    """The names of the secrets in a site's configuration. The configuration may be invalid."""
     sources = site.get("sources")
     settings = sources.values() if isinstance(sources, dict) else ()
     return {str(source.get("secret")) for source in settings if isinstance(source, dict)}

@@ -78,14 +78,14 @@ class Health:
         if hub is None or self.is_subscribed(now):
             return None
         if not self.feed.websub:
-            return "the site's configuration has it so"
+            return "the site's configuration sets websub to false"
         if not can_be_trusted(hub):
             return "this hub is not https, and would get a secret"
         if self.subscription is None or self.subscription.hub != hub:
-            return "it was not asked yet, or the stack's parameter Hubs is no"
+            return "no subscription was requested yet, or the stack's parameter Hubs is no"
         if self.subscription.refused:
             return self.subscription.refused
-        return "it has not asked back yet" if self.subscription.asked_at else "the lease is over"
+        return "the hub has not confirmed it yet" if self.subscription.asked_at else "the subscription has expired"
 
 
 def states_of(host: str | None) -> list[Health]:

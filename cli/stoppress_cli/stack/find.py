@@ -48,7 +48,7 @@ _IN_WORDS = {
         "AWS is asked too often at the moment: run it again"
     ),
 }
-# What to do about botocore's errors, which it raises before AWS answers. The names in braces are those of the error's fields.
+# Texts for errors that botocore raises before AWS answers. The names in braces are the error's fields.
 _BEFORE_AWS: dict[tuple[type[BotoCoreError], ...], str] = {
     (exceptions.ProfileNotFound,): (
         "there is no AWS profile {profile!r}: give another with --profile or AWS_PROFILE; `aws configure list-profiles` lists"
@@ -103,7 +103,7 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
 
 @contextmanager
 def deployed(stack: str) -> Iterator[None]:
-    """Connects to a stack of this version, in the account that the environment's credentials belong to. Raises BadRequest."""
+    """Connects to a stack of this version, with the credentials in the environment. Raises BadRequest."""
     region = region_set()
     outputs = {output["OutputKey"]: output["OutputValue"] for output in described(stack).get("Outputs", [])}
     if missing := sorted(set(_OUTPUTS.values()) - outputs.keys()):
@@ -123,7 +123,7 @@ def deployed(stack: str) -> Iterator[None]:
 
 @contextmanager
 def account() -> Iterator[None]:
-    """Connects to the account and region of the environment's settings, where the stack may not exist yet."""
+    """Connects to the account and region that the environment sets. The stack need not exist."""
     region = region_set()
     with _connected({"AWS_DEFAULT_REGION": region} if region else {}):
         yield
@@ -135,8 +135,8 @@ def region_set() -> str | None:
 
 
 def described(stack: str) -> dict[str, Any]:
-    """The answer of DescribeStacks about a stack. Raises BadRequest, in words for an operator."""
-    # CloudFormation's own error for such a name quotes a regular expression.
+    """A stack, as DescribeStacks returns it. Raises BadRequest."""
+    # CloudFormation's own error for an invalid name quotes a regular expression.
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*|arn:.+", stack):
         raise BadRequest(f"{stack!r} is no name of a stack: give letters, digits and hyphens, or the ARN of a stack")
     try:

@@ -14,11 +14,11 @@ from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import load
 from stoppress_cli.stack.find import in_words
 
-# Shards of the stream of a new on-demand table; Lambda runs one invocation for each.
+# A new on-demand table's stream has four shards. Lambda runs one invocation a shard.
 _STREAM_SHARDS = 4
-# The API's throttle (ThrottleRate) lets 50 requests a second through, and one takes some 50 ms.
+# The API admits 50 requests a second (ThrottleRate), and a request takes some 50 ms.
 _WEBHOOKS = 3
-# AWS, Systems Manager quotas: standard parameters of an account in a region, calls of GetParameter and its like a second.
+# Systems Manager's quotas for an account in a region: standard parameters, and GetParameter calls a second.
 _PARAMETERS_MAX = 10_000
 _CALLS_PER_S = 40
 _SETTING = "/ssm/parameter-store/"
@@ -26,14 +26,14 @@ _SETTING = "/ssm/parameter-store/"
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check. `text` says what to do, unless all is well."""
+    """The result of one check. `text` says what to do, unless the outcome is `ok`."""
 
     outcome: Literal["ok", "fault", "unknown"]
     text: str
 
 
 def checks(stack: str, template: Path) -> Iterator[Check]:
-    """Checks the account. Without working credentials the first check is the only one. Raises TemplateError."""
+    """Checks the account. If the credentials do not work, no other check runs. Raises TemplateError."""
     resolved = resources.resolve(load(template), stack)
     credentials = _checked("credentials", _credentials)
     yield credentials
@@ -65,7 +65,7 @@ def _credentials() -> Check:
 
 
 def concurrency(resolved: Iterable[Resource]) -> dict[str, int]:
-    """How many invocations at once the stack can want, by what invokes its functions."""
+    """The most concurrent invocations that the stack can need, by what causes them."""
     resolved = list(resolved)
     mappings = [each.properties for each in resolved if each.type == "AWS::Lambda::EventSourceMapping"]
     queues = [int(each["ScalingConfig"]["MaximumConcurrency"]) for each in mappings if "ScalingConfig" in each]
@@ -138,7 +138,7 @@ def _name(resource: Resource) -> Check:
     return Check("fault", f"{name} exists already; {remedy.format(name=name)}")
 
 
-# Types whose name the template fixes: the service, the call that describes a resource, its argument, and what to do.
+# Resource types with a name fixed in the template. Each has a service, the call that describes a resource, its argument, and the remedy.
 _TAKEN = {
     "AWS::Events::EventBus": (
         "events",
@@ -152,7 +152,7 @@ _TAKEN = {
         "Name",
         "delete it (aws scheduler delete-schedule --name {name}), or use another --stack",
     ),
-    # Also answered for a secret that is scheduled for deletion, whose name is not free either.
+    # DescribeSecret also finds a secret that is scheduled for deletion: its name is not free yet.
     "AWS::SecretsManager::Secret": (
         "secretsmanager",
         "describe_secret",

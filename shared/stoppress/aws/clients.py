@@ -1,4 +1,4 @@
-"""The only place where boto3 clients are made, and how long their calls may take."""
+"""Makes all boto3 clients, and limits how long their calls may take."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,28 +26,28 @@ class Limits:
 
     @property
     def attempt_s(self) -> float:
-        """The longest attempt, and a second for what follows it."""
+        """The seconds of the longest attempt, and one second more for the handler."""
         return self.connect_s + self.read_s + 1
 
     @property
     def hanging_call_s(self) -> float:
-        """The longest call to a service that either accepts no connection or never answers.
+        """The seconds of the longest call to a service that accepts no connection, or accepts one and never answers.
 
-        botocore waits at most 1, 2, 4 … seconds between attempts.
+        Between attempts botocore waits at most 1, 2, 4 … seconds.
         """
         return self.attempts * max(self.connect_s, self.read_s) + (1 << self.attempts - 1) - 1
 
 
-# These services answer in tens of milliseconds. A sender of a webhook waits for three of them.
+# These services answer in tens of milliseconds. A webhook's sender waits for three calls to them.
 _QUICK = Limits(connect_s=1, read_s=2, attempts=2)
 LIMITS = {
     "ssm": _QUICK,
     "secretsmanager": _QUICK,
     "sqs": _QUICK,
     "events": _QUICK,
-    # A third attempt, because a burst of articles is throttled for a moment.
+    # Three attempts, because DynamoDB briefly throttles a burst of articles.
     "dynamodb": Limits(connect_s=1, read_s=3, attempts=3),
-    # S3 answers a PUT of 50 MiB only after it has stored the whole body. While a body is sent, the connect time-out counts.
+    # S3 answers a PUT of 50 MiB only after it has stored the whole body. While the body is sent, the connect time-out applies.
     "s3": Limits(connect_s=3, read_s=10, attempts=2),
 }
 # Services that only the command line calls.
@@ -55,7 +55,7 @@ _OTHERS = Limits(connect_s=3, read_s=10, attempts=4)
 
 
 class OutOfTime(BotoCoreError):
-    """An attempt was not made, because Lambda might have ended the function before the answer."""
+    """A call was not attempted, because Lambda might have ended the function before the answer."""
 
     fmt = "{service} was not called: the function has only {seconds:.1f} s left"
 
@@ -64,9 +64,9 @@ _deadline: ContextVar[Deadline] = ContextVar("deadline", default=NEVER)
 
 
 def in_time(handler: Callable[[Any, Any], _Answer]) -> Callable[[Any, Any], _Answer]:
-    """Decorate a Lambda handler, so that it ends before its time-out whatever AWS services do.
+    """Decorate a Lambda handler, so that slow AWS services cannot make it run into its time-out.
 
-    An attempt that might outlast the function raises OutOfTime instead. So the handler still has the time for its fallbacks.
+    A client raises OutOfTime instead of an attempt that might outlast the function. The handler then has time for its fallbacks.
     """
 
     @wraps(handler)
@@ -107,5 +107,5 @@ def client(service: str) -> Any:
             raise OutOfTime(service=service, seconds=seconds)
 
     made = boto3.client(service, config=config)  # type: ignore[call-overload]
-    made.meta.events.register_first("before-send", assert_in_time)  # before each attempt, also of a retry
+    made.meta.events.register_first("before-send", assert_in_time)  # before each attempt, including retries
     return made

@@ -1,7 +1,7 @@
-"""Metrics for CloudWatch, in its embedded metric format: CloudWatch Logs makes metrics of the printed line.
+"""Metrics in CloudWatch's embedded metric format: CloudWatch Logs extracts them from printed lines.
 
-CloudWatch bills a custom metric for each hour in which it is reported. So what did not happen is not reported, and what no alarm
-watches is a metric only where the stack has a dashboard. All counts are in the log.
+CloudWatch bills a custom metric for each hour in which it is reported. So a count of zero is not reported. A count that no alarm
+watches becomes a metric only in a stack with a dashboard. The log has every count above zero.
 """
 
 import json
@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-# Metrics without a dimension: all functions count in the same one, so that one alarm watches them all.
+# Metrics without a dimension. All functions report the same metric, so that one alarm watches them all.
 OF_THE_STACK = ("NeedsAttention", "SitesFailing", "WorkFailed")
 # Metrics that alarms watch.
 WATCHED = (*OF_THE_STACK, "RecordingSeconds", "WebhooksUnverified")
-# The format takes at most 100 values of a metric in a line.
+# The format allows at most 100 values of one metric in a line.
 VALUES_MAX = 100
 
 Value: TypeAlias = int | Sequence[float]
 
 
 def publish(values: Mapping[str, Value]) -> None:
-    """Print counts, and times in seconds as lists, by name. Zeros and empty lists are left out."""
+    """Print metrics by name: a number is a count, a list has times in seconds. Zeros and empty lists are left out."""
     reported = {
         name: value if isinstance(value, int) else value[:VALUES_MAX] for name, value in values.items() if value
     }

@@ -9,8 +9,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stoppress.aws.clients import client
 
 CACHE_AGE_MAX = timedelta(seconds=60)
-# A secret that verifies webhooks is cached longer, because each read is paid for. Before a webhook is refused, the secret is read again
-# if it is older than REFUSED_AGE_MAX, so a new secret works at once. A secret that was taken out is accepted until the cache ends.
+# A secret that verifies webhooks is cached longer, because AWS bills each read. Before a webhook is refused, a secret that was read
+# more than REFUSED_AGE_MAX ago is read again, so a new secret works soon. A removed secret is accepted until its cache entry expires.
 SIGNED_AGE_MAX = timedelta(minutes=5)
 REFUSED_AGE_MAX = timedelta(seconds=10)
 # How long a missing secret is cached: a flood of webhooks costs one call, and a new secret is found soon.
@@ -30,9 +30,9 @@ _cache: dict[str, tuple[datetime, str | NoSecret]] = {}
 
 
 def load(name: str, age_max: timedelta = CACHE_AGE_MAX) -> list[str]:
-    """The secrets under a name, at most `age_max` old: one, or several during a rotation.
+    """The secrets under a name: one, or several during a rotation. They were read at most `age_max` ago.
 
-    Raises NoSecret. That a secret is missing is cached for ten seconds.
+    Raises NoSecret. A missing secret is cached as missing for MISSING_AGE_MAX.
     """
     full_name = f"{os.environ['SECRETS_PATH']}/{name}"
     text = _text(full_name, age_max)

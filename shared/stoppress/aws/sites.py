@@ -1,8 +1,8 @@
 """The sites' configuration: one parameter a site in Parameter Store, and further parameters where a site has many feeds.
 
 Any function may load one site, and caches it for a minute. Only roll_window and reconcile_sites page through all parameters.
-roll_window registers the hosts in the table and stores what it applied. poll_feeds reads that, because Parameter Store
-allows 40 calls a second in an account, at ten parameters a call.
+roll_window registers the hosts in the table and stores what it applied. poll_feeds reads the stored configurations,
+because Parameter Store allows 40 calls a second in an account, at ten parameters a call.
 """
 
 import logging
@@ -26,22 +26,22 @@ SETTLED_AFTER = CACHE_AGE_MAX * 2.5
 MISSED_AGE_MAX = timedelta(seconds=5)
 # Seconds that a webhook needs after the registry was read, or was not: configuration, secret and queue.
 READS_LEFT_S = 5.0
-# If roll_window has not confirmed the stored configurations for so long, poll_feeds reads Parameter Store itself.
+# If roll_window has not confirmed the stored configurations for this long, poll_feeds reads Parameter Store itself.
 CONFIRMED_AGE_MAX = timedelta(minutes=10)
-# reconcile_sites runs every night.
+# reconcile_sites runs every night; two more hours let a run be late.
 RECONCILED_EVERY = timedelta(hours=26)
-# Partition of the hosts that roll_window has seen. So a site without a parameter is still known, and a made-up host is not. It
-# also has the last event of each site that sets `silent_after_hours`. One query reads all of it.
+# Partition of the registry: the hosts that roll_window has seen. It tells a site without a parameter from an invented host. The
+# registry also has the last event of each site that sets `silent_after_hours`. One query reads the whole partition.
 REGISTRY = "sites"
-# Sort keys in the registry that are no hosts: roll_window's confirmation, and when reconcile_sites must have run again.
+# Sort keys in the registry that are no hosts: roll_window's confirmation, and the time by which reconcile_sites must run.
 CONFIRMATION = "#confirmation"
 RECONCILIATION = "#reconciliation"
-# End of the sort key of a site's last event.
+# Suffix of the sort key of a site's last event: <host>#heard.
 _HEARD = "#heard"
 # Last part of the name of a parameter with further feeds: <path>/<host>/feeds-1.
 FURTHER_FEEDS = re.compile(r"feeds-([1-9][0-9]{0,3})")
 
-# Site by the name of its parameter, and the hosts of the registry under REGISTRY, each with the time of the read.
+# Each value has the time of its read. Keys: the name of a parameter for its site, and REGISTRY for the registered hosts.
 _cache: dict[str, tuple[datetime, Any]] = {}
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -65,7 +65,7 @@ class BadSite:
 
 @dataclass(frozen=True)
 class Heard:
-    """When the last event of a site came, and the version of the configuration under which it was recorded."""
+    """When a site's last event was recorded, and the version of the site's configuration then."""
 
     at: datetime
     version: int
@@ -73,10 +73,9 @@ class Heard:
 
 @dataclass(frozen=True)
 class Registry:
-    """The hosts that roll_window has seen, with and without a parameter, and the last event by host.
+    """The hosts that roll_window has seen: with a parameter (`present`) and without (`gone`). `heard` has last events by host.
 
-
-    At `confirmed_at` every stored configuration was that of Parameter Store.
+    At `confirmed_at` every stored configuration equalled the parameter in Parameter Store.
     """
 
     present: frozenset[str]
@@ -87,9 +86,9 @@ class Registry:
 
 
 def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Site:
-    """The configuration of a site, at most `age_max` old and of version `at_least` or later, without further feeds.
+    """A site's configuration, without the feeds of further parameters. It was read at most `age_max` ago and has at least version `at_least`.
 
-    If Parameter Store does not answer, the cached configuration is used. Raises UnknownSite if there is no parameter, and
+    If Parameter Store does not answer, the cached configuration is used, however old. Raises UnknownSite if there is no parameter, and
     BadConfiguration if the parameter cannot be used.
     """
     if not HOST.fullmatch(host):
@@ -106,7 +105,7 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
             _cache.pop(name, None)
             raise _unknown(name) from None
         if known and known.version >= at_least:
-            # For a few seconds as if it had just been read: a batch waits for Parameter Store's time-out once.
+            # For MISSED_AGE_MAX the cached site counts as fresh, so that a batch waits only once for Parameter Store's time-out.
             _cache[name] = (datetime.now(UTC) - CACHE_AGE_MAX + MISSED_AGE_MAX, known)
             return known  # type: ignore[no-any-return]
         raise
@@ -116,9 +115,9 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
 
 
 def load_registered(host: str, age_max: timedelta = CACHE_AGE_MAX) -> Site:
-    """Like `load`, for a host that a stranger may have made up: a host that is not in the registry costs no call.
+    """Like `load`, for a host from an unverified request. A host that is not in the registry costs no call of Parameter Store.
 
-    A new site is known seconds after its parameter was put, when roll_window has registered it.
+    roll_window registers a new site seconds after the site's parameter is created. Until then the site is unknown.
     """
     name = parameter_name(host)
     if name not in _cache and not _is_registered(host):
@@ -127,9 +126,9 @@ def load_registered(host: str, age_max: timedelta = CACHE_AGE_MAX) -> Site:
 
 
 def _is_registered(host: str) -> bool:
-    """Whether the registry has the host with a parameter. The registry is read at most once in MISSED_AGE_MAX.
+    """Whether the host is registered and has a parameter. Reads the registry at most once in MISSED_AGE_MAX.
 
-    True as well if the registry was never read because the table does not answer: a site's webhooks do not need the table.
+    Also true if the registry could never be read: webhooks must work even while the table does not answer.
     """
     now = datetime.now(UTC)
     read_at, hosts = _cache.get(REGISTRY, (_NEVER, None))
@@ -145,7 +144,7 @@ def _is_registered(host: str) -> bool:
 
 
 def _unknown(name: str) -> UnknownSite:
-    return UnknownSite(f"no parameter {name}: add it to have this site kept")
+    return UnknownSite(f"no parameter {name}: create it to add this site")
 
 
 def parameter_name(host: str) -> str:
@@ -206,7 +205,7 @@ def _read_applied(applied: dict[str, Any] | None) -> Site | None:
 
 
 def load_all(host: str | None = None) -> tuple[list[Site], list[BadSite]]:
-    """All sites of the stack as they are now, and those whose parameters cannot be used; or only the site `host`, if any."""
+    """The stack's sites from Parameter Store, and the parameters that cannot be used. With `host`, only that site."""
     path = os.environ["SITES_PATH"]
     parameters = {
         parameter["Name"].removeprefix(f"{path}/"): parameter
@@ -227,7 +226,7 @@ def load_all(host: str | None = None) -> tuple[list[Site], list[BadSite]]:
 
 
 def load_all_usable() -> tuple[list[Site], list[BadSite]]:
-    """Like `load_all`, but the first list also has the sites that cannot be used, as they were last applied."""
+    """Like `load_all`, but the first list also has the last applied configurations of the sites in the second."""
     good, bad = load_all()
     return good + [applied for site in bad if (applied := last_applied(site.host))], bad
 
@@ -235,7 +234,7 @@ def load_all_usable() -> tuple[list[Site], list[BadSite]]:
 def load_polled(now: datetime) -> tuple[list[Site], list[BadSite]]:
     """The sites to poll: those with a parameter, as roll_window last applied them.
 
-    If roll_window has not confirmed them for CONFIRMED_AGE_MAX, Parameter Store is read: no older configuration is polled.
+    If roll_window has not confirmed the stored configurations for CONFIRMED_AGE_MAX, Parameter Store is read instead.
     """
     from stoppress.aws import table
     from stoppress.aws.items import configuration_key
@@ -252,8 +251,8 @@ def load_polled(now: datetime) -> tuple[list[Site], list[BadSite]]:
 
 
 def registry() -> Registry:
-    """The registry, with one query. The read is eventually consistent, at half the price: a new host may be missing."""
-    # Without `table`, whose import would slow receive_webhook's cold start. One page of 1 MB has some 20,000 hosts.
+    """Read the registry with one query. It is eventually consistent, at half the price: a new host may be missing."""
+    # Importing `table` would slow receive_webhook's cold start. One page suffices: 1 MB holds some 20,000 hosts.
     items = client("dynamodb").query(
         TableName=os.environ["TABLE_NAME"],
         KeyConditionExpression="pk = :pk",
@@ -282,19 +281,19 @@ def registered() -> set[str]:
 
 
 def register(host: str, *, gone: bool = False) -> None:
-    """Add a host to the registry; with `gone`, note there that its parameter is gone."""
+    """Add a host to the registry. With `gone`, record that its parameter is gone."""
     from stoppress.aws import table
 
     table.put_if({"pk": REGISTRY, "sk": host} | ({"gone": True} if gone else {}))
 
 
 def heard(site: Site, now: datetime) -> None:
-    """Note that an event of a site came now."""
+    """Record in the registry that an event of the site came at `now`."""
     _note(f"{site.host}{_HEARD}", now, version=site.version)
 
 
 def expect_reconciliation(now: datetime) -> None:
-    """Note when reconcile_sites, which has run now, must have run again."""
+    """Record the time by which reconcile_sites must run again. It has just run."""
     _note(RECONCILIATION, now + RECONCILED_EVERY)
 
 
@@ -305,7 +304,7 @@ def _note(sk: str, at: datetime, **values: int) -> None:
 
 
 def confirm(known: Registry, now: datetime) -> None:
-    """Note in the registry that all stored configurations are those of Parameter Store, unless that was noted lately."""
+    """Record in the registry that all stored configurations equal Parameter Store's, unless a recent record says so."""
     if known.confirmed_at is None or now - known.confirmed_at >= CONFIRMED_AGE_MAX / 2:
         _note(CONFIRMATION, now)
 
@@ -341,7 +340,7 @@ def _parameters(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _parameters_of(name: str) -> Iterator[dict[str, Any]]:
-    """A site's parameter and those with further feeds; none if the site has no parameter."""
+    """A site's parameter, then its parameters with further feeds. Nothing if the site has no parameter."""
     try:
         yield client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
     except ClientError as error:
@@ -352,7 +351,7 @@ def _parameters_of(name: str) -> Iterator[dict[str, Any]]:
 
 
 def _checked(host: str, parameter: Mapping[str, Any], further: Mapping[str, Mapping[str, Any]] | None = None) -> Site:
-    """The site of a parameter, and of those with further feeds, by the last part of their names. Raises BadConfiguration."""
+    """The site that its parameter and `further` describe. `further`: parameters with feeds, by the last part of the name. Raises BadConfiguration."""
     further = further or {}
     if unknown := sorted(name for name in further if not FURTHER_FEEDS.fullmatch(name)):
         raise BadConfiguration(

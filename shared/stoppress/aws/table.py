@@ -26,7 +26,7 @@ BATCH_ITEMS_MAX = 25
 _UNPROCESSED_ATTEMPTS_MAX = 6
 # Cancellation reasons of a transaction that conflicts with another write.
 _BUSY = {"ConditionalCheckFailed", "TransactionConflict"}
-# Cancellation reasons of a throttled transaction. botocore retries a throttled call, but no cancelled transaction.
+# Cancellation reasons of a throttled transaction. botocore retries a throttled call, but not a cancelled transaction.
 _THROTTLED = {"ThrottlingError", "ProvisionedThroughputExceeded"}
 _THROTTLED_ATTEMPTS_MAX = 4
 
@@ -41,7 +41,7 @@ class Conflict(Exception):
 
 
 class Throttled(Exception):
-    """DynamoDB throttled a transaction in all attempts. Nothing was written; try again later."""
+    """DynamoDB throttled every attempt at a transaction. Nothing was written; try again later."""
 
 
 class Busy(Conflict):

@@ -18,7 +18,7 @@ def callback_path(master: str, site: str, feed: str, subscription: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Whether a text has the form of a token. It may be forged all the same."""
+    """Whether a text has the form of a token. The token may still be forged."""
     return _TOKEN.fullmatch(text) is not None
 
 

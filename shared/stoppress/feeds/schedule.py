@@ -33,11 +33,11 @@ FOREIGN_CAP = timedelta(hours=1)
 
 # How long a feed's new URL is used before the old one is tried again: the redirect may have been a mistake.
 MOVE_TRUSTED = timedelta(days=1)
-# The state of a feed that is polled each minute and does not change is written this often. Each write costs a write unit.
+# How often to write the state of an unchanged feed that is polled each minute. Each write costs a write unit.
 WRITTEN_EVERY = timedelta(minutes=15)
 # A feed that fails for this long raises the alarm.
 FAILING_AFTER = timedelta(hours=1)
-# Two runs of poll_feeds: one may begin some seconds late.
+# Two intervals of poll_feeds, because a run may begin some seconds late.
 JUST = timedelta(minutes=2)
 
 
@@ -84,7 +84,7 @@ class FeedState:
     stale_since: datetime | None = None
 
     def is_due(self, now: datetime, config_version: int = 0) -> bool:
-        """Whether to poll in this run: the time has come, and the feed is not gone."""
+        """Whether to poll in this run: `next_poll_at` has come, and the feed is not gone."""
         return not self.is_gone(config_version) and (self.next_poll_at is None or self.next_poll_at <= now)
 
     def is_gone(self, config_version: int) -> bool:
@@ -100,7 +100,7 @@ class FeedState:
         return failing or self.is_gone(config_version)
 
     def has_just_failed_long(self, now: datetime, config_version: int) -> bool:
-        """Whether the hour of failures ended in the last two minutes. False for a feed that is gone."""
+        """Whether the feed reached an hour of failures in the last two minutes. False for a feed that is gone."""
         if self.failing_since is None or self.is_gone(config_version):
             return False
         return FAILING_AFTER <= now - self.failing_since < FAILING_AFTER + JUST
@@ -164,9 +164,9 @@ def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subsc
 
 
 def must_be_written(before: FeedState, after: FeedState, now: datetime) -> bool:
-    """Whether to write the state after a poll. Without the write the feed must be due in the next minute all the same.
+    """Whether to write the state after a poll. An unchanged state may stay unwritten if the feed is due again in the next minute.
 
-    The state of a feed with a hub is always written: how long its entries stay is reckoned from `last_success` (`turned_over`).
+    The state of a feed with a hub is always written, because `turned_over` needs an exact `last_success`.
     """
     if after.hub or before.last_success is None or now - before.last_success >= WRITTEN_EVERY:
         return True

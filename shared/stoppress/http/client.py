@@ -150,16 +150,16 @@ def _send(method: str, url: str, headers: Mapping[str, str], deadline: float, fo
 
 
 def _within(deadline: float, host: str, look_up: Callable[[], _Result]) -> _Result:
-    """The result of a DNS lookup, which has no time-out of its own. Raises TooSlow, and what the lookup raises."""
+    """The result of a DNS lookup, which has no time-out of its own. Raises TooSlow, and the lookup's own errors."""
     looked_up: Future[_Result] = Future()
 
     def run() -> None:
         try:
             looked_up.set_result(look_up())
-        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             looked_up.set_exception(error)
 
-    # A daemon, so that nobody waits for it when the process ends.
+    # A daemon thread does not keep the process alive.
     threading.Thread(target=run, daemon=True, name="look up").start()
     try:
         return looked_up.result(_seconds_left(deadline))

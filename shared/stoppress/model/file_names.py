@@ -10,7 +10,7 @@ NEWS_FILE = "sitemap-news.xml"
 PAGES_SERIES = "pages"
 PAGES_FILE = "sitemap-pages.xml"
 ROBOTS_FILE = "robots.txt"
-# All names of the files that Stoppress writes, but robots.txt.
+# Matches the name of every file that Stoppress writes, except robots.txt.
 WRITTEN = re.compile(r"sitemap(-[a-z0-9-]+)?\.(xml|xml\.gz|txt|atom)")
 
 # The first number that could be read as a day or a month.

@@ -94,17 +94,17 @@ class Feed(_Part):
     websub: bool = True
 
 
-# The stack's own secret for WebSub (template.yaml).
+# Name of the stack's secret for WebSub (template.yaml).
 HUBS_SECRET = "websub"
-# Only secrets with such names may serve several sites.
+# Several sites may share a secret only if its name begins with this.
 SHARED_SECRETS = "shared/"
 
 
 def secret_path(host: str, name: str) -> str:
-    """Where the secret `name` of a site's source is, below the stack's path in Secrets Manager.
+    """The path of a site's secret in Secrets Manager, below the stack's path.
 
-    A signature does not cover the address it is posted to. If two sites had one secret unawares, a captured delivery to one
-    site could be sent to the other. So a name belongs to its site, and a secret is shared only if its name says so.
+    A signature does not cover the URL of the webhook. If two sites used one secret by accident, a captured delivery to one site
+    could be sent to the other. So each site has its own secrets. Sites share a secret only if its name begins with `shared/`.
     """
     return name if name.startswith(SHARED_SECRETS) else f"{host}/{name}"
 
@@ -266,11 +266,11 @@ class Site(_Part):
     # The rules of the robots.txt that Stoppress writes. None: Stoppress writes no robots.txt.
     robots: str | None = Field(default=None, max_length=ROBOTS_CHARACTERS_MAX)
     republish: Literal["keep-date", "new-date"] = "keep-date"
-    # After so many hours without an event an alarm rings. None: the site may be silent.
+    # An alarm goes off after this many hours without an event. None: no alarm.
     silent_after_hours: int | None = Field(default=None, ge=1, le=720)
     # The parameter's version, which each file's metadata records.
     version: int = Field(default=0, exclude=True)
-    # Names and versions of the parameters with further feeds, such as `feeds-1:3 feeds-2:1`. Files do not depend on them.
+    # Names and versions of the parameters with further feeds, such as `feeds-1:3 feeds-2:1`. They do not affect the files.
     feeds_versions: str = Field(default="", exclude=True)
 
     @pydantic.field_validator("host")
@@ -365,7 +365,7 @@ class Site(_Part):
 
     @property
     def feeds_version(self) -> int:
-        """A number that changes with each version of the parameters that name feeds. It is `version` if there is only one."""
+        """A number that changes whenever a parameter of the site changes. Without further parameters it is `version`."""
         return crc32(f"{self.version} {self.feeds_versions}".encode()) if self.feeds_versions else self.version
 
     @cached_property
@@ -384,7 +384,7 @@ class Site(_Part):
 
 
 def read_site(text: str, version: int, further_feeds: Mapping[str, str] | None = None) -> Site:
-    """Read a parameter's value, and append the lists of further feeds (value by parameter). Raises BadConfiguration."""
+    """Read a site from its parameter's value. Appends `further_feeds`: parameter values by name. Raises BadConfiguration."""
     document = _read_json(text)
     if not isinstance(document, dict):
         raise BadConfiguration("the value is not a JSON object")
@@ -392,7 +392,7 @@ def read_site(text: str, version: int, further_feeds: Mapping[str, str] | None =
     site = _validated({**given, "version": version})
     for name, value in (further_feeds or {}).items():
         try:
-            # A document of its own, so that an error names the feed's place in its own parameter.
+            # Validated separately, so that an error gives the feed's index in this parameter.
             further = _validated({"host": site.host, "publication": site.publication, "feeds": _read_json(value)})
         except BadConfiguration as error:
             raise BadConfiguration(f"{site.host}/{name}: {error}") from None

@@ -15,10 +15,10 @@ Result: TypeAlias = Literal["changed", "unchanged", "failed", "not reached", "wa
 class PollOutcome:
     """The result of one feed in a run: the number of events sent, and why entries were skipped.
 
-    A failed feed may have sent events: of a feed that is cut off, the complete entries are sent. A feed that was not reached
-    is among the first of the next run. `needs_somebody`: the feed is gone or has failed for an hour. Such a feed has the
-    outcome `waiting` even when it is not due. `new_trouble`: it has come to that just now. `our_fault`: the table or the queue
-    failed, not the feed. A feed whose hub was asked has a second outcome: `subscribing` or `not subscribed`.
+    A failed feed may have sent events: the complete entries of a truncated feed are sent. A feed that was not reached is among
+    the first of the next run. `needs_somebody`: the feed is gone or has failed for an hour. Such a feed has an outcome in every
+    run, `waiting` while it is not due. `new_trouble`: the feed got into that state just now. `our_fault`: the table or the queue
+    failed, not the feed. After a request to its hub a feed has a second outcome: `subscribing` or `not subscribed`.
     """
 
     site: str

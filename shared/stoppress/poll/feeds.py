@@ -1,7 +1,7 @@
 """Poll the feeds that are due: fetch several at once, and ingest each answer as it comes.
 
-Only the fetches and the requests to hubs are concurrent. A run begins with a conditional write that leases all feeds, so that two
-runs never fetch a feed at the same time. The run does not wait for hubs.
+Only the fetches and the requests to hubs are concurrent. A run begins with a conditional write that leases all feeds.
+So two runs never fetch a feed at the same time. The run does not wait for hubs.
 """
 
 import time
@@ -33,7 +33,8 @@ LEASE = timedelta(seconds=55)
 def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = NEVER) -> Iterator[PollOutcome]:
     """Poll the feeds that are due until the deadline, and yield the outcome of each.
 
-    A feed's failure raises nothing. Feeds that are not reached stay due. While another run has the lease, and in the minute of a run that ended, nothing is polled.
+    A feed's failure raises nothing. Feeds that are not reached stay due. Nothing is polled while another run has the lease, or
+    in the minute in which another run ended.
     """
     began = time.monotonic()
     configured = {feed_key(site.host, feed.url): (site, feed) for site in sites for feed in site.feeds}
@@ -74,9 +75,9 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = N
         yield from (feed.outcome("failed", reason=reason, our_fault=True) for feed in due)
         return
     yield from _poll(deque(due), began, deadline)
-    # A feed whose state was not written is still due. A second run in this minute must not poll it.
+    # A feed whose state was not written is still due. The lease keeps a second run in this minute from polling the feed.
     minute_end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
-    with suppress(Exception):  # the lease also ends by itself
+    with suppress(Exception):  # if this write fails, the lease still ends after LEASE
         table.put(run_item(minute_end), (rev or 0) + 1)
 
 

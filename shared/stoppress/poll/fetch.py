@@ -15,7 +15,7 @@ from stoppress.model.site import Site
 
 # The time for all sitemaps of an index together. Sitemaps not fetched by then count as failed; the next poll tries again.
 CHILDREN_SECONDS_MAX = 15.0
-# `bucket.write` sets it on our own files, and the documented front ends pass it on.
+# `bucket.write` sets this header on Stoppress's files. The documented CDN and web server configurations pass it on.
 _OWN_HEADER = "x-amz-meta-config-version"
 
 
@@ -71,12 +71,12 @@ def fetch(url: str, headers: Mapping[str, str], site: Site) -> Fetched:
 
 
 def _is_own(answer: client.Response, site: Site) -> bool:
-    """Whether Stoppress wrote this file itself: a site that polled its own files could never remove a story."""
+    """Whether Stoppress wrote this file. A site that polled Stoppress's files as feeds could never remove a story."""
     if _OWN_HEADER in answer.headers:
         return True
     if answer.status != HTTPStatus.OK or "sitemap" not in answer.url:
         return False
-    # Imported here: most feeds are no sitemaps, and a cold start should not pay for it.
+    # Imported here, because most feeds are no sitemaps and the import would slow every cold start.
     from stoppress.sitemaps.own_files import is_own_file
 
     return is_own_file(answer.url, answer.body, site)

@@ -39,7 +39,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutcome:
     """Send the new entries of an answer, write the feed's state, and queue the request to its hub.
 
-    Raises the errors of the queue and the table. The feed stays due then.
+    Raises the errors of the queue and the table. After such an error the feed stays due.
     """
     subscribed: Subscription | None = None
     try:
@@ -56,7 +56,7 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
     outcome = replace(
         outcome,
         needs_somebody=state.needs_somebody(feed.now, version),
-        # A feed that is gone is not polled again, so this answer is the first that says so.
+        # A feed that is gone is not polled again. So this is the first answer with a 410.
         new_trouble=state.is_gone(version) or state.has_just_failed_long(feed.now, version),
     )
     try:

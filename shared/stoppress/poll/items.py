@@ -21,12 +21,12 @@ _SUBSCRIPTION_INSTANTS = {
 }  # fmt: skip
 
 
-# The item of the run that polls now. Its partition is below feed#, which is all that poll_feeds may write.
+# Key of the lease's item. poll_feeds may write only partitions that begin with `feed#`.
 RUN_KEY = ("feed#", "run")
 
 
 def run_item(until: datetime) -> Item:
-    """The lease of a run on all feeds."""
+    """The item with which a run leases all feeds until an instant."""
     pk, sk = RUN_KEY
     return {"pk": pk, "sk": sk, "leased_until": exact(until)}
 

@@ -48,7 +48,7 @@ class Ask:
 
 
 def is_wanted(feed: Feed) -> bool:
-    """Whether to subscribe to a feed at its hub: the site's configuration and the stack's parameter `Hubs` say so."""
+    """Whether to subscribe to a feed at its hub: `websub` in the configuration and the stack's parameter `Hubs` must both allow it."""
     return feed.websub and bool(os.environ["WEBSUB_URL"])
 
 

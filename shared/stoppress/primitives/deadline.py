@@ -1,4 +1,4 @@
-"""How long a function may go on working."""
+"""How long a function may continue before Lambda ends it."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Deadline:
     """The instant at which work stops: `reserve_s` seconds before Lambda ends the function.
 
-    `remaining_ms` is `get_remaining_time_in_millis` of Lambda's context. The reserve is the time to hand back what is left.
+    `remaining_ms` is `get_remaining_time_in_millis` of Lambda's context. The reserve is the time to hand unfinished work back.
     """
 
     remaining_ms: Callable[[], float]

@@ -1,4 +1,4 @@
-"""What a request may write to the log: anyone can send one, and CloudWatch bills each byte."""
+"""Limits what a request adds to the log: anyone can send a request, and CloudWatch bills each byte."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ ITEMS_MAX = 20
 
 
 def bounded(value: Any) -> Any:
-    """A value of JSON for the log: each text cut to CHARACTERS_MAX, each list and object to ITEMS_MAX."""
+    """Truncate a JSON value for the log: each text to CHARACTERS_MAX, each list and object to ITEMS_MAX."""
     match value:
         case str():
             return value[:CHARACTERS_MAX]

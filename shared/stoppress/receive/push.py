@@ -142,7 +142,7 @@ def take(request: Request, now: datetime) -> Answer:
 def _known(request: Request) -> _Known:
     """The feed that a request is for. Raises _Refused: 404 for a token that is not ours, 410 for an ended subscription."""
     host, feed_id, token = (request.path_parameters.get(name, "") for name in ("site", "feed", "token"))
-    if not is_token(token):  # such a request costs no call, not even the first of an instance
+    if not is_token(token):  # checked first, so that such a request costs no AWS call
         raise _Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
     try:
         masters = secrets.load(HUBS_SECRET)
@@ -174,7 +174,10 @@ def _known(request: Request) -> _Known:
 
 
 def _configurations(host: str) -> Iterator[Site]:
-    """The site's configuration as cached, as it is now for a new feed, and as applied for further feeds. Raises as `sites.load`."""
+    """The site's configurations in which to look for a feed. Raises like `sites.load`.
+
+    The cached one comes first, then a fresh one for a new feed, then the last applied one, which includes further parameters' feeds.
+    """
     yield sites.load(host)
     yield sites.load(host, age_max=sites.MISSED_AGE_MAX)
     if applied := sites.last_applied(host):

@@ -117,7 +117,7 @@ class Taker:
         return other
 
     def _other(self, host: str) -> Site | None:
-        """Another site, if it has the same source, adapter and shared secret: the sender could post there anyway."""
+        """Another site, if it has the same source, adapter and shared secret. The sender could post to that site directly."""
         try:
             other = self._load_site(host)
         except (LookupError, BadConfiguration):

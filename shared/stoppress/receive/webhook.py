@@ -25,9 +25,9 @@ OUR_FAULT = 503
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the sender; the event that was queued; the cause of a refusal, for the log alone.
+    """The answer to the sender, the queued event, and the cause of a refusal, which only the log shows.
 
-    `of_stranger`: refused before a known site was found.
+    `of_stranger`: the request was refused before a known site was found.
     """
 
     status: int
@@ -46,7 +46,7 @@ class _Refused(Exception):
 def receive(request: Request, now: datetime) -> Answer:
     """Verifies, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
 
-    Costs at most the reads of the cached registry, a cached parameter and a cached secret, and one write to the queue.
+    Costs one write to the queue, and reads of the registry, a parameter and a secret if their cache entries expired.
     """
     try:
         site, name = _site_and_source(request)
@@ -72,10 +72,10 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
     """The site in the path, and the name of the source. Raises _Refused."""
     host, name = (request.path_parameters.get(key, "") for key in ("site", "source"))
     if len(request.body) > BODY_BYTES_MAX:
-        error = f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the text out"
+        error = f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the article's text out"
         raise _Refused(413, error, of_stranger=True)
     try:
-        # Nothing is verified yet, and anyone may name any host.
+        # The request is not verified yet, so the host may be invented.
         site = sites.load_registered(host.lower())
         if name not in site.sources:
             site = sites.load_registered(host.lower(), age_max=sites.MISSED_AGE_MAX)
@@ -98,7 +98,7 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
     try:
         check_settings(settings)
         scheme = scheme_of(source.adapter, settings)
-        check_headers(scheme, request)  # before the secret is read: such a request costs no call
+        check_headers(scheme, request)  # before the secret is read, which AWS bills
         signed = Request(
             request.headers, request.body, path=settings.get("signed_path", request.path), query=request.query
         )
@@ -106,7 +106,7 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
         name = secret_path(site.host, source.secret)
         try:
             verify(scheme, signed, secrets.load(name, secrets.SIGNED_AGE_MAX), now, tolerance)
-        except (BadSignature, BadSecret, secrets.NoSecret):  # the secret may have been changed
+        except (BadSignature, BadSecret, secrets.NoSecret):  # the secret may have changed since it was cached
             verify(scheme, signed, secrets.load(name, secrets.REFUSED_AGE_MAX), now, tolerance)
     except BadSignature as error:
         raise _Refused(401, str(error)) from None

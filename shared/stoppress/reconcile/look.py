@@ -135,7 +135,7 @@ class Look:
         orphans = [
             listed
             for listed in self.listed.values()
-            # Objects with other names belong to somebody else and stay.
+            # Stoppress never writes other names, so objects with them stay.
             if listed.file not in named
             and file_names.WRITTEN.fullmatch(listed.file)
             and listed.put_at + EMPTIED_KEPT <= self.now

@@ -27,10 +27,10 @@ def reconcile(
     dry_run: bool = False,
     anew: bool = False,
 ) -> Report:
-    """Look at a site, repair what an earlier look has seen too, and keep new suspects for the next look.
+    """Look at a site, repair faults that an earlier look found too, and store new suspects for the next look.
 
-    The deadline is checked before each unit. `dry_run` looks at everything, and repairs and keeps nothing. `anew` begins a pass
-    even if none is due. A file that cannot be looked at is reported and stops no other. Raises the errors of bucket, table
+    The deadline is checked before each unit. `dry_run` looks at everything, and repairs and stores nothing. `anew` begins a pass
+    even if none is due. A file that cannot be examined is reported and does not stop the others. Raises the errors of bucket, table
     and queues.
     """
     if deadline.is_over():
@@ -58,7 +58,7 @@ def reconcile(
 
 
 def _confirmed(look: Look, past: Past, deadline: Deadline) -> tuple[list[Finding], list[Finding]]:
-    """Look again at the units with suspects: the findings seen before, and the suspects for the next look."""
+    """Look again at the units with suspects. Returns the findings seen before, and the suspects for the next look."""
     repaired: list[Finding] = []
     suspects: list[Finding] = []
     for unit in sorted({suspect.unit for suspect in past.suspects}):

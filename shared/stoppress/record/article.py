@@ -35,10 +35,10 @@ ATTEMPTS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class MessageOutcome:
-    """What became of a message. With an `error` the message must come again.
+    """The outcome of a message. With an `error` the queue must deliver the message again.
 
-    `names` are article, URL and site as the log shows them. `urls` are the article's URLs before and after the event. `is_new`: the
-    article was not listed before.
+    `names` has article, URL and site for the log. `urls` has the article's URLs before and after the event. `is_new`: the article
+    was not listed before.
     """
 
     outcome: str
@@ -75,9 +75,9 @@ _Outcomes: TypeAlias = list[tuple[str, MessageOutcome]]
 
 
 def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVER) -> dict[str, MessageOutcome]:
-    """Record a batch until the deadline. Returns the outcome of each message by the message's id.
+    """Record a batch until the deadline. Returns outcomes by message id.
 
-    A message that was not reached has the outcome `postponed`, and comes again.
+    A message that was not reached has the outcome `postponed`, and the queue delivers it again.
     """
     outcomes: _Outcomes = []
     works = []
@@ -156,7 +156,9 @@ def _write_stories(outcomes: Iterable[MessageOutcome], now: datetime) -> None:
 def _note_events(heard: Iterable[Site], now: datetime) -> None:
     for site in heard:
         if site.silent_after_hours:
-            with suppress(ClientError, BotoCoreError):  # the events are recorded, and the next one is noted too
+            with suppress(
+                ClientError, BotoCoreError
+            ):  # the events themselves are recorded, and the next event writes this time again
                 sites.heard(site, now)
 
 
@@ -199,7 +201,7 @@ def _record_wave(works: Sequence[_Work], now: datetime, outcomes: _Outcomes, dea
             _write(work, decision, now)
         except Conflict:
             conflicts.append(work)
-        except Throttled as error:  # nothing was written, so the places are given back
+        except Throttled as error:  # nothing was written, so `spare` keeps the places, which are freed later
             outcomes.append(_failed(work, error))
         except Exception as error:  # noqa: BLE001 - one event's failure must not stop the others
             work.spare = []  # the write may have succeeded without an answer, so its places stay taken

@@ -28,7 +28,7 @@ RETRY_DELAY_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome for a file, and its error if it must be tried again.
+    """The outcome for a file, and the error if the file must be tried again.
 
     `written`, `unchanged`, `retired` (emptied a day ago), `ignored` (retired site), `failed`, or `postponed` (no time left).
     """
@@ -41,7 +41,7 @@ class Result:
 
 
 def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Deadline = NEVER) -> list[Result]:
-    """Bring files up to date until the deadline, each once, the indexes last. A file that fails stops no other."""
+    """Bring files up to date until the deadline: each file once, indexes last. A failing file does not stop the others."""
     by_file: dict[tuple[str, str], list[RewriteRequest]] = defaultdict(list)
     for request in requests:
         by_file[request.site, request.file].append(request)
@@ -80,7 +80,7 @@ def hand_over(results: Iterable[Result]) -> Exception | None:
     """Send files that were not written to the rewrites queue. Returns the error if even that fails."""
     try:
         queues.send_rewrites([result.request for result in results], delay_seconds=RETRY_DELAY_SECONDS)
-    except Exception as error:  # noqa: BLE001 - then the stream must bring its records again
+    except Exception as error:  # noqa: BLE001 - the stream must then deliver the records again
         return error
     return None
 

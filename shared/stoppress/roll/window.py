@@ -29,21 +29,21 @@ DUE_MAX = 2_000
 _CONTENT = {"version", "document", "feeds_versions"}
 
 
-# By so many sites the first one of a run moves on each minute: a prime, so that every site is the first one at some time.
+# Each minute the run starts this many sites further on. The number is prime, so that every site is first at some time.
 TURN = 7_919
 
 
 def in_turn(sites: Iterable[Site], now: datetime) -> list[Site]:
-    """Sites in another order each minute: if one run's time is not enough for all, the same ones are not always left out."""
+    """Sites in another order each minute, so that a run that is too short does not always leave out the same sites."""
     by_host = sorted(sites, key=lambda site: site.host)
     start = epoch_seconds(now) // 60 * TURN % max(1, len(by_host))
     return by_host[start:] + by_host[:start]
 
 
 def roll(site: Site, now: datetime, deadline: Deadline = NEVER) -> tuple[Counter[str], list[Exception]]:
-    """Do what is due for a site at `now`. Returns counts by metric, and the errors of tasks, which do not stop each other.
+    """Run a site's due tasks. Returns counts by metric, and the errors of tasks. A failing task does not stop the others.
 
-    What is left at the deadline is due in the next minute.
+    Work that is unfinished at the deadline is due in the next minute.
     """
     done: Counter[str] = Counter()
     failures: list[Exception] = []
@@ -100,8 +100,8 @@ def _expire_news(site: Site, now: datetime, deadline: Deadline) -> Counter[str]:
 def _apply_configuration(site: Site, now: datetime, _: Deadline) -> Counter[str]:
     """After a change of configuration, and for a new site, have all files rewritten.
 
-    All files are rewritten again when no function uses the old configuration any more (`settled`). Until then a rewriter with the old
-    configuration may write a file, and the other forms that it wants must stay.
+    They are rewritten once more when no function uses the old configuration any more (`settled`). Until then rewrite_sitemaps may
+    still write a file by the old configuration. So the forms of files that only the old configuration asks for stay until then.
     """
     applied = table.get(*items.configuration_key(site.host))
     document = site.model_dump_json()

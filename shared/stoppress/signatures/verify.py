@@ -45,7 +45,7 @@ def verify(
 
 
 def check_headers(scheme: Scheme, request: Request) -> None:
-    """Raises BadSignature if a header that a parametric scheme needs is missing, and BadScheme. No secret is needed."""
+    """Raises BadSignature if the request lacks a header that a parametric scheme needs. Raises BadScheme too. Needs no secret."""
     check(scheme)
     if scheme == NONE or (isinstance(scheme, str) and scheme in NAMED):
         return

@@ -1,4 +1,4 @@
-"""Recognises a file that Stoppress wrote, even if a proxy removed the header that says so."""
+"""Recognises a file that Stoppress wrote, even if a proxy removed the file's `x-amz-meta-config-version` header."""
 
 import re
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 def is_own_file(url: str, body: bytes, site: Site) -> bool:
     """Whether a body has the name and the bytes of a file that Stoppress wrote for the site.
 
-    The name alone does not tell: before a migration the CMS serves its own `/sitemap.xml`. So the body must be, byte for byte,
-    what Stoppress would write around its lines, and lines and instants must have our order and form.
+    The name alone is no proof: before a migration the CMS serves its own `/sitemap.xml`. So the body must equal, byte for byte,
+    what Stoppress would write with the same lines. Lines must have Stoppress's order, and instants its form.
     """
     name = urlsplit(url).path.rpartition("/")[2]
     if not WRITTEN.fullmatch(name):
@@ -51,7 +51,7 @@ def _loc(line: str) -> str:
 
 
 def _has_our_instants(lines: Sequence[str]) -> bool:
-    """Whether the lines have instants, and each in our form. An empty file's only line is the home page, without any."""
+    """Whether the lines have instants, all in Stoppress's form. A file without entries lists only the home page, without an instant."""
     instants = [instant for line in lines for pattern in (_LASTMOD, _PUBLISHED) for instant in pattern.findall(line)]
     is_empty_file = len(lines) == 1 and urlsplit(_loc(lines[0])).path == "/"
     return (bool(instants) or is_empty_file) and all(map(_INSTANT.fullmatch, instants))

@@ -129,6 +129,16 @@ def crashes(function: str, *, throttled: bool = False) -> Break:
     return act
 
 
+def and_then(act: Break, step: Mapping[str, Any]) -> Break:
+    """This breaks, and then a scenario's step is played."""
+
+    def both(newsroom: Newsroom) -> None:
+        act(newsroom)
+        newsroom.do(step)
+
+    return both
+
+
 def not_invoked(function: str, sources: str) -> Break:
     """A schedule or a mapping of a function is switched off."""
 
@@ -261,6 +271,11 @@ BREAKAGES = [
         "the queue mapping of `record_article` is off",
         not_invoked("RecordArticle", "queue_mappings"),
         rings={"ArticlesWaitingAlarm": 6},
+    ),
+    Breakage(
+        "the queue mapping of `rewrite_sitemaps` is off when a site changes",
+        and_then(not_invoked("RewriteSitemaps", "queue_mappings"), {"site": SITE | {"publication": "Renamed"}}),
+        rings={"RewritesWaitingAlarm": 6},
     ),
     # A stream's batch is tried again after longer and longer times, not every ten seconds.
     Breakage(

@@ -111,7 +111,7 @@ def a_webhook_without_signature_or_site_is_refused(stack: Stack) -> None:
 
 # Each command that takes --stack: its arguments, its exit code, and words that it prints. ID is the event in quarantine.
 COMMANDS: dict[str, tuple[list[str], int, str]] = {
-    "preflight": ([], 0, "credentials: account"),
+    "preflight": ([], 1, "credentials: account"),
     "explain": ([f"https://{HOST}/news/flood"], 0, NEWS),
     "robots": ([HOST], 0, f"Sitemap: https://{HOST}/{INDEX}"),
     "feeds show": ([], 0, ""),

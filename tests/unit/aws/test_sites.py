@@ -51,7 +51,7 @@ SECOND = timedelta(seconds=1)
 
 
 def unknown(host: str) -> None:
-    with pytest.raises(sites.UnknownSite, match=f"no parameter /stoppress/test/sites/{host}: add it"):
+    with pytest.raises(sites.UnknownSite, match=f"no parameter /stoppress/test/sites/{host}: create it"):
         sites.load_registered(host)
 
 

@@ -23,6 +23,7 @@ from stoppress_cli.commands.redrive import redrive
 from stoppress_cli.commands.restore import restore
 from stoppress_cli.commands.retire import retire
 from stoppress_cli.commands.robots import robots
+from stoppress_cli.commands.status import status
 from stoppress_cli.commands.up import up
 
 app = Commands(
@@ -37,6 +38,7 @@ for command in (
     up,
     demo,
     preflight,
+    status,
     explain,
     robots,
     check,

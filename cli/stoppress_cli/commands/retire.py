@@ -3,7 +3,7 @@ from typing import Annotated
 
 import typer
 
-from stoppress_cli.commands.access import open_stack
+from stoppress_cli.commands.access import open_sites
 from stoppress_cli.commands.exit_codes import ATTENTION, OK
 from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Stack, Template, Yes
 from stoppress_cli.printing import console
@@ -22,7 +22,7 @@ def retire(
     parameter, or the site is retired; 1: a site has none, or you said no; 2: the site must not be retired, or the stack
     cannot be reached.
     """
-    with open_stack(stack, local, template):
+    with open_sites(host, stack, local, template):
         if host is None:
             _list()
         else:

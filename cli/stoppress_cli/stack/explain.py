@@ -15,10 +15,9 @@ from stoppress.model.file_names import PAGES_FILE
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Place
 from stoppress.model.rules import excluding_rule, names_rule
-from stoppress.model.site import Site
+from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
-from stoppress.record.message import UNKNOWN_SITE
 from stoppress.sitemaps.tags import under_scheme
 from stoppress_cli.stack.find import BadRequest
 

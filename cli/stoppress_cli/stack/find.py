@@ -95,7 +95,7 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
     queues = {queue.logical: queue.ref for queue in resources.of_type(resolved, "AWS::SQS::Queue")}
     functions = [function.properties for function in resources.of_type(resolved, "AWS::Lambda::Function")]
     variables = {name: value for each in functions for name, value in each["Environment"]["Variables"].items()}
-    named = {name: str(variables[name]) for name in _OUTPUTS}
+    named = {name: str(variables[name]) for name in (*_OUTPUTS, "SECRETS_PATH")}
     named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}
     with _connected(named | here):
         yield
@@ -116,6 +116,8 @@ def deployed(stack: str) -> Iterator[None]:
             f"the stack {stack} has version {its}, this command has {own}: check out v{its}, or deploy {own}"
         )
     named = {name: outputs[output] for name, output in _OUTPUTS.items()}
+    # Parameters are below /stoppress/<stack>/sites, secrets below stoppress/<stack>.
+    named["SECRETS_PATH"] = named["SITES_PATH"].removeprefix("/").removesuffix("/sites")
     named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
     with _connected(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
         yield

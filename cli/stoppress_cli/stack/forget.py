@@ -17,10 +17,9 @@ from stoppress.aws.items import Item
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import is_news
-from stoppress.model.site import FEED_SOURCE, Site
+from stoppress.model.site import FEED_SOURCE, UNKNOWN_SITE, Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
-from stoppress.record.message import UNKNOWN_SITE
 from stoppress_cli.printing import counted
 from stoppress_cli.stack import redrive
 from stoppress_cli.stack.explain import article_of, is_about, listing, page_of

@@ -178,6 +178,7 @@ LOCAL: Any = ["--local", "UP"]
 CASES: dict[str, tuple[list[str], int, str]] = {
     "play": (["publish.jsonl", "--out", "out"], 0, "0 differences"),
     "preflight": (["--profile", "nobody"], 2, "unknown  credentials: there is no AWS profile 'nobody'"),
+    "status": (LOCAL, 1, "stoppress quarantine list --site"),
     "explain": ([PAGE, *LOCAL], 0, "sitemap-news.xml"),
     "robots": ([HOST, *LOCAL], 0, f"Sitemap: https://{HOST}/sitemap.xml"),
     "check": (["site", "--base-url", BASE, "--now", NOW], 0, "no findings"),

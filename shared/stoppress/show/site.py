@@ -335,7 +335,8 @@ def _stack_problems(facts: StackFacts, now: datetime, access: Access) -> Iterato
     yield from _quarantined(UNKNOWN_SITE, facts.quarantine, access)
     for queue in facts.queues:
         if queue.dead and queue.messages:
-            what = f"{queue.messages:,} dead letters in the queue {queue.name}"
+            letters = "dead letter" if queue.messages == 1 else "dead letters"
+            what = f"{queue.messages:,} {letters} in the queue {queue.name}"
             yield Problem(None, what, access.command(f"redrive {queue.name} --dry-run"))
     if facts.confirmed_at and now - facts.confirmed_at > ROLLED_AGE_MAX:
         what = "roll_window has not finished a run: no story leaves the news, and no held article appears"

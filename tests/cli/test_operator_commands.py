@@ -1,11 +1,13 @@
 """The operator's commands on stacks of their own: what is forgotten, what they say, and that a dry run changes nothing."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import boto3
@@ -334,6 +336,19 @@ def test_a_command_over_one_site_is_about_that_site_alone(broken: Run) -> None:
     assert done.exit_code == 2
     assert "broken.example.com" in done.stderr
     assert "empty.example.com" not in done.stderr
+
+
+def test_watching_ends_with_the_exit_code_of_the_last_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(_seconds: float) -> None:
+        if quarantine.drop(quarantine.kept()) == 0:
+            raise KeyboardInterrupt
+
+    with typed([event(1, "1", "flood"), BAD], tmp_path) as run:
+        monkeypatch.setattr("stoppress_cli.commands.status.time", SimpleNamespace(sleep=wait))
+        code, printed = run("status", "--watch")
+
+    assert code == 0
+    assert re.findall("^1 problem$|^all is well$", printed, re.MULTILINE) == ["1 problem", "all is well"]
 
 
 def test_one_is_no_plural(broken: Run) -> None:

@@ -81,7 +81,7 @@ PROBLEMS = [
     (stack(site(feeds=feed(next_poll_at=NOW - OVERDUE_AFTER - HOUR))), "poll_feeds does not poll", OVERDUE_AFTER + HOUR),
     (stack(site(stored=frozenset(FILES))), "not in the bucket: sitemap.xml", None),
     (stack(site(marks=(Mark(FILES[0], NOW, 1, 1, "", (f"{FILES[0]}.gz",)),))), f"not in the bucket: {FILES[0]}.gz", None),
-    (stack(site(quarantine=Quarantine(100, True, NOW - HOUR, "title: is missing\nurl: too"))), "100 or more, the newest because title: is missing; url: too", HOUR),
+    (stack(site(quarantine=Quarantine(100, True, NOW - HOUR, "title: is missing\nurl: too"))), "100 or more; newest reason: title: is missing; url: too", HOUR),
     (stack(site(last_event=NOW - 3 * HOUR)), "no event for longer than silent_after_hours (2)", 3 * HOUR),
     (stack(unreadable=(Unreadable("b.example.com", "/stoppress/s/sites/b.example.com", "not JSON"),)), "cannot be used: not JSON", None),
     (stack(gone=("b.example.com",)), "parameter is gone", None),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stoppress.aws.items import HEARTBEAT
 from stoppress.aws.sites import CACHE_AGE_MAX, SETTLED_AFTER
 from stoppress_cli.local import template
 
@@ -142,13 +143,13 @@ def test_an_event_source_reports_the_records_that_failed_and_only_those_return(n
     assert RESOURCES[name]["Properties"].get("FunctionResponseTypes") == ["ReportBatchItemFailures"]
 
 
-def test_the_stream_is_read_from_its_beginning_filtered_to_files_and_gives_up_into_a_queue() -> None:
+def test_the_stream_is_read_from_its_beginning_filtered_to_files_and_heartbeats_and_gives_up_into_a_queue() -> None:
     mappings = of_type("AWS::Lambda::EventSourceMapping").values()
     [stream] = [mapping for mapping in mappings if mapping["EventSourceArn"] == {"Fn::GetAtt": ["Table", "StreamArn"]}]
     [pattern] = stream["FilterCriteria"]["Filters"]
 
     assert stream["StartingPosition"] == "TRIM_HORIZON"
-    assert json.loads(pattern["Pattern"]) == {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "file#"}]}}}}
+    assert json.loads(pattern["Pattern"]) == {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "file#"}, HEARTBEAT]}}}}
     assert stream["BisectBatchOnFunctionError"] is True
     assert 0 < stream["MaximumRetryAttempts"] <= 100
     assert queue_of(stream["DestinationConfig"]["OnFailure"]["Destination"])
@@ -321,7 +322,6 @@ def test_names_that_an_account_has_once_carry_the_name_of_the_stack() -> None:
         ("BucketPolicy", "Retain"),
         ("FirstSite", "RetainExceptOnCreate"),
         ("FirstSecret", "RetainExceptOnCreate"),
-        ("WebSubSecret", "RetainExceptOnCreate"),
     ],
 )
 def test_deleting_the_stack_leaves_what_the_newsroom_cannot_make_again(name: str, policy: str) -> None:

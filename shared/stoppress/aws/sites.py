@@ -41,6 +41,11 @@ _HEARD = "#heard"
 # Last part of the name of a parameter with further feeds: <path>/<host>/feeds-1.
 FURTHER_FEEDS = re.compile(r"feeds-([1-9][0-9]{0,3})")
 
+# DynamoDB, quotas: an item has at most 400 KB, the names of its attributes included. A configuration is one item of the table, and
+# leaves 2 KB to its other attributes.
+ITEM_BYTES_MAX = 409_600
+CONFIGURATION_BYTES_MAX = ITEM_BYTES_MAX - 2_048
+
 # Each value has the time of its read. Keys: the name of a parameter for its site, and REGISTRY for the registered hosts.
 _cache: dict[str, tuple[datetime, Any]] = {}
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -361,5 +366,13 @@ def _checked(host: str, parameter: Mapping[str, Any], further: Mapping[str, Mapp
     site = read_site(parameter["Value"], parameter["Version"], {name: further[name]["Value"] for name in names})
     if site.host != host:
         raise BadConfiguration(f"host: {site.host} is not the {host} of the parameter's name")
+    if not names:  # one parameter has at most 8 KB
+        return site
     versions = " ".join(f"{name}:{further[name]['Version']}" for name in names)
-    return site.model_copy(update={"feeds_versions": versions}) if versions else site
+    size = len(site.model_dump_json().encode()) + len(versions)
+    if size > CONFIGURATION_BYTES_MAX:
+        raise BadConfiguration(
+            f"{host}: its configuration with all feeds has {size:,} bytes, at most {CONFIGURATION_BYTES_MAX:,} fit into an item of"
+            " the table: name fewer feeds"
+        )
+    return site.model_copy(update={"feeds_versions": versions})

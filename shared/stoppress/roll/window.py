@@ -33,6 +33,11 @@ _CONTENT = {"version", "document", "feeds_versions"}
 TURN = 7_919
 
 
+def beat(now: datetime) -> None:
+    """Send a heartbeat through the table's stream: rewrite_sitemaps then has a batch each minute, and its absence rings FilesLateAlarm."""
+    table.put_if({"pk": items.HEARTBEAT, "sk": "-", "at": exact(now)})
+
+
 def in_turn(sites: Iterable[Site], now: datetime) -> list[Site]:
     """Sites in another order each minute, so that a run that is too short does not always leave out the same sites."""
     by_host = sorted(sites, key=lambda site: site.host)

@@ -47,7 +47,7 @@ def put(host: str = HOST) -> None:
     client("ssm").put_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{host}", Value=value, Type="String")
 
 
-SECOND = timedelta(seconds=1)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
 
 def unknown(host: str) -> None:
@@ -212,6 +212,25 @@ def test_200_feeds_of_a_site_are_polled_from_parameters_of_4_kb(behind: Doors) -
         (site,), bad = sites.load_polled(EIGHT)
     assert (urls(site), bad, pages) == (FEEDS, [], [])
     assert site == sites.load_all()[0][0]
+
+
+def test_feeds_that_do_not_fit_into_an_item_of_the_table_cannot_be_used(behind: Doors) -> None:
+    last = behind.site(feeds=FEEDS[:1])
+    minute(behind, EIGHT)
+    long = [f"https://www.example.com/{number:04}/{'x' * 1_700}" for number in range(240)]
+    for start in range(0, 200, 40):
+        put_feeds(f"feeds-{start // 40 + 1}", long[start : start + 40])
+    minute(behind, EIGHT + MINUTE)
+    (fitting,), bad = sites.load_polled(EIGHT + MINUTE)
+    assert (bad, urls(fitting)) == ([], FEEDS[:1] + long[:200])
+
+    put_feeds("feeds-6", long[200:])
+    minute(behind, EIGHT + 2 * MINUTE)
+    good, (unusable,) = sites.load_all()
+    assert (good, behind.metrics["SitesUnreadable"]) == ([], 1)
+    assert unusable.reason.startswith(f"{HOST}: its configuration with all feeds has ")
+    assert sites.load_polled(EIGHT + 2 * MINUTE) == ([fitting], [])
+    assert sites.load(HOST).feeds == last.feeds
 
 
 def test_the_sites_to_poll_cost_no_call_of_parameter_store(behind: Doors) -> None:

@@ -143,7 +143,7 @@ def test_an_event_source_reports_the_records_that_failed_and_only_those_return(n
     assert RESOURCES[name]["Properties"].get("FunctionResponseTypes") == ["ReportBatchItemFailures"]
 
 
-def test_the_stream_is_read_from_its_beginning_filtered_to_files_and_heartbeats_and_gives_up_into_a_queue() -> None:
+def test_the_stream_is_read_from_its_beginning_filtered_to_files_and_gives_up_into_a_queue() -> None:
     mappings = of_type("AWS::Lambda::EventSourceMapping").values()
     [stream] = [mapping for mapping in mappings if mapping["EventSourceArn"] == {"Fn::GetAtt": ["Table", "StreamArn"]}]
     [pattern] = stream["FilterCriteria"]["Filters"]

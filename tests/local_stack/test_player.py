@@ -250,4 +250,4 @@ def test_the_report_counts_articles_files_calls_units_and_metrics(tmp_path: Path
     assert "dynamodb.TransactWriteItems 1" in said
     assert "write units" in said
     assert "FilesWritten" in said
-    assert '"_aws"' in (tmp_path / "log").read_text()
+    assert '"EventsListed": 1' in (tmp_path / "log").read_text()

@@ -211,10 +211,10 @@ def test_a_wrong_token_is_counted_and_a_missing_token_is_not(
     behind.secret(f"{HOST}/cms", "user:password")
     behind.clock.move_to(MORNING + timedelta(minutes=2))
     before = behind.metrics["WebhooksUnverified"]
-    for counted, given in ((0, {}), (1, wrong)):
-        event = request(given.get("body", PUBLISHED), headers=given.get("headers"))
-        assert answered(behind, event | {"rawQueryString": given.get("query", "")})[0] == 401
-        assert behind.metrics["WebhooksUnverified"] == before + counted
+    for number, sent in enumerate(({}, wrong)):
+        event = request(sent.get("body", PUBLISHED), headers=sent.get("headers"))
+        assert answered(behind, event | {"rawQueryString": sent.get("query", "")})[0] == 401
+        assert behind.metrics["WebhooksUnverified"] == before + number
 
 
 # ── who may not ──

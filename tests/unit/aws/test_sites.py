@@ -10,7 +10,9 @@ from botocore.exceptions import ClientError
 
 from stoppress.aws import sites, table
 from stoppress.aws.clients import client
+from stoppress.aws.items import due_pk
 from stoppress.model.site import BadConfiguration, Site
+from stoppress.primitives.instants import exact
 from stoppress.roll.window import roll
 from tests.support import doors
 from tests.support.doors import ENVIRONMENT, Doors, counted, failing
@@ -298,3 +300,14 @@ def test_a_configuration_that_roll_window_cannot_apply_is_not_confirmed(behind: 
             minute(behind, EIGHT + timedelta(minutes=minutes))
         polled = sites.load_polled(EIGHT + timedelta(minutes=minutes))[0]
         assert polled == [before if minutes <= 10 else after]
+
+
+def test_a_site_whose_work_keeps_failing_does_not_make_poll_feeds_read_parameter_store(behind: Doors) -> None:
+    site = behind.site(feeds=FEEDS[:1])
+    table.put_if({"pk": due_pk(HOST), "sk": exact(EIGHT), "queue": "articles", "message": "not JSON"})
+    for minutes in range(15):
+        with pytest.raises(ExceptionGroup):
+            minute(behind, EIGHT + timedelta(minutes=minutes))
+    with counted("ssm", "GetParametersByPath") as pages:
+        assert sites.load_polled(EIGHT + timedelta(minutes=15)) == ([site], [])
+    assert pages == []

@@ -30,7 +30,7 @@ logger = Logger()
 @in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Record a batch of the articles queue. The answer names the messages that must come again."""
-    # A message that came before goes first. So no message is postponed each time until it is a dead letter.
+    # Messages that were delivered most often go first. Otherwise one could be postponed until it becomes a dead letter.
     records: list[dict[str, Any]] = sorted(event["Records"], key=receive_count, reverse=True)
     messages = [_message(record) for record in records]
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)

@@ -46,7 +46,7 @@ _cache: dict[str, tuple[datetime, Any]] = {}
 _NEVER = datetime.min.replace(tzinfo=UTC)
 # By the name of a parameter: when `load_registered` failed to read a site from it, and the error's type and text.
 _failures: dict[str, tuple[datetime, type[Exception], str]] = {}
-# While the registry cannot be read, strangers can name any host. So this many failures empty the cache of failures.
+# While the registry cannot be read, strangers can name any host. So `_failures` is emptied when it has this many.
 _FAILURES_MAX = 1_000
 
 

@@ -51,7 +51,7 @@ def _loc(line: str) -> str:
 
 
 def _has_our_instants(lines: Sequence[str], site: Site) -> bool:
-    """Whether the lines have instants, all in Stoppress's form. The home page and the pages of the configuration need none."""
+    """Whether all instants have Stoppress's form. Lines without any instant must list the home page or pages of the configuration."""
     instants = [instant for line in lines for pattern in (_LASTMOD, _PUBLISHED) for instant in pattern.findall(line)]
     if not instants:  # the scheme is ignored, because it may have changed since the file was written
         pages = {url.partition("://")[2] for url in (site.home, *site.pages_by_url)}

@@ -17,7 +17,7 @@ from stoppress.aws.metrics import publish
 from stoppress.aws.sites import BadSite, Registry
 from stoppress.model.site import Site
 from stoppress.primitives.deadline import Deadline
-from stoppress.roll.window import beat, in_turn, roll
+from stoppress.roll.window import NotApplied, beat, in_turn, roll
 
 # Time after the deadline to free the places of expired entries.
 RESERVE_SECONDS = 10.0
@@ -68,10 +68,10 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         counts["SitesNotReached"] = len(not_reached)
         logger.warning("no time left", sites=not_reached[:100])
     publish({**counts, "SitesFailing": counts["SitesUnreadable"] + counts["SitesGone"] + counts["SitesSilent"]})
+    if registry and not not_reached and not any(isinstance(failure, NotApplied) for failure in failures):
+        sites.confirm(registry, now)
     if failures:
         raise ExceptionGroup("some of this minute's work failed; the next minute tries again", failures)
-    if registry and not not_reached:
-        sites.confirm(registry, now)
 
 
 def _changed_host(event: dict[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stoppress.aws.items import HEARTBEAT
+from stoppress.aws.queues import retry_delay_seconds
 from stoppress.aws.sites import CACHE_AGE_MAX, SETTLED_AFTER
 from stoppress_cli.local import template
 
@@ -186,6 +187,14 @@ def test_a_queue_that_is_consumed_has_a_dead_letter_queue_and_waits_long_enough_
     for name, queue in of_type("AWS::SQS::Queue").items():
         assert queue["MessageRetentionPeriod"] == 14 * 86_400, f"{name}: fourteen days are the most SQS keeps"
         assert queue["SqsManagedSseEnabled"] is True, name
+
+
+@pytest.mark.parametrize(("queue", "minutes"), [("ArticlesQueue", 21), ("RewritesQueue", 51)])
+def test_a_message_becomes_a_dead_letter_no_earlier_than_the_documentation_says(queue: str, minutes: int) -> None:
+    receives = RESOURCES[queue]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
+    assert sum(map(retry_delay_seconds, range(1, receives))) // 60 == minutes
+    text = (ROOT / "docs" / "explanation" / "promises.md").read_text()
+    assert f"{receives} attempts in {minutes} minutes" in " ".join(text.split())
 
 
 def test_whatever_is_invoked_asynchronously_has_a_place_for_its_failures() -> None:

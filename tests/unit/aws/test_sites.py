@@ -10,7 +10,9 @@ from botocore.exceptions import ClientError
 
 from stoppress.aws import sites, table
 from stoppress.aws.clients import client
-from stoppress.model.site import Site
+from stoppress.aws.items import due_pk
+from stoppress.model.site import BadConfiguration, Site
+from stoppress.primitives.instants import exact
 from stoppress.roll.window import roll
 from tests.support import doors
 from tests.support.doors import ENVIRONMENT, Doors, counted, failing
@@ -88,6 +90,38 @@ def test_a_site_whose_parameter_is_gone_costs_no_call_of_parameter_store(behind:
     with counted("ssm", "GetParameter") as parameters:
         unknown(HOST)
     assert parameters == []
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [("{}", BadConfiguration), (None, sites.UnknownSite)], ids=["unusable", "deleted"]
+)
+def test_100_requests_for_a_registered_site_without_a_usable_parameter_make_one_call(
+    behind: Doors, value: str | None, error: type[Exception]
+) -> None:
+    sites.register(HOST)
+    if value:
+        client("ssm").put_parameter(Name=sites.parameter_name(HOST), Value=value, Type="String")
+    with counted("ssm", "GetParameter") as parameters:
+        for number in range(100):
+            behind.clock.move_to(EIGHT + number * SECOND / 25)
+            with pytest.raises(error):
+                sites.load_registered(HOST)
+    assert len(parameters) == 1
+    client("ssm").delete_parameters(Names=[sites.parameter_name(HOST)])
+    put()
+    behind.clock.move_to(EIGHT + 5 * SECOND)
+    assert sites.load_registered(HOST).host == HOST
+
+
+def test_an_unusable_parameter_leaves_the_cached_configuration_to_those_who_need_no_newer_one(behind: Doors) -> None:
+    put()
+    sites.register(HOST)
+    sites.load_registered(HOST)
+    client("ssm").put_parameter(Name=sites.parameter_name(HOST), Value="{}", Type="String", Overwrite=True)
+    behind.clock.move_to(EIGHT + 6 * SECOND)
+    with pytest.raises(BadConfiguration):
+        sites.load_registered(HOST, age_max=sites.MISSED_AGE_MAX)
+    assert sites.load_registered(HOST).host == HOST
 
 
 def test_a_table_that_does_not_answer_refuses_no_site(behind: Doors, caplog: pytest.LogCaptureFixture) -> None:
@@ -285,3 +319,14 @@ def test_a_configuration_that_roll_window_cannot_apply_is_not_confirmed(behind: 
             minute(behind, EIGHT + timedelta(minutes=minutes))
         polled = sites.load_polled(EIGHT + timedelta(minutes=minutes))[0]
         assert polled == [before if minutes <= 10 else after]
+
+
+def test_a_site_whose_work_keeps_failing_does_not_make_poll_feeds_read_parameter_store(behind: Doors) -> None:
+    site = behind.site(feeds=FEEDS[:1])
+    table.put_if({"pk": due_pk(HOST), "sk": exact(EIGHT), "queue": "articles", "message": "not JSON"})
+    for minutes in range(15):
+        with pytest.raises(ExceptionGroup):
+            minute(behind, EIGHT + timedelta(minutes=minutes))
+    with counted("ssm", "GetParametersByPath") as pages:
+        assert sites.load_polled(EIGHT + timedelta(minutes=15)) == ([site], [])
+    assert pages == []

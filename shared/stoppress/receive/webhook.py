@@ -15,7 +15,7 @@ from stoppress.model.signature_schemes import BadScheme, Scheme, check_settings
 from stoppress.model.site import BadConfiguration, Site, secret_path
 from stoppress.primitives.text import not_json, utf8
 from stoppress.primitives.urls import host_of
-from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, check_headers, verify
+from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, NotSigned, check_headers, verify
 
 # Even an article with its text is far smaller. SQS takes 1 MiB a message.
 BODY_BYTES_MAX = 1_048_576
@@ -27,7 +27,8 @@ OUR_FAULT = 503
 class Answer:
     """The answer to the sender, the queued event, and the cause of a refusal, which only the log shows.
 
-    `of_stranger`: the request was refused before a known site was found.
+    `of_stranger`: the request was refused before a known site was found. `is_wrongly_signed`: the request has a signature or a
+    token, but not the source's.
     """
 
     status: int
@@ -35,12 +36,16 @@ class Answer:
     event: ArticleEvent | None = None
     cause: str = ""
     of_stranger: bool = False
+    is_wrongly_signed: bool = False
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, error: str, cause: str = "", *, of_stranger: bool = False) -> None:
+    def __init__(
+        self, status: int, error: str, cause: str = "", *, of_stranger: bool = False, is_wrongly_signed: bool = False
+    ) -> None:
         super().__init__(error)
-        self.status, self.cause, self.of_stranger = status, cause, of_stranger
+        self.status, self.cause = status, cause
+        self.of_stranger, self.is_wrongly_signed = of_stranger, is_wrongly_signed
 
 
 def receive(request: Request, now: datetime) -> Answer:
@@ -58,7 +63,13 @@ def receive(request: Request, now: datetime) -> Answer:
     except _Refused as refusal:
         status = "failed" if refusal.status == OUR_FAULT else "refused"
         body = {"status": status, "error": str(refusal)}
-        return Answer(refusal.status, body, cause=refusal.cause, of_stranger=refusal.of_stranger)
+        return Answer(
+            refusal.status,
+            body,
+            cause=refusal.cause,
+            of_stranger=refusal.of_stranger,
+            is_wrongly_signed=refusal.is_wrongly_signed,
+        )
     except UnknownType as error:
         return Answer(200, {"status": "ignored", "reason": str(error)}, cause=str(error))
     queues.send_articles([event])
@@ -109,7 +120,7 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
         except (BadSignature, BadSecret, secrets.NoSecret):  # the secret may have changed since it was cached
             verify(scheme, signed, secrets.load(name, secrets.REFUSED_AGE_MAX), now, tolerance)
     except BadSignature as error:
-        raise _Refused(401, str(error)) from None
+        raise _Refused(401, str(error), is_wrongly_signed=not isinstance(error, NotSigned)) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:
         raise _Refused(OUR_FAULT, "this source cannot be verified at the moment: send it again", str(error)) from None
 

@@ -260,6 +260,19 @@ def test_commands_tell_what_they_did_by_their_exit_code(tmp_path: Path) -> None:
         assert len(on_queue(run.stack, "RewritesQueue")) == 1
 
 
+def test_watching_ends_with_the_exit_code_of_the_last_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(_seconds: float) -> None:
+        if quarantine.drop(quarantine.kept()) == 0:
+            raise KeyboardInterrupt
+
+    with typed([event(1, "1", "flood"), BAD], tmp_path) as run:
+        monkeypatch.setattr("stoppress_cli.commands.status.time", SimpleNamespace(sleep=wait))
+        code, printed = run("status", "--watch")
+
+    assert code == 0
+    assert re.findall("^1 problem$|^all is well$", printed, re.MULTILINE) == ["1 problem", "all is well"]
+
+
 def test_a_site_without_a_parameter_is_listed_and_retired_on_purpose_only(tmp_path: Path) -> None:
     gone: Step = {"at": "2026-11-20T12:05:00Z", "site": {"host": HOST}, "gone": True}
     with typed([event(1, "1", "flood")], tmp_path) as run:
@@ -336,19 +349,6 @@ def test_a_command_over_one_site_is_about_that_site_alone(broken: Run) -> None:
     assert done.exit_code == 2
     assert "broken.example.com" in done.stderr
     assert "empty.example.com" not in done.stderr
-
-
-def test_watching_ends_with_the_exit_code_of_the_last_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wait(_seconds: float) -> None:
-        if quarantine.drop(quarantine.kept()) == 0:
-            raise KeyboardInterrupt
-
-    with typed([event(1, "1", "flood"), BAD], tmp_path) as run:
-        monkeypatch.setattr("stoppress_cli.commands.status.time", SimpleNamespace(sleep=wait))
-        code, printed = run("status", "--watch")
-
-    assert code == 0
-    assert re.findall("^1 problem$|^all is well$", printed, re.MULTILINE) == ["1 problem", "all is well"]
 
 
 def test_one_is_no_plural(broken: Run) -> None:

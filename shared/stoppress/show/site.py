@@ -20,6 +20,7 @@ SecretState: TypeAlias = Literal["there", "missing", "not needed", "unknown"]
 # The function whose log explains an alarm; empty: all functions. Both names are those in template.yaml.
 ALARM_LOGS = {
     "WebhooksFailingAlarm": "ReceiveWebhook",
+    "HubsFailingAlarm": "ReceivePush",
     "WebhooksRefusedAlarm": "ReceiveWebhook",
     "ApiRefusingAlarm": "WebhookApi",
     "ArticlesWaitingAlarm": "RecordArticle",
@@ -301,6 +302,9 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
             yield Problem(host, what, access.command(f"feeds show {host}"), state.failing_since)
         elif since := feed.overdue_since(now):
             yield Problem(host, f"poll_feeds does not poll the feed {feed.feed.url}", access.log("PollFeeds"), since)
+    if overdue := [entry.expires_at for entry in facts.news if now - entry.expires_at > ROLLED_AGE_MAX]:
+        what = f"stories that are in the news after 48 hours: {len(overdue):,}"
+        yield Problem(host, what, access.log("RollWindow"), min(overdue))
     yield from _missing_files(facts, access)
     yield from _quarantined(host, facts.quarantine, access)
     hours = site.silent_after_hours

@@ -105,8 +105,14 @@ def keep(reports: Iterable[Report]) -> None:
 
 def read(site: str) -> Iterator[Refusal]:
     """The stored refusals of a site, newest first."""
-    refusals = [_stored(item) for item in _items(site) if not _is_count(item)]
-    yield from sorted(refusals, key=lambda refusal: refusal.at, reverse=True)
+    yield from sorted((refusal for _, refusal in stored(site)), key=lambda refusal: refusal.at, reverse=True)
+
+
+def stored(site: str) -> Iterator[tuple[dict[str, Any], Refusal]]:
+    """The items with refusals of a site, each with its refusal."""
+    for item in _items(site):
+        if not _is_count(item):
+            yield item, _refusal(item["sk"].split("#")[1], parse(item["at"]), item)
 
 
 def counts(site: str) -> list[Count]:
@@ -167,10 +173,6 @@ def _is_count(item: Mapping[str, Any]) -> bool:
 def _count(item: Mapping[str, Any]) -> Count:
     day, source = item["sk"].split("#")
     return Count(day=day, source=source, refused=int(item["refused"]), unverified=int(item["unverified"]))
-
-
-def _stored(item: Mapping[str, Any]) -> Refusal:
-    return _refusal(item["sk"].split("#")[1], parse(item["at"]), item)
 
 
 def _refusal(source: str, at: datetime, texts: Mapping[str, Any]) -> Refusal:

@@ -44,7 +44,7 @@ def count_unverified(site: str, source: str, now: datetime) -> None:
     """
     waiting = _unverified.setdefault((site, source), _Unverified())
     waiting.number += 1
-    if waiting.reported_at is None or now - waiting.reported_at >= UNVERIFIED_EVERY:
+    if waiting.reported_at is None or not timedelta() <= now - waiting.reported_at < UNVERIFIED_EVERY:
         number, waiting.number, waiting.reported_at = waiting.number, 0, now
         send(Report(site=site, source=source, at=now, unverified=number))
 

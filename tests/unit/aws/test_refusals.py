@@ -29,7 +29,7 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
 
 
 def report(*of: Refusal, **fields: Any) -> Report:
-    return Report(**({"site": HOST, "source": "cms", "at": MORNING, "refusals": of} | fields))
+    return replace(Report(site=HOST, source="cms", at=MORNING, refusals=of), **fields)
 
 
 def test_a_refusal_is_read_back_as_it_was_kept_and_goes_after_90_days(behind: Doors) -> None:
@@ -93,5 +93,5 @@ def test_a_message_holds_the_report_with_long_texts_cut() -> None:
     "fields", [{"at": "today"}, {"source": None, "at": None}, {"refusals": [None]}, {"refusals": 7}, {"refusals": [{}]}]
 )
 def test_a_message_of_another_shape_is_no_report(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="report of refusals|no ISO 8601|not an ISO 8601"):
+    with pytest.raises(ValueError, match=r"report of refusals|not an ISO 8601"):
         read_report(json.loads(report(EMPTY).message()) | fields)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stoppress.aws import refusals, table
+from stoppress.aws.queues import BATCH_BYTES_MAX
 from stoppress.aws.refusals import CHARACTERS_MAX, SLOTS, Count, Refusal, Report, read_report
 from stoppress.primitives.instants import epoch_seconds
 from tests.support import doors
@@ -87,6 +88,11 @@ def test_a_message_holds_the_report_with_long_texts_cut() -> None:
     assert "\ud800" not in read.reason
     refusals.keep([report(long)])  # DynamoDB takes the same texts
     assert list(refusals.read(HOST)) == [read]
+
+
+def test_the_largest_report_fits_in_one_message_of_sqs() -> None:
+    long = replace(EMPTY, id="é" * 9_000, url="é" * 9_000, reason="é" * 9_000, delivery="é" * 9_000)
+    assert len(report(*[long] * SLOTS).message()) < BATCH_BYTES_MAX
 
 
 @pytest.mark.parametrize(

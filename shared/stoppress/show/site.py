@@ -1,7 +1,7 @@
 """Is all well? Facts about a stack and its sites in, one answer out. Commands, JSON and the page render this answer. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
@@ -86,7 +86,8 @@ class SiteFacts:
 
     `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`; `heard_version` is
-    the version of the configuration at that event.
+    the version of the configuration at that event. `counts`: for each source the numbers of today's refused or ignored
+    deliveries, and of its wrong signatures.
     """
 
     site: Site
@@ -98,6 +99,7 @@ class SiteFacts:
     quarantine: Quarantine
     last_event: datetime | None = None
     heard_version: int = 0
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -168,11 +170,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class SourceStatus:
-    """A source of a site's configuration, and whether its secret is there."""
+    """A source of a site's configuration, whether its secret is there, and what was refused today (UTC).
+
+    `refused_today` counts refused articles and ignored events. `unverified_today` counts wrong signatures.
+    """
 
     name: str
     adapter: str
     secret: SecretState
+    refused_today: int
+    unverified_today: int
 
 
 @dataclass(frozen=True)
@@ -260,7 +267,12 @@ def site_status(facts: SiteFacts, now: datetime) -> SiteStatus:
     return SiteStatus(
         host=facts.site.host,
         sources=tuple(
-            SourceStatus(name, source.adapter, _secret_state(source.secret, facts.secrets.get(name)))
+            SourceStatus(
+                name,
+                source.adapter,
+                _secret_state(source.secret, facts.secrets.get(name)),
+                *facts.counts.get(name, (0, 0)),
+            )
             for name, source in facts.site.sources.items()
         ),
         feeds=tuple(feed.report(now) for feed in facts.feeds),
@@ -365,7 +377,7 @@ def _line(text: str | None) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return iso(value) if isinstance(value, datetime) else value

@@ -78,13 +78,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @contextmanager
-def answering_200() -> Iterator[str]:
-    """The URL of a server that answers every request with 200 and does nothing."""
+def answering(*statuses: int) -> Iterator[str]:
+    """The URL of a server that gives these answers in turn, then 200 to every request, and does nothing."""
+    left = list(statuses)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(200)
+            self.send_response(left.pop(0) if left else 200)
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
@@ -149,11 +150,18 @@ def test_a_stage_that_is_not_reached_is_named_with_its_reason_and_the_next_comma
 
 
 def test_an_article_that_nobody_records_is_missed_after_the_time_that_is_given(served: Served) -> None:
-    with answering_200() as elsewhere:
+    with answering() as elsewhere:
         code, out, _ = served.send(HOST, "--timeout-s", "1", "--api", elsewhere)
 
     assert (code, stages(out)) == (1, ["answered 200 to article.published", "answered 200 to article.deleted"])
     assert "not reached  recorded" in out
+
+
+def test_a_request_is_repeated_while_a_new_site_is_not_known_yet(served: Served) -> None:
+    with answering(404, 503) as elsewhere:
+        code, out, _ = served.send(HOST, "--timeout-s", "6", "--api", elsewhere, "--keep")
+
+    assert (code, stages(out)) == (1, ["answered 200 to article.published"])
 
 
 def test_a_webhook_that_refuses_is_quoted(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

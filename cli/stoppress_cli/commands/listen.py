@@ -35,7 +35,7 @@ def listen(
     adapter: Annotated[
         str | None,
         typer.Option(
-            "--adapter", help="An adapter, or a mapping file of your own, that reads them.", show_default=False
+            "--adapter", help="Adapter, or mapping file of your own, to read deliveries with.", show_default=False
         ),
     ] = None,
     settings: Annotated[

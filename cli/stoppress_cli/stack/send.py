@@ -30,7 +30,7 @@ from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
 from stoppress_cli.stack.find import BadRequest
 
-# A program posts by the standard library of its language, curl by openssl and the shell. Its placeholders are @WEBHOOK@, @PAGE@ and @ID@.
+# The programs that `--print` prints are files with the placeholders @WEBHOOK@, @PAGE@, @ID@ and @TITLE@.
 Program = Literal["curl", "node", "php", "python"]
 _PROGRAMS = Path(__file__).with_name("programs")
 
@@ -140,7 +140,10 @@ def _page(site: Site, article: str) -> str:
 
 
 class Sample:
-    """A test article. `arrive` publishes it, `leave` removes it; both wait at most `timeout_s` for the files to show it."""
+    """A test article. `arrive` publishes it, `leave` removes it; each waits at most `timeout_s` until the files show that.
+
+    `is_accepted`: the webhook has taken the article, so `leave` has to remove it.
+    """
 
     def __init__(self, target: Target, timeout_s: float) -> None:
         self.id = _new_id()

@@ -70,7 +70,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A stack with the sites, served by a process of its own."""
     folder = tmp_path_factory.mktemp("up")
     secrets = [{"secret": {"name": f"{site['host']}/cms", "value": f"{SECRET} {OTHER}"}} for site in SITES]
-    steps = [*secrets, *({"site": site} for site in SITES)]
+    steps: list[dict[str, Any]] = [*secrets, *({"site": site} for site in SITES)]
     steps[0] = {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"} | steps[0]
     (folder / "sites.jsonl").write_text("\n".join(map(json.dumps, steps)), encoding="utf-8")
     with serving("up", "sites.jsonl", "--port", 0, cwd=folder) as up:

@@ -164,7 +164,7 @@ class Sample:
         yield from self._reached({**listed, f"named in {INDEX_FILE}": self._is_indexed})
 
     def _find_files(self) -> Iterator[Stage]:
-        """Sets the files that have to list the article; yields the rules that keep it out of others. Raises NotReached."""
+        """Sets the files that have to list the article. Yields each rule of the site that keeps it out of a file. Raises NotReached."""
         article = self._article
         assert article is not None
         rules = []
@@ -234,7 +234,7 @@ class Sample:
         return Stage(name, round((time.monotonic() - self._began) * 1_000))
 
     def _is_recorded(self) -> bool:
-        """Whether the table has the article. Until its release, an article from a clock that is ahead is held."""
+        """Whether the article is recorded and not held. If this machine's clock is ahead, the article is held until its date."""
         item = table.get(*items.article_key(self._target.site.host, f"{self._target.source}#{self.id}"))
         self._article = items.read_article(item) if item else None
         return self._article is not None and self._article.state != "held"

@@ -109,10 +109,12 @@ def a_webhook_without_signature_or_site_is_refused(stack: Stack) -> None:
     assert stack.post(f"/webhooks/{SPORT}/cms", event("forged"), SECRET) == 404
 
 
-# Each command that takes --stack: its arguments, its exit code, and words that it prints. ID is the event in quarantine.
+# Each command that takes --stack: its arguments, its exit code, and words that it prints. ID is the event in quarantine, API the
+# address of the HTTP API.
 COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "preflight": ([], 1, "credentials: account"),
     "explain": ([f"https://{HOST}/news/flood"], 0, NEWS),
+    "send": ([HOST, "cms", "--api", "API"], 0, f"gone from {NEWS}"),
     "robots": ([HOST], 0, f"Sitemap: https://{HOST}/{INDEX}"),
     "feeds show": ([], 0, ""),
     "retire": ([], 0, "every site has its parameter"),
@@ -136,8 +138,9 @@ def every_command_answers(stack: Stack) -> None:
     )
     stack.until("the event without title is in quarantine", lambda: len(quarantine(stack)) == 1)
     [waiting] = quarantine(stack)
+    known = {"ID": waiting["id"], "API": stack.address}
     for command, (arguments, code, words) in COMMANDS.items():
-        typed = [*command.split(), *(waiting["id"] if word == "ID" else word for word in arguments)]
+        typed = [*command.split(), *(known.get(word, word) for word in arguments)]
 
         def answers(typed: list[str] = typed, expected: tuple[int, str] = (code, ""), words: str = words) -> bool:
             answer = stack.command(*typed)

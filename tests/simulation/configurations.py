@@ -76,7 +76,7 @@ SETTINGS: dict[str, Callable[[random.Random], Any]] = {
     "pages": lambda chance: [_page(chance) for _ in range(chance.randint(0, 3))],
     "write": lambda chance: _some(chance, ["keywords", "changefreq", "priority"]),
     "outputs": lambda chance: (
-        {name: True for name in _some(chance, ["gzip", "text", "atom"])}
+        dict.fromkeys(_some(chance, ["gzip", "text", "atom"]), True)
         | ({"hub": "https://hub.example.net/"} if chance.random() < 0.2 else {})
     ),
     "robots": lambda chance: chance.choice(["", "User-agent: *\nDisallow: /private/"]),

@@ -209,7 +209,7 @@ def load_all(host: str | None = None) -> tuple[list[Site], list[BadSite]]:
     path = os.environ["SITES_PATH"]
     parameters = {
         parameter["Name"].removeprefix(f"{path}/"): parameter
-        for parameter in (_parameters(path) if host is None else _parameters_of(parameter_name(host)))
+        for parameter in (_parameters(path) if host is None else parameters_of(host))
     }
     further: dict[str, dict[str, Any]] = {}
     for name, parameter in parameters.items():
@@ -339,8 +339,9 @@ def _parameters(path: str) -> Iterator[dict[str, Any]]:
         yield from page["Parameters"]
 
 
-def _parameters_of(name: str) -> Iterator[dict[str, Any]]:
+def parameters_of(host: str) -> Iterator[dict[str, Any]]:
     """A site's parameter, then its parameters with further feeds. Nothing if the site has no parameter."""
+    name = parameter_name(host)
     try:
         yield client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
     except ClientError as error:

@@ -5,6 +5,7 @@ import json
 import os
 import secrets as chance
 from dataclasses import dataclass
+from datetime import timedelta
 
 from stoppress.aws import sites
 from stoppress.aws.clients import client
@@ -61,7 +62,7 @@ def full_name(path: str) -> str:
 
 def of_source(host: str, name: str) -> SourceSecret:
     """The secret of a source. Raises UnknownSite, BadConfiguration and BadRequest."""
-    site = sites.load(host)
+    site = sites.load(host, age_max=timedelta())
     source = site.sources.get(name)
     if source is None:
         raise BadRequest(f"{host} has no source {name!r}: its sources are {', '.join(site.sources) or 'none'}")

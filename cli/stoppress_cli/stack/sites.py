@@ -120,11 +120,14 @@ def stored(host: str) -> dict[str, Parameter]:
 
 
 def report(host: str) -> dict[str, Any]:
-    """A site's configuration, its version and its state. Raises UnknownSite and BadConfiguration."""
+    """A site's configuration, its version and its state; `full` has every setting. Raises BadRequest and BadConfiguration."""
     parameters = stored(host)
     if not parameters:
         raise BadRequest(f"there is no site {host!r}: `stoppress sites list` has the sites")
-    (site, *_), _ = sites.load_all(host)
+    good, bad = sites.load_all(host)
+    if bad:
+        raise BadConfiguration(f"the parameter {bad[0].name} cannot be used: {bad[0].reason}")
+    [site] = good
     return {
         "host": host,
         "state": _state(site),
@@ -150,17 +153,17 @@ def effects(planned: Change, now: datetime) -> Iterator[str]:
     site = planned.file.site.model_copy(update={"version": planned.version + 1})
     before: set[str] = set()
     after: set[str] = set()
-    lines = []
+    lines: dict[str, str] = {}
     for file in predict(site, now):
         listed_before, listed_after = file.stories()
         before |= listed_before
         after |= listed_after
         if file.is_change:
-            lines.append(f"  {file.file}: {_summary(file)}")
+            lines[file.file] = _summary(file)
     if before != after:
         leave, enter = counted(len(before - after), "story", "stories"), len(after - before)
         yield f"{leave} {'leaves' if len(before - after) == 1 else 'leave'} the news sitemap, {enter:,} enter"
-    yield from sorted(lines) or ["  no file changes"]
+    yield from [f"  {name}: {lines[name]}" for name in sorted(lines)] or ["  no file changes"]
     if later := _later(planned):
         yield f"For later events alone: {', '.join(later)}"
 

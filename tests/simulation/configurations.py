@@ -155,5 +155,5 @@ def case(seed: int, now: datetime) -> Case:
         "sitemap-news.xml.gz",
         "of-others.txt",
     ]
-    made.edited = [name for name in names if chance.random() < 0.04]
+    made.edited = [name for name in names if chance.random() < (0.3 if name == "robots.txt" else 0.1)]
     return made

@@ -154,8 +154,9 @@ def every_command_answers(stack: Stack) -> None:
             answer = stack.command(*typed)
             return (answer.returncode, answer.stderr) == expected and words in answer.stdout
 
-        # Repeated, because `reconcile` shows files that are being written, and `forget` may ask to be run again.
-        stack.until(f"`stoppress {' '.join(typed)}` prints {words!r} and exits with {code}", answers)
+        # Repeated, because `reconcile` shows files that are being written, `forget` may ask to be run again, and `sites list` waits for
+        # roll_window.
+        stack.until(f"`stoppress {' '.join(typed)}` prints {words!r} and exits with {code}", answers, MINUTES_S)
     assert page("bus") not in stack.file(HOST, NEWS)
 
 

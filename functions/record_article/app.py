@@ -14,10 +14,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
-from stoppress.aws.queues import retry_later
+from stoppress.aws.queues import receive_count, retry_later
 from stoppress.primitives.deadline import Deadline
 from stoppress.record import article
-from stoppress.record.article import MessageOutcome
+from stoppress.record.article import REPORT_KEPT, MessageOutcome
 from stoppress.record.message import Message
 
 # Time after the deadline to free unused places, write stories, and delay the retry of messages.
@@ -30,7 +30,8 @@ logger = Logger()
 @in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Record a batch of the articles queue. The answer names the messages that must come again."""
-    records: list[dict[str, Any]] = event["Records"]
+    # Messages that were delivered most often go first. Otherwise one could be postponed until it becomes a dead letter.
+    records: list[dict[str, Any]] = sorted(event["Records"], key=receive_count, reverse=True)
     messages = [_message(record) for record in records]
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     outcomes = article.record(messages, datetime.now(UTC), deadline)
@@ -44,13 +45,14 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
 
 
 def _count(messages: Sequence[Message], outcomes: Mapping[str, MessageOutcome]) -> None:
-    counts = Counter(f"Events{outcome.outcome.capitalize()}" for outcome in outcomes.values())
+    events = [outcome.outcome for outcome in outcomes.values() if outcome.outcome != REPORT_KEPT]
+    counts = Counter(f"Events{outcome.capitalize()}" for outcome in events)
     now = datetime.now(UTC)
     published = [message for message in messages if outcomes[message.id].is_new]
     publish(
         {
             **counts,
-            "EventsReceived": len(messages),
+            "EventsReceived": len(events),
             "RecordingSeconds": [max(0.0, (now - message.sent_at).total_seconds()) for message in published],
             "WorkFailed": counts["EventsFailed"],
             "NeedsAttention": counts["EventsQuarantined"],
@@ -64,7 +66,9 @@ def _message(record: dict[str, Any]) -> Message:
 
 
 def _log(message_id: str, outcome: MessageOutcome) -> None:
-    """Log the outcome of a message: whether the article is listed, and if not, why."""
+    """Log the outcome of a message: whether the article is listed, and if not, why. receive_webhook has logged refusals."""
+    if outcome.outcome == REPORT_KEPT:
+        return
     names: dict[str, Any] = outcome.about
     level = logger.warning if outcome.outcome in ("quarantined", "failed") else logger.info
     level("article", message_id=message_id, outcome=outcome.outcome, reason=outcome.reason, **names)

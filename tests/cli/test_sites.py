@@ -251,6 +251,13 @@ def test_a_document_that_no_parameter_holds_is_refused(run: Operator) -> None:
     done = run("sites", "check", run.file({**SITE, "robots": "# " + "é" * 5_000}))
     assert done.exit_code == 1
     assert "bytes without its feeds, and a parameter holds 8,192" in done.stdout
+    done = run(
+        "sites",
+        "check",
+        run.file({**SITE, "feeds": [f"https://{HOST}/{number:05}/rss.xml" for number in range(4_000)]}),
+    )
+    assert done.exit_code == 1
+    assert "fit into an item of the table: name fewer feeds" in done.stdout
 
 
 # ── remove ──

@@ -105,6 +105,14 @@ def test_the_table_keeps_its_key() -> None:
     ]
 
 
+def test_the_parameter_hubs_can_be_switched_back_and_forth() -> None:
+    # The name is fixed: a secret that stayed would make the next creation fail.
+    secret = STACK.resources["WebSubSecret"]
+
+    assert secret["Condition"] == "HasHubs"
+    assert (secret["DeletionPolicy"], secret["UpdateReplacePolicy"]) == ("Delete", "Delete")
+
+
 @pytest.mark.parametrize("name", ["FirstSecret", "WebSubSecret"])
 def test_the_secret_is_not_generated_anew(name: str) -> None:
     # A change of how it is generated generates another, and every webhook is refused from then on.
@@ -142,7 +150,7 @@ def test_the_stack_policy_lets_no_update_replace_or_delete_what_people_wrote() -
         for name in STACK.resources
         if not permissions.allowed(Ask(action, f"LogicalResourceId/{name}"), rules)
     }
-    kept = ("Bucket", "FirstSecret", "FirstSite", "Table", "WebSubSecret")
+    kept = ("Bucket", "FirstSecret", "FirstSite", "Table")
 
     assert refused == {(action, name) for action in ("Update:Replace", "Update:Delete") for name in kept}
 
@@ -209,6 +217,7 @@ def test_a_parameter_reaches_cloudformation_as_samconfig_has_it() -> None:
         assert values == meant
 
 
+@pytest.mark.deployed
 @pytest.mark.parametrize("command", sorted({name for table in ENVIRONMENTS.values() for name in table} - {"global"}))
 def test_samconfig_has_only_settings_that_sam_knows(command: str) -> None:
     # SAM passes over what it does not know without a word.
@@ -245,6 +254,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 -- ours
 
 
+@pytest.mark.deployed
 @needs_linters
 def test_the_linter_finds_what_is_planted(tmp_path: Path) -> None:
     texts = {name: text_of(name) for name in TEMPLATES}
@@ -260,6 +270,7 @@ def test_the_linter_finds_what_is_planted(tmp_path: Path) -> None:
     assert PLANTED.keys() <= set(re.findall(r"^Check: (\w+):", run.stdout, re.MULTILINE)), run.stdout
 
 
+@pytest.mark.deployed
 @needs_linters
 def test_no_finding_is_excused_that_is_none() -> None:
     run = lint(ROOT)

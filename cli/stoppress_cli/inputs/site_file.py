@@ -13,6 +13,8 @@ Document = dict[str, Any]
 PARAMETER_BYTES_MAX = 8_192
 # The last part of the name of a site's own parameter. Parameters with further feeds have `feeds-1`, `feeds-2`, …
 OWN = ""
+# A version that no parameter reaches.
+_VERSION_MAX = 1_000_000
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -26,7 +28,13 @@ class SiteFile:
 
 def read(text: str) -> SiteFile:
     """Read a site's document as the functions do. Raises BadConfiguration, with a line for each error."""
-    return SiteFile(read_site(text, 0), _values(json.loads(text)))
+    site = read_site(text, 0)
+    values = _values(json.loads(text))
+    if len(values) > 1:
+        from stoppress.aws.sites import check_size  # most sites have one parameter, and need no boto3
+
+        check_size(site, " ".join(f"{name}:{_VERSION_MAX}" for name in values))
+    return SiteFile(site, values)
 
 
 def joined(values: Mapping[str, str]) -> Document:

@@ -11,6 +11,7 @@ from stoppress.aws.clients import client
 from stoppress.primitives.instants import exact, parse
 
 if TYPE_CHECKING:
+    from stoppress.aws.refusals import Report
     from stoppress.model.event import ArticleEvent, Incomplete
 
 # SQS: at most 10 messages and 1,048,576 bytes in a call, less some bytes for the envelope.
@@ -61,11 +62,11 @@ def read_rewrite(message: str) -> RewriteRequest:
         ) from None
 
 
-def send_articles(events: "Sequence[ArticleEvent | Incomplete]") -> None:
-    """Send article events, and incomplete deliveries for quarantine, to the articles queue. Raises SendError."""
-    from stoppress.model.event import Incomplete, to_message  # rewrite_sitemaps does without it
+def send_articles(events: "Sequence[ArticleEvent | Incomplete | Report]") -> None:
+    """Send article events, incomplete deliveries for quarantine, and reports of refusals to the articles queue. Raises SendError."""
+    from stoppress.model.event import ArticleEvent, to_message  # rewrite_sitemaps does without it
 
-    messages = [event.message() if isinstance(event, Incomplete) else to_message(event) for event in events]
+    messages = [to_message(event) if isinstance(event, ArticleEvent) else event.message() for event in events]
     _send(os.environ["ARTICLES_QUEUE_URL"], messages, delay_seconds=0)
 
 
@@ -86,15 +87,24 @@ def retry_later(queue_url: str, records: Iterable[Mapping[str, Any]]) -> list[Ex
     """
     failures: list[Exception] = []
     for record in records:
-        receive_count = int(record["attributes"]["ApproximateReceiveCount"])
-        delay_seconds = min(RETRY_DELAY_MAX_SECONDS, 10 * 2 ** min(receive_count - 1, 10))
+        delay = retry_delay_seconds(receive_count(record))
         try:
             client("sqs").change_message_visibility(
-                QueueUrl=queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=delay_seconds
+                QueueUrl=queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=delay
             )
         except Exception as error:  # noqa: BLE001 - the other messages must still be delayed
             failures.append(error)
     return failures
+
+
+def receive_count(record: Mapping[str, Any]) -> int:
+    """How often a queue delivered a message, this delivery included."""
+    return int(record["attributes"]["ApproximateReceiveCount"])
+
+
+def retry_delay_seconds(receives: int) -> int:
+    """The delay before a message that was received `receives` times is tried again."""
+    return min(RETRY_DELAY_MAX_SECONDS, 10 << min(receives - 1, 10))
 
 
 def announce(detail_type: str, detail: dict[str, Any]) -> None:

@@ -24,7 +24,9 @@ from stoppress_cli.commands.redrive import redrive
 from stoppress_cli.commands.restore import restore
 from stoppress_cli.commands.retire import retire
 from stoppress_cli.commands.robots import robots
+from stoppress_cli.commands.secrets import secrets
 from stoppress_cli.commands.send import send
+from stoppress_cli.commands.sites import sites
 from stoppress_cli.commands.status import status
 from stoppress_cli.commands.up import up
 
@@ -57,6 +59,8 @@ for command in (
 app.add_typer(feeds, name="feeds")
 app.add_typer(adapters, name="adapters")
 app.add_typer(quarantine, name="quarantine")
+app.add_typer(sites, name="sites")
+app.add_typer(secrets, name="secrets")
 
 
 def _print_version(wanted: bool) -> None:

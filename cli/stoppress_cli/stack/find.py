@@ -198,6 +198,8 @@ def _is_url(endpoint: str) -> bool:
 @contextmanager
 def _connected(variables: Mapping[str, str | None]) -> Iterator[None]:
     """Sets the variables, and has `stoppress.aws` make new clients, while the block runs."""
+    if sites_path := variables.get("SITES_PATH"):  # /stoppress/<stack>/sites; the secrets are below stoppress/<stack>
+        variables = {"SECRETS_PATH": sites_path.strip("/").rpartition("/")[0], **variables}
     with environment(variables):
         clients.client.cache_clear()
         try:

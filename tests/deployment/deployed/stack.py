@@ -93,6 +93,12 @@ class Stack:
         """`sam delete`."""
         return self._typed(self._sam, "delete", "--no-prompts", "--stack-name", NAME)
 
+    def file_of(self, name: str, text: str) -> Path:
+        """A file for a command."""
+        path = self._folder / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
     def command(self, *words: str) -> Ended:
         """`stoppress … --stack`."""
         return self._typed(sys.executable, "-m", "stoppress_cli", *words, "--stack", NAME)

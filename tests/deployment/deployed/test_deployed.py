@@ -110,7 +110,7 @@ def a_webhook_without_signature_or_site_is_refused(stack: Stack) -> None:
 
 
 # Each command that takes --stack: its arguments, its exit code, and words that it prints. ID is the event in quarantine, API the
-# address of the HTTP API.
+# address of the HTTP API, FILE the first site's configuration with a second source.
 COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "preflight": ([], 1, "credentials: account"),
     "explain": ([f"https://{HOST}/news/flood"], 0, NEWS),
@@ -127,6 +127,13 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "restore": (["copy", "--dry-run"], 0, "copy has"),
     "forget": ([f"https://{HOST}/news/bus", "--yes"], 0, ""),
     "reconcile": (["--dry-run"], 0, "0 repaired, 0 seen once"),
+    "sites list": ([], 0, f"{HOST}  applied"),
+    "sites show": ([HOST], 0, f'"host": "{HOST}"'),
+    "sites put": (["FILE", "--yes"], 0, "the files follow within a minute or two"),
+    "secrets put": ([HOST, "wire"], 0, f"/webhooks/{HOST}/wire"),
+    "secrets rotate": ([HOST, "wire", "--finish", "--yes"], 0, "one value is valid"),
+    "sites check": (["FILE"], 0, "no errors"),
+    "sites remove": ([HOST, "--dry-run"], 0, f"{HOST}/{INDEX}: stays"),
 }
 
 
@@ -138,7 +145,9 @@ def every_command_answers(stack: Stack) -> None:
     )
     stack.until("the event without title is in quarantine", lambda: len(quarantine(stack)) == 1)
     [waiting] = quarantine(stack)
-    known = {"ID": waiting["id"], "API": stack.address}
+    site = json.loads(stack.command("sites", "show", HOST).stdout)
+    file = stack.file_of("site.json", json.dumps(site | {"sources": site["sources"] | {"wire": {"secret": "wire"}}}))
+    known = {"ID": waiting["id"], "API": stack.address, "FILE": str(file)}
     for command, (arguments, code, words) in COMMANDS.items():
         typed = [*command.split(), *(known.get(word, word) for word in arguments)]
 
@@ -146,8 +155,9 @@ def every_command_answers(stack: Stack) -> None:
             answer = stack.command(*typed)
             return (answer.returncode, answer.stderr) == expected and words in answer.stdout
 
-        # Repeated, because `reconcile` shows files that are being written, and `forget` may ask to be run again.
-        stack.until(f"`stoppress {' '.join(typed)}` prints {words!r} and exits with {code}", answers)
+        # Repeated, because `reconcile` shows files that are being written, `forget` may ask to be run again, and `sites list` waits for
+        # roll_window.
+        stack.until(f"`stoppress {' '.join(typed)}` prints {words!r} and exits with {code}", answers, MINUTES_S)
     assert page("bus") not in stack.file(HOST, NEWS)
 
 
@@ -219,7 +229,7 @@ def deletion_keeps_what_people_wrote(stack: Stack) -> None:
     assert {parameter["Name"] for parameter in parameters} == {f"{path}/{HOST}", f"{path}/{SPORT}"}
     assert stack.aws("lambda").list_functions()["Functions"] == []
     secrets = stack.aws("secretsmanager").list_secrets()["SecretList"]
-    assert [secret["Name"].rpartition("/")[2] for secret in secrets] == ["cms"]
+    assert sorted(secret["Name"].rpartition("/")[2] for secret in secrets) == ["cms", "wire"]
 
 
 # ── what several steps use ──

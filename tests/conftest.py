@@ -1,26 +1,45 @@
 """What holds for every test: no network but loopback, no real account, no deadline of a stop-watch."""
 
 import os
+import re
 import socket
 from collections.abc import Iterator
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
 SEEDS_OF_EVERY_RUN = 40
+# The markers of what `make check` leaves to `make test`.
+SLOW = ("moto", "artifact", "deployed", "matrix")
+SLOW_MODULE = re.compile(rf"^pytestmark = \[?\s*pytest\.mark\.({'|'.join(SLOW)})\b", re.MULTILINE)
 # pytest-xdist tells its workers the width of the terminal; what commands print is tested as it is piped.
 os.environ.pop("COLUMNS", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What `pytest tests/simulation` takes; here, because pytest asks no conftest further down."""
+    """The options of this project's tests. pytest reads options from this conftest only, not from those of subdirectories."""
+    parser.addoption("--quick", action="store_true", help=f"leave out the tests marked {', '.join(SLOW)}")
     group = parser.getgroup("simulation")
     group.addoption("--seeds", type=int, default=SEEDS_OF_EVERY_RUN, help="how many seeds to simulate")
     group.addoption("--first-seed", type=int, default=1, help="the first of them")
     group.addoption("--minutes", type=float, default=0, help="simulate from the first seed on for so long instead")
     group.addoption("--doors", choices=["fast", "moto"], default="fast", help="what stands in for AWS")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.quick:
+        config.option.markexpr = f"not ({' or '.join(SLOW)})"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --quick, leave out a module whose tests are all slow before it is imported: a third of the modules."""
+    is_slow = (
+        config.option.quick and collection_path.suffix == ".py" and SLOW_MODULE.search(collection_path.read_text())
+    )
+    return True if is_slow else None
 
 
 # The same examples in every run: what fails has been changed. `--hypothesis-profile explore` draws others.

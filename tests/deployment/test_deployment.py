@@ -209,6 +209,7 @@ def test_a_parameter_reaches_cloudformation_as_samconfig_has_it() -> None:
         assert values == meant
 
 
+@pytest.mark.deployed
 @pytest.mark.parametrize("command", sorted({name for table in ENVIRONMENTS.values() for name in table} - {"global"}))
 def test_samconfig_has_only_settings_that_sam_knows(command: str) -> None:
     # SAM passes over what it does not know without a word.
@@ -245,6 +246,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 -- ours
 
 
+@pytest.mark.deployed
 @needs_linters
 def test_the_linter_finds_what_is_planted(tmp_path: Path) -> None:
     texts = {name: text_of(name) for name in TEMPLATES}
@@ -260,6 +262,7 @@ def test_the_linter_finds_what_is_planted(tmp_path: Path) -> None:
     assert PLANTED.keys() <= set(re.findall(r"^Check: (\w+):", run.stdout, re.MULTILINE)), run.stdout
 
 
+@pytest.mark.deployed
 @needs_linters
 def test_no_finding_is_excused_that_is_none() -> None:
     run = lint(ROOT)

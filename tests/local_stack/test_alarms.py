@@ -12,8 +12,6 @@ from tests.support import breakages, cloudwatch
 from tests.support.breakages import BREAKAGES, Breakage
 from tests.support.playing import TEMPLATE
 
-LONG = 60  # minutes
-
 # What is trouble only after an hour or a night.
 AFTER_HOURS = {
     "a feed answers 500",
@@ -24,10 +22,8 @@ AFTER_HOURS = {
 }
 
 
-@pytest.mark.parametrize(
-    "breakage",
-    [pytest.param(each, id=each.name, marks=[pytest.mark.matrix] if each.minutes > LONG else []) for each in BREAKAGES],
-)
+@pytest.mark.matrix
+@pytest.mark.parametrize("breakage", [pytest.param(each, id=each.name) for each in BREAKAGES])
 def test_what_breaks_rings_these_alarms_after_so_many_minutes(breakage: Breakage, tmp_path: Path) -> None:
     assert breakages.rings(breakage, tmp_path) == breakage.rings
 

@@ -77,6 +77,7 @@ def test_a_scenario_played_again_on_moto_saves_the_same_bytes(path: Path, tmp_pa
         assert metas[0] == metas[1], save
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", IN_ANY_ORDER)
 def test_what_is_heard_in_any_order_ends_in_the_same_files(name: str, tmp_path: Path) -> None:
     lines = playing.read(playing.SCENARIOS / f"{name}.jsonl")

@@ -107,6 +107,8 @@ class Permissions:
             function.logical: str(function.properties.get("Role"))
             for function in of_type(resources, "AWS::Lambda::Function")
         }
+        # Decisions so far, because a run asks the same many times.
+        self._decided: dict[tuple[str, str, str, tuple[tuple[str, tuple[str, ...]], ...]], bool] = {}
         arns = {resource.ref: resource.arn for resource in resources if resource.arn}
         self._resources: list[tuple[str, Statement]] = []  # with the ARN that the policy is attached to
         for policy in of_type(resources, "AWS::SQS::QueuePolicy"):
@@ -135,7 +137,10 @@ class Permissions:
 
     def may(self, role: Role, ask: Ask) -> bool:
         """Whether the role may make the call: a statement allows it and none denies it."""
-        return allowed(ask, [*role.statements, *self._attached(ask, {"*", role.arn})])
+        key = role.arn, ask.action, ask.resource, tuple(sorted(ask.context.items()))
+        if key not in self._decided:
+            self._decided[key] = allowed(ask, [*role.statements, *self._attached(ask, {"*", role.arn})])
+        return self._decided[key]
 
     def service_may(self, service: str, source_arn: str, ask: Ask) -> bool:
         """Whether the resource's policy lets an AWS service make the call on behalf of `source_arn`."""

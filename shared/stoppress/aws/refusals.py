@@ -1,28 +1,28 @@
-"""Deliveries that became no event: refused articles and ignored events, and counts of unverified requests.
+"""Refusals: articles that a webhook refused and events that it ignored. Also counts requests with a wrong signature.
 
-receive_webhook sends them in a message of the articles queue, and record_article stores them for 90 days in the partition
-`refused#<site>`. An item `<day>#<source>` counts a day of a source, and `<day>#<source>#<slot>` holds one refusal. A day of a
-source has SLOTS slots, so it keeps the newest SLOTS refusals. A message that the queue delivers twice counts twice.
+receive_webhook sends them to the articles queue as a Report, and record_article stores them for 90 days. The items are in the
+partition `refused#<site>`. The item `<day>#<source>` has the counts of a source's day, and `<day>#<source>#<slot>` has one
+refusal. A new refusal overwrites the oldest one when all SLOTS are used. A report that the queue delivers twice counts twice.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from stoppress.primitives.instants import epoch_seconds, exact, parse
 
-# How long `stoppress explain` can show a refusal: as long as a story.
+# How long a refusal is kept: as long as a page's story.
 KEPT = timedelta(days=90)
-# How many refusals of a source are kept of one day.
+# How many refusals are kept of a source's day.
 SLOTS = 50
 # The longest texts of an id, a URL, a reason and a delivery's id.
 CHARACTERS_MAX = {"id": 512, "url": 2_000, "reason": 500, "delivery": 200}
-# The message's field by which record_article recognises it.
+# The field by which record_article recognises a report.
 FIELD = "refusals"
-# Other messages of a batch may be recorded at the same time in another container.
+# Another execution environment may count the same day at the same time.
 _ATTEMPTS_MAX = 5
 
 Outcome: TypeAlias = Literal["refused", "ignored"]
@@ -30,9 +30,9 @@ Outcome: TypeAlias = Literal["refused", "ignored"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A verified article or event that was refused (answer 400) or ignored (answer 200), and why.
+    """An article that was refused (answer 400) or an event that was ignored (answer 200), and why. Its signature was right.
 
-    `id`, `url` and `delivery` (the sender's id of the delivery) are as the sender gave them, and empty where unknown.
+    `id` and `url` are as the sender gave them. `delivery` is the sender's id of the delivery. Unknown texts are empty.
     """
 
     at: datetime
@@ -46,10 +46,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many refusals a source had on a day (`YYYY-MM-DD`, UTC).
+    """The counts of a source's day (`YYYY-MM-DD`, UTC).
 
-    `refused` counts refused and ignored articles. `unverified` is a lower bound: it counts requests with a wrong signature, of
-    which each container of receive_webhook reports at most once a minute, and loses the rest when Lambda stops it.
+    `refused` counts refused articles and ignored events. `unverified` counts requests with a wrong signature and is a lower
+    bound: an execution environment reports its number once a minute, and Lambda may stop it in between.
     """
 
     day: str
@@ -60,7 +60,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The content of a message: refusals of one source, and a number of unverified requests at the instant `at`."""
+    """A message of the articles queue: refusals of one source at the instant `at`, and a number of wrong signatures before it."""
 
     site: str
     source: str
@@ -70,10 +70,7 @@ class Report:
 
     def message(self) -> str:
         """The message for the articles queue: JSON in ASCII, with long texts cut."""
-        texts = [
-            {name: value for name in ("outcome", *CHARACTERS_MAX) if (value := _bounded(refusal, name))}
-            for refusal in self.refusals
-        ]
+        texts = [_texts(refusal) for refusal in self.refusals]
         fields: dict[str, Any] = {"site": self.site, "source": self.source, "at": exact(self.at), FIELD: texts}
         return json.dumps(fields | ({"unverified": self.unverified} if self.unverified else {}))
 
@@ -95,7 +92,7 @@ def read_report(document: Mapping[str, Any]) -> Report:
 
 
 def keep(reports: Iterable[Report]) -> None:
-    """Store reports and count them. Raises Conflict if other writers were faster in every attempt, and the table's errors."""
+    """Store and count the refusals of reports. Raises Conflict if another writer was faster in every attempt."""
     by_day: dict[tuple[str, str, str], list[Report]] = defaultdict(list)
     for report in reports:
         by_day[report.site, report.source, _day(report.at)].append(report)
@@ -105,8 +102,14 @@ def keep(reports: Iterable[Report]) -> None:
 
 def read(site: str) -> Iterator[Refusal]:
     """The stored refusals of a site, newest first."""
-    refusals = [_stored(item) for item in _items(site) if not _is_count(item)]
-    yield from sorted(refusals, key=lambda refusal: refusal.at, reverse=True)
+    yield from sorted((refusal for _, refusal in stored(site)), key=lambda refusal: refusal.at, reverse=True)
+
+
+def stored(site: str) -> Iterator[tuple[dict[str, Any], Refusal]]:
+    """The items with refusals of a site, each with its refusal."""
+    for item in _items(site):
+        if not _is_count(item):
+            yield item, _refusal(item["sk"].split("#")[1], parse(item["at"]), item)
 
 
 def counts(site: str) -> list[Count]:
@@ -122,36 +125,36 @@ def refused_pk(site: str) -> str:
 
 
 def _keep_day(site: str, source: str, day: str, reports: Sequence[Report]) -> None:
-    from stoppress.aws import table  # receive_webhook, which only sends reports, starts without it
+    from stoppress.aws import table  # receive_webhook only sends reports, and starts without the table
 
     refusals = [refusal for report in reports for refusal in report.refusals]
-    pk, sk = refused_pk(site), f"{day}#{source}"
+    key = refused_pk(site), f"{day}#{source}"
     ttl = epoch_seconds(max(report.at for report in reports) + KEPT)
+    first = _count_more(key, len(refusals), sum(report.unverified for report in reports), ttl)
+    # Of more than SLOTS refusals the last ones stay.
+    slots = {number % SLOTS: refusal for number, refusal in enumerate(refusals, first)}
+    table.put_many([_item(key, slot, refusal, ttl) for slot, refusal in slots.items()])
+
+
+def _count_more(key: tuple[str, str], refused: int, unverified: int, ttl: int) -> int:
+    """Add to the counts of a day. Returns the number of refusals before. Raises Conflict."""
+    from stoppress.aws import table
+
     for attempt in range(1, _ATTEMPTS_MAX + 1):
-        item = table.get(pk, sk)
-        before = _count(item) if item else Count(day=day, source=source)
-        after = replace(
-            before,
-            refused=before.refused + len(refusals),
-            unverified=before.unverified + sum(report.unverified for report in reports),
-        )
-        counted = {"pk": pk, "sk": sk, "refused": after.refused, "unverified": after.unverified, "ttl": ttl}
+        item = table.get(*key) or {}
+        before = int(item.get("refused", 0))
+        counts = {"refused": before + refused, "unverified": int(item.get("unverified", 0)) + unverified}
         try:
-            table.put(counted, int(item["rev"]) if item else None)
-            break
+            table.put({"pk": key[0], "sk": key[1], **counts, "ttl": ttl}, int(item["rev"]) if item else None)
         except table.Conflict:
-            if attempt == _ATTEMPTS_MAX:
-                raise
             table.back_off(attempt)
-    slots = {
-        number % SLOTS: refusal for number, refusal in enumerate(refusals, before.refused)
-    }  # a batch of more than SLOTS refusals keeps its last ones
-    table.put_many([_item(pk, f"{sk}#{slot:02}", refusal, ttl) for slot, refusal in slots.items()])
+        else:
+            return before
+    raise table.Conflict(f"others counted {key} first in {_ATTEMPTS_MAX} attempts")
 
 
-def _item(pk: str, sk: str, refusal: Refusal, ttl: int) -> dict[str, Any]:
-    texts = {name: value for name in ("outcome", *CHARACTERS_MAX) if (value := _bounded(refusal, name))}
-    return {"pk": pk, "sk": sk, "at": exact(refusal.at), **texts, "ttl": ttl}
+def _item(key: tuple[str, str], slot: int, refusal: Refusal, ttl: int) -> dict[str, Any]:
+    return {"pk": key[0], "sk": f"{key[1]}#{slot:02}", "at": exact(refusal.at), **_texts(refusal), "ttl": ttl}
 
 
 def _items(site: str) -> Iterator[dict[str, Any]]:
@@ -169,10 +172,6 @@ def _count(item: Mapping[str, Any]) -> Count:
     return Count(day=day, source=source, refused=int(item["refused"]), unverified=int(item["unverified"]))
 
 
-def _stored(item: Mapping[str, Any]) -> Refusal:
-    return _refusal(item["sk"].split("#")[1], parse(item["at"]), item)
-
-
 def _refusal(source: str, at: datetime, texts: Mapping[str, Any]) -> Refusal:
     outcome: Outcome = "ignored" if texts["outcome"] == "ignored" else "refused"
     return Refusal(
@@ -186,10 +185,11 @@ def _refusal(source: str, at: datetime, texts: Mapping[str, Any]) -> Refusal:
     )
 
 
-def _bounded(refusal: Refusal, name: str) -> str:
-    """A text of a refusal, cut to its longest length. A lone surrogate, which DynamoDB refuses, becomes a question mark."""
-    text: str = getattr(refusal, name)
-    return text[: CHARACTERS_MAX.get(name)].encode(errors="replace").decode()
+def _texts(refusal: Refusal) -> dict[str, str]:
+    """The texts of a refusal that are not empty, each cut. DynamoDB refuses lone surrogates, which become question marks."""
+    texts = {name: getattr(refusal, name)[:characters] for name, characters in CHARACTERS_MAX.items()}
+    texts["outcome"] = refusal.outcome
+    return {name: text.encode(errors="replace").decode() for name, text in texts.items() if text}
 
 
 def _day(at: datetime) -> str:

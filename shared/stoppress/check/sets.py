@@ -48,6 +48,11 @@ class _Register:
         self._files[bucket].append(file)
         self._lines[bucket].append(line)
 
+    @property
+    def buckets(self) -> set[int]:
+        """The buckets that have anything."""
+        return set(self._hashes)
+
     def bucket(self, number: int) -> Iterator[tuple[int, int, int]]:
         """Hash, file and line of each occurrence in a bucket, in the order in which they were added."""
         return zip(*(arrays.get(number, ()) for arrays in (self._hashes, self._files, self._lines)), strict=True)
@@ -101,7 +106,7 @@ class Together:
         `whole` set.
         """
         whole = whole and any(files[number].is_sitemap and not files[number].is_news for number in indexed)
-        for bucket in range(_BUCKETS):
+        for bucket in sorted(self._pages.buckets | self._articles.buckets):
             pages = self._page_duplicates(bucket, files, indexed, say)
             articles: dict[int, Occurrence] = {}
             for key, here in self._articles.listed(bucket):
@@ -142,7 +147,7 @@ class Together:
         listed = {
             key
             for register in (self._pages, self._articles)
-            for number in range(_BUCKETS if lonely else 0)
+            for number in (register.buckets if lonely else ())
             for key, _, _ in register.bucket(number)
             if key in targets
         }

@@ -1,6 +1,6 @@
-"""Sentences that warn a sender: an accepted article will not be news, or not yet, or parts of it were left out.
+"""Warnings in the answer to a sender: an accepted article will not be news, or not yet, or parts of it were left out.
 
-The event and the configuration alone decide. What the table holds, such as an earlier date, may make a warning void.
+The event and the site's configuration alone decide. The table may have a date that the event lacks.
 """
 
 import re
@@ -14,7 +14,7 @@ from stoppress.model.site import Site
 from stoppress.primitives.instants import iso
 from stoppress.primitives.text import TITLE_CHARACTERS_MAX
 
-# The least ratio of difflib for another spelling of published_at. `pubDate` reaches it, and `createdAt` does not.
+# The least ratio of difflib for a misspelt published_at. `pubDate` reaches this ratio, and `createdAt` does not.
 _ALIKE = 0.65
 _LETTERS = re.compile("[^a-z]")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
@@ -59,9 +59,11 @@ def _not_news(event: ArticleEvent, url: str, site: Site, now: datetime, unknown:
 
 def _meant_date(unknown: Mapping[str, object]) -> str:
     """The unknown field whose name is like published_at and whose value is like a date; empty if there is none."""
-    from difflib import SequenceMatcher  # needed for unknown fields alone
-
     dated = [name for name, value in unknown.items() if isinstance(value, str) and _YEAR.search(value[:100])]
+    if not dated:
+        return ""
+    from difflib import SequenceMatcher  # needed for misspelt fields alone
+
     ratios = {name: SequenceMatcher(None, "publishedat", _LETTERS.sub("", name.lower())).ratio() for name in dated}
     likely = [name for name in dated if ratios[name] >= _ALIKE]
     return max(likely, key=ratios.__getitem__, default="")

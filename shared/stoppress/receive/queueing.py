@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from stoppress.aws.refusals import Refusal, Report
+from stoppress.aws.refusals import SLOTS, Refusal, Report
 from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.mapping import load
@@ -54,8 +54,11 @@ def take_delivery(
 
 
 def report_of(site: Site, name: str, now: datetime, taken: Iterable[Taken], delivery: str | None) -> Report | None:
-    """The report of a delivery's ignored items, or None if there are none."""
-    ignored = [item for item in taken if item.message is None]
+    """The report of a delivery's ignored items, or None if there are none.
+
+    It has at most SLOTS items, so that it always fits in one message of SQS.
+    """
+    ignored = [item for item in taken if item.message is None][:SLOTS]
     if not ignored:
         return None
     refusals = tuple(

@@ -89,7 +89,6 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
             outcomes.append((message.id, _postponed()))
         else:
             works += _read(message, outcomes, reports)
-    _keep(reports, outcomes)
     waiting = list(works)
     while waiting:
         wave, waiting = _independent(waiting)
@@ -102,6 +101,7 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
                 outcomes.append((work.message_id, MessageOutcome("failed", str(lost), work.event, lost)))
         table.back_off(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
+    _keep(reports, outcomes)
     _write_stories((outcome for _, outcome in outcomes), now)
     _note_events({work.site.host: work.site for work in works}.values(), now)
     return _by_message(outcomes)

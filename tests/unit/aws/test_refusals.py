@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stoppress.aws import refusals, table
+from stoppress.aws.queues import BATCH_BYTES_MAX
 from stoppress.aws.refusals import CHARACTERS_MAX, SLOTS, Count, Refusal, Report, read_report
 from stoppress.primitives.instants import epoch_seconds
 from tests.support import doors
@@ -29,7 +30,7 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
 
 
 def report(*of: Refusal, **fields: Any) -> Report:
-    return Report(**({"site": HOST, "source": "cms", "at": MORNING, "refusals": of} | fields))
+    return replace(Report(site=HOST, source="cms", at=MORNING, refusals=of), **fields)
 
 
 def test_a_refusal_is_read_back_as_it_was_kept_and_goes_after_90_days(behind: Doors) -> None:
@@ -89,9 +90,14 @@ def test_a_message_holds_the_report_with_long_texts_cut() -> None:
     assert list(refusals.read(HOST)) == [read]
 
 
+def test_the_largest_report_fits_in_one_message_of_sqs() -> None:
+    long = replace(EMPTY, id="é" * 9_000, url="é" * 9_000, reason="é" * 9_000, delivery="é" * 9_000)
+    assert len(report(*[long] * SLOTS).message()) < BATCH_BYTES_MAX
+
+
 @pytest.mark.parametrize(
     "fields", [{"at": "today"}, {"source": None, "at": None}, {"refusals": [None]}, {"refusals": 7}, {"refusals": [{}]}]
 )
 def test_a_message_of_another_shape_is_no_report(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="report of refusals|no ISO 8601|not an ISO 8601"):
+    with pytest.raises(ValueError, match=r"report of refusals|not an ISO 8601"):
         read_report(json.loads(report(EMPTY).message()) | fields)

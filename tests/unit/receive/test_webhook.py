@@ -282,10 +282,9 @@ def test_the_names_of_a_refused_article_come_from_its_own_object(document: Any, 
 def test_a_queued_article_warns_of_what_keeps_it_out_of_the_news(behind: Doors) -> None:
     undated = {name: value for name, value in ARTICLE.items() if name != "published_at"}
     _, reply = answered(behind, request(PUBLISHED | {"data": undated | {"publishedAt": "2026-11-20T07:58:00Z"}}))
-    assert reply["warnings"] == [
-        "no published_at: it will not be in the news sitemap, unless another event has the date;"
-        " did you mean it by publishedAt?"
-    ]
+    [warning] = reply["warnings"]
+    assert warning.startswith("no published_at: it will not be in the news sitemap")
+    assert warning.endswith("; did you mean it by publishedAt?")
 
 
 def test_an_adapted_article_warns_too(behind: Doors) -> None:

@@ -91,17 +91,15 @@ class Oracle:
         here = {act.article for act in self.acts if act.site == self.host and act.url == url}
         if not here:
             return {"never heard"}
-        kinds = {self._of_article(articles[name], url) for articles in self._articles for name in here}
+        kinds = set().union(*(self._of_article(articles[name], url) for articles in self._articles for name in here))
         if all(name.startswith(f"{FEED}#") for name in here):
             kinds.add("never heard")  # the entry may have left the feed before a poll
         return kinds if len(here) == 1 else kinds | {"other article"}
 
     @staticmethod
-    def _of_article(article: Meant, url: str) -> str:
-        if not article.act.id:  # its source removed the URL itself
-            return "removed"
+    def _of_article(article: Meant, url: str) -> set[str]:
+        if not article.live:  # without an id its source removed the URL itself
+            return {"removed"} | ({"moved"} if article.act.url != url else set())
         if article.act.url != url:
-            return "moved"
-        if not article.live:
-            return "removed"
-        return "held" if article.embargo else "excluded" if article.act.noindex else "other article"
+            return {"moved"}
+        return {"held" if article.embargo else "excluded" if article.act.noindex else "other article"}

@@ -240,12 +240,12 @@ def read_files(site: Site, urls: Iterable[str], files: Iterable[str]) -> Iterato
 
 def _heard(site: Site, url: str, names: Collection[str], lines: Iterable[Item]) -> tuple[Heard, ...]:
     """The deliveries about a page or its articles, oldest first."""
-    heard = [*map(_line, lines), *_refused(site, url, names), *_quarantined(site, url, names)]
+    heard = [*(_line(line, url) for line in lines), *_refused(site, url, names), *_quarantined(site, url, names)]
     return tuple(sorted(heard, key=lambda each: each.at))
 
 
-def _line(line: Item) -> Heard:
-    sent_at = line.get("said_at")
+def _line(line: Item, url: str) -> Heard:
+    sent_at, named = line.get("said_at"), line.get("names")
     return Heard(
         parse(line["heard_at"]),
         line["action"],
@@ -253,7 +253,7 @@ def _line(line: Item) -> Heard:
         line["outcome"],
         line.get("reason", ""),
         parse(sent_at) if sent_at else None,
-        line.get("names"),
+        named if named and identity(named) != identity(url) else None,
     )
 
 

@@ -15,7 +15,7 @@ from stoppress.model.event import article_name
 from stoppress.model.exclude import EXPIRED, HOME_PAGE, NO_DATE, NO_TITLE, PAGE
 from stoppress.model.file_names import is_news
 from stoppress.model.limits import NEWS_WINDOW
-from stoppress.model.order import Order
+from stoppress.model.order import Order, is_claimed_before
 from stoppress.model.rules import excluding_rule, names_rule
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso, parse
@@ -199,7 +199,7 @@ def tell(facts: Facts, now: datetime) -> Story:
     if facts.article and owner and owner.name != facts.article:
         owner = None  # the page is listed for another article
     absent = () if owner else tuple(_absent(facts))
-    held = next((article for article in facts.articles if article.state == "held" and _is_meant(facts, article)), None)
+    held = next((article for article in _absentees(facts) if article.state == "held"), None)
     return Story(
         facts.asked,
         facts.site.host,
@@ -328,27 +328,32 @@ def _unlisted(facts: Facts) -> Iterator[Reason]:
     names = [claim.owner] if claim else []
     elsewhere = [article for article in facts.articles if article.url and not facts.is_here(article)]
     if moved := sorted(elsewhere, key=lambda article: article.name not in names):
-        yield Reason("moved", f"{moved[0].name} moved to {moved[0].url}", _heard_at(moved[0].order))
+        yield _moved(moved[0])
         return
     for article in facts.articles:
         if article.state == "displaced" and _is_meant(facts, article):
-            yield Reason("other article", article.reason, _heard_at(article.order))
+            left = "" if claim is None or claim.live else f". The URL is free since: send {article.name} again"
+            yield Reason("other article", f"{article.reason}{left}", _heard_at(article.order))
             return
 
 
 def _absentees(facts: Facts) -> list[Article]:
-    """The articles that would list the page if their own reason ended.
-
-    An article of a lower rank than the page's claim is none: the claim keeps it out.
-    """
-    claim = facts.claim
+    """The articles that would list the page if their own reason ended: the claim on the URL does not keep them out."""
     return [
         article
         for article in facts.articles
-        if not article.has_entries
-        and _is_meant(facts, article)
-        and (claim is None or claim.owner == article.name or article.rank >= claim.rank)
+        if not article.has_entries and _is_meant(facts, article) and not _is_outclaimed(article, facts.claim)
     ]
+
+
+def _is_outclaimed(article: Article, claim: Claim | None) -> bool:
+    """Whether a claim keeps an article out: its source ranks higher, or the article's own source removed the URL later."""
+    if claim is None or claim.owner == article.name:
+        return False
+    is_url_removed = not claim.live and claim.owner == article_name(article.source, "")
+    return claim.rank > article.rank or (
+        is_url_removed and is_claimed_before(article.order, claim.order, same_source=True)
+    )
 
 
 def _is_meant(facts: Facts, article: Article) -> bool:
@@ -370,6 +375,13 @@ def _gone(article: Article) -> Reason:
         when = f" at {_at(since)}" if since else ""
         return Reason("removed", f"its source removed {article.name}{when}", since)
     return Reason("excluded", f"{article.name} is excluded: {article.reason}", since)
+
+
+def _moved(article: Article) -> Reason:
+    """Why an article that has another URL is not at this one."""
+    if article.state == "removed":
+        return _gone(article)
+    return Reason("moved", f"{article.name} moved to {article.url}", _heard_at(article.order))
 
 
 def _unrecorded(heard: Heard) -> Reason:

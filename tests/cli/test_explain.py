@@ -304,7 +304,10 @@ CASES: dict[str, tuple[list[Step], str, list[str]]] = {
     "never heard of": (
         [],
         "nothing",
-        ["In the news sitemap: no, because no event named it", "In the general sitemap: no, because no event named it"],
+        [
+            "In the news sitemap: no, because no event named this page",
+            "In the general sitemap: no, because no event named this page",
+        ],
     ),
     "quarantined": (
         [

@@ -15,7 +15,7 @@ from stoppress.show.story import Kind
 from tests.cli.test_explain import HOST, NOON, SITE, answer, event, on_the_bus, url
 from tests.support.playing import Step
 
-OLD = {"published_at": "2026-11-17T12:00:00Z"}
+OLD: dict[str, Any] = {"published_at": "2026-11-17T12:00:00Z"}
 NEW_DATES: list[Step] = [{"site": SITE | {"republish": "new-date"}}]
 PLAIN: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": []}}
 SITEMAP = f"https://{HOST}/old.xml"
@@ -47,7 +47,7 @@ MENDED: dict[Kind, tuple[list[Step], str, list[Step]]] = {
     "other article": (
         [event(1, "1", "flood"), event(2, "2", "flood", title="Another flood")],
         "cms#1",
-        [later(article="2", kind="article.deleted"), {"at": "2026-11-20T12:08:00Z", "save": "a minute later"}],
+        [later(article="2", kind="article.deleted"), {"at": "2026-11-20T12:08:00Z", "save": "a-minute-later"}],
     ),
     "held": ([event(1, "1", "flood", published_at="2026-11-21T08:00:00Z")], url("flood"), [later()]),
     "excluded": ([event(1, "1", "flood", noindex=True)], url("flood"), [later()]),
@@ -59,7 +59,10 @@ MENDED: dict[Kind, tuple[list[Step], str, list[Step]]] = {
     "no title": (
         [OF_SITEMAP, old_sitemap("2026-11-20T12:01:00Z", ""), {"at": "2026-11-20T12:03:00Z", "save": "polled"}],
         url("flood"),
-        [old_sitemap("2026-11-20T12:30:00Z", "Flood closes the harbour")],
+        [
+            old_sitemap("2026-11-20T12:30:00Z", "Flood closes the harbour"),
+            {"at": "2026-11-20T12:40:00Z", "save": "polled-again", "tick": True},
+        ],
     ),
 }
 # Kinds that no later event may end, and those of a site that is not at rest.
@@ -83,7 +86,7 @@ def test_a_page_appears_when_just_its_reason_ends(kind: Kind, tmp_path: Path) ->
 def test_of_two_reasons_both_are_given_and_one_alone_lets_nothing_appear(tmp_path: Path) -> None:
     steps: list[Step] = [*NEW_DATES, event(1, "1", "sponsored/boats", **OLD)]
     page = url("sponsored/boats")
-    ruled: Step = PLAIN | {"site": SITE | {"republish": "new-date", "rules": []}}
+    ruled: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"republish": "new-date", "rules": []}}
 
     def kinds(*more: Step) -> list[str]:
         return [reason.kind for reason in answer([*steps, *more], page, tmp_path).news.reasons]
@@ -100,6 +103,21 @@ def test_a_later_delivery_that_was_refused_is_a_reason_too(tmp_path: Path) -> No
 
     assert [reason.kind for reason in story.news.reasons] == ["removed", "refused"]
     assert [heard.outcome for heard in story.heard] == ["listed", "removed", "refused"]
+
+
+def test_a_refused_date_is_a_reason_beside_the_missing_one(tmp_path: Path) -> None:
+    steps = [event(1, "1", "flood", published_at=None), later(published_at="soon")]
+    story = answer(steps, url("flood"), tmp_path)
+
+    assert [reason.kind for reason in story.news.reasons] == ["no date", "refused"]
+    assert story.general.listed
+
+
+def test_an_ignored_event_is_no_reason_beside_another(tmp_path: Path) -> None:
+    story = answer([event(1, "1", "flood", noindex=True), later(kind="comment.created")], url("flood"), tmp_path)
+
+    assert [reason.kind for reason in story.news.reasons] == ["excluded"]
+    assert story.heard[-1].outcome == "ignored"
 
 
 def test_an_article_that_was_removed_before_its_url_was_known_is_removed(tmp_path: Path) -> None:

@@ -229,6 +229,7 @@ def _news(facts: Facts, owner: Article | None, absent: tuple[Reason, ...], now: 
     reasons = absent
     if owner:
         reasons = tuple(_not_news(facts, owner, now))
+        reasons += tuple(_not_applied(facts)) if reasons else ()
     elif facts.is_configured:
         reasons = (Reason("page", "it is a page of the site's configuration, not an article"),)
     return _answer(facts, owner, reasons, file, is_news_file=True)
@@ -297,16 +298,12 @@ def _not_news(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]
 
 def _absent(facts: Facts) -> Iterator[Reason]:
     """Why a page has no entries. The first reason decides."""
-    reasons = list(_unlisted(facts))
-    heard_at = max((heard.at for heard in facts.heard if heard.was_recorded), default=None)
-    unrecorded = [
-        heard for heard in facts.heard if not heard.was_recorded and (heard_at is None or heard.at > heard_at)
-    ]
-    if unrecorded:
-        reasons.append(_unrecorded(unrecorded[-1]))
+    reasons = [*_unlisted(facts), *_not_applied(facts)]
+    if not reasons and facts.heard and facts.heard[-1].outcome == "ignored":
+        reasons.append(_unrecorded(facts.heard[-1]))
     if not reasons and facts.url and host_of(facts.url) != facts.site.host:
         reasons.append(Reason("other host", f"{host_of(facts.url)} is not {facts.site.host}"))
-    yield from reasons or [Reason("never heard", "no event named it")]
+    yield from reasons or [Reason("never heard", "no event named this page")]
 
 
 def _unlisted(facts: Facts) -> Iterator[Reason]:
@@ -382,6 +379,16 @@ def _moved(article: Article) -> Reason:
     if article.state == "removed":
         return _gone(article)
     return Reason("moved", f"{article.name} moved to {article.url}", _heard_at(article.order))
+
+
+def _not_applied(facts: Facts) -> Iterator[Reason]:
+    """The newest delivery since the last event that was refused or is in quarantine: it may have ended another reason."""
+    recorded_at = max((heard.at for heard in facts.heard if heard.was_recorded), default=None)
+    for heard in reversed(facts.heard):
+        is_later = recorded_at is None or heard.at > recorded_at
+        if heard.outcome in ("refused", "quarantined") and is_later:
+            yield _unrecorded(heard)
+            return
 
 
 def _unrecorded(heard: Heard) -> Reason:

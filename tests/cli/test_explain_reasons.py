@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from stoppress.aws import items, table
 from stoppress.aws.sites import UnknownSite
 from stoppress.show import read_story
 from stoppress.show.read_story import Unclear
@@ -125,6 +126,17 @@ def test_an_article_that_was_removed_before_its_url_was_known_is_removed(tmp_pat
     story = answer([gone, event(3, "1", "flood", late_by=2)], url("flood"), tmp_path)
 
     assert [reason.kind for reason in story.news.reasons] == ["removed"]
+
+
+def test_a_held_story_whose_history_was_lost_is_held(tmp_path: Path) -> None:
+    def lose() -> None:
+        for line in list(table.query(items.story_pk(HOST, url("flood")))):
+            table.delete(line["pk"], line["sk"])
+
+    held = event(1, "1", "flood", published_at="2026-11-21T08:00:00Z")
+    story = answer([held], url("flood"), tmp_path, before=lose)
+
+    assert ([reason.kind for reason in story.news.reasons], story.heard) == (["held"], ())
 
 
 def test_a_held_story_says_when_it_will_enter(tmp_path: Path) -> None:

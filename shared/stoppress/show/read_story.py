@@ -170,6 +170,8 @@ def read(question: Question) -> Facts:
         claim = items.read_claim(item, url) if item else None
         lines = tuple(table.query(items.story_pk(site.host, url)))
     names = dict.fromkeys([*([name] if name else []), *([claim.owner] if claim else []), *map(article_of, lines)])
+    if url and not (claim and claim.live):
+        names |= dict.fromkeys(_held(site, url))
     articles = _articles(site, names)
     facts = Facts(
         asked=question.asked,
@@ -198,6 +200,14 @@ def read(question: Question) -> Facts:
 def _articles(site: Site, names: Iterable[str]) -> tuple[Article, ...]:
     stored = table.get_many(items.article_key(site.host, name) for name in names)
     return tuple(map(items.read_article, stored.values()))
+
+
+def _held(site: Site, url: str) -> Iterator[str]:
+    """The names of the articles that are held for a page. They claim no URL, and a line of the page's story may be lost."""
+    for item in table.query(items.due_pk(site.host)):
+        named = json.loads(item["message"]).get("url") if item["queue"] == "articles" else None
+        if named and identity(named) == identity(url):
+            yield item["sk"].partition("#")[2]
 
 
 def article_of(line: Item) -> str:

@@ -211,8 +211,9 @@ def test_a_refused_story_is_found_by_a_part_of_its_path(tmp_path: Path) -> None:
     assert answer([event(1, "1", "flood", title="")], "flood", tmp_path).news.reasons[0].kind == "refused"
 
 
-def test_an_unknown_host_lists_the_sites_and_the_one_that_was_meant(tmp_path: Path) -> None:
-    text = failure([], "https://example.com/flood", tmp_path)
+@pytest.mark.parametrize("asked", ["https://example.com/flood", "example.com/flood"])
+def test_an_unknown_host_lists_the_sites_and_the_one_that_was_meant(asked: str, tmp_path: Path) -> None:
+    text = failure([], asked, tmp_path)
 
     assert f"Did you mean {url('flood')}?" in text
     assert f"The stack's sites: {HOST}" in text

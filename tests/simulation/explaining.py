@@ -1,6 +1,6 @@
 """Whether the answers of `stoppress explain` agree with the files and with the oracle, for every page of a run."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,14 +15,16 @@ from tests.simulation import reading
 from tests.simulation.oracle import FEED, Act, Knowledge, Meant, histories, meant, wanted
 
 
-def stories(clients: Mapping[str, Any], host: str, urls: Collection[str], now: datetime) -> Iterator[tuple[str, Story]]:
-    """The answer about each page, read without a fault."""
+def stories(
+    clients: Mapping[str, Any], host: str, spellings: Mapping[str, str], now: datetime
+) -> Iterator[tuple[str, Story]]:
+    """The answer about each page, read without a fault. `spellings` has a spelling to ask for by URL."""
     with ExitStack() as opening:
         for module in (bucket, sites, table):
             opening.enter_context(mock.patch.object(module, "client", clients.__getitem__))
         [site], _ = sites.load_all(host)
-        for url in sorted(urls):
-            yield url, tell(read(Question(url, site, canonical(url))), now)
+        for url, spelling in sorted(spellings.items()):
+            yield url, tell(read(Question(spelling, site, canonical(spelling))), now)
 
 
 def difference(found: reading.Listed, url: str, story: Story) -> str:

@@ -62,7 +62,8 @@ def question(asked: str, host: str | None) -> Question:
         return Question(asked, *page_of(text, host))
     if id_ and SOURCE.fullmatch(source):
         return Question(asked, _site(host), article=article_name(source, id_))
-    if text.partition("/")[0].lower() in sites.registered():
+    host_like = text.partition("/")[0].lower()
+    if sites.registered() & {host_like, _other(host_like)}:
         return Question(asked, *page_of(f"https://{text}", host))
     return _matching(text, asked, _site(host))
 
@@ -91,9 +92,13 @@ def _site(host: str | None, url: str = "") -> Site:
         return sites.load_usable(host)
     except sites.UnknownSite as error:
         hosts = sorted(sites.registered())
-        other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
-        hint = f". Did you mean {url.replace(host, other, 1)}?" if url and other in hosts else ""
+        hint = f". Did you mean {url.replace(host, _other(host), 1)}?" if url and _other(host) in hosts else ""
         raise sites.UnknownSite(f"{error}{hint}. {_listing_of(hosts)}") from None
+
+
+def _other(host: str) -> str:
+    """The host with `www.`, or without it."""
+    return host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
 
 
 def _listing_of(hosts: Collection[str]) -> str:

@@ -340,7 +340,7 @@ FAULTS: dict[str, Swap] = {
         1,
     ),
     "held articles are looked for in the page's story alone": Swap(
-        "show.read_story:_held", lambda _: lambda _site, _url: iter(()), 686
+        "show.read_story:_held", lambda _: lambda _site, _url: {}, 686
     ),
     "a held article is waited for whose URL was removed": Swap(
         "show.story:_is_outclaimed", lambda _: lambda _article, _claim: False, 235

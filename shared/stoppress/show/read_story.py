@@ -14,7 +14,7 @@ from stoppress.aws.inventory import all_files
 from stoppress.aws.items import Item
 from stoppress.model.article import Article, EntryKey
 from stoppress.model.entries import GeneralEntry
-from stoppress.model.event import article_name
+from stoppress.model.event import ArticleEvent, article_name, from_message
 from stoppress.model.file_names import PAGES_FILE, is_news, is_shard, news_series
 from stoppress.model.places import Place
 from stoppress.model.site import SOURCE, UNKNOWN_SITE, Site
@@ -175,8 +175,8 @@ def read(question: Question) -> Facts:
         claim = items.read_claim(item, url) if item else None
         lines = tuple(table.query(items.story_pk(site.host, url)))
     names = dict.fromkeys([*([name] if name else []), *([claim.owner] if claim else []), *map(article_of, lines)])
-    if url and not (claim and claim.live):
-        names |= dict.fromkeys(_held(site, url))
+    held = dict(_held(site, url)) if url and (name or not (claim and claim.live)) else {}
+    names |= dict.fromkeys(held)
     articles = _articles(site, names)
     facts = Facts(
         asked=question.asked,
@@ -186,6 +186,7 @@ def read(question: Question) -> Facts:
         claim=claim,
         articles=articles,
         general={article.name: entry for article in articles if (entry := _general(site, article))},
+        held=held,
         heard=_heard(site, url, names, lines),
     )
     owner = facts.owner
@@ -207,12 +208,15 @@ def _articles(site: Site, names: Iterable[str]) -> tuple[Article, ...]:
     return tuple(map(items.read_article, stored.values()))
 
 
-def _held(site: Site, url: str) -> Iterator[str]:
-    """The names of the articles that are held for a page. They claim no URL, and a line of the page's story may be lost."""
+def _held(site: Site, url: str) -> Iterator[tuple[str, ArticleEvent]]:
+    """The articles that are held for a page, each with its event.
+
+    A held article claims no URL. The page's story may lack its event, because a killed function writes no story.
+    """
     for item in table.query(items.due_pk(site.host)):
-        named = json.loads(item["message"]).get("url") if item["queue"] == "articles" else None
-        if named and identity(named) == identity(url):
-            yield item["sk"].partition("#")[2]
+        event = from_message(item["message"]) if item["queue"] == "articles" else None
+        if event and event.url and identity(event.url) == identity(url):
+            yield event.name, event
 
 
 def article_of(line: Item) -> str:

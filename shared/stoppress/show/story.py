@@ -5,18 +5,27 @@ once: the page appears when none of them holds any more.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.event import article_name
-from stoppress.model.exclude import EXPIRED, HOME_PAGE, NO_DATE, NO_TITLE, PAGE
+from stoppress.model.event import ArticleEvent, article_name
+from stoppress.model.exclude import (
+    EXPIRED,
+    HOME_PAGE,
+    NO_DATE,
+    NO_TITLE,
+    PAGE,
+    excluded_because,
+    not_news_because,
+)
 from stoppress.model.file_names import is_news
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.order import Order, is_claimed_before
-from stoppress.model.rules import excluding_rule, names_rule
+from stoppress.model.rules import Traits, excluding_rule, names_rule
 from stoppress.model.site import Site
 from stoppress.primitives.instants import iso, parse
 from stoppress.primitives.urls import host_of, identity
@@ -86,8 +95,8 @@ class Facts:
 
     `asked` is what the user gave. `url` is the page, empty for an article of which no URL is known. `article` is the name of the
     article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
-    their entries in shards by name, `news` is the owner's entry in a news sitemap. `heard` is oldest first. `others` are known
-    pages whose URLs are like this one.
+    their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
+    articles by name. `heard` is oldest first. `others` are known pages whose URLs are like this one.
     """
 
     asked: str
@@ -98,6 +107,7 @@ class Facts:
     articles: tuple[Article, ...] = ()
     general: Mapping[str, GeneralEntry]
     news: NewsEntry | None = None
+    held: Mapping[str, ArticleEvent] = field(default_factory=dict)
     files: tuple[FileRead, ...] = ()
     heard: tuple[Heard, ...] = ()
     others: tuple[str, ...] = ()
@@ -199,7 +209,7 @@ def tell(facts: Facts, now: datetime) -> Story:
     if facts.article and owner and owner.name != facts.article:
         owner = None  # the page is listed for another article
     absent = () if owner else tuple(_absent(facts))
-    held = next((article for article in _absentees(facts) if article.state == "held"), None)
+    held = None if owner else _held(facts)
     return Story(
         facts.asked,
         facts.site.host,
@@ -219,14 +229,14 @@ def _general(facts: Facts, owner: Article | None, absent: tuple[Reason, ...]) ->
     reasons: tuple[Reason, ...] = ()
     file = None
     if not facts.is_configured:
-        reasons = tuple(_ruled(facts, "general", owner)) if owner else absent
+        reasons = tuple(_ruled(facts, "general", owner)) if owner else (*absent, *_after_release(facts, "general"))
         file = owner.shard.file if owner and owner.shard else None
     return _answer(facts, owner, reasons, file, is_news_file=False)
 
 
 def _news(facts: Facts, owner: Article | None, absent: tuple[Reason, ...], now: datetime) -> Answer:
     file = owner.news.file if owner and owner.news else None
-    reasons = absent
+    reasons = (*absent, *_after_release(facts, "news"))
     if owner:
         reasons = tuple(_not_news(facts, owner, now))
         reasons += tuple(_not_applied(facts)) if reasons else ()
@@ -247,10 +257,8 @@ def _answer(
         return Answer(True, listing.file, listing.changed, _listed_since(facts, owner), until, None, reasons)
     if not reasons:
         reasons = (_not_written(owner, next((each for each in read if each.file == file), None)),)
-    enters_at = None
-    if reasons[0].kind == "held":
-        held = [article.release_at for article in _absentees(facts) if article.release_at]
-        enters_at = min(held, default=None)
+    held = _held(facts)
+    enters_at = held.release_at if held and [reason.kind for reason in reasons] == ["held"] else None
     return Answer(False, enters_at=enters_at, reasons=reasons)
 
 
@@ -268,21 +276,20 @@ def _not_written(owner: Article | None, read: FileRead | None) -> Reason:
 
 
 def _ruled(facts: Facts, target: Literal["general", "news"], article: Article) -> Iterator[Reason]:
-    entry = facts.general.get(article.name)
-    rule = excluding_rule(facts.site.rules, target, entry.loc, entry.traits) if entry else ""
-    if rule:
+    if entry := facts.general.get(article.name):
+        yield from _rule(facts.site, target, entry.loc, entry.traits)
+
+
+def _rule(site: Site, target: Literal["general", "news"], url: str, traits: Traits) -> Iterator[Reason]:
+    if rule := excluding_rule(site.rules, target, url, traits):
         yield Reason("rule", f"{rule} excludes it")
 
 
 def _not_news(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]:
     """Why an article with entries is not in the news sitemap. The stored reason comes first, the window last."""
     stored, first = article.news_reason, article.first_published
-    if stored in (PAGE, HOME_PAGE):
-        yield Reason("page", f"it is {stored}" if stored == PAGE else stored)
-    elif stored == NO_TITLE:
-        yield Reason("no title", "no event gave its title")
-    elif stored and stored not in (NO_DATE, EXPIRED) and not names_rule(stored):
-        yield Reason("not news", stored)
+    if stored not in (NO_DATE, EXPIRED) and not names_rule(stored):
+        yield from _of_event(stored)
     yield from _ruled(facts, "news", article)
     if first is None:
         yield Reason("no date", "no event gave its publication date (published_at)")
@@ -291,6 +298,16 @@ def _not_news(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]
         yield Reason("expired", f"it was published more than 48 hours ago: the window ended at {_at(ended)}", ended)
     elif stored in (NO_DATE, EXPIRED):  # a date came later, and there was no title for an entry
         yield Reason("no title", "no event gave its title together with its publication date")
+
+
+def _of_event(text: str) -> Iterator[Reason]:
+    """A reason that `model/exclude.py` found in an event."""
+    if text in (PAGE, HOME_PAGE):
+        yield Reason("page", f"it is {text}" if text == PAGE else text)
+    elif text == NO_TITLE:
+        yield Reason("no title", "no event gave its title")
+    elif text:
+        yield Reason("not news", text)
 
 
 # ── reasons of a page without entries ──
@@ -309,9 +326,9 @@ def _absent(facts: Facts) -> Iterator[Reason]:
 def _unlisted(facts: Facts) -> Iterator[Reason]:
     claim = facts.claim
     absentees = _absentees(facts)
-    held = [article for article in absentees if article.state == "held" and article.release_at]
-    if held:
-        yield _held(min(held, key=lambda article: article.release_at or article.heard_at))
+    if held := _held(facts):
+        assert held.release_at
+        yield Reason("held", f"{held.name} is held until {_at(held.release_at)}", _heard_at(held.order))
         return
     if facts.article and (owner := facts.owner):
         yield Reason("other article", f"{owner.name} has its URL", _heard_at(owner.order))
@@ -358,9 +375,23 @@ def _is_meant(facts: Facts, article: Article) -> bool:
     return article.name == facts.article if facts.article else facts.is_here(article)
 
 
-def _held(article: Article) -> Reason:
-    assert article.release_at
-    return Reason("held", f"{article.name} is held until {_at(article.release_at)}", _heard_at(article.order))
+def _held(facts: Facts) -> Article | None:
+    """The article that will be the next to have the page."""
+    held = [(article.release_at, article) for article in _absentees(facts) if article.release_at]
+    return min(held, key=itemgetter(0))[1] if held else None
+
+
+def _after_release(facts: Facts, target: Literal["general", "news"]) -> Iterator[Reason]:
+    """What keeps a held article out after its release too."""
+    article = _held(facts)
+    event = facts.held.get(article.name) if article else None
+    if article is None or event is None or event.url is None or article.release_at is None:
+        return
+    if excluded := excluded_because(event, facts.site):
+        yield Reason("excluded", f"{article.name} is excluded: {excluded}")
+    yield from _rule(facts.site, target, event.url, event.traits)
+    if target == "news":
+        yield from _of_event(not_news_because(event, event.url, article.release_at, article.release_at))
 
 
 def _gone(article: Article) -> Reason:
@@ -451,7 +482,7 @@ def _at(instant: datetime) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return iso(value) if isinstance(value, datetime) else value

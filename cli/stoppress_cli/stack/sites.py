@@ -142,12 +142,15 @@ def report(host: str) -> dict[str, Any]:
 
 
 def change(file: SiteFile) -> Change:
-    """What putting the document means today."""
+    """The document, beside the parameters that the site has now."""
     return Change(file, stored(file.site.host))
 
 
 def effects(planned: Change, now: datetime) -> Iterator[str]:
-    """What the document would change, a line each: stories, files, and settings for later. Raises FileTooLarge and BrokenFile."""
+    """What the document would change: a line for the stories, for each file, and for the settings that apply later.
+
+    Raises FileTooLarge and BrokenFile.
+    """
     site = planned.file.site.model_copy(update={"version": planned.version + 1})
     before: set[str] = set()
     after: set[str] = set()
@@ -222,7 +225,7 @@ def _put(planned: Change, name: str, value: str) -> int:
             raise
         raise BadRequest(f"somebody else has just added {_name(planned.host, name)}: run the command again") from error
     expected = known.version + 1 if known else 1
-    # SSM cannot put on condition of a version: a writer in the same moment shows in the number only.
+    # SSM has no conditional put. If somebody else puts in the same moment, only the version shows it.
     if answer["Version"] != expected:
         raise BadRequest(
             f"{_name(planned.host, name)} has version {answer['Version']} and not {expected}: somebody else wrote it in"
@@ -288,10 +291,10 @@ def remove(
     show: Callable[[str], None],
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Delete a site's parameters, retire the site, and delete its files if told to.
+    """Delete a site's parameters, retire the site, and with `delete_files` delete its files.
 
-    In between it waits until no function uses the configuration any more: such a function could register the site or write a file
-    again. After an interruption a second call goes on where the first one ended.
+    After the parameters it waits until no function uses the configuration any more. Such a function could register the site again,
+    or write a file. After an interruption, a second call does the rest.
     """
     if removed.parameters:
         _delete(removed.parameters)

@@ -13,6 +13,7 @@ from stoppress_cli.commands.demo import demo
 from stoppress_cli.commands.explain import explain
 from stoppress_cli.commands.feeds import feeds
 from stoppress_cli.commands.forget import forget
+from stoppress_cli.commands.listen import listen
 from stoppress_cli.commands.options import Commands
 from stoppress_cli.commands.play import play
 from stoppress_cli.commands.preflight import preflight
@@ -24,7 +25,9 @@ from stoppress_cli.commands.restore import restore
 from stoppress_cli.commands.retire import retire
 from stoppress_cli.commands.robots import robots
 from stoppress_cli.commands.secrets import secrets
+from stoppress_cli.commands.send import send
 from stoppress_cli.commands.sites import sites
+from stoppress_cli.commands.status import status
 from stoppress_cli.commands.up import up
 
 app = Commands(
@@ -39,7 +42,10 @@ for command in (
     up,
     demo,
     preflight,
+    status,
     explain,
+    send,
+    listen,
     robots,
     check,
     redrive,

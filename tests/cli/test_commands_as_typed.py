@@ -183,7 +183,9 @@ LOCAL: Any = ["--local", "UP"]
 CASES: dict[str, tuple[list[str], int, str]] = {
     "play": (["publish.jsonl", "--out", "out"], 0, "0 differences"),
     "preflight": (["--profile", "nobody"], 2, "unknown  credentials: there is no AWS profile 'nobody'"),
+    "status": (LOCAL, 1, "stoppress quarantine list --site"),
     "explain": ([PAGE, *LOCAL], 0, "sitemap-news.xml"),
+    "send": ([HOST, "cms", *LOCAL], 0, "gone from sitemap-news.xml"),
     "robots": ([HOST, *LOCAL], 0, f"Sitemap: https://{HOST}/sitemap.xml"),
     "check": (["site", "--base-url", BASE, "--now", NOW], 0, "no findings"),
     "redrive": (LOCAL, 0, "0 stay"),
@@ -211,7 +213,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "secrets rotate": ([HOST, "cms", *LOCAL], 0, "the old one stays valid"),
 }
 # These serve, and are tried by tests of their own.
-SERVING = {"up", "demo"}
+SERVING = {"up", "demo", "listen"}
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
@@ -271,7 +273,7 @@ def taken() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-@pytest.mark.parametrize("command", ["up", "demo"])
+@pytest.mark.parametrize("command", ["up", "demo", "listen"])
 def test_a_port_that_is_taken_is_named_with_the_option_for_another(command: str, taken: int, tmp_path: Path) -> None:
     answer = typed(command, "--port", taken, cwd=tmp_path)
 

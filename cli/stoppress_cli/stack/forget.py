@@ -19,13 +19,12 @@ from stoppress.aws.refusals import Refusal, read_report
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import is_news
-from stoppress.model.site import FEED_SOURCE, Site
+from stoppress.model.site import FEED_SOURCE, UNKNOWN_SITE, Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
-from stoppress.record.message import UNKNOWN_SITE
+from stoppress.show.read_story import article_of, is_about, page_of, read_files
 from stoppress_cli.printing import counted
 from stoppress_cli.stack import redrive
-from stoppress_cli.stack.explain import article_of, is_about, listing, page_of
 from stoppress_cli.stack.find import BadRequest
 
 # How long to wait until the functions have removed the article and written its files.
@@ -94,7 +93,7 @@ class Traces:
 def gather(target: str, host: str | None) -> Traces:
     """What the stack holds of a URL, or of an article's id (`1042`, or `cms#1042` where several sources have it).
 
-    Raises BadRequest, UnknownSite, BadConfiguration, and the errors of the table, the bucket and the queues.
+    Raises BadRequest, Unclear, UnknownSite, BadConfiguration, and the errors of the table, the bucket and the queues.
     """
     site, urls, articles = _of_url(target, host) if "://" in target else _of_id(target, host)
     traces = Traces(site, urls, articles)
@@ -202,7 +201,7 @@ def _pages(urls: tuple[str, ...]) -> list[str]:
 def _listing(traces: Traces) -> list[str]:
     """The files that list the page now."""
     files = _may_list(traces.site, traces.articles)
-    return [file for file, _ in listing(traces.site, traces.urls, files)]
+    return [each.file for each in read_files(traces.site, traces.urls, files) if each.lists]
 
 
 def _items(traces: Traces) -> dict[str, list[tuple[str, str]]]:

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from stoppress.aws import queues, table
 from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item, quarantine_pk
-from stoppress.model.site import BadConfiguration
+from stoppress.model.site import UNKNOWN_SITE, BadConfiguration
 from stoppress.primitives.instants import parse
-from stoppress.record.message import UNKNOWN_SITE, Content, Message, Unusable, read
+from stoppress.record.message import Content, Message, Unusable, read
 from stoppress_cli.stack.find import BadRequest, queue_url
 from stoppress_cli.stack.retire import with_parameter
 

@@ -80,6 +80,13 @@ def send_again(queue_url: str, messages: Sequence[str]) -> None:
     _send(queue_url, messages, delay_seconds=0)
 
 
+def messages_in(queue_url: str) -> int:
+    """The number of a queue's messages: visible, being handled, and delayed. SQS counts approximately."""
+    names = [f"ApproximateNumberOfMessages{state}" for state in ("", "NotVisible", "Delayed")]
+    answer = client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)
+    return sum(int(answer["Attributes"][name]) for name in names)
+
+
 def retry_later(queue_url: str, records: Iterable[Mapping[str, Any]]) -> list[Exception]:
     """Have failed messages come back after 10 s, 20 s, 40 s and so on. The queue's visibility timeout is several minutes.
 

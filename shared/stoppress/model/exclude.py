@@ -17,6 +17,9 @@ from stoppress.primitives.urls import host_of, identity
 EXPIRED = "published more than 48 hours ago"
 NO_DATE = "no publication date"
 NOT_NEWS = "its source keeps it out of the news sitemap"
+PAGE = "a page, not an article"
+HOME_PAGE = "the home page is no article"
+NO_TITLE = "no title"
 
 ExclusionKind: TypeAlias = Literal["foreign host", "noindex", "protected", "canonical elsewhere"]
 
@@ -49,16 +52,16 @@ def excluded_because(event: ArticleEvent, site: Site) -> Excluded | None:
 def not_news_because(event: ArticleEvent, url: str, first_published: datetime | None, now: datetime) -> str:
     """Why a publication has no news entry; empty if it has one. `url` is the page on the site."""
     if event.page:
-        return "a page, not an article"
+        return PAGE
     if is_home(url):
-        return "the home page is no article"
+        return HOME_PAGE
     if not event.news:
         return NOT_NEWS
     if first_published is None:
         return NO_DATE
     if first_published + NEWS_WINDOW <= now:
         return EXPIRED
-    return "" if event.title else "no title"
+    return "" if event.title else NO_TITLE
 
 
 def is_embargo(event: ArticleEvent, now: datetime) -> bool:

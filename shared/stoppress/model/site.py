@@ -22,6 +22,8 @@ from stoppress.primitives.urls import canonical, host_of, identity, on_site, pat
 # All feeds of a site form one source. All polled sitemaps form another.
 FEED_SOURCE = "feed"
 SITEMAP_SOURCE = "sitemap"
+# Stands in quarantine for the host of events that name no known site.
+UNKNOWN_SITE = "unknown"
 
 HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 SOURCE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

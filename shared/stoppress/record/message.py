@@ -16,12 +16,10 @@ from stoppress.cms.contract import BadArticle, UnknownType, read_bus_event
 from stoppress.cms.delivery_id import delivery_id
 from stoppress.model.event import ArticleEvent, Incomplete, article_name, from_message
 from stoppress.model.http_request import Request
-from stoppress.model.site import Site
+from stoppress.model.site import UNKNOWN_SITE, Site
 
 # Sources with these adapters put events in Stoppress's own format on the bus.
 OF_OUR_CONTRACT = ("standard", "eventbridge")
-# The site under which quarantine keeps messages of unknown sites.
-UNKNOWN_SITE = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,11 @@ class Stack:
         """The path of the HTTP API at the emulator's endpoint. The API's host name, as AWS has it, cannot be looked up."""
         return f"/_aws/execute-api/{self._physical('WebhookApi')}/$default"
 
+    @property
+    def address(self) -> str:
+        """The address of the HTTP API."""
+        return self._emulator.endpoint + self.api
+
     def post(self, path: str, event: Mapping[str, Any], secret: str) -> int:
         """Posts a webhook with the signature of Standard Webhooks; the status of the answer."""
         body = json.dumps(event).encode()

@@ -109,11 +109,12 @@ def a_webhook_without_signature_or_site_is_refused(stack: Stack) -> None:
     assert stack.post(f"/webhooks/{SPORT}/cms", event("forged"), SECRET) == 404
 
 
-# Each command that takes --stack: its arguments, its exit code, and words that it prints. ID is the event in quarantine, FILE the first
-# site's configuration with a second source.
+# Each command that takes --stack: its arguments, its exit code, and words that it prints. ID is the event in quarantine, API the
+# address of the HTTP API, FILE the first site's configuration with a second source.
 COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "preflight": ([], 1, "credentials: account"),
     "explain": ([f"https://{HOST}/news/flood"], 0, NEWS),
+    "send": ([HOST, "cms", "--api", "API"], 0, f"gone from {NEWS}"),
     "robots": ([HOST], 0, f"Sitemap: https://{HOST}/{INDEX}"),
     "feeds show": ([], 0, ""),
     "retire": ([], 0, "every site has its parameter"),
@@ -146,7 +147,7 @@ def every_command_answers(stack: Stack) -> None:
     [waiting] = quarantine(stack)
     site = json.loads(stack.command("sites", "show", HOST).stdout)
     file = stack.file_of("site.json", json.dumps(site | {"sources": site["sources"] | {"wire": {"secret": "wire"}}}))
-    known = {"ID": waiting["id"], "FILE": str(file)}
+    known = {"ID": waiting["id"], "API": stack.address, "FILE": str(file)}
     for command, (arguments, code, words) in COMMANDS.items():
         typed = [*command.split(), *(known.get(word, word) for word in arguments)]
 

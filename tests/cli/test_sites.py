@@ -85,7 +85,8 @@ def test_the_list_has_each_site_with_its_state(run: Operator) -> None:
     run.put_by_hand("broken.example.com", "{")
     done = run("sites", "list", "--json")
     assert done.exit_code == 2
-    assert "broken.example.com cannot be used" in done.stderr
+    assert "cannot read 1 site" in done.stderr
+    assert "broken.example.com: the value is not JSON" in done.stderr
     rows = {row["host"]: row for row in json.loads(done.stdout)}
     assert rows["broken.example.com"] == {
         "host": "broken.example.com", "state": "unreadable", "version": None, "sources": None, "feeds": None,

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rich.console import Console
 
@@ -38,3 +38,20 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def iso_or_none(instant: datetime | None) -> str | None:
     """An instant in ISO 8601 and UTC; None without one."""
     return iso(instant) if instant else None
+
+
+def at(instant: datetime | None) -> str:
+    """An instant for people, in UTC."""
+    return f"{instant:%Y-%m-%d %H:%M:%S} UTC" if instant else "at once"
+
+
+def ago(instant: datetime | None, now: datetime) -> str:
+    """An instant for people, and how long ago it was."""
+    return f"{at(instant)} ({age(instant, now)} ago)" if instant else "never"
+
+
+def age(instant: datetime, now: datetime) -> str:
+    """The time since an instant: `3 minutes`, `2 hours`, `5 days`."""
+    since, hour, day = now - instant, timedelta(hours=1), timedelta(days=1)
+    unit, name = (day, "day") if since >= 2 * day else (hour, "hour") if since >= 2 * hour else (hour / 60, "minute")
+    return counted(since // unit, name)

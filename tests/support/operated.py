@@ -53,7 +53,7 @@ def on_the_bus(kind: str = "article.published", site: str = HOST, source: str = 
 def doors(stack: Stack) -> Iterator[None]:
     """The doors lead to the stack, as to a deployed one by its name."""
     queues = {one.logical: one.ref for one in stack.resources.values() if one.type == "AWS::SQS::Queue"}
-    named = {name: stack.variable(name) for name in find._OUTPUTS}
+    named = {name: stack.variable(name) for name in (*find._OUTPUTS, "SECRETS_PATH")}
     with find._connected(named | {name: queues[logical] for name, (_, logical) in find._QUEUES.items()}):
         yield
 

@@ -1,13 +1,13 @@
 """Gives a command access to the stack that it works on, and prints why there is none."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
 from stoppress_cli.commands.exit_codes import FAILED, OK
-from stoppress_cli.printing import errors
+from stoppress_cli.printing import counted, errors
 
 
 @contextmanager
@@ -56,21 +56,28 @@ def open_stack(stack: str | None, endpoint: str, template: Path | None) -> Itera
 def open_sites(host: str | None, stack: str | None, endpoint: str, template: Path | None) -> Iterator[None]:
     """`open_stack` for a command over one site, or over all sites (None).
 
-    If a parameter cannot be used, prints the reason before the block runs, and exits with FAILED after it. Such a site keeps
-    the configuration that was last applied. A site to which none was ever applied is left out.
+    If a parameter cannot be used, warns before the block runs, and exits with FAILED after it. Such a site keeps the
+    configuration that was last applied. A site to which none was ever applied is left out.
     """
     with open_stack(stack, endpoint, template):
         from stoppress.aws import sites
 
         unusable = [site for site in sites.load_all()[1] if host in (None, site.host)]
-        for site in unusable:
-            errors.print(
-                f"stoppress: the parameter {site.name} cannot be used: {site.reason}\n  Correct it. Until then the site"
-                " runs with the configuration that was last applied."
-            )
+        warn_of_unreadable([(site.name, site.reason) for site in unusable])
         code = OK
         try:
             yield
         except typer.Exit as end:
             code = end.exit_code
         raise typer.Exit(FAILED if unusable else code)
+
+
+def warn_of_unreadable(parameters: Sequence[tuple[str, str]]) -> None:
+    """Names on stderr the parameters that cannot be used, each with its reason. Prints nothing if there are none."""
+    if parameters:
+        errors.print(
+            f"stoppress: cannot read {counted(len(parameters), 'site')}: correct the parameters below. Until then the"
+            " configurations that were last applied are used."
+        )
+    for name, reason in parameters:
+        errors.print(f"  {name}: {'; '.join(reason.splitlines())}")

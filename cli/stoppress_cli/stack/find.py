@@ -95,8 +95,9 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
     queues = {queue.logical: queue.ref for queue in resources.of_type(resolved, "AWS::SQS::Queue")}
     functions = [function.properties for function in resources.of_type(resolved, "AWS::Lambda::Function")]
     variables = {name: value for each in functions for name, value in each["Environment"]["Variables"].items()}
-    named = {name: str(variables[name]) for name in _OUTPUTS}
+    named = {name: str(variables[name]) for name in (*_OUTPUTS, "SECRETS_PATH")}
     named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}
+    named |= {"SECRETS_PATH": str(variables.get("SECRETS_PATH", "")), "WEBHOOKS_URL": endpoint.rstrip("/")}
     with _connected(named | here):
         yield
 
@@ -116,7 +117,15 @@ def deployed(stack: str) -> Iterator[None]:
             f"the stack {stack} has version {its}, this command has {own}: check out v{its}, or deploy {own}"
         )
     named = {name: outputs[output] for name, output in _OUTPUTS.items()}
+    # Parameters are below /stoppress/<stack>/sites, secrets below stoppress/<stack>.
+    named["SECRETS_PATH"] = named["SITES_PATH"].removeprefix("/").removesuffix("/sites")
     named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
+    # The outputs give address and secret of the first site: <api>/webhooks/<host>/cms and <path>/<host>/cms.
+    api, _, first_source = outputs.get("WebhookUrl", "").partition("/webhooks/")
+    named |= {
+        "WEBHOOKS_URL": api,
+        "SECRETS_PATH": outputs.get("WebhookSecretName", "").removesuffix(f"/{first_source}"),
+    }
     with _connected(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
         yield
 
@@ -189,6 +198,8 @@ def _is_url(endpoint: str) -> bool:
 @contextmanager
 def _connected(variables: Mapping[str, str | None]) -> Iterator[None]:
     """Sets the variables, and has `stoppress.aws` make new clients, while the block runs."""
+    if sites_path := variables.get("SITES_PATH"):  # /stoppress/<stack>/sites; the secrets are below stoppress/<stack>
+        variables = {"SECRETS_PATH": sites_path.strip("/").rpartition("/")[0], **variables}
     with environment(variables):
         clients.client.cache_clear()
         try:

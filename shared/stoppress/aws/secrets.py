@@ -42,6 +42,17 @@ def load(name: str, age_max: timedelta = CACHE_AGE_MAX) -> list[str]:
         raise NoSecret(f"the secret {full_name} {error}") from None
 
 
+def is_there(name: str) -> bool:
+    """Whether the secret under a name exists and is not about to be deleted. Does not read its value."""
+    try:
+        answer = client("secretsmanager").describe_secret(SecretId=f"{os.environ['SECRETS_PATH']}/{name}")
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ResourceNotFoundException":
+            return False
+        raise
+    return "DeletedDate" not in answer
+
+
 def split(text: str) -> list[str]:
     """The secrets of a text: separated by white space, or a JSON list if they contain white space.
 

@@ -101,10 +101,17 @@ def get_many(keys: Iterable[tuple[str, str]], *, consistent: bool = True) -> dic
     raise TimeoutError(f"DynamoDB left {len(wanted)} keys unread, {_UNPROCESSED_ATTEMPTS_MAX} attempts long")
 
 
-def query(pk: str, *, below: str | None = None, prefix: str | None = None, consistent: bool = True) -> Iterator[Item]:
+def query(
+    pk: str,
+    *,
+    below: str | None = None,
+    prefix: str | None = None,
+    consistent: bool = True,
+    newest_first: bool = False,
+) -> Iterator[Item]:
     """All items of a partition, by sort key; only those below `below`, and only those that begin with `prefix`.
 
-    `consistent`: as in `get_many`.
+    `consistent`: as in `get_many`. `newest_first`: from the last sort key down.
     """
     condition, values = "pk = :pk", {":pk": _serialize(pk)}
     if below is not None:
@@ -120,6 +127,7 @@ def query(pk: str, *, below: str | None = None, prefix: str | None = None, consi
             KeyConditionExpression=condition,
             ExpressionAttributeValues=values,
             ConsistentRead=consistent,
+            **({"ScanIndexForward": False} if newest_first else {}),
             **start,
         )
         yield from map(_read, page["Items"])

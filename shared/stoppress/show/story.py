@@ -5,7 +5,7 @@ once: the page appears when none of them holds any more.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias
@@ -27,8 +27,9 @@ from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.order import Order, is_claimed_before
 from stoppress.model.rules import Traits, excluding_rule, names_rule
 from stoppress.model.site import Site
-from stoppress.primitives.instants import iso, parse
+from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of, identity
+from stoppress.show.plain import plain
 
 # The log has the earlier events.
 HEARD_MAX = 50
@@ -200,7 +201,7 @@ class Story:
 
     def report(self) -> Any:
         """The answer for programs: dataclasses as objects, instants in ISO 8601 and UTC."""
-        return _plain(self)
+        return plain(self)
 
 
 def tell(facts: Facts, now: datetime) -> Story:
@@ -478,11 +479,3 @@ def _heard_at(order: Order) -> datetime | None:
 
 def _at(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return iso(value) if isinstance(value, datetime) else value

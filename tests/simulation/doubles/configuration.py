@@ -63,3 +63,10 @@ class SecretsManager:
                 "GetSecretValue", "ResourceNotFoundException", "Secrets Manager can't find the specified secret."
             )
         return {"Name": SecretId, "SecretString": self.values[SecretId]}
+
+    def describe_secret(self, *, SecretId: str) -> Json:  # noqa: N803
+        if SecretId not in self.values:
+            raise error(
+                "DescribeSecret", "ResourceNotFoundException", "Secrets Manager can't find the specified secret."
+            )
+        return {"Name": SecretId}

@@ -68,6 +68,7 @@ class Dynamo:
         ExpressionAttributeValues: Item,  # noqa: N803
         ConsistentRead: bool = False,  # noqa: N803
         ExclusiveStartKey: Item | None = None,  # noqa: N803
+        ScanIndexForward: bool = True,  # noqa: N803
     ) -> Item:
         self._known("Query", TableName)
         first, _, more = KeyConditionExpression.partition(" AND ")
@@ -77,9 +78,13 @@ class Dynamo:
         holds = condition(more) if more else None
         partition = self.partitions.get(ExpressionAttributeValues[asked[1]]["S"], Partition())
         start = ExclusiveStartKey["sk"]["S"] if ExclusiveStartKey else ""
+        if ScanIndexForward:
+            keys = partition.keys[bisect_left(partition.keys, start) :]
+        else:
+            keys = partition.keys[: bisect_left(partition.keys, start) if start else None][::-1]
         found: list[Item] = []
         size_bytes = 0
-        for key in partition.keys[bisect_left(partition.keys, start) :]:
+        for key in keys:
             item = partition.items[key]
             if key == start or (holds and not holds(item, ExpressionAttributeValues)):
                 continue

@@ -68,6 +68,15 @@ class Sqs:
                 return {}
         raise error("ChangeMessageVisibility", "InvalidParameterValue", "the message is not available for that")
 
+    def get_queue_attributes(self, *, QueueUrl: str, AttributeNames: list[str]) -> Json:  # noqa: N803
+        source = self.queues[QueueUrl]
+        visible = self.visible(source)
+        counts = dict.fromkeys(AttributeNames, "0") | {
+            "ApproximateNumberOfMessages": str(visible),
+            "ApproximateNumberOfMessagesNotVisible": str(len(source.messages) - visible),
+        }
+        return {"Attributes": counts}
+
     # ── what Lambda's poller does ──
 
     def queue(self, arn: str) -> Queue:

@@ -1,0 +1,80 @@
+"""How a stack is, as text."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from stoppress.show.site import SiteStatus, StackStatus
+from stoppress_cli.printing import age, ago, at, counted
+
+# How many files of a site are shown.
+FILES_SHOWN = 10
+
+
+def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[str]:
+    """The answer for people: the verdict, the problems with their commands, the sites, the stack."""
+    now = answer.at
+    yield from _verdict(answer)
+    for problem in answer.problems:
+        yield ""
+        yield f"{problem.site}: {problem.what}" if problem.site else problem.what
+        if problem.since:
+            yield f"  since {ago(problem.since, now)}"
+        yield f"  {problem.mend}"
+    for unknown in answer.unknown:
+        yield ""
+        yield f"unknown: {unknown.what}: {unknown.reason}"
+    yield ""
+    for site in answer.sites:
+        yield f"{site.host}  {_summary(site, now)}"
+        if in_detail:
+            yield from (f"  {line}" for line in _details(site, now))
+    yield ""
+    yield from _stack(answer)
+
+
+def _verdict(answer: StackStatus) -> Iterator[str]:
+    if answer.verdict == "attention":
+        yield counted(len(answer.problems), "problem")
+    else:
+        yield "all is well" if answer.verdict == "well" else "no problem is known, but not everything could be read"
+
+
+def _summary(site: SiteStatus, now: datetime) -> str:
+    parts = [f"{site.window.stories:,} in the news"]
+    if site.window.leaves_at:
+        parts.append(f"next leaves {at(site.window.leaves_at)}")
+    parts.append(f"newest file {age(site.newest_file, now)} old" if site.newest_file else "no file yet")
+    if site.last_event:
+        parts.append(f"last event {age(site.last_event, now)} ago")
+    if site.feeds:
+        well = sum(feed["condition"] == "well" for feed in site.feeds)
+        parts.append(f"{well} of {counted(len(site.feeds), 'feed')} well")
+    more = " or more" if site.quarantine.more else ""
+    return ", ".join([*parts, f"{site.quarantine.events}{more} in quarantine"])
+
+
+def _details(site: SiteStatus, now: datetime) -> Iterator[str]:
+    window = site.window
+    if window.stories:
+        yield f"news of {at(window.oldest)} to {at(window.newest)}; the next to leave is {window.next_to_leave}"
+    for source in site.sources:
+        today = f"{source.refused_today:,} refused or ignored, {source.unverified_today:,} wrong signatures"
+        yield f"source {source.name} ({source.adapter}), secret {source.secret}; today {today}"
+    for feed in site.feeds:
+        last = datetime.fromisoformat(feed["last_success"]) if feed["last_success"] else None
+        yield f"feed {feed['url']}  {feed['condition']}, last success {ago(last, now)}"
+    newest = sorted(site.files, key=lambda file: file.changed, reverse=True)
+    for file in newest[:FILES_SHOWN]:
+        size = f"{counted(file.entries, 'entry', 'entries')}, {counted(file.size_bytes, 'byte')}"
+        yield f"{file.name}  {size}, changed {ago(file.changed, now)}"
+    if len(newest) > FILES_SHOWN:
+        yield f"and {counted(len(newest) - FILES_SHOWN, 'older file')}"
+
+
+def _stack(answer: StackStatus) -> Iterator[str]:
+    for name, dead in (("queues", False), ("dead letters", True)):
+        numbers = [f"{queue.messages:,} in {queue.name}" for queue in answer.queues if queue.dead == dead]
+        yield f"{name}: {', '.join(numbers) or 'unknown'}"
+    yield f"roll_window confirmed that it runs: {ago(answer.confirmed_at, answer.at)}"
+    if answer.reconciliation_due:
+        yield f"reconcile_sites must run before {at(answer.reconciliation_due)}"

@@ -1,0 +1,95 @@
+"""How a feed is, from the state that poll_feeds keeps. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from stoppress.feeds.hubs import can_be_trusted
+from stoppress.feeds.schedule import WRITTEN_EVERY, FeedState, interval_of, pace_of
+from stoppress.feeds.subscription import Subscription
+from stoppress.model.site import Feed, Site
+from stoppress.primitives.instants import iso
+
+# poll_feeds may leave the instant of the next poll unwritten for WRITTEN_EVERY. Five minutes more let some runs be late.
+OVERDUE_AFTER = WRITTEN_EVERY + timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class FeedStatus:
+    """A feed of a site with its state and its subscription; None before the first request."""
+
+    site: Site
+    feed: Feed
+    state: FeedState | None
+    subscription: Subscription | None = None
+
+    @property
+    def condition(self) -> str:
+        """`well`, `failing`, `gone` or `not asked yet`."""
+        if self.state is None:
+            return "not asked yet"
+        if self.state.is_gone(self.site.feeds_version):
+            return "gone"
+        return "failing" if self.state.failures else "well"
+
+    def report(self, now: datetime) -> dict[str, Any]:
+        """The feed for programs: instants in ISO 8601 and UTC, intervals in minutes."""
+        state, pace = self.state or FeedState(), pace_of(self.feed, self.site)
+        return {
+            "site": self.site.host,
+            "url": self.feed.url,
+            "condition": self.condition,
+            "last_success": _iso(state.last_success),
+            "last_new_story": _iso(self.last_new),
+            "interval_minutes": interval_of(state, now, pace, self.subscription) / timedelta(minutes=1),
+            "floor_minutes": pace.floor / timedelta(minutes=1),
+            "cap_minutes": pace.cap / timedelta(minutes=1),
+            "own": pace.own,
+            "next_poll": None if self.condition == "gone" else _iso(state.next_poll_at),
+            "failures": state.failures,
+            "failing_since": _iso(state.failing_since),
+            "last_error": state.last_error,
+            "moved_to": state.moved_to,
+            "hub": state.hub,
+            "subscribed_until": _iso(self.subscription.lease_until)
+            if self.subscription and self.is_subscribed(now)
+            else None,
+            "last_push": _iso(self.subscription.last_push) if self.subscription else None,
+            "not_subscribed": self.not_subscribed(now),
+        }
+
+    @property
+    def last_new(self) -> datetime | None:
+        """When the last new story came, by poll or by push."""
+        instants = [self.state and self.state.last_new, self.subscription and self.subscription.last_push]
+        return max((instant for instant in instants if instant), default=None)
+
+    def overdue_since(self, now: datetime) -> datetime | None:
+        """The instant of a poll that should have run long ago; None if poll_feeds is in time."""
+        due = self.state.next_poll_at if self.state and self.condition != "gone" else None
+        return due if due and now - due > OVERDUE_AFTER else None
+
+    def is_subscribed(self, now: datetime) -> bool:
+        """Whether the hub that the feed names pushes new entries."""
+        if self.subscription is None or self.state is None:
+            return False
+        return self.feed.websub and self.subscription.hub == self.state.hub and self.subscription.holds(now)
+
+    def not_subscribed(self, now: datetime) -> str | None:
+        """Why there is no subscription at the hub that the feed names; None if there is one, or the feed names no hub."""
+        hub = self.state.hub if self.state else None
+        if hub is None or self.is_subscribed(now):
+            return None
+        if not self.feed.websub:
+            return "the site's configuration sets websub to false"
+        if not can_be_trusted(hub):
+            return "this hub is not https, and would get a secret"
+        if self.subscription is None or self.subscription.hub != hub:
+            return "no subscription was requested yet, or the stack's parameter Hubs is no"
+        if self.subscription.refused:
+            return self.subscription.refused
+        return "the hub has not confirmed it yet" if self.subscription.asked_at else "the subscription has expired"
+
+
+def _iso(instant: datetime | None) -> str | None:
+    return iso(instant) if instant else None

@@ -1,0 +1,158 @@
+"""Reads what `show.site` needs, and changes nothing."""
+
+import os
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from itertools import islice
+from typing import TypeVar
+
+from botocore.exceptions import ClientError
+
+from stoppress.aws import alarms, bucket, items, queues, refusals, secrets, sites, table
+from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES
+from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
+from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key
+from stoppress.primitives.instants import epoch_seconds, parse
+from stoppress.show.feed import FeedStatus
+from stoppress.show.site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown, Unreadable
+
+# An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
+QUARANTINED_COUNTED_MAX = 100
+# Queues by name: whether they hold dead letters, and the environment variable with their URL.
+QUEUES = {
+    "ARTICLES_QUEUE_URL": ("articles", False),
+    "REWRITES_QUEUE_URL": ("rewrites", False),
+    "ARTICLES_DEAD_LETTERS_URL": ("articles", True),
+    "REWRITES_DEAD_LETTERS_URL": ("rewrites", True),
+    "FAILURES_URL": ("failures", True),
+}
+
+_Answer = TypeVar("_Answer")
+
+
+def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts:
+    """The facts of all sites, or of one. `stack`: name of a deployed stack; None for a local one, which has no alarms.
+
+    Calls: one of Parameter Store for ten parameters, or two for one site. One for the registry, five for the queues, one for the
+    alarms. For each site those of `read_site`. Raises UnknownSite for a host that no stack knows, and the table's and Parameter
+    Store's errors. What any other service refuses is `unknown`.
+    """
+    unknown: list[Unknown] = []
+    registry = sites.registry()
+    good, bad = sites.load_all(host)
+    present = {site.host for site in good} | {site.host for site in bad}
+    gone = sorted(other for other in (registry.present | registry.gone) - present if host in (None, other))
+    if host and host not in present and not gone:
+        known = ", ".join(sorted(registry.present | registry.gone)) or "none"
+        raise sites.UnknownSite(f"no site {host!r}: give one of {known}")
+    applied = [site for unreadable in bad if (site := sites.last_applied(unreadable.host))]
+    return StackFacts(
+        sites=tuple(
+            read_site(site, registry.heard.get(site.host), now, unknown)
+            for site in sorted(good + applied, key=lambda site: site.host)
+        ),
+        unreadable=tuple(Unreadable(site.host, site.name, site.reason) for site in bad),
+        gone=tuple(gone),
+        quarantine=Quarantine() if host else _quarantine(UNKNOWN_SITE, now),
+        queues=tuple(_queues(unknown)),
+        alarms=tuple(_alarms(stack, unknown)) if stack else (),
+        confirmed_at=registry.confirmed_at,
+        reconciliation_due=registry.reconciliation_due,
+        unknown=tuple(unknown),
+    )
+
+
+def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: list[Unknown]) -> SiteFacts:
+    """The facts of a site. What could not be read is added to `unknown`.
+
+    Calls: one for each secret, one for 50 feeds, one for the refusals of 100 sources, one for the commit marks, one for the news sitemaps' names and one for each of them, up
+    to six for quarantine, and one of S3 for 1,000 files.
+    """
+    marks = (item for item in table.query(items.file_pk(site.host, INDEX_FILE), consistent=False) if "digest" in item)
+    news_items = table.query(items.places_pk(site.host), prefix=NEWS_SERIES, consistent=False)
+    series = [items.read_series(item["sk"], item) for item in news_items]
+    files = [file for each in series for file in items.series_files(each)]
+    stored = _attempt("files in the bucket", unknown, _stored, site.host)
+    return SiteFacts(
+        site=site,
+        secrets={
+            name: _attempt("secrets", unknown, secrets.is_there, secret_path(site.host, source.secret))
+            for name, source in site.sources.items()
+            if source.secret
+        },
+        feeds=tuple(read_feeds([site])),
+        marks=tuple(map(items.read_mark, marks)),
+        news=tuple(
+            items.read_news(item)
+            for file in files
+            for item in table.query(items.file_pk(site.host, file), consistent=False)
+        ),
+        stored=stored,
+        quarantine=_quarantine(site.host, now),
+        last_event=heard.at if heard else None,
+        heard_version=heard.version if heard else 0,
+        counts={
+            count.source: (count.refused, count.unverified)
+            for count in refusals.counts_of_day(site.host, now.date(), site.sources)
+        },
+    )
+
+
+def read_feeds(chosen: Iterable[Site]) -> list[FeedStatus]:
+    """The feeds of these sites, with two items for each. Raises the table's errors."""
+    feeds = {feed_key(site.host, feed.url): (site, feed) for site in chosen for feed in site.feeds}
+    stored = table.get_many([*feeds, *(subscription_key(site.host, feed.url) for site, feed in feeds.values())])
+    return [
+        FeedStatus(
+            site,
+            feed,
+            read_feed(stored[key]) if key in stored else None,
+            read_subscription(stored[hub_key])
+            if (hub_key := subscription_key(site.host, feed.url)) in stored
+            else None,
+        )
+        for key, (site, feed) in feeds.items()
+    ]
+
+
+def _quarantine(host: str, now: datetime) -> Quarantine:
+    stored = table.query(items.quarantine_pk(host), consistent=False, newest_first=True)
+    # DynamoDB may take days to delete an expired item.
+    kept = (item for item in stored if int(item.get("ttl", 2**40)) > epoch_seconds(now))
+    counted = list(islice(kept, QUARANTINED_COUNTED_MAX + 1))
+    if not counted:
+        return Quarantine()
+    newest_at = parse(counted[0]["sk"].partition("#")[0])
+    more = len(counted) > QUARANTINED_COUNTED_MAX
+    return Quarantine(min(len(counted), QUARANTINED_COUNTED_MAX), more, newest_at, counted[0]["reason"])
+
+
+def _queues(unknown: list[Unknown]) -> Iterable[Queue]:
+    for variable, (name, dead) in QUEUES.items():
+        url = os.environ[variable]
+        messages = _attempt("queues", unknown, queues.messages_in, url)
+        if messages is not None:
+            yield Queue(name, dead, messages)
+
+
+def _alarms(stack: str, unknown: list[Unknown]) -> Iterable[Alarm]:
+    prefix = f"{stack}-"
+    for alarm in _attempt("alarms", unknown, alarms.ringing, prefix) or []:
+        # CloudFormation calls an alarm <stack>-<name in the template>-<random text>.
+        name = alarm["AlarmName"].removeprefix(prefix).rpartition("-")[0]
+        yield Alarm(name, alarm["StateUpdatedTimestamp"], alarm.get("AlarmDescription", ""))
+
+
+def _stored(host: str) -> frozenset[str]:
+    return frozenset(file.file for file in bucket.listed(host))
+
+
+def _attempt(what: str, unknown: list[Unknown], read: Callable[[str], _Answer], argument: str) -> _Answer | None:
+    """What `read` returns. If the service refuses, adds that to `unknown` once, and returns None."""
+    try:
+        return read(argument)
+    except ClientError as error:
+        reason = Unknown(what, str(error))
+        if reason not in unknown:
+            unknown.append(reason)
+        return None

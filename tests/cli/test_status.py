@@ -1,0 +1,175 @@
+"""`stoppress status`: things break in the local stack, and the answer names each problem with the command that helps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from stoppress.aws import alarms, bucket, table
+from stoppress.aws.items import quarantine_item
+from stoppress.show import read_site
+from stoppress.show.site import ALARM_COMMANDS, ALARM_LOGS, Access, StackStatus, stack_status
+from stoppress_cli.local.template import load
+from tests.support import breakages
+from tests.support.breakages import BREAKAGES, FEED, HOST, Newsroom
+from tests.support.operated import doors
+from tests.support.playing import TEMPLATE
+
+ON_STACK = "--stack news"
+
+
+def answer(newsroom: Newsroom, host: str | None = None) -> StackStatus:
+    """The status of a local newsroom, with the commands of a deployed stack."""
+    now = newsroom.stack.clock.now()
+    with doors(newsroom.stack):
+        return stack_status(read_site.read_stack(host, now, None), now, Access("news"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A breakage by its name, the problem that is named some minutes later, and its command."""
+
+    breakage: str
+    what: str
+    mend: str
+    minutes: int = 2
+    site: Mapping[str, Any] = field(default_factory=dict)
+
+
+CASES = [
+    Case("a feed answers 500", f"the feed {FEED} fails: the server answered 500", f"stoppress feeds show {HOST} {ON_STACK}"),
+    Case("a feed is gone (410)", f"the feed {FEED} answered 410", f"stoppress feeds show {HOST} {ON_STACK}"),
+    Case("a dead letter", "1 dead letter in the queue articles", f"stoppress redrive articles --dry-run {ON_STACK}"),
+    Case(
+        "the rule of the bus may not send to the queue",
+        "1 dead letter in the queue failures",
+        f"stoppress redrive failures --dry-run {ON_STACK}",
+    ),
+    Case("an event cannot be understood", "in quarantine: 1", f"stoppress quarantine list --site unknown {ON_STACK}"),
+    Case("a site's parameter cannot be used", "cannot be used: language: ", "aws ssm put-parameter --name /stoppress/"),
+    Case("a site's parameter is deleted", "parameter is gone", f"stoppress retire {HOST} --dry-run {ON_STACK}"),
+    Case(
+        "the secret is missing",
+        "the secret of the source 'cms' is missing",
+        f"aws secretsmanager create-secret --name stoppress/news/{HOST}/cms --secret-string",
+    ),
+    Case(
+        "the schedule of `roll_window` is off",
+        "roll_window has not finished a run",
+        "sam logs --stack-name news --name RollWindow",
+        minutes=16,
+    ),
+    Case("`roll_window` crashes", "roll_window has not finished a run", "sam logs --stack-name news --name RollWindow", 16),
+    Case(
+        "the schedule of `poll_feeds` is off",
+        f"poll_feeds does not poll the feed {FEED}",
+        "sam logs --stack-name news --name PollFeeds",
+        minutes=25,
+        site={"feeds": [FEED]},
+    ),
+    Case(
+        "no event for longer than `silent_after_hours`",
+        "no event for longer than silent_after_hours (1)",
+        "sam logs --stack-name news --name ReceiveWebhook",
+        minutes=62,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.breakage)
+def test_what_breaks_is_named_with_the_command_that_helps(case: Case, tmp_path: Path) -> None:
+    [breakage] = [each for each in BREAKAGES if each.name == case.breakage]
+    breakage = replace(breakage, site={**breakage.site, **case.site}, step=breakages.MINUTE)
+    with breakages.newsroom(breakage, tmp_path) as newsroom:
+        assert answer(newsroom).verdict == "well"
+        breakage.act(newsroom)
+        for _ in range(case.minutes):
+            newsroom.minute()
+        broken = answer(newsroom)
+
+    assert broken.verdict == "attention"
+    named = [problem for problem in broken.problems if case.what in problem.what]
+    assert [problem.mend[: len(case.mend)] for problem in named] == [case.mend], broken.problems
+
+
+def test_files_that_are_not_in_the_bucket_are_named(tmp_path: Path) -> None:
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
+        for file in ("sitemap-news.xml", "sitemap.xml"):
+            newsroom.stack.client("s3").delete_object(
+                Bucket=newsroom.stack.variable("BUCKET_NAME"), Key=f"{HOST}/{file}"
+            )
+        broken = answer(newsroom, HOST)
+
+    assert [(problem.site, problem.what, problem.mend) for problem in broken.problems] == [
+        (HOST, f"not in the bucket: {file}", f"stoppress rebuild {file} --site {HOST} {ON_STACK}")
+        for file in ("sitemap-news.xml", "sitemap.xml")
+    ]
+
+
+def test_the_answer_has_the_window_and_the_files(tmp_path: Path) -> None:
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
+        now = newsroom.stack.clock.now().isoformat()
+        without_title = {"type": "article.published", "timestamp": now, "data": {"id": "1", "url": f"https://{HOST}/1"}}
+        newsroom.do({"post": f"/webhooks/{HOST}/cms", "body": without_title, "sign": True})
+        newsroom.stack.rest()
+        before = newsroom.stack.backend.items(), newsroom.stack.backend.objects()
+        [site] = answer(newsroom).sites
+        assert (newsroom.stack.backend.items(), newsroom.stack.backend.objects()) == before
+
+    assert [(source.name, source.refused_today, source.unverified_today) for source in site.sources] == [
+        ("cms", 1, 0),
+        ("bus", 0, 0),
+    ]
+    assert site.window.stories == breakages.WELL
+    assert site.window.next_to_leave == f"https://{HOST}/story-1"
+    assert {file.name: file.entries for file in site.files} == {
+        "sitemap-news.xml": breakages.WELL,
+        "sitemap-2026-11.xml": breakages.WELL,
+    }
+
+
+def test_what_may_not_be_read_is_unknown_and_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: Any) -> Any:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "No."}}, "DescribeAlarms")
+
+    monkeypatch.setattr(alarms, "ringing", denied)
+    monkeypatch.setattr(bucket, "listed", denied)
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
+        now = newsroom.stack.clock.now()
+        status = stack_status(read_site.read_stack(None, now, "news"), now, Access("news"))
+
+    assert status.verdict == "unknown"
+    assert [unknown.what for unknown in status.unknown] == ["files in the bucket", "alarms"]
+
+
+def test_an_alarm_that_rings_has_the_name_of_the_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
+        now = newsroom.stack.clock.now()
+        rings = {"AlarmName": "news-FilesLateAlarm-1A2B3C", "StateUpdatedTimestamp": now, "AlarmDescription": "Late."}
+        monkeypatch.setattr(alarms, "ringing", lambda prefix: [rings] if prefix == "news-" else [])
+        [problem] = stack_status(read_site.read_stack(None, now, "news"), now, Access("news")).problems
+
+    assert (problem.what, problem.since) == ("FilesLateAlarm rings: Late.", now)
+    assert problem.mend == "sam logs --stack-name news --name RewriteSitemaps"
+
+
+def test_a_full_quarantine_is_counted_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
+        now = newsroom.stack.clock.now()
+        for number in range(3):
+            item = quarantine_item(HOST, str(number), f"reason {number}", "{}", now + number * breakages.STEP)
+            table.put_if(item)
+        monkeypatch.setattr(read_site, "QUARANTINED_COUNTED_MAX", 2)
+        [site] = stack_status(read_site.read_stack(None, now, None), now, Access()).sites
+
+    assert (site.quarantine.events, site.quarantine.more, site.quarantine.newest_reason) == (2, True, "reason 2")
+
+
+def test_every_alarm_of_the_template_has_a_command() -> None:
+    resources = load(TEMPLATE).resources
+    names = {name for name, resource in resources.items() if resource["Type"] == "AWS::CloudWatch::Alarm"}
+    assert ALARM_COMMANDS.keys() | ALARM_LOGS.keys() == names
+    assert {name for name in ALARM_LOGS.values() if name} <= resources.keys()

@@ -1,0 +1,185 @@
+"""The answer to "is all well?", from facts made by hand."""
+
+import json
+import shlex
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from stoppress.feeds.schedule import FeedState
+from stoppress.model.entries import Mark, NewsEntry
+from stoppress.model.site import Feed, Site
+from stoppress.show.feed import OVERDUE_AFTER, FeedStatus
+from stoppress.show.site import (
+    Access,
+    Alarm,
+    Quarantine,
+    Queue,
+    SiteFacts,
+    StackFacts,
+    StackStatus,
+    Unknown,
+    Unreadable,
+    stack_status,
+)
+from tests.docs.test_pages import parse
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+HOST = "www.example.com"
+FILES = ("sitemap-news.xml", "sitemap-2026-11.xml")
+SITE = Site.model_validate(
+    {
+        "host": HOST,
+        "publication": "Example",
+        "sources": {"cms": {"secret": "cms"}, "bus": {}},
+        "silent_after_hours": 2,
+        "version": 3,
+    }
+)
+
+
+def site(**changes: Any) -> SiteFacts:
+    """A site that is well, except for these changes."""
+    well = SiteFacts(
+        site=SITE,
+        secrets={"cms": True},
+        feeds=(),
+        marks=tuple(Mark(file, NOW - HOUR, 1, 500, "digest") for file in FILES),
+        news=(),
+        stored=frozenset([*FILES, "sitemap.xml"]),
+        quarantine=Quarantine(),
+        last_event=NOW - HOUR,
+        heard_version=3,
+    )
+    return replace(well, **changes)
+
+
+def stack(site_facts: SiteFacts | None = None, **changes: Any) -> StackFacts:
+    """A stack that is well, except for these changes."""
+    queues = (Queue("articles", dead=False, messages=7), Queue("articles", dead=True, messages=0))
+    well = StackFacts((site_facts or site(),), queues=queues, confirmed_at=NOW - timedelta(minutes=6))
+    return replace(well, **changes)
+
+
+def feed(**state: Any) -> tuple[FeedStatus]:
+    return (FeedStatus(SITE, Feed(url="https://www.example.com/feed"), FeedState(**state)),)
+
+
+def test_a_stack_without_a_problem_is_well() -> None:
+    answer = stack_status(stack(site(feeds=feed(next_poll_at=NOW - OVERDUE_AFTER))), NOW, Access())
+
+    assert (answer.verdict, answer.problems, answer.unknown) == ("well", (), ())
+
+
+PROBLEMS = [
+    (stack(site(secrets={"cms": False})), "secret of the source 'cms' is missing", None),
+    (stack(site(feeds=feed(failures=1, failing_since=NOW - HOUR, last_error="the server answered 500"))), "fails: ", HOUR),
+    (stack(site(feeds=feed(failures=1, failing_since=NOW - HOUR, gone_by=3))), "answered 410", HOUR),
+    (stack(site(feeds=feed(next_poll_at=NOW - OVERDUE_AFTER - HOUR))), "poll_feeds does not poll", OVERDUE_AFTER + HOUR),
+    (
+        stack(site(news=(NewsEntry(f"https://{HOST}/a", "A", NOW - 49 * HOUR),))),
+        "stories that are in the news after 48 hours: 1",
+        HOUR,
+    ),
+    (stack(site(stored=frozenset(FILES))), "not in the bucket: sitemap.xml", None),
+    (stack(site(marks=(Mark(FILES[0], NOW, 1, 1, "", (f"{FILES[0]}.gz",)),))), f"not in the bucket: {FILES[0]}.gz", None),
+    (stack(site(quarantine=Quarantine(100, True, NOW - HOUR, "title: is missing\nurl: too"))), "100 or more; newest reason: title: is missing; url: too", HOUR),
+    (stack(site(last_event=NOW - 3 * HOUR)), "no event for longer than silent_after_hours (2)", 3 * HOUR),
+    (stack(unreadable=(Unreadable("b.example.com", "/stoppress/s/sites/b.example.com", "not JSON"),)), "cannot be used: not JSON", None),
+    (stack(gone=("b.example.com",)), "parameter is gone", None),
+    (stack(quarantine=Quarantine(1, False, NOW - HOUR, "no parameter")), "in quarantine: 1", HOUR),
+    (stack(queues=(Queue("rewrites", True, 2),)), "2 dead letters in the queue rewrites", None),
+    (stack(confirmed_at=NOW - HOUR), "roll_window has not finished a run", HOUR),
+    (stack(alarms=(Alarm("ArticlesDeadAlarm", NOW - HOUR, "Given up."),)), "ArticlesDeadAlarm rings: Given up.", HOUR),
+    (stack(alarms=(Alarm("ALaterAlarm", NOW - HOUR, "New."),)), "ALaterAlarm rings", HOUR),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("access", [Access(), Access("news"), Access(endpoint="http://127.0.0.1:8001")], ids=str)
+@pytest.mark.parametrize(("facts", "what", "age"), PROBLEMS, ids=[what for _, what, _ in PROBLEMS])
+def test_a_problem_has_its_age_and_a_command_that_can_be_typed(
+    facts: StackFacts, what: str, age: timedelta | None, access: Access
+) -> None:
+    answer = stack_status(facts, NOW, access)
+
+    assert answer.verdict == "attention"
+    [problem] = answer.problems
+    assert what in problem.what
+    assert "\n" not in problem.what
+    assert problem.since == (NOW - age if age else None)
+    program, *words = shlex.split(problem.mend)
+    assert program in {"stoppress", "sam", "aws"}
+    if program == "stoppress":
+        parse(words)
+
+
+@pytest.mark.parametrize(
+    "well",
+    [
+        site(last_event=NOW - 3 * HOUR, heard_version=2),  # the hours count from the new configuration
+        site(last_event=None),
+        site(secrets={"cms": None}),
+        site(stored=None),
+    ],
+)
+def test_these_are_no_problems(well: SiteFacts) -> None:
+    assert stack_status(stack(well), NOW, Access()).verdict == "well"
+
+
+def test_a_problem_outweighs_what_is_unknown() -> None:
+    denied = (Unknown("alarms", "AccessDenied"),)
+
+    assert stack_status(stack(unknown=denied), NOW, Access()).verdict == "unknown"
+    assert stack_status(stack(unknown=denied, gone=(HOST,)), NOW, Access()).verdict == "attention"
+
+
+def test_a_stack_whose_clock_never_ran_is_unknown() -> None:
+    answer = stack_status(stack(confirmed_at=None), NOW, Access())
+
+    assert (answer.verdict, [unknown.what for unknown in answer.unknown]) == ("unknown", ["the clock"])
+
+
+def test_the_window_leaves_out_what_has_expired() -> None:
+    ages = {"a": 48, "b": 47, "c": 1}
+    news = tuple(NewsEntry(f"https://{HOST}/{name}", name, NOW - age * HOUR) for name, age in ages.items())
+
+    [status] = stack_status(stack(site(news=news)), NOW, Access()).sites
+
+    assert status.window.stories == 2
+    assert (status.window.oldest, status.window.newest) == (NOW - 47 * HOUR, NOW - HOUR)
+    assert (status.window.next_to_leave, status.window.leaves_at) == (f"https://{HOST}/b", NOW + HOUR)
+
+
+def test_the_state_of_a_secret_is_there_missing_not_needed_or_unknown() -> None:
+    states = {}
+    for is_there in (True, False, None):
+        [status] = stack_status(stack(site(secrets={"cms": is_there})), NOW, Access()).sites
+        states[is_there] = {source.name: source.secret for source in status.sources}
+
+    assert states == {
+        True: {"cms": "there", "bus": "not needed"},
+        False: {"cms": "missing", "bus": "not needed"},
+        None: {"cms": "unknown", "bus": "not needed"},
+    }
+
+
+def a_full_answer() -> StackStatus:
+    """An answer in which no list is empty."""
+    facts = stack(
+        site(feeds=feed(failures=1)),
+        unreadable=(Unreadable("b.example.com", "/stoppress/s/sites/b.example.com", "not JSON"),),
+        alarms=(Alarm("FailuresAlarm", NOW, "Failed."),),
+        unknown=(Unknown("files in the bucket", "AccessDenied"),),
+    )
+    return stack_status(facts, NOW, Access())
+
+
+def test_the_report_is_json() -> None:
+    report = a_full_answer().report()
+
+    assert json.loads(json.dumps(report)) == report
+    assert report["at"] == "2026-11-20T12:00:00Z"
+    assert report["sites"][0]["newest_file"] == "2026-11-20T11:00:00Z"

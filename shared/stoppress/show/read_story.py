@@ -109,7 +109,7 @@ def _listing_of(hosts: Collection[str]) -> str:
 
 
 def _matching(text: str, asked: str, site: Site) -> Question:
-    """The page whose path contains a text. Pages whose path equals it, or ends with it, come first. Raises Unclear."""
+    """The page whose path ends with a text, else the page whose path contains it. Raises Unclear for none or several."""
     wanted = unquote(text).strip("/").casefold()
     if not wanted:
         raise Unclear("give a URL, an article as source#id, or a part of a path")
@@ -150,7 +150,7 @@ def _entry_urls(site: Site) -> Iterator[str]:
 
 def _refused_urls(site: Site) -> Iterator[str]:
     for refusal in refusals.read(site.host):
-        if url := _spelling(refusal.url, site):
+        if refusal.url and (url := _spelling(refusal.url, site)):
             yield url
 
 

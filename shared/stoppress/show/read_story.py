@@ -150,7 +150,7 @@ def _entry_urls(site: Site) -> Iterator[str]:
 
 def _refused_urls(site: Site) -> Iterator[str]:
     for refusal in refusals.read(site.host):
-        if refusal.url and (url := _spelling(refusal.url, site)):
+        if url := _spelling(refusal.url, site):
             yield url
 
 

@@ -49,12 +49,12 @@ CASES = [
         f"stoppress redrive failures --dry-run {ON_STACK}",
     ),
     Case("an event cannot be understood", "in quarantine: 1", f"stoppress quarantine list --site unknown {ON_STACK}"),
-    Case("a site's parameter cannot be used", "cannot be used: language: ", "aws ssm put-parameter --name /stoppress/"),
+    Case("a site's parameter cannot be used", "cannot be used: language: ", f"stoppress sites put site.json {ON_STACK}"),
     Case("a site's parameter is deleted", "parameter is gone", f"stoppress retire {HOST} --dry-run {ON_STACK}"),
     Case(
         "the secret is missing",
         "the secret of the source 'cms' is missing",
-        f"aws secretsmanager create-secret --name stoppress/news/{HOST}/cms --secret-string",
+        f"stoppress secrets put {HOST} cms {ON_STACK}",
     ),
     Case(
         "the schedule of `roll_window` is off",

@@ -73,7 +73,7 @@ def send(
             print_json({"url": sample.url, "stages": [asdict(stage) for stage in stages], "missed": missed})
         elif missed:
             of_stack = f" --stack {stack}" if stack else ""
-            console.print(f"\nsee why: stoppress explain {sample.url}{of_stack}; stoppress redrive --dry-run{of_stack}")
+            console.print(f"\nsee why: stoppress explain {sample.url}{of_stack}; stoppress status{of_stack}")
         elif keep:
             console.print("\nit stays: remove it with `stoppress forget`, or let it leave the news sitemap in 48 hours")
         raise typer.Exit(ATTENTION if missed else OK)

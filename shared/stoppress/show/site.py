@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE, permanent_files
-from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
+from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.show.feed import FeedStatus
 from stoppress.show.plain import plain
 
@@ -54,11 +54,6 @@ class Access:
         """A command of `stoppress` for this stack."""
         options = f" --stack {self.stack}" if self.stack else f" --local {self.endpoint}" if self.endpoint else ""
         return f"stoppress {words}{options}"
-
-    def new_secret(self, path: str) -> str:
-        """The command that creates a secret. `path`: its name below the stack's path."""
-        name = f"stoppress/{self.stack or 'stoppress'}/{path}"
-        return f'aws secretsmanager create-secret --name {name} --secret-string "whsec_$(openssl rand -base64 32)"'
 
     def log(self, function: str) -> str:
         """The command that shows a function's log. `function`: its name in template.yaml; empty for all functions."""
@@ -303,7 +298,7 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
     for name, source in site.sources.items():
         if source.secret and facts.secrets.get(name) is False:
             what = f"the secret of the source {name!r} is missing: its webhooks are answered 503"
-            yield Problem(host, what, access.new_secret(secret_path(host, source.secret)))
+            yield Problem(host, what, access.command(f"secrets put {host} {name}"))
     for feed in facts.feeds:
         state = feed.state
         if feed.condition == "gone":
@@ -350,7 +345,7 @@ def _missing_files(facts: SiteFacts, access: Access) -> Iterator[Problem]:
 
 def _stack_problems(facts: StackFacts, now: datetime, access: Access) -> Iterator[Problem]:
     for site in facts.unreadable:
-        put = f'aws ssm put-parameter --name {site.parameter} --type String --overwrite --value "$(cat site.json)"'
+        put = access.command("sites put site.json")
         yield Problem(site.host, f"the parameter {site.parameter} cannot be used: {_line(site.reason)}", put)
     for host in facts.gone:
         what = "the site's parameter is gone: webhooks are answered 404, and feeds are not polled"

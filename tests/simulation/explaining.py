@@ -93,14 +93,15 @@ class Oracle:
         if not here:
             return {"never heard"}
         kinds = set().union(*(self._of_article(articles[name], url) for articles in self._articles for name in here))
-        if all(name.startswith(f"{FEED}#") or self._may_be_lost(name, story) for name in here):
+        is_elsewhere = kinds <= {"removed", "moved"}
+        if all(name.startswith(f"{FEED}#") or (is_elsewhere and self._may_be_lost(name, story)) for name in here):
             kinds.add("never heard")  # an entry may have left the feed before a poll
         return kinds if len(here) == 1 else kinds | {"other article"}
 
     def _may_be_lost(self, name: str, story: Story) -> bool:
-        """Whether nothing may say that an article had this URL.
+        """Whether nothing may be left that says that an article had this URL before.
 
-        Only the page's story has the URL of an event that came late, and a function that is killed writes no story.
+        Only the page's story has the earlier URL of a held article and the URL of a late event. A killed function writes no story.
         """
         return not story.heard and not self.known.heard_in_order(histories(self.acts, self.host)[name])
 

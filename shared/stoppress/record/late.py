@@ -21,7 +21,7 @@ from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import event_again, leave
 from stoppress.record.entry_keys import entries_of, without_entries
-from stoppress.record.publication_date import dated_late, first_heard, newest, with_date_order
+from stoppress.record.publication_date import dated_in_order, dated_late, first_heard, newest, with_date_order
 from stoppress.sitemaps.tags import line_bytes, news_line
 
 
@@ -39,7 +39,7 @@ def late(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Decisi
     names = dated_names(names_of(event))
     if names:  # repeats of the event may look newer if the sender's clock is ahead
         article = first_heard(replace(article, deliveries=remembered(article.deliveries, names, removal="")), event)
-    embargo = _embargo_moved(event, article, known) or _embargo_heard_late(event, article, known, now)
+    embargo = _embargo_moved(event, article, known, site, now) or _embargo_heard_late(event, article, known, now)
     if embargo:
         return embargo
     if names and article.state != "held":
@@ -56,17 +56,25 @@ def _place(article: Article) -> str:
     return what if order.version is None else f"{what}, version {order.version}"
 
 
-def _embargo_moved(event: ArticleEvent, article: Article, known: Known) -> Decision | None:
-    """Record the newest event of a held article again with the late event's date, if no newer event has a date.
+def _embargo_moved(event: ArticleEvent, article: Article, known: Known, site: Site, now: datetime) -> Decision | None:
+    """Move or end an embargo by the date of a late event, if no newer event has a date.
 
-    The newest event had no date, so it kept an embargo. The late event came before it and changed or ended that embargo.
+    The article's newest event had no date, so it kept the embargo. It is recorded again at the new release, or at once if the
+    embargo has ended. Repeats and edits without a date may come before that, so the article takes the late date now.
     """
     if event.action == "remove" or event.published_at is None or article.held_order is None or known.due is None:
         return None
-    if order_of(event).is_before(article.held_order):
+    order = order_of(event)
+    if order.is_before(article.held_order):
         return None
-    after = replace(article, release_at=None, held_order=order_of(event))
-    returns = (replace(known.due, published_at=event.published_at, release=None),)
+    if is_embargo(event, now):
+        release_at = event.published_at
+        reason = f"to be published at {exact(release_at)}"
+        after = replace(article, reason=reason, release_at=release_at, held_order=order)
+    else:
+        release_at = None
+        after = replace(dated_in_order(article, event, site), release_at=None, held_order=order)
+    returns = (replace(known.due, published_at=release_at, release=release_at),)
     return Decision(
         outcome="late", reason="a newer event was heard before; its date counts", article=after, returns=returns
     )

@@ -48,6 +48,11 @@ def dated(article: Article, event: ArticleEvent, site: Site) -> Article:
     return replace(article, first_published=date, dated_by=rank, dated_order=article.order)
 
 
+def dated_in_order(article: Article, event: ArticleEvent, site: Site) -> Article:
+    """The article with the date of a late event, which must not be an embargo. No newer event may have a date."""
+    return replace(dated(replace(article, order=order_of(event)), event, site), order=article.order)
+
+
 def dated_late(article: Article, event: ArticleEvent, now: datetime) -> Article | None:
     """The article with the first publication that it would have if a late event had come in order; None if unchanged."""
     order, date, rank = order_of(event), _date(event), rank_of(event.source)

@@ -744,6 +744,37 @@ def test_a_held_article_that_is_put_off_is_due_once(behind: Doors) -> None:
     assert [due["sk"] for due in behind.items("due#")] == [f"{exact(NOON + 2 * HOUR)}#cms#1042"]
 
 
+def test_a_late_date_that_ends_an_embargo_counts_although_the_undated_edit_is_repeated_first(behind: Doors) -> None:
+    hear(publish(published_at=MORNING + timedelta(days=365)))
+    edit = publish(published_at=None, timestamp=MORNING + 2 * MINUTE, title="Edited")
+    hear(edit)
+    assert hear(publish(timestamp=MORNING + MINUTE)) == ["late"]
+    (due,) = behind.items("due#")
+
+    assert hear(edit, due["message"]) == ["listed", "duplicate"]
+    assert [entry["title"] for entry in table.query(file_pk(HOST, NEWS))] == ["Edited"]
+    assert article().first_published == MORNING
+    assert behind.items("due#") == []
+
+
+@pytest.mark.parametrize("title", ["Edited", "Edited again"])
+def test_a_late_date_that_puts_an_embargo_off_holds_the_undated_edits_that_come_next(behind: Doors, title: str) -> None:
+    hear(publish(published_at=NOON + HOUR))
+    edit = publish(published_at=None, timestamp=MORNING + 2 * MINUTE, title="Edited")
+    hear(edit)
+    release = NOON + 2 * HOUR
+    assert hear(publish(published_at=release, timestamp=MORNING + MINUTE)) == ["late"]
+
+    hear(edit if title == edit.title else replace(edit, timestamp=MORNING + 3 * MINUTE, title=title))
+
+    assert (locs(SHARD), article().release_at) == ([], release)
+    (due,) = behind.items("due#")
+    assert due["sk"] == f"{exact(release)}#cms#1042"
+    assert hear(due["message"], now=release) == ["listed"]
+    assert [entry["title"] for entry in table.query(file_pk(HOST, NEWS))] == [title]
+    assert behind.items("due#") == []
+
+
 def test_a_due_record_that_was_overtaken_is_cleared_away(behind: Doors) -> None:
     """A crash between sending and deleting sends a stale message; deciding it clears the record that it came from."""
     hear(publish(published_at=NOON + HOUR))

@@ -217,7 +217,9 @@ class Edition(Voice):
     """The pages below a path, with their own publication or language, and with a news sitemap if `news` is set."""
 
     prefix: str = Field(
-        pattern=r"^/[^\s?#]*$", max_length=200, description="start of the path, in whole segments: /fr does not match /france"
+        pattern=r"^/[^\s?#]*$",
+        max_length=200,
+        description="start of the path, in whole segments: /fr does not match /france",
     )
     news: str | None = Field(
         default=None,
@@ -290,7 +292,9 @@ class Site(_Part):
         default=(), description="which pages stay out; for each sitemap the first rule that applies decides"
     )
     sections: dict[str, Voice] = Field(default={}, description="publication and language of a section, by its name")
-    editions: tuple[Edition, ...] = Field(default=(), description="parts of the site with their own publication, language or news sitemap")
+    editions: tuple[Edition, ...] = Field(
+        default=(), description="parts of the site with their own publication, language or news sitemap"
+    )
     pages: tuple[Annotated[Page, BeforeValidator(_url_object)], ...] = Field(
         default=(), max_length=PAGES_MAX, description="pages that are no articles, as paths or objects"
     )

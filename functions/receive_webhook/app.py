@@ -38,6 +38,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     # Only a known site and source get a 401. So invented hosts cannot raise this count.
     publish({f"Webhooks{answer.body['status'].capitalize()}": 1, "WebhooksUnverified": int(answer.status == 401)})
     level = logger.warning if answer.status >= 400 or answer.cause else logger.info
+    names = [names for names in answer.names if names]
+    about |= bounded({"articles": names} if len(names) > 1 else names[0] if names else {})
     level("delivery", **about, **bounded({"answer": answer.body, "cause": answer.cause}))
     return response
 

@@ -17,7 +17,7 @@ from stoppress.aws.metrics import publish
 from stoppress.aws.queues import retry_later
 from stoppress.primitives.deadline import Deadline
 from stoppress.record import article
-from stoppress.record.article import MessageOutcome
+from stoppress.record.article import REPORT_KEPT, MessageOutcome
 from stoppress.record.message import Message
 
 # Time after the deadline to free unused places, write stories, and delay the retry of messages.
@@ -44,13 +44,14 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
 
 
 def _count(messages: Sequence[Message], outcomes: Mapping[str, MessageOutcome]) -> None:
-    counts = Counter(f"Events{outcome.outcome.capitalize()}" for outcome in outcomes.values())
+    events = [outcome.outcome for outcome in outcomes.values() if outcome.outcome != REPORT_KEPT]
+    counts = Counter(f"Events{outcome.capitalize()}" for outcome in events)
     now = datetime.now(UTC)
     published = [message for message in messages if outcomes[message.id].is_new]
     publish(
         {
             **counts,
-            "EventsReceived": len(messages),
+            "EventsReceived": len(events),
             "RecordingSeconds": [max(0.0, (now - message.sent_at).total_seconds()) for message in published],
             "WorkFailed": counts["EventsFailed"],
             "NeedsAttention": counts["EventsQuarantined"],
@@ -64,7 +65,9 @@ def _message(record: dict[str, Any]) -> Message:
 
 
 def _log(message_id: str, outcome: MessageOutcome) -> None:
-    """Log the outcome of a message: whether the article is listed, and if not, why."""
+    """Log the outcome of a message: whether the article is listed, and if not, why. receive_webhook has logged refusals."""
+    if outcome.outcome == REPORT_KEPT:
+        return
     names: dict[str, Any] = outcome.about
     level = logger.warning if outcome.outcome in ("quarantined", "failed") else logger.info
     level("article", message_id=message_id, outcome=outcome.outcome, reason=outcome.reason, **names)

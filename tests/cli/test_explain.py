@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,17 +12,19 @@ import pytest
 from typer.testing import CliRunner
 
 from stoppress.model.site import Site
+from stoppress.show import read_story
+from stoppress.show.read_story import is_about, story_of
+from stoppress.show.story import Story
 from stoppress_cli.app import app
+from stoppress_cli.local.functions import environment
 from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import player
 from stoppress_cli.scenario.file import Line
-from stoppress_cli.stack import explain
-from stoppress_cli.stack.find import local
+from stoppress_cli.stack.explain import as_lines
+from tests.simulation.stack import StackOnDoubles
 from tests.support import playing
 from tests.support.playing import TEMPLATE, Step
-
-pytestmark = pytest.mark.moto
 
 HOST = "www.example.com"
 CMS = f"/webhooks/{HOST}/cms"
@@ -77,17 +79,37 @@ def served(steps: list[Step], tmp_path: Path) -> Iterator[str]:
 def told(
     steps: list[Step], asked: str, tmp_path: Path, *, host: str | None = None, after: timedelta = timedelta()
 ) -> str:
-    with served(steps, tmp_path) as endpoint, local(TEMPLATE, endpoint):
-        return "\n".join(explain.explain(explain.gather(asked, host), NOON + after))
+    return "\n".join(as_lines(answer(steps, asked, tmp_path, host=host, after=after)))
+
+
+def answer(
+    steps: Sequence[Step], asked: str, tmp_path: Path, *, host: str | None = None, after: timedelta = timedelta()
+) -> Story:
+    """The answer after the steps were played on the doubles of AWS, `after` noon."""
+    stories: list[Story] = []
+
+    def ask(stack: Stack) -> None:
+        assert isinstance(stack, StackOnDoubles)
+        with environment(stack.wiring.variables()):
+            stories.append(story_of(asked, host, NOON + after))
+
+    played = playing.play(playing.written([*MADE, *steps]), tmp_path, watch=ask)
+    assert played.failures == []
+    return stories[0]
 
 
 def test_a_listed_page_is_told_with_its_files_its_article_and_what_was_heard(tmp_path: Path) -> None:
     steps = [event(1, "1042", "flood"), event(2, "1042", "flood", title="Flood closes harbour and market")]
     story = told(steps, f"http://{HOST}/flood?utm_source=mail#top", tmp_path)
 
-    assert story.startswith(url("flood"))
-    assert "listed in sitemap-2026-11.xml, last changed 2026-11-20 12:01:00 UTC" in story
-    assert "listed in sitemap-news.xml, last changed 2026-11-20 12:02:00 UTC, until 2026-11-22 12:00:00 UTC" in story
+    assert story.splitlines()[:3] == [
+        (
+            "In the news sitemap: yes, until 2026-11-22 12:00:00 UTC"
+            " (sitemap-news.xml, last changed 2026-11-20 12:02:00 UTC)"
+        ),
+        "In the general sitemap: yes (sitemap-2026-11.xml, last changed 2026-11-20 12:01:00 UTC)",
+        url("flood"),
+    ]
     assert "article cms#1042: listed, first heard of 2026-11-20 12:01:00 UTC" in story
     assert "2026-11-20T12:01:00Z  publish by cms#1042 of 2026-11-20T12:01:00Z  listed" in story
     assert "2026-11-20T12:02:00Z  publish by cms#1042" in story
@@ -105,9 +127,10 @@ def test_an_event_that_came_late_is_told_under_the_url_it_named_and_under_its_ar
     late = "publish by cms#1042 of 2026-11-20T12:01:00Z  late: a newer event was heard before"
     assert late in named
     assert "publish by cms#1042 at https://www.example.com/old-slug of 2026-11-20T12:01:00Z  late: " in its_own
-    assert "nothing was ever heard" not in named
+    assert f"In the news sitemap: no, because cms#1042 moved to {url('new-slug')}\n" in named
+    assert f"Did you mean?\n  {url('new-slug')}" in named
     assert "remove by cms#1042 of 2026-11-20T12:01:00Z  late: a newer event was heard before" in its_own
-    assert "listed in sitemap-news.xml" in its_own
+    assert its_own.startswith("In the news sitemap: yes, until ")
 
 
 def on_the_bus(
@@ -123,10 +146,10 @@ def test_a_rule_that_was_taken_out_is_told_no_more(tmp_path: Path) -> None:
     story = told(
         [boats, {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": []}}], url("sponsored/boats"), tmp_path
     )
-    today, _, history = story.partition("what was heard of it")
+    today, _, history = story.partition("heard in 90 days")
 
-    assert "listed in sitemap-2026-11.xml" in today
-    assert "listed in sitemap-news.xml" in today
+    assert "In the news sitemap: yes, until " in today
+    assert "In the general sitemap: yes (sitemap-2026-11.xml" in today
     assert "article cms#1: listed, first heard of" in today
     assert "rule" not in today
     assert "excluded: by the rules of that time, rule 2 of the site: {" in history
@@ -137,19 +160,18 @@ def test_a_rule_that_came_later_is_told_of_an_article_that_was_listed(tmp_path: 
     changed: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": rules}}
     story = told([event(1, "1", "flood"), changed], url("flood"), tmp_path)
 
-    assert "listed in no file" in story
+    assert "In the news sitemap: no, because rule 2 of the site: " in story
+    assert "In the general sitemap: no, because rule 1 of the site: " in story
     assert "article cms#1: hidden, first heard of" in story
-    assert "    rule 1 of the site: " in story
-    assert "not in the news sitemap: rule 2 of the site: " in story
 
 
 def test_a_rule_of_the_general_sitemap_alone_does_not_hide_what_is_news(tmp_path: Path) -> None:
     changed: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": [{"exclude": "general", "path": "/f*"}]}}
     story = told([event(1, "1", "flood"), changed], url("flood"), tmp_path)
 
-    assert "listed in sitemap-news.xml" in story
+    assert "In the news sitemap: yes, until " in story
+    assert "In the general sitemap: no, because rule 1 of the site: " in story
     assert "article cms#1: listed, first heard of" in story
-    assert "not in the news sitemap" not in story
 
 
 def test_the_rules_of_today_are_asked_of_an_article_that_moved_away(tmp_path: Path) -> None:
@@ -158,7 +180,7 @@ def test_the_rules_of_today_are_asked_of_an_article_that_moved_away(tmp_path: Pa
         event(2, "1", "sponsored/flood"),
         {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": []}},
     ]
-    today = told(steps, url("flood"), tmp_path).partition("what was heard of it")[0]
+    today = told(steps, url("flood"), tmp_path).partition("heard in 90 days")[0]
 
     assert "article cms#1: listed, first heard of" in today
     assert f"its page is {url('sponsored/flood')}" in today
@@ -168,9 +190,8 @@ def test_the_rules_of_today_are_asked_of_an_article_that_moved_away(tmp_path: Pa
 def test_a_configured_page_that_is_news_too_stands_in_no_other_shard(tmp_path: Path) -> None:
     story = told([event(1, "1", "about")], url("about"), tmp_path)
 
-    assert "listed in sitemap-news.xml" in story
-    assert "listed in sitemap-pages.xml" in story
-    assert "it stands in sitemap-pages.xml and in no other shard" in story
+    assert "(sitemap-news.xml, " in story
+    assert "In the general sitemap: yes (sitemap-pages.xml, " in story
 
 
 QUARANTINED: dict[str, tuple[list[Step], bool]] = {
@@ -205,14 +226,14 @@ def test_what_is_in_quarantine_is_told_of_its_own_page_and_of_no_other(case: str
     steps, is_found = QUARANTINED[case]
     story = told(steps, url("flood"), tmp_path)
 
-    assert ("in quarantine, not applied" in story) is is_found, story
+    assert ("  quarantined: " in story) is is_found, story
 
 
 @pytest.mark.parametrize(
     "kept", ["", "7", "[]", "null", '{"detail": 7}', '{"data": {"url": 7}}', "[" * 5_000, '{"url": "\\ud8']
 )
 def test_whatever_quarantine_keeps_can_be_read(kept: str) -> None:
-    assert explain.is_about(kept, url("flood"), Site.model_validate(SITE), {"42"}) is False
+    assert is_about(kept, url("flood"), Site.model_validate(SITE), {"42"}) is False
 
 
 @pytest.mark.parametrize("where", ["data", "detail", None])
@@ -220,60 +241,70 @@ def test_what_is_about_a_page_is_found_wherever_it_stands(where: str | None) -> 
     said = {"url": url("flood")}
     kept = json.dumps({where: said, "site": HOST} if where else said)
 
-    assert explain.is_about(kept, url("flood"), Site.model_validate(SITE), set())
+    assert is_about(kept, url("flood"), Site.model_validate(SITE), set())
 
 
 CASES: dict[str, tuple[list[Step], str, list[str]]] = {
     "a rule keeps it out of the news": (
         [event(1, "1", "stars", section="horoscope")],
         "stars",
-        ["listed in sitemap-2026-11.xml", "kept out of the news sitemap by rule 1 of the site"],
+        ["In the general sitemap: yes", "In the news sitemap: no, because rule 1 of the site: "],
     ),
     "a rule keeps it out of all": (
         [event(1, "1", "sponsored/boats")],
         "sponsored/boats",
-        ["listed in no file", "kept out of the general sitemap by rule 2", "kept out of the news sitemap by rule 2"],
+        ["In the general sitemap: no, because rule 2 of", "In the news sitemap: no, because rule 2 of"],
     ),
     "noindex": (
         [event(1, "1", "flood", noindex=True)],
         "flood",
-        ["listed in no file", "excluded", "noindex: the page asks not to be indexed"],
+        ["news sitemap: no, because cms#1 is excluded: noindex: the page asks not to be indexed"],
     ),
     "removed": (
         [event(1, "1", "flood"), event(2, "1", "flood", "article.deleted")],
         "flood",
-        ["listed in no file", "removed or moved away by cms#1", "remove by cms#1 of 2026-11-20T12:02:00Z  removed"],
+        [
+            "In the news sitemap: no, because its source removed cms#1 at 2026-11-20 12:02:00 UTC",
+            "remove by cms#1 of 2026-11-20T12:02:00Z  removed",
+        ],
     ),
     "moved": (
         [event(1, "1", "flood"), event(2, "1", "harbour-flood")],
         "flood",
-        ["listed in no file", "removed or moved away by cms#1", f"its page is {url('harbour-flood')}"],
+        [f"In the news sitemap: no, because cms#1 moved to {url('harbour-flood')}", f"  {url('harbour-flood')}"],
     ),
     "held": (
         [event(1, "1", "flood", published_at="2026-11-21T08:00:00Z")],
         "flood",
-        ["listed in no file", "held until 2026-11-21 08:00:00 UTC"],
+        ["In the news sitemap: no, because cms#1 is held until 2026-11-21 08:00:00 UTC"],
     ),
     "without a date": (
         [event(1, "1", "flood", published_at=None)],
         "flood",
-        ["listed in sitemap-2026-11.xml", "not in the news sitemap: no publication date"],
+        ["In the general sitemap: yes", "In the news sitemap: no, because no event gave its publication date"],
     ),
     "late": (
         [event(2, "1", "flood"), event(3, "1", "flood", late_by=2, title="Flood")],
         "flood",
-        ["listed in sitemap-news.xml", "late: a newer event was heard before"],
+        ["In the news sitemap: yes", "late: a newer event was heard before"],
     ),
     "a broken image": (
         [event(1, "1", "flood", images=["javascript:1"])],
         "flood",
-        ["listed in sitemap-news.xml", "left out of its entry: images[0]"],
+        ["In the news sitemap: yes", "left out of its entry: images[0]"],
     ),
-    "a page of the configuration": ([], "about", ["listed in sitemap-pages.xml", "a page of the site's configuration"]),
+    "a page of the configuration": (
+        [],
+        "about",
+        [
+            "In the general sitemap: yes (sitemap-pages.xml, ",
+            "news sitemap: no, because it is a page of the site's configuration",
+        ],
+    ),
     "never heard of": (
         [],
         "nothing",
-        ["listed in no file", "nothing was ever heard of it", "the log of receive_webhook"],
+        ["In the news sitemap: no, because no event named it", "In the general sitemap: no, because no event named it"],
     ),
     "quarantined": (
         [
@@ -286,7 +317,10 @@ CASES: dict[str, tuple[list[Step], str, list[str]]] = {
             }
         ],
         "flood",
-        ["listed in no file", "in quarantine, not applied", "title: is empty"],
+        [
+            "In the news sitemap: no, because the delivery of 2026-11-20 12:00:00 UTC is in quarantine: ",
+            "title: is empty",
+        ],
     ),
 }
 
@@ -313,28 +347,39 @@ def test_a_page_of_another_host_is_found_in_the_site_that_was_told_of_it(tmp_pat
     said: Step = {"event": {"source": "cms", "detail-type": "article.published", "detail": detail}}
     story = told([said], foreign, tmp_path, host=HOST)
 
-    assert "listed in no file" in story
-    assert "foreign host: shop.example.com is not www.example.com" in story
+    assert "In the news sitemap: no, because cms#1 is excluded: foreign host: shop.example.com is not www" in story
 
 
 def test_what_left_the_window_says_when(tmp_path: Path) -> None:
     steps: list[Step] = [event(1, "1", "flood"), {"at": "2026-11-22T12:05:00Z", "save": "later"}]
     story = told(steps, url("flood"), tmp_path, after=timedelta(hours=49))
 
-    assert "listed in sitemap-2026-11.xml" in story
-    assert "not in the news sitemap: 48 hours were over at 2026-11-22 12:00:00 UTC" in story
+    assert "In the general sitemap: yes" in story
+    assert "the window ended at 2026-11-22 12:00:00 UTC" in story.splitlines()[0]
 
 
+@pytest.mark.moto
 def test_the_commands_answer_with_their_exit_codes(tmp_path: Path) -> None:
-    pages = (url("flood"), url("nothing"), "flood", "https://www.example.org/flood")
-    with served([event(1, "1", "flood")], tmp_path) as endpoint:
-        stories = [CliRunner().invoke(app, ["explain", page, "--local", endpoint]) for page in pages]
+    steps = [event(1, "1", "flood"), event(2, "2", "undated", published_at=None)]
+    cases: list[tuple[list[str], int]] = [
+        ([url("flood")], 0),
+        ([url("nothing")], 1),
+        ([url("undated")], 0),
+        ([url("undated"), "--news"], 1),
+        ([url("flood"), "--news", "--json"], 0),
+        (["nowhere"], 2),
+        (["https://www.example.org/flood"], 2),
+    ]
+    with served(steps, tmp_path) as endpoint:
+        stories = [CliRunner().invoke(app, ["explain", *words, "--local", endpoint]) for words, _ in cases]
         robots = CliRunner().invoke(app, ["robots", HOST, "--local", endpoint])
 
-    assert [result.exit_code for result in (*stories, robots)] == [0, 1, 2, 2, 0]
+    assert [result.exit_code for result in (*stories, robots)] == [*(code for _, code in cases), 0]
+    assert json.loads(stories[4].stdout)["news"]["file"] == "sitemap-news.xml"
     assert robots.stdout.startswith(f"Sitemap: https://{HOST}/sitemap.xml\nSitemap: https://{HOST}/sitemap-news.xml")
-    assert "'flood' is not an absolute http or https URL" in stories[2].stderr
-    assert "no parameter /stoppress/stoppress/sites/www.example.org" in stories[3].stderr
+    assert "no page of www.example.com has 'nowhere' in its path" in stories[-2].stderr
+    assert "no parameter /stoppress/stoppress/sites/www.example.org" in stories[-1].stderr
+    assert "The stack's sites: www.example.com" in stories[-1].stderr
 
 
 @pytest.mark.parametrize(
@@ -358,7 +403,7 @@ def test_an_error_that_no_operator_can_mend_is_not_made_a_line_of_text(monkeypat
     def faulty(*_: object) -> None:
         raise ValueError("a defect")
 
-    monkeypatch.setattr(explain, "gather", faulty)
+    monkeypatch.setattr(read_story, "story_of", faulty)
 
     with pytest.raises(ValueError, match="a defect"):
         CliRunner().invoke(app, ["explain", url("flood")], catch_exceptions=False)

@@ -14,7 +14,8 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from typer.testing import CliRunner, Result
 
-from stoppress.aws import table
+from stoppress.aws import refusals, table
+from stoppress.aws.refusals import Refusal, Report
 from stoppress_cli.app import app
 from stoppress_cli.local import queues
 from stoppress_cli.local.server import Server
@@ -107,11 +108,17 @@ TOLD = [
 ]
 
 
+REFUSED = Refusal(at=NOON, source="cms", outcome="refused", reason="title: is empty", url=url("named-person"))
+REPORTED = Report(site=HOST, source="cms", at=NOON, refusals=(REFUSED,))
+
+
 def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> None:
-    with operated(TOLD, tmp_path, versioned=True) as stack:
+    refused = [event(50, "1042", "named-person", title=""), event(51, "7", "flood", title="")]
+    with operated([*TOLD, *refused], tmp_path, versioned=True) as stack:
         letter = json.dumps({"detail-type": "article.published", "detail": {"site": HOST, "url": url("named-person")}})
         queues.send(arn(stack, "ArticlesDeadLetters"), letter)
         queues.send(arn(stack, "ArticlesDeadLetters"), letter.replace("named-person", "flood"))
+        queues.send(arn(stack, "ArticlesDeadLetters"), REPORTED.message())
         assert len(anywhere(stack, "named-person")) > 6
         before = everything(stack)
         planned = list(erasure.gather(url("named-person"), None).lines())
@@ -124,6 +131,7 @@ def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> 
         assert not left.anything
         assert url("flood").encode() in objects(stack)[f"{HOST}/sitemap-news.xml"]
         assert len(on_queue(stack, "ArticlesDeadLetters")) == 1
+        assert [refusal.url for refusal in refusals.read(HOST)] == [url("flood")]
 
 
 def test_a_late_publish_does_not_bring_back_what_was_forgotten(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ NOWHERE = {
 LEFT_OUT = {
     "receive_webhook": {
         "stoppress.check", "stoppress.record.decide", "stoppress.sitemaps.render", "stoppress.model.places", "stoppress.aws.items",
-        "stoppress.model.article", "stoppress.aws.table", "stoppress.feeds", "feedparser", "idna", "xml.sax",
+        "stoppress.model.article", "stoppress.aws.table", "stoppress.aws.refusals", "stoppress.receive.refused",
+        "stoppress.feeds", "feedparser", "idna", "xml.sax",
     },
     "poll_feeds": {"stoppress.check", "stoppress.record.decide"},
     # A push is the publication of a story, so that the parser is there before it: what a hub asks first does not need it.

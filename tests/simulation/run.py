@@ -20,7 +20,7 @@ from stoppress.rewrite import render as rendering
 from stoppress.sitemaps import fold, render
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
-from tests.simulation import backends, reading, story as stories
+from tests.simulation import backends, explaining, reading, story as stories
 from tests.simulation.knowing import Hearing
 from tests.simulation.oracle import FEED, Act, Meant, Wanted, edition, histories, meant, wanted
 from tests.simulation.senders import text
@@ -314,13 +314,27 @@ class Run:
                 objects, host, self.story.robots[host], self.story.editions[host]
             ):
                 raise Broken(f"{host}: {told}")
+            self._compare_answers(host, objects)
+
+    def _compare_answers(self, host: str, objects: dict[str, bytes]) -> None:
+        """What `stoppress explain` answers about each page is what the files list, for the reason that the newsroom gave."""
+        found = reading.listed(objects, host)
+        urls = {act.url for act in self.story.acts if act.site == host}
+        oracle = explaining.Oracle(
+            host, self._heard(), self.story.kept_out[host], self._instants_around(), self.hearing
+        )
+        for url, story in explaining.stories(self.world.backend.clients, host, urls, self.world.now):
+            if told := explaining.difference(found, url, story) or oracle.difference(url, story):
+                raise Broken(f"{host}: {told}")
+
+    def _instants_around(self) -> tuple[datetime, ...]:
+        """What is due between these instants may have been done or not."""
+        return self.world.now - LATE_MAX, self.world.now, self.world.now + EARLY_MAX
 
     def _compare(self, host: str, objects: dict[str, bytes]) -> None:
         found = reading.listed(objects, host)
-        # What is due in these minutes may have been done or not.
-        instants = (self.world.now - LATE_MAX, self.world.now, self.world.now + EARLY_MAX)
         acts = self._heard()
-        wants = [wanted(acts, host, self.story.kept_out[host], at, self.hearing) for at in instants]
+        wants = [wanted(acts, host, self.story.kept_out[host], at, self.hearing) for at in self._instants_around()]
         if found.twice:
             raise Broken(f"{host}: listed twice: {sorted(found.twice)}")
         doubtful = set().union(*(want.doubtful for want in wants))

@@ -24,13 +24,23 @@ def open_stack(stack: str | None, endpoint: str, template: Path | None) -> Itera
     from stoppress.aws.sites import UnknownSite
     from stoppress.aws.table import Conflict
     from stoppress.model.site import BadConfiguration
+    from stoppress.show.read_story import Unclear
     from stoppress_cli.local.template import TemplateError, find
     from stoppress_cli.stack.find import BadRequest, in_words, opened
 
     try:
         with opened(stack, endpoint, find(template)):
             yield
-    except (BadRequest, TemplateError, UnknownSite, BadConfiguration, SendError, Conflict, TimeoutError) as error:
+    except (
+        BadRequest,
+        Unclear,
+        TemplateError,
+        UnknownSite,
+        BadConfiguration,
+        SendError,
+        Conflict,
+        TimeoutError,
+    ) as error:
         text = str(error)
     except (ClientError, BotoCoreError) as error:
         text = in_words(error)

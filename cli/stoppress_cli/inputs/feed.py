@@ -16,10 +16,10 @@ from stoppress.http import client
 from stoppress.http.body import CHUNK_BYTES, read_body
 from stoppress.http.errors import FetchError
 from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent
+from stoppress.model.exclude import excluded_because
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.site import Feed, Site, explain
 from stoppress.poll import fetch
-from stoppress.record.exclude import excluded_because
 from stoppress_cli.printing import counted, iso_or_none
 
 # The host where --site is missing: no page has this host, so no URL is changed to the site's scheme.

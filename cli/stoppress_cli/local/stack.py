@@ -123,6 +123,8 @@ class Stack:
         self.forget_parameters()
         if (module := sys.modules.get("stoppress.aws.clients")) is not None:
             module.client.cache_clear()
+        if (module := sys.modules.get("stoppress.receive.refused")) is not None:
+            module.forget()
         self._sites.clear()
 
     # ── contents ───────────────────────────────────────────────────────────────────────────

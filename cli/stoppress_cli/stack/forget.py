@@ -5,24 +5,26 @@ erased. A tombstone without content stays, with a hash of the URL and the id in 
 the article back.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from stoppress.aws import bucket, items, queues, sites, table
+from stoppress.aws import bucket, items, queues, refusals, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.inventory import all_files
 from stoppress.aws.items import Item
+from stoppress.aws.refusals import Refusal, read_report
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.event import ArticleEvent
 from stoppress.model.file_names import is_news
 from stoppress.model.site import FEED_SOURCE, UNKNOWN_SITE, Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
+from stoppress.show.read_story import article_of, is_about, page_of, read_files
 from stoppress_cli.printing import counted
 from stoppress_cli.stack import redrive
-from stoppress_cli.stack.explain import article_of, is_about, listing, page_of
 from stoppress_cli.stack.find import BadRequest
 
 # How long to wait until the functions have removed the article and written its files.
@@ -64,9 +66,10 @@ class Traces:
         return is_named or any(map(bool, (*parts, *self.items.values(), *self.letters.values())))
 
     def are_in(self, event: str) -> bool:
-        """Whether an event is about the page or one of its articles."""
+        """Whether an event, or a report of refusals, is about the page or one of its articles."""
         ids = {article.name.partition("#")[2] for article in self.articles}
-        return any(is_about(event, url, self.site, ids) for url in self.urls or ("",))
+        events = [event, *_reported(event)]
+        return any(is_about(each, url, self.site, ids) for each in events for url in self.urls or ("",))
 
     def lines(self) -> Iterator[str]:
         """A line for each thing to erase."""
@@ -90,7 +93,7 @@ class Traces:
 def gather(target: str, host: str | None) -> Traces:
     """What the stack holds of a URL, or of an article's id (`1042`, or `cms#1042` where several sources have it).
 
-    Raises BadRequest, UnknownSite, BadConfiguration, and the errors of the table, the bucket and the queues.
+    Raises BadRequest, Unclear, UnknownSite, BadConfiguration, and the errors of the table, the bucket and the queues.
     """
     site, urls, articles = _of_url(target, host) if "://" in target else _of_id(target, host)
     traces = Traces(site, urls, articles)
@@ -198,7 +201,7 @@ def _pages(urls: tuple[str, ...]) -> list[str]:
 def _listing(traces: Traces) -> list[str]:
     """The files that list the page now."""
     files = _may_list(traces.site, traces.articles)
-    return [file for file, _ in listing(traces.site, traces.urls, files)]
+    return [each.file for each in read_files(traces.site, traces.urls, files) if each.lists]
 
 
 def _items(traces: Traces) -> dict[str, list[tuple[str, str]]]:
@@ -213,8 +216,23 @@ def _items(traces: Traces) -> dict[str, list[tuple[str, str]]]:
         "what is due": due,
         "what waits for a URL": waiting.values(),
         "quarantine": [item for item in kept if traces.are_in(item["event"])],
+        "refused deliveries": [item for item, refusal in refusals.stored(host) if traces.are_in(_named(refusal))],
     }
     return {kind: [(item["pk"], item["sk"]) for item in some] for kind, some in by_kind.items()}
+
+
+def _reported(message: str) -> list[str]:
+    """The refusals in a report, each in the form of an event; nothing for another message."""
+    try:
+        document = json.loads(message)
+        return [_named(refusal) for refusal in read_report(document).refusals]
+    except (ValueError, RecursionError):
+        return []
+
+
+def _named(refusal: Refusal) -> str:
+    """The names in a refusal, in the form of an event."""
+    return json.dumps({name: text for name, text in (("id", refusal.id), ("url", refusal.url)) if text})
 
 
 def _older_versions(site: Site, articles: list[Article]) -> Iterator[tuple[str, list[str]]]:

@@ -8,7 +8,7 @@ from stoppress.aws import queues, table
 from stoppress.aws.items import QUARANTINED_CHARACTERS_MAX, Item, quarantine_pk
 from stoppress.model.site import UNKNOWN_SITE, BadConfiguration
 from stoppress.primitives.instants import parse
-from stoppress.record.message import Message, Unusable, read
+from stoppress.record.message import Content, Message, Unusable, read
 from stoppress_cli.stack.find import BadRequest, queue_url
 from stoppress_cli.stack.retire import with_parameter
 
@@ -85,8 +85,9 @@ def hindrance(item: Kept, now: datetime) -> str:
     if item.kind not in AGAIN:
         return f"this version does not know how to read {item.kind!r} again: have its source send it, then drop it"
     try:
-        if incomplete := read(Message(item.id, AGAIN[item.kind](item), item.at)).incomplete:
-            raise incomplete
+        content = read(Message(item.id, AGAIN[item.kind](item), item.at))
+        if isinstance(content, Content) and content.incomplete:
+            raise content.incomplete
     except (Unusable, BadConfiguration) as error:
         where = ", or put the parameter of its site" if item.site == UNKNOWN_SITE else ""
         return f"it would come back: {error}. Correct that at its source and have it sent again{where}"

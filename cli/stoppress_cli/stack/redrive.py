@@ -13,6 +13,7 @@ from typing import Any, Literal
 from stoppress.aws import queues, sites
 from stoppress.aws.clients import client
 from stoppress.aws.queues import read_rewrite
+from stoppress.aws.refusals import Report
 from stoppress.record.message import Message, Unusable, read
 from stoppress_cli.printing import counted
 from stoppress_cli.stack import rebuild
@@ -125,6 +126,8 @@ def _article(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _D
         return "an event", f"it cannot be understood, and will go to quarantine: {error}", "articles"
     except Exception as error:  # noqa: BLE001 - any error is the answer to show
         return "an event", f"it would fail again, correct this first: {error}", ""
+    if isinstance(content, Report):
+        return f"a report of refusals at {content.site}", "eight attempts to store it failed", "articles"
     events = [
         f"{event.action} {event.name} of {event.site}" + (f", {event.url}" if event.url else "")
         for event, _ in content.events

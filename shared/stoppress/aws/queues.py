@@ -11,6 +11,7 @@ from stoppress.aws.clients import client
 from stoppress.primitives.instants import exact, parse
 
 if TYPE_CHECKING:
+    from stoppress.aws.refusals import Report
     from stoppress.model.event import ArticleEvent, Incomplete
 
 # SQS: at most 10 messages and 1,048,576 bytes in a call, less some bytes for the envelope.
@@ -61,11 +62,11 @@ def read_rewrite(message: str) -> RewriteRequest:
         ) from None
 
 
-def send_articles(events: "Sequence[ArticleEvent | Incomplete]") -> None:
-    """Send article events, and incomplete deliveries for quarantine, to the articles queue. Raises SendError."""
-    from stoppress.model.event import Incomplete, to_message  # rewrite_sitemaps does without it
+def send_articles(events: "Sequence[ArticleEvent | Incomplete | Report]") -> None:
+    """Send article events, incomplete deliveries for quarantine, and reports of refusals to the articles queue. Raises SendError."""
+    from stoppress.model.event import ArticleEvent, to_message  # rewrite_sitemaps does without it
 
-    messages = [event.message() if isinstance(event, Incomplete) else to_message(event) for event in events]
+    messages = [to_message(event) if isinstance(event, ArticleEvent) else event.message() for event in events]
     _send(os.environ["ARTICLES_QUEUE_URL"], messages, delay_seconds=0)
 
 

@@ -47,17 +47,22 @@ VERSION_MAX = 2**63 - 1
 
 
 class BadArticle(ValueError):
-    """An event that cannot be applied. The text has a line for each wrong field; `field` names the first, if any."""
+    """An event that cannot be applied. The text has a line for each wrong field; `field` names the first, if any.
+
+    `errors` has the name of each wrong field, and what to change.
+    """
 
     def __init__(self, text: str, field: str = "") -> None:
         super().__init__(f"{field}: {text}" if field else text)
         self.field = field
+        self.errors = [(field, text)] if field else []
 
     @classmethod
     def of(cls, error: ValidationError) -> "BadArticle":
         """The error for the faults that pydantic reports."""
         bad = cls(explain(error))
-        bad.field = ".".join(map(str, explain_each(error)[0][0]))
+        bad.errors = [(".".join(map(str, place)), reason) for place, _, reason in explain_each(error)]
+        bad.field = bad.errors[0][0]
         return bad
 
 

@@ -1,10 +1,17 @@
-"""Limits what a request adds to the log: anyone can send a request, and CloudWatch bills each byte."""
+"""What a request adds to the log. It is limited: anyone can send a request, and CloudWatch bills each byte."""
 
 from typing import Any
+
+from stoppress.model.event import ArticleEvent
 
 # The longest host name has 253 characters. A path may have 8 KB, and a body 1 MiB.
 CHARACTERS_MAX = 300
 ITEMS_MAX = 20
+
+
+def names_of(event: ArticleEvent) -> dict[str, str]:
+    """`id` and `url` of an event, as far as it has them, to search the log for."""
+    return {name: text for name, text in (("id", event.id), ("url", event.url)) if text}
 
 
 def bounded(value: Any) -> Any:

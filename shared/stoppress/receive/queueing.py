@@ -3,20 +3,24 @@
 Incomplete items travel on the articles queue too, so that the webhook needs one write and no access to the table.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from stoppress.aws.refusals import SLOTS, Refusal, Report
 from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.mapping import load
 from stoppress.cms.verdicts import Verdict
+from stoppress.cms.warnings import warnings_of
 from stoppress.model.event import ArticleEvent, Incomplete
 from stoppress.model.http_request import Request
 from stoppress.model.site import BadConfiguration, Site, Source, secret_path
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import host_of
+from stoppress.receive.log import names_of
+from stoppress.receive.refused import named_in
 
 # Other sites that one delivery may name. Each may cost a call to Parameter Store, and a sender waits two seconds.
 OTHER_SITES_MAX = 5
@@ -26,10 +30,14 @@ DROPPED_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The result of one verdict: the message to queue (None if the item is ignored), and the answer to the sender."""
+    """The result of one verdict: the message to queue (None if the item is ignored), and the answer to the sender.
+
+    `names` has `id` and `url` of the article, as far as they are known.
+    """
 
     message: ArticleEvent | Incomplete | None
     answer: dict[str, Any]
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Foreign(ValueError):
@@ -43,6 +51,29 @@ def take_delivery(
     source = site.sources[name]
     verdicts = read_delivery(load(source.adapter), request, source.settings, site, now)
     return Taker(site, name, now, load_site, delivery).take(verdicts)
+
+
+def report_of(site: Site, name: str, now: datetime, taken: Iterable[Taken], delivery: str | None) -> Report | None:
+    """The report of a delivery's ignored items, or None if there are none.
+
+    It has at most SLOTS items, so that it always fits in one message of SQS.
+    """
+    ignored = [item for item in taken if item.message is None][:SLOTS]
+    if not ignored:
+        return None
+    refusals = tuple(
+        Refusal(
+            at=now,
+            source=name,
+            outcome="ignored",
+            reason=str(item.answer["reason"]),
+            id=item.names.get("id", ""),
+            url=item.names.get("url", ""),
+            delivery=delivery or "",
+        )
+        for item in ignored
+    )
+    return Report(site=site.host, source=name, at=now, refusals=refusals)
 
 
 class Taker:
@@ -64,7 +95,7 @@ class Taker:
 
     def _taken(self, verdict: Verdict) -> Taken:
         if verdict.disposition == "ignore":
-            return Taken(None, {"status": "ignored", "reason": verdict.reason})
+            return Taken(None, {"status": "ignored", "reason": verdict.reason}, named_in(verdict.item))
         if verdict.disposition == "incomplete":
             return self._incomplete(verdict, verdict.missing, verdict.reason)
         try:
@@ -80,7 +111,9 @@ class Taker:
             answer["held_until"] = exact(verdict.hold_until)
         if dropped := [*verdict.dropped, *event.dropped][:DROPPED_SHOWN]:
             answer["dropped"] = dropped
-        return Taken(replace(event, delivery=self._delivery), answer)
+        if warnings := warnings_of(replace(event, dropped=tuple(dropped)), self._site_of(verdict), self._now, {}):
+            answer["warnings"] = warnings
+        return Taken(replace(event, delivery=self._delivery), answer, names_of(event))
 
     def _incomplete(self, verdict: Verdict, missing: tuple[str, ...], reason: str) -> Taken:
         known = {name: str(verdict.data[name]) for name in ("id", "url") if name in verdict.data}
@@ -96,7 +129,7 @@ class Taker:
         )
         answer: dict[str, Any] = {"status": "incomplete", "site": self._site.host, "source": self._name}
         answer |= {"id": known["id"]} if "id" in known else {}
-        return Taken(message, answer | {"missing": list(missing), "reason": reason})
+        return Taken(message, answer | {"missing": list(missing), "reason": reason}, known)
 
     def _site_of(self, verdict: Verdict) -> Site:
         """The site of an article, by its URL. A removal without URL goes to the CMS's site, else to the delivery's."""

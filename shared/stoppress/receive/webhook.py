@@ -1,21 +1,28 @@
-"""Webhooks: who may post, what a delivery means, and the answer. A refusal says what the sender must change."""
+"""Webhooks: who may post, what a delivery means, and the answer. A refusal says what the sender must change.
+
+What is refused or ignored is reported to record_article, which keeps it (`aws/refusals.py`).
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoppress.aws import queues, secrets, sites
 from stoppress.cms.contract import BadArticle, UnknownType, read_delivery
 from stoppress.cms.delivery_id import delivery_id
-from stoppress.model.event import ArticleEvent
+from stoppress.cms.warnings import warnings_of
 from stoppress.model.http_request import Request
 from stoppress.model.signature_schemes import BadScheme, Scheme, check_settings
 from stoppress.model.site import BadConfiguration, Site, secret_path
 from stoppress.primitives.text import not_json, utf8
 from stoppress.primitives.urls import host_of
-from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, check_headers, verify
+from stoppress.receive.log import names_of
+from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, Unsigned, check_headers, verify
+
+if TYPE_CHECKING:
+    from stoppress.aws.refusals import Outcome
 
 # Even an article with its text is far smaller. SQS takes 1 MiB a message.
 BODY_BYTES_MAX = 1_048_576
@@ -25,22 +32,34 @@ OUR_FAULT = 503
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the sender, the queued event, and the cause of a refusal, which only the log shows.
+    """The answer to the sender. Only the log shows the articles' names (`id` and `url`) and the cause of a refusal.
 
     `of_stranger`: the request was refused before a known site was found.
     """
 
     status: int
     body: dict[str, Any]
-    event: ArticleEvent | None = None
+    names: Sequence[Mapping[str, str]] = ()
     cause: str = ""
     of_stranger: bool = False
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, error: str, cause: str = "", *, of_stranger: bool = False) -> None:
+    """A refused delivery. `errors` names its wrong fields, and `document` is its JSON, if it is verified and could be read."""
+
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        cause: str = "",
+        *,
+        errors: Sequence[tuple[str, str]] = (),
+        document: Any = None,
+        of_stranger: bool = False,
+    ) -> None:
         super().__init__(error)
         self.status, self.cause, self.of_stranger = status, cause, of_stranger
+        self.errors, self.document = errors, document
 
 
 def receive(request: Request, now: datetime) -> Answer:
@@ -51,21 +70,20 @@ def receive(request: Request, now: datetime) -> Answer:
     try:
         site, name = _site_and_source(request)
         _verify(request, site, name, now)
-        delivery = delivery_id(request.headers)
-        if site.sources[name].adapter != "standard":
-            return _receive_adapted(request, site, name, now, delivery)
-        event, unknown = _read(request, site, name, now, delivery)
     except _Refused as refusal:
         status = "failed" if refusal.status == OUR_FAULT else "refused"
         body = {"status": status, "error": str(refusal)}
         return Answer(refusal.status, body, cause=refusal.cause, of_stranger=refusal.of_stranger)
-    except UnknownType as error:
-        return Answer(200, {"status": "ignored", "reason": str(error)}, cause=str(error))
-    queues.send_articles([event])
-    body = {"status": "queued", "site": event.site, "source": event.source}
-    body |= {"id": event.id} if event.id else {"url": str(event.url)}
-    body |= {"action": event.action}
-    return Answer(200, body | ({"unknown_fields": unknown} if unknown else {}), event)
+    delivery = delivery_id(request.headers)
+    try:
+        if site.sources[name].adapter == "standard":
+            return _receive_standard(request, site, name, now, delivery)
+        return _receive_adapted(request, site, name, now, delivery)
+    except _Refused as refusal:
+        names = _reported(site, name, now, delivery, "refused", str(refusal), refusal.document)
+        errors = [{"field": field, "message": message} for field, message in refusal.errors]
+        body = {"status": "refused", "error": str(refusal)}
+        return Answer(refusal.status, body | ({"errors": errors} if errors else {}), names)
 
 
 def _site_and_source(request: Request) -> tuple[Site, str]:
@@ -103,12 +121,16 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
             request.headers, request.body, path=settings.get("signed_path", request.path), query=request.query
         )
         tolerance = timedelta(seconds=settings["tolerance_s"]) if "tolerance_s" in settings else TOLERANCE
-        name = secret_path(site.host, source.secret)
+        secret = secret_path(site.host, source.secret)
         try:
-            verify(scheme, signed, secrets.load(name, secrets.SIGNED_AGE_MAX), now, tolerance)
+            verify(scheme, signed, secrets.load(secret, secrets.SIGNED_AGE_MAX), now, tolerance)
         except (BadSignature, BadSecret, secrets.NoSecret):  # the secret may have changed since it was cached
-            verify(scheme, signed, secrets.load(name, secrets.REFUSED_AGE_MAX), now, tolerance)
+            verify(scheme, signed, secrets.load(secret, secrets.REFUSED_AGE_MAX), now, tolerance)
     except BadSignature as error:
+        if not isinstance(error, Unsigned):
+            from stoppress.receive import refused  # only a refusal needs it
+
+            refused.count_unverified(site.host, name, now)
         raise _Refused(401, str(error)) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:
         raise _Refused(OUR_FAULT, "this source cannot be verified at the moment: send it again", str(error)) from None
@@ -126,35 +148,77 @@ def scheme_of(adapter: str, settings: Mapping[str, Any]) -> Scheme:
     return load(adapter).signature
 
 
+def _receive_standard(request: Request, site: Site, name: str, now: datetime, delivery: str | None) -> Answer:
+    """Reads and queues a delivery in our own contract. Raises _Refused."""
+    document = _json(request)
+    try:
+        event, unknown = read_delivery(document, site, name, now, delivery=delivery)
+    except BadArticle as error:
+        raise _bad(error, document) from None
+    except UnknownType as error:
+        names = _reported(site, name, now, delivery, "ignored", str(error), document)
+        return Answer(200, {"status": "ignored", "reason": str(error)}, names, cause=str(error))
+    if event.url and host_of(event.url) != site.host:
+        foreign = f"its host is {host_of(event.url)}, not {site.host}: post it to its own site"
+        raise _bad(BadArticle(foreign, "url"), document)
+    queues.send_articles([event])
+    body: dict[str, Any] = {"status": "queued", "site": event.site, "source": event.source}
+    body |= {"id": event.id} if event.id else {"url": str(event.url)}
+    body |= {"action": event.action}
+    body |= {"unknown_fields": unknown} if unknown else {}
+    warnings = warnings_of(event, site, now, {field: document["data"].get(field) for field in unknown})
+    return Answer(200, body | ({"warnings": warnings} if warnings else {}), [names_of(event)])
+
+
 def _receive_adapted(request: Request, site: Site, name: str, now: datetime, delivery: str | None) -> Answer:
     """Reads and queues a CMS's delivery by its mapping. Raises _Refused."""
     from stoppress.cms.envelopes import BadDelivery  # a site with `standard` needs no engine
-    from stoppress.receive.queueing import take_delivery
+    from stoppress.receive.queueing import report_of, take_delivery
+    from stoppress.receive.refused import send
 
     try:
         items = take_delivery(request, site, name, now, sites.load_registered, delivery)
     except BadDelivery as error:
         raise _Refused(400, str(error)) from None
+    report = report_of(site, name, now, items, delivery)
     if messages := [item.message for item in items if item.message]:
-        queues.send_articles(messages)
+        queues.send_articles([*messages, report] if report else messages)
+    elif report:
+        send(report)
+    names = [item.names for item in items]
     if len(items) == 1:
-        return Answer(200, items[0].answer)
+        return Answer(200, items[0].answer, names)
     statuses = {item.answer["status"] for item in items}
     status = next(status for status in ("queued", "incomplete", "ignored") if status in statuses)
     body = {"status": status, "site": site.host, "source": name, "articles": [item.answer for item in items]}
-    return Answer(200, body)
+    return Answer(200, body, names)
 
 
-def _read(
-    request: Request, site: Site, name: str, now: datetime, delivery: str | None
-) -> tuple[ArticleEvent, list[str]]:
-    """The event of a delivery in our own contract, and its unknown fields. Raises _Refused and UnknownType."""
+def _reported(
+    site: Site, name: str, now: datetime, delivery: str | None, outcome: "Outcome", reason: str, document: Any
+) -> list[dict[str, str]]:
+    """Reports a delivery that was refused or ignored. Returns the names of its article."""
+    from stoppress.aws.refusals import Refusal, Report  # only a refusal needs them
+    from stoppress.receive.refused import named_in, send
+
+    names = named_in(document)
+    refusal = Refusal(at=now, source=name, outcome=outcome, reason=reason, delivery=delivery or "", **names)
+    send(Report(site=site.host, source=name, at=now, refusals=(refusal,)))
+    return [names]
+
+
+def _bad(error: BadArticle, document: Any) -> _Refused:
+    return _Refused(400, str(error), errors=error.errors, document=document)
+
+
+def _json(request: Request) -> Any:
+    """The document of a delivery in our own contract. Raises _Refused."""
     try:
         text = utf8(request.body)
     except ValueError as error:
         raise _Refused(400, str(error)) from None
     try:
-        document = json.loads(text)
+        return json.loads(text)
     except RecursionError:
         raise _Refused(400, "the body is nested too deeply") from None
     except json.JSONDecodeError as error:
@@ -162,10 +226,3 @@ def _read(
         raise _Refused(400, reason or f"the body is not JSON: {error}") from None
     except ValueError:  # Python converts no number of more than 4,300 digits
         raise _Refused(400, "the body has a number of thousands of digits in it") from None
-    try:
-        event, unknown = read_delivery(document, site, name, now, delivery=delivery)
-    except BadArticle as error:
-        raise _Refused(400, str(error)) from None
-    if event.url and host_of(event.url) != site.host:
-        raise _Refused(400, f"url: its host is {host_of(event.url)}, not {site.host}: post it to its own site")
-    return event, unknown

@@ -2,7 +2,7 @@
 
 The events of a batch are read and decided together, and their places in files are reserved together. Then each event is written
 by itself. After a conflict with another writer an event is decided again. A message that no later attempt can apply goes to
-quarantine. One message's failure stops no other message.
+quarantine. One message's failure stops no other message. Reports of refusals travel on the same queue and are only stored.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stoppress.aws import items, sites, table
+from stoppress.aws import items, refusals, sites, table
 from stoppress.aws.places import give_back, reserve
 from stoppress.aws.table import Conflict, Delete, Put, Throttled
 from stoppress.model.article import FORGOTTEN, Article, Decision
@@ -31,6 +31,8 @@ from stoppress.record.recall import Question, recall
 
 # Each conflict is another writer's success, so a few attempts are enough. After them SQS delivers the message again.
 ATTEMPTS_MAX = 10
+# The outcome of a message that is a report of refusals.
+REPORT_KEPT = "report kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +83,12 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
     """
     outcomes: _Outcomes = []
     works = []
+    reports: list[tuple[str, refusals.Report]] = []
     for message in messages:
         if deadline.is_over():
             outcomes.append((message.id, _postponed()))
         else:
-            works += _read(message, outcomes)
+            works += _read(message, outcomes, reports)
     waiting = list(works)
     while waiting:
         wave, waiting = _independent(waiting)
@@ -98,15 +101,21 @@ def record(messages: Iterable[Message], now: datetime, deadline: Deadline = NEVE
                 outcomes.append((work.message_id, MessageOutcome("failed", str(lost), work.event, lost)))
         table.back_off(max((work.conflicts for work in waiting), default=0))
     _give_back({work.site.host: [] for work in works}, works)
+    _keep(reports, outcomes)
     _write_stories((outcome for _, outcome in outcomes), now)
     _note_events({work.site.host: work.site for work in works}.values(), now)
     return _by_message(outcomes)
 
 
-def _read(message: Message, outcomes: _Outcomes) -> list[_Work]:
-    """The events of a message. A message without a usable event gets its outcome here."""
+def _read(message: Message, outcomes: _Outcomes, reports: list[tuple[str, refusals.Report]]) -> list[_Work]:
+    """The events of a message. A message without a usable event gets its outcome here, a report is added to `reports`."""
     try:
         content = read(message)
+        if isinstance(content, refusals.Report):
+            reports.append((message.id, content))
+            return []
+        if content.report:
+            reports.append((message.id, content.report))
         if content.incomplete:
             outcomes.append((message.id, _quarantine(message, content.incomplete)))
         elif not content.events:
@@ -123,6 +132,16 @@ def _read(message: Message, outcomes: _Outcomes) -> list[_Work]:
             for event, site in content.events
         ]
     return []
+
+
+def _keep(reports: Sequence[tuple[str, refusals.Report]], outcomes: _Outcomes) -> None:
+    """Store reports of refusals. On failure all of their messages come again, and some refusals may count twice."""
+    try:
+        refusals.keep(report for _, report in reports)
+    except Exception as error:  # noqa: BLE001 - the events of the batch must not wait for this
+        outcomes += [(message_id, MessageOutcome("failed", repr(error), error=error)) for message_id, _ in reports]
+    else:
+        outcomes += [(message_id, MessageOutcome(REPORT_KEPT)) for message_id, _ in reports]
 
 
 def _by_message(outcomes: _Outcomes) -> dict[str, MessageOutcome]:

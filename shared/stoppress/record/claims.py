@@ -8,17 +8,16 @@ before its release. A source of lower rank cannot bring back a URL that a source
 
 from dataclasses import replace
 from datetime import datetime
-from urllib.parse import urlsplit
 
 from stoppress.model.article import Article, Claim, Decision, Entries, EntryKey, Known
 from stoppress.model.event import CMS_RANK, PREVIOUS_URLS_MAX, ArticleEvent, article_name, order_of, rank_of
+from stoppress.model.exclude import NOT_NEWS, is_home
 from stoppress.model.file_names import PAGES_SERIES
 from stoppress.model.order import is_claimed_before, page_order
 from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of, identity
 from stoppress.record.entry_keys import displace, entries_of
-from stoppress.record.exclude import NOT_NEWS
 
 # How many articles may wait for one URL. Only a CMS that gives every page the same URL has more.
 WAITING_MAX = 10
@@ -37,12 +36,6 @@ def is_aimed_at(event: ArticleEvent, claim: Claim | None, owner: Article | None)
     if claim is None or owner is None or claim.source != event.source:
         return False
     return claim.live or identity(owner.url or "") == identity(event.url or "")
-
-
-def is_home(url: str) -> bool:
-    """Whether a URL is the home page, which changes owners too often to count as an article's earlier URL."""
-    parts = urlsplit(url)
-    return parts.path == "/" and not parts.query
 
 
 def outranked_by(owner: str) -> str:

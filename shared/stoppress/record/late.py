@@ -10,6 +10,7 @@ from datetime import datetime
 from stoppress.model.article import FORGOTTEN, Article, Decision, Entries, EntryKey, Known
 from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, names_of, order_of
+from stoppress.model.exclude import EXPIRED, NO_DATE, excluded_because, is_embargo
 from stoppress.model.file_names import news_series
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.order import dated_names, remembered
@@ -20,8 +21,7 @@ from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
 from stoppress.record.claims import event_again, leave
 from stoppress.record.entry_keys import entries_of, without_entries
-from stoppress.record.exclude import EXPIRED, NO_DATE, excluded_because
-from stoppress.record.publication_date import dated_late, first_heard, is_embargo, newest, with_date_order
+from stoppress.record.publication_date import dated_late, first_heard, newest, with_date_order
 from stoppress.sitemaps.tags import line_bytes, news_line
 
 

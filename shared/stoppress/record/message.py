@@ -1,7 +1,7 @@
 """Read a message of the articles queue: article events, each with its site, or why there are none.
 
-There are three kinds: a message that Stoppress sent, a bus event in Stoppress's own format, and a bus event with a CMS's
-delivery.
+There are four kinds: an event that Stoppress sent, a bus event in Stoppress's own format, a bus event with a CMS's delivery,
+and receive_webhook's report of refusals.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from stoppress.aws import sites
+from stoppress.aws import refusals, sites
 from stoppress.cms.contract import BadArticle, UnknownType, read_bus_event
 from stoppress.cms.delivery_id import delivery_id
 from stoppress.model.event import ArticleEvent, Incomplete, article_name, from_message
@@ -41,15 +41,19 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a message holds: events with their sites, an error for its incomplete articles, and why it has no event."""
+    """What a message holds: events with their sites, an error for its incomplete articles, and why it has no event.
+
+    `report` has the events that the source's mapping ignored.
+    """
 
     site: Site
     events: tuple[tuple[ArticleEvent, Site], ...]
     incomplete: Unusable | None = None
     ignored: str = ""
+    report: refusals.Report | None = None
 
 
-def read(message: Message) -> Content:
+def read(message: Message) -> Content | refusals.Report:
     """Read a message. Raises Unusable, BadConfiguration, and what `aws.sites` raises."""
     try:
         document = json.loads(message.body)
@@ -57,6 +61,11 @@ def read(message: Message) -> Content:
         raise Unusable(UNKNOWN_SITE, f"the message is not JSON: {error}") from None
     envelope = document if isinstance(document, dict) else {}
     from_bus = "detail-type" in envelope
+    if refusals.FIELD in envelope and not from_bus:
+        try:
+            return refusals.read_report(envelope)
+        except ValueError as error:
+            raise Unusable(UNKNOWN_SITE, str(error)) from None
     site = _site_of(envelope, from_bus)
     if "incomplete" in envelope:
         raise Unusable(site.host, f"incomplete: {envelope.get('reason') or 'no reason was given'}")
@@ -90,7 +99,7 @@ def _site_of(envelope: Mapping[str, Any], from_bus: bool) -> Site:
 
 def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
     """Read a CMS's delivery in a bus event. `detail` is {"site": …, "headers": {…}, "body": …}. Raises ValueError."""
-    from stoppress.receive.queueing import take_delivery
+    from stoppress.receive.queueing import report_of, take_delivery
 
     name, detail = envelope["source"], envelope["detail"]
     body = detail.get("body", {**detail, "site": None})
@@ -110,7 +119,8 @@ def _adapted(envelope: Mapping[str, Any], site: Site, now: datetime) -> Content:
         event.site: sites.load_usable(event.site) for event in events if event.site != site.host
     }
     reasons = dict.fromkeys(str(item.answer.get("reason", "")) for item in taken)
-    return Content(site, tuple((event, known[event.site]) for event in events), unusable, "; ".join(reasons))
+    placed = tuple((event, known[event.site]) for event in events)
+    return Content(site, placed, unusable, "; ".join(reasons), report_of(site, name, now, taken, delivery))
 
 
 def named_in(body: str) -> dict[str, str | None]:

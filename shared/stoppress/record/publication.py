@@ -12,6 +12,7 @@ from typing import Literal
 from stoppress.model.article import Article, Decision
 from stoppress.model.entries import GeneralEntry, NewsEntry
 from stoppress.model.event import CMS_RANK
+from stoppress.model.exclude import EXPIRED, NO_DATE, excluded_because, is_embargo, not_news_because
 from stoppress.model.file_names import PAGES_SERIES, news_series
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Want
@@ -19,11 +20,10 @@ from stoppress.model.rules import excluding_rule
 from stoppress.model.shards import shard_series
 from stoppress.primitives.instants import exact
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import WAITING_MAX, Claimant, is_home
+from stoppress.record.claims import WAITING_MAX, Claimant
 from stoppress.record.entry_keys import entries_of, without_entries
-from stoppress.record.exclude import EXPIRED, NO_DATE, NOT_NEWS, excluded_because
 from stoppress.record.late import dated_by_another
-from stoppress.record.publication_date import changed_at, dated, inherited, is_embargo, with_date_order
+from stoppress.record.publication_date import changed_at, dated, inherited, with_date_order
 from stoppress.record.remove import weaker_page_removed
 from stoppress.sitemaps.tags import general_line, line_bytes, news_line
 
@@ -174,18 +174,9 @@ class Publication(Claimant):
     def _news_entry(self, after: Article) -> tuple[NewsEntry | None, str]:
         """The article's news entry, or why it has none."""
         event, first = self.event, after.first_published
-        if event.page:
-            return None, "a page, not an article"
-        if is_home(self.url):
-            return None, "the home page is no article"
-        if not event.news:
-            return None, NOT_NEWS
-        if first is None:
-            return None, NO_DATE
-        if first + NEWS_WINDOW <= self.now:
-            return None, EXPIRED
-        if not event.title:
-            return None, "no title"
+        if reason := not_news_because(event, self.url, first, self.now):
+            return None, reason
+        assert first
         entry = NewsEntry(self.url, event.title, first, after.lastmod, event.publication, event.language, event.traits)
         return entry, ""
 

@@ -17,24 +17,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from stoppress.model.article import Article
-from stoppress.model.event import CLOCK_SKEW_MAX, CMS_RANK, ArticleEvent, order_of, rank_of
+from stoppress.model.event import CLOCK_SKEW_MAX, ArticleEvent, order_of, rank_of
+from stoppress.model.exclude import is_embargo
 from stoppress.model.order import Order
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact, whole
-
-
-def is_embargo(event: ArticleEvent, now: datetime) -> bool:
-    """Whether the event's date holds the article.
-
-    A date up to five minutes ahead of our clock holds only a CMS's article, and only if the sender's timestamp is before the
-    date. Otherwise the sender's clock is ahead. A feed's article is public already.
-    """
-    date = event.published_at
-    if date is None or date <= now or (event.release is not None and event.release >= date):
-        return False
-    if date > now + CLOCK_SKEW_MAX:
-        return True
-    return rank_of(event.source) == CMS_RANK and (event.timestamp is None or event.timestamp < date)
 
 
 def changed_at(event: ArticleEvent) -> datetime | None:

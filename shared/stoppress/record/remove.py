@@ -10,9 +10,10 @@ from datetime import datetime
 
 from stoppress.model.article import Article, Claim, Decision, Known
 from stoppress.model.event import ArticleEvent, article_name, order_of, rank_of
+from stoppress.model.exclude import is_home
 from stoppress.model.order import is_claimed_before, page_order
 from stoppress.primitives.urls import identity
-from stoppress.record.claims import is_home, leave, outranked_by
+from stoppress.record.claims import leave, outranked_by
 from stoppress.record.entry_keys import displace, entries_of, without_entries
 
 

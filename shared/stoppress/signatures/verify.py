@@ -23,6 +23,10 @@ class BadSignature(ValueError):
     """A request that is not signed with the secret, or not recently; the text says what the sender must change."""
 
 
+class Unsigned(BadSignature):
+    """A request without a header that its signature needs."""
+
+
 class BadSecret(ValueError):
     """A secret that its scheme cannot use: our configuration is at fault, not the sender."""
 
@@ -73,10 +77,10 @@ def _parameters(scheme: Scheme) -> Hmac:
 
 
 def header_of(request: Request, name: str, how: str) -> str:
-    """A header's value without surrounding white space. Raises BadSignature, with the advice `how`, where it is missing."""
+    """A header's value without surrounding white space. Raises Unsigned, with the advice `how`, where it is missing."""
     value = request.headers.get(name, "").strip()
     if not value:
-        raise BadSignature(f"the header {name} is missing: {how}")
+        raise Unsigned(f"the header {name} is missing: {how}")
     return value
 
 

@@ -14,11 +14,11 @@ from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.mapping import load
 from stoppress.model.adapters import names
 from stoppress.model.event import ArticleEvent, Incomplete, from_message, to_message
+from stoppress.model.exclude import excluded_because
 from stoppress.model.http_request import Request
 from stoppress.model.site import Site
 from stoppress.primitives.urls import host_of
 from stoppress.receive.queueing import Taker, take_delivery
-from stoppress.record.exclude import excluded_because
 from tests.support.recorded import OWN, Case, cases, now_of
 
 pytestmark = pytest.mark.matrix

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import sites, table
+from stoppress.aws import refusals, sites, table
 from stoppress.aws.clients import client
 from stoppress.model.event import ArticleEvent, from_message
 from stoppress.record import article as recording
-from stoppress.record.article import MessageOutcome, record
+from stoppress.record.article import REPORT_KEPT, MessageOutcome, record
 from stoppress.record.message import Message
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.scenario import signing
@@ -143,7 +143,8 @@ def test_what_changes_no_page_is_ignored_with_its_reason_and_nothing_is_queued(b
         200,
         {"status": "ignored", "reason": "a page, not a post"},
     )
-    assert behind.taken("articles") == []
+    assert [outcome.outcome for outcome in recorded(behind)] == [REPORT_KEPT]
+    assert [refusal.reason for refusal in refusals.read(HOST)] == ["a page, not a post"]
 
 
 def test_several_articles_of_a_delivery_are_one_answer_and_one_call_of_the_queue(behind: Doors) -> None:
@@ -153,7 +154,7 @@ def test_several_articles_of_a_delivery_are_one_answer_and_one_call_of_the_queue
 
     assert (status, reply["status"]) == (200, "queued")
     assert [article["status"] for article in reply["articles"]] == ["queued", "incomplete", "ignored"]
-    assert [outcome.outcome for outcome in recorded(behind)] == ["listed", "quarantined"]
+    assert [outcome.outcome for outcome in recorded(behind)] == ["listed", "quarantined", REPORT_KEPT]
 
 
 def test_an_article_of_another_host_is_in_no_file_of_this_site(behind: Doors) -> None:
@@ -192,7 +193,7 @@ def test_our_own_contract_is_as_strict_as_before(behind: Doors) -> None:
         Request("POST", "/", "", {}, json.dumps(body).encode()), "standard", "whsec_c3RvcHByZXNz", "m", NOW
     )
     assert behind.call("receive_webhook", event_of(request, "cms"))["statusCode"] == 400
-    assert behind.taken("articles") == []
+    assert [outcome.outcome for outcome in recorded(behind)] == [REPORT_KEPT]
 
 
 def test_a_form_is_read_with_its_token_in_the_query(behind: Doors) -> None:
@@ -274,6 +275,9 @@ def test_a_bus_event_that_changes_no_page_is_ignored_and_one_that_lacks_somethin
     )
     assert ignored.outcome == "ignored"
     assert ignored.reason.startswith("the draft copy")
+    assert [(kept.source, kept.reason) for kept in refusals.read(HOST) if kept.source == "arc"] == [
+        ("arc", ignored.reason)
+    ]
     assert (incomplete.outcome, incomplete.reason) == ("quarantined", "incomplete: title: is missing")
 
 

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from stoppress.aws import sites
 from stoppress.aws.clients import client
+from stoppress.aws.refusals import Refusal, Report, read_report
 from stoppress.model.event import ArticleEvent, from_message
+from stoppress.receive import refused as refusing
 from stoppress_cli.scenario import signing
 from tests.support import doors
 from tests.support.doors import Doors, counted, failing
@@ -44,6 +46,7 @@ def fresh(behind: Doors) -> None:
     sites.register(HOST)
     behind.secret(f"{HOST}/cms", SECRET)
     behind.forget_secrets()
+    refusing.forget()
     behind.taken("articles")
 
 
@@ -79,8 +82,15 @@ def answered(behind: Doors, event: dict[str, Any]) -> tuple[int, dict[str, Any]]
     return answer["statusCode"], json.loads(answer["body"])
 
 
+def sent(behind: Doors) -> tuple[list[ArticleEvent], list[Report]]:
+    """The events and the reports of refusals on the articles queue."""
+    bodies = [(body, json.loads(body)) for body in behind.taken("articles")]
+    events = [from_message(body) for body, document in bodies if "refusals" not in document]
+    return events, [read_report(document) for _, document in bodies if "refusals" in document]
+
+
 def queued(behind: Doors) -> list[ArticleEvent]:
-    return [from_message(body) for body in behind.taken("articles")]
+    return sent(behind)[0]
 
 
 def refused(behind: Doors, event: dict[str, Any], status: int) -> str:
@@ -149,7 +159,9 @@ def test_an_event_of_another_kind_is_no_error_and_nothing_is_queued(behind: Door
     status, reply = answered(behind, request({"type": "comment.created", "data": {}}))
     assert (status, reply["status"]) == (200, "ignored")
     assert reply["reason"].startswith("'comment.created' is not one of article.published")
-    assert queued(behind) == []
+    events, [report] = sent(behind)
+    assert events == []
+    assert [(refusal.outcome, refusal.reason) for refusal in report.refusals] == [("ignored", reply["reason"])]
     assert behind.metrics["WebhooksIgnored"] == before + 1
     assert (behind.log[-1]["level"], behind.log[-1]["cause"]) == ("WARNING", reply["reason"])
 
@@ -185,6 +197,106 @@ def test_a_bad_signature_is_counted_for_a_known_source_alone(behind: Doors) -> N
     assert behind.metrics["WebhooksUnverified"] == before
     answered(behind, request(secret="whsec_b3RoZXI="))
     assert behind.metrics["WebhooksUnverified"] == before + 1
+
+
+def test_a_refused_article_is_reported_with_its_names_and_named_in_the_log(behind: Doors) -> None:
+    status, reply = answered(behind, request(PUBLISHED | {"data": ARTICLE | {"title": ""}}))
+    events, [report] = sent(behind)
+
+    assert (status, events) == (400, [])
+    reason = "title: is empty: give the headline as readers see it"
+    assert reply["errors"] == [{"field": "title", "message": "is empty: give the headline as readers see it"}]
+    refusal = Refusal(
+        at=MORNING,
+        source="cms",
+        outcome="refused",
+        reason=reason,
+        id="1042",
+        url=page("2026/11/20/flood"),
+        delivery="msg-1",
+    )
+    assert report == Report(site=HOST, source="cms", at=MORNING, refusals=(refusal,))
+    assert (behind.log[-1]["id"], behind.log[-1]["url"]) == ("1042", page("2026/11/20/flood"))
+
+
+def test_every_wrong_field_is_an_error_of_its_own(behind: Doors) -> None:
+    _, reply = answered(behind, request({"type": "article.published", "data": {"id": "", "title": "Flood"}}))
+    assert [error["field"] for error in reply["errors"]] == ["id", "url"]
+    assert reply["error"] == "\n".join(f"{error['field']}: {error['message']}" for error in reply["errors"])
+
+
+def test_a_body_that_is_no_json_is_reported_without_names_and_has_no_errors(behind: Doors) -> None:
+    _, reply = answered(behind, request(b"{"))
+    _, [report] = sent(behind)
+    assert "errors" not in reply
+    assert [(refusal.id, refusal.url, refusal.reason) for refusal in report.refusals] == [("", "", reply["error"])]
+
+
+def test_a_refusal_whose_report_fails_is_answered_all_the_same(behind: Doors) -> None:
+    with failing("sqs", "SendMessageBatch"):
+        assert answered(behind, request(PUBLISHED | {"type": "article.publish"}))[0] == 400
+
+
+def test_ignored_articles_of_a_delivery_are_reported_in_the_call_that_queues_the_others(behind: Doors) -> None:
+    behind.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
+    of_article = {
+        "specversion": "1.0",
+        "source": "/cms",
+        "id": "e1",
+        "type": "com.example.article.published",
+        "data": ARTICLE,
+    }
+    of_comment = of_article | {
+        "id": "e2",
+        "type": "com.example.comment.created",
+        "data": {"id": 7, "url": page("flood#7")},
+    }
+    headers = {"content-type": "application/cloudevents-batch+json"}
+    with counted("sqs", "*") as calls:
+        status, reply = answered(behind, request([of_article, of_comment], headers=headers))
+    events, [report] = sent(behind)
+
+    assert (status, [article["status"] for article in reply["articles"]], len(calls)) == (200, ["queued", "ignored"], 1)
+    assert [event.id for event in events] == ["1042"]
+    assert [(refusal.outcome, refusal.id, refusal.url) for refusal in report.refusals] == [
+        ("ignored", "7", page("flood#7"))
+    ]
+    assert [names["id"] for names in behind.log[-1]["articles"]] == ["1042", "7"]
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ({"data": {"id": 7, "url": "/a"}, "url": "https://cms.example.com/hook"}, {"id": "7", "url": "/a"}),
+        ({"post": {"current": {"id": "g1", "url": page("a")}}}, {"id": "g1", "url": page("a")}),
+        ({"user": {"id": "someone"}}, {}),
+        ({"id": "e1", "data": {"id": "1042"}}, {"id": "1042"}),
+        ({"id": True, "url": ""}, {}),
+        ([{"id": "1"}], {}),
+    ],
+)
+def test_the_names_of_a_refused_article_come_from_its_own_object(document: Any, names: dict[str, str]) -> None:
+    assert refusing.named_in(document) == names
+
+
+def test_a_queued_article_warns_of_what_keeps_it_out_of_the_news(behind: Doors) -> None:
+    undated = {name: value for name, value in ARTICLE.items() if name != "published_at"}
+    _, reply = answered(behind, request(PUBLISHED | {"data": undated | {"publishedAt": "2026-11-20T07:58:00Z"}}))
+    [warning] = reply["warnings"]
+    assert warning.startswith("no published_at: it will not be in the news sitemap")
+    assert warning.endswith("; did you mean it by publishedAt?")
+
+
+def test_an_adapted_article_warns_too(behind: Doors) -> None:
+    behind.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
+    data = ARTICLE | {"published_at": "2026-11-18T07:59:00Z", "images": ["ftp://x"]}
+    document = {"specversion": "1.0", "source": "/cms", "id": "e1", "type": "article.published", "data": data}
+    _, reply = answered(behind, request(document, headers={"content-type": "application/cloudevents+json"}))
+    assert reply["warnings"] == [
+        "it will not be in the news sitemap: published_at is more than 48 hours ago",
+        *(f"left out: {reason}" for reason in reply["dropped"]),
+    ]
+    assert len(reply["dropped"]) == 1
 
 
 # ── who may not ──
@@ -259,14 +371,23 @@ def test_the_signature_is_looked_at_before_the_body(behind: Doors) -> None:
 # ── what a flood costs ──
 
 
-def test_requests_with_a_missing_or_wrong_signature_cost_no_call(behind: Doors) -> None:
+def test_requests_with_a_missing_signature_cost_no_call_and_wrong_ones_one_message_a_minute(behind: Doors) -> None:
     answered(behind, request())
-    with counted("ssm", "*") as of_sites, counted("secretsmanager", "*") as of_secrets, counted("sqs", "*") as sent:
-        for _ in range(20):
-            for signature in ("", "v1,AAAA"):
-                assert answered(behind, request(headers={"webhook-signature": signature}))[0] == 401
+    sent(behind)
+    calls: list[list[str]] = []
+    for minute, signature in enumerate(("", "v1,AAAA", "v1,AAAA")):
+        at = MORNING + timedelta(minutes=minute)
+        behind.clock.move_to(at)
+        sites.load_registered(HOST)  # its minute in memory is over
+        with counted("ssm", "*") as of_sites, counted("dynamodb", "*") as of_items, counted("sqs", "*") as messages:
+            for _ in range(500):
+                assert answered(behind, request(at=at, headers={"webhook-signature": signature}))[0] == 401
+        assert (of_sites, of_items) == ([], [])
+        calls.append(messages)
 
-    assert (of_sites, of_secrets, sent) == ([], [], [])
+    assert [len(of_minute) for of_minute in calls] == [0, 1, 1]
+    # The 499 later ones of the last minute wait for the next wrong signature.
+    assert [(report.refusals, report.unverified) for report in sent(behind)[1]] == [((), 1), ((), 500)]
 
 
 @pytest.mark.parametrize("scheme", ["standard", "github", "ghost"])

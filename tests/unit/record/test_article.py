@@ -4,13 +4,14 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress.aws import places, sites, table
+from stoppress.aws import places, refusals, sites, table
 from stoppress.aws.clients import client
 from stoppress.aws.items import (
     Item,
@@ -23,6 +24,7 @@ from stoppress.aws.items import (
     read_news_place,
     read_series,
 )
+from stoppress.aws.refusals import Refusal, Report
 from stoppress.aws.table import Check, Conflict, Delete, Put
 from stoppress.cms.contract import KEYWORDS_MAX
 from stoppress.model.article import Article
@@ -33,7 +35,7 @@ from stoppress.primitives.instants import exact
 from stoppress.primitives.text import TITLE_CHARACTERS_MAX
 from stoppress.primitives.urls import LOC_CHARACTERS_MAX
 from stoppress.record import article as recording
-from stoppress.record.article import ATTEMPTS_MAX, MessageOutcome, record
+from stoppress.record.article import ATTEMPTS_MAX, REPORT_KEPT, MessageOutcome, record
 from stoppress.record.decide import decide
 from stoppress.record.message import Message
 from stoppress.roll.window import roll
@@ -770,3 +772,45 @@ def test_a_throttled_answer_says_what_dynamodb_said() -> None:
         (outcome,) = heard(publish())
     assert isinstance(outcome.error, ClientError)
     assert "ProvisionedThroughputExceededException" in outcome.reason
+
+
+# ── reports of refusals ──
+
+
+def refused(source: str = "cms", **fields: Any) -> str:
+    refusal = Refusal(at=NOON, source=source, outcome="refused", reason="title: is empty", id="1042", url=page("flood"))
+    return replace(Report(site=HOST, source=source, at=NOON, refusals=(refusal,)), **fields).message()
+
+
+def test_a_report_of_refusals_is_kept_beside_the_events_of_its_batch() -> None:
+    outcomes = hear(refused(), publish("1", "ferry"), refused("wire"), refused(refusals=(), unverified=7))
+
+    assert outcomes == [REPORT_KEPT, "listed", REPORT_KEPT, REPORT_KEPT]
+    assert sorted(refusal.source for refusal in refusals.read(HOST)) == ["cms", "wire"]
+    assert [(count.source, count.refused, count.unverified) for count in refusals.counts(HOST)] == [
+        ("wire", 1, 0),
+        ("cms", 1, 7),
+    ]
+
+
+def test_a_report_is_neither_counted_nor_logged_as_an_event(behind: Doors) -> None:
+    behind.call("record_article", queue_batch([refused(), publish("1", "ferry")], sent_at=MORNING))
+
+    assert {name: behind.metrics[name] for name in ("EventsReceived", "EventsListed")} == {
+        "EventsReceived": 1,
+        "EventsListed": 1,
+    }
+    assert not [name for name in behind.metrics if "eport" in name]
+    assert [line["outcome"] for line in behind.log if line.get("message") == "article"] == ["listed"]
+
+
+def test_a_report_that_cannot_be_kept_comes_again_and_stops_no_event() -> None:
+    with failing("dynamodb", "BatchWriteItem"):
+        outcomes = heard(refused(), publish("1", "ferry"))
+
+    assert [outcome.outcome for outcome in outcomes] == ["failed", "listed"]
+    assert outcomes[0].error
+
+
+def test_a_report_of_another_shape_goes_to_quarantine() -> None:
+    assert hear(json.dumps({"site": HOST, "refusals": [None]})) == ["quarantined"]

@@ -1,0 +1,196 @@
+"""Refusals: articles that a webhook refused and events that it ignored. Also counts requests with a wrong signature.
+
+receive_webhook sends them to the articles queue as a Report, and record_article stores them for 90 days. The items are in the
+partition `refused#<site>`. The item `<day>#<source>` has the counts of a source's day, and `<day>#<source>#<slot>` has one
+refusal. A new refusal overwrites the oldest one when all SLOTS are used. A report that the queue delivers twice counts twice.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, TypeAlias
+
+from stoppress.primitives.instants import epoch_seconds, exact, parse
+
+# How long a refusal is kept: as long as a page's story.
+KEPT = timedelta(days=90)
+# How many refusals are kept of a source's day.
+SLOTS = 50
+# The longest texts of an id, a URL, a reason and a delivery's id.
+CHARACTERS_MAX = {"id": 512, "url": 2_000, "reason": 500, "delivery": 200}
+# The field by which record_article recognises a report.
+FIELD = "refusals"
+# Another execution environment may count the same day at the same time.
+_ATTEMPTS_MAX = 5
+
+Outcome: TypeAlias = Literal["refused", "ignored"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An article that was refused (answer 400) or an event that was ignored (answer 200), and why. Its signature was right.
+
+    `id` and `url` are as the sender gave them. `delivery` is the sender's id of the delivery. Unknown texts are empty.
+    """
+
+    at: datetime
+    source: str
+    outcome: Outcome
+    reason: str
+    id: str = ""
+    url: str = ""
+    delivery: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """The counts of a source's day (`YYYY-MM-DD`, UTC).
+
+    `refused` counts refused articles and ignored events. `unverified` counts requests with a wrong signature and is a lower
+    bound: an execution environment reports its number once a minute, and Lambda may stop it in between.
+    """
+
+    day: str
+    source: str
+    refused: int = 0
+    unverified: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A message of the articles queue: refusals of one source at the instant `at`, and a number of wrong signatures before it."""
+
+    site: str
+    source: str
+    at: datetime
+    refusals: tuple[Refusal, ...] = ()
+    unverified: int = 0
+
+    def message(self) -> str:
+        """The message for the articles queue: JSON in ASCII, with long texts cut."""
+        texts = [_texts(refusal) for refusal in self.refusals]
+        fields: dict[str, Any] = {"site": self.site, "source": self.source, "at": exact(self.at), FIELD: texts}
+        return json.dumps(fields | ({"unverified": self.unverified} if self.unverified else {}))
+
+
+def read_report(document: Mapping[str, Any]) -> Report:
+    """Read the JSON of a message that `Report.message` wrote. Raises ValueError."""
+    try:
+        at, source = parse(document["at"]), str(document["source"])
+        refusals = tuple(_refusal(source, at, texts) for texts in document[FIELD])
+        return Report(
+            site=str(document["site"]),
+            source=source,
+            at=at,
+            refusals=refusals,
+            unverified=int(document.get("unverified", 0)),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"the message is no report of refusals: {error!r}") from None
+
+
+def keep(reports: Iterable[Report]) -> None:
+    """Store and count the refusals of reports. Raises Conflict if another writer was faster in every attempt."""
+    by_day: dict[tuple[str, str, str], list[Report]] = defaultdict(list)
+    for report in reports:
+        by_day[report.site, report.source, _day(report.at)].append(report)
+    for (site, source, day), of_day in by_day.items():
+        _keep_day(site, source, day, of_day)
+
+
+def read(site: str) -> Iterator[Refusal]:
+    """The stored refusals of a site, newest first."""
+    yield from sorted((refusal for _, refusal in stored(site)), key=lambda refusal: refusal.at, reverse=True)
+
+
+def stored(site: str) -> Iterator[tuple[dict[str, Any], Refusal]]:
+    """The items with refusals of a site, each with its refusal."""
+    for item in _items(site):
+        if not _is_count(item):
+            yield item, _refusal(item["sk"].split("#")[1], parse(item["at"]), item)
+
+
+def counts(site: str) -> list[Count]:
+    """The counts of each day and source of a site, newest day first."""
+    return sorted(
+        map(_count, filter(_is_count, _items(site))), key=lambda count: (count.day, count.source), reverse=True
+    )
+
+
+def refused_pk(site: str) -> str:
+    """Partition of a site's refusals."""
+    return f"refused#{site}"
+
+
+def _keep_day(site: str, source: str, day: str, reports: Sequence[Report]) -> None:
+    from stoppress.aws import table  # receive_webhook only sends reports, and starts without the table
+
+    refusals = [refusal for report in reports for refusal in report.refusals]
+    key = refused_pk(site), f"{day}#{source}"
+    ttl = epoch_seconds(max(report.at for report in reports) + KEPT)
+    first = _count_more(key, len(refusals), sum(report.unverified for report in reports), ttl)
+    # Of more than SLOTS refusals the last ones stay.
+    slots = {number % SLOTS: refusal for number, refusal in enumerate(refusals, first)}
+    table.put_many([_item(key, slot, refusal, ttl) for slot, refusal in slots.items()])
+
+
+def _count_more(key: tuple[str, str], refused: int, unverified: int, ttl: int) -> int:
+    """Add to the counts of a day. Returns the number of refusals before. Raises Conflict."""
+    from stoppress.aws import table
+
+    for attempt in range(1, _ATTEMPTS_MAX + 1):
+        item = table.get(*key) or {}
+        before = int(item.get("refused", 0))
+        counts = {"refused": before + refused, "unverified": int(item.get("unverified", 0)) + unverified}
+        try:
+            table.put({"pk": key[0], "sk": key[1], **counts, "ttl": ttl}, int(item["rev"]) if item else None)
+        except table.Conflict:
+            table.back_off(attempt)
+        else:
+            return before
+    raise table.Conflict(f"others counted {key} first in {_ATTEMPTS_MAX} attempts")
+
+
+def _item(key: tuple[str, str], slot: int, refusal: Refusal, ttl: int) -> dict[str, Any]:
+    return {"pk": key[0], "sk": f"{key[1]}#{slot:02}", "at": exact(refusal.at), **_texts(refusal), "ttl": ttl}
+
+
+def _items(site: str) -> Iterator[dict[str, Any]]:
+    from stoppress.aws import table
+
+    return table.query(refused_pk(site), consistent=False)
+
+
+def _is_count(item: Mapping[str, Any]) -> bool:
+    return "at" not in item
+
+
+def _count(item: Mapping[str, Any]) -> Count:
+    day, source = item["sk"].split("#")
+    return Count(day=day, source=source, refused=int(item["refused"]), unverified=int(item["unverified"]))
+
+
+def _refusal(source: str, at: datetime, texts: Mapping[str, Any]) -> Refusal:
+    outcome: Outcome = "ignored" if texts["outcome"] == "ignored" else "refused"
+    return Refusal(
+        at=at,
+        source=source,
+        outcome=outcome,
+        reason=str(texts.get("reason", "")),
+        id=str(texts.get("id", "")),
+        url=str(texts.get("url", "")),
+        delivery=str(texts.get("delivery", "")),
+    )
+
+
+def _texts(refusal: Refusal) -> dict[str, str]:
+    """The texts of a refusal that are not empty, each cut. DynamoDB refuses lone surrogates, which become question marks."""
+    texts = {name: getattr(refusal, name)[:characters] for name, characters in CHARACTERS_MAX.items()}
+    texts["outcome"] = refusal.outcome
+    return {name: text.encode(errors="replace").decode() for name, text in texts.items() if text}
+
+
+def _day(at: datetime) -> str:
+    return at.astimezone(UTC).date().isoformat()

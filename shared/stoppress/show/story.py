@@ -1,0 +1,450 @@
+"""Is my story in the sitemaps, and why not? Facts about a page in, one answer out. Commands, JSON and the page render it. Pure.
+
+The files decide whether a page is listed. The table and the site's configuration give the reason. Several reasons may hold at
+once: the page appears when none of them holds any more.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from stoppress.model.article import FORGOTTEN, Article, Claim
+from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.event import article_name
+from stoppress.model.exclude import EXPIRED, HOME_PAGE, NO_DATE, NO_TITLE, PAGE
+from stoppress.model.file_names import is_news
+from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.order import Order, is_claimed_before
+from stoppress.model.rules import excluding_rule, names_rule
+from stoppress.model.site import Site
+from stoppress.primitives.instants import iso, parse
+from stoppress.primitives.urls import host_of, identity
+
+# The log has the earlier events.
+HEARD_MAX = 50
+
+Kind: TypeAlias = Literal[
+    "never heard",
+    "other host",
+    "refused",
+    "ignored",
+    "quarantined",
+    "removed",
+    "forgotten",
+    "moved",
+    "other article",
+    "held",
+    "excluded",
+    "rule",
+    "page",
+    "not news",
+    "no date",
+    "expired",
+    "no title",
+    "not written",
+]
+
+
+# ── facts ──
+
+
+@dataclass(frozen=True)
+class FileRead:
+    """A file that was read: whether it lists the page, and its last change; None if the file does not exist."""
+
+    file: str
+    lists: bool
+    changed: datetime | None
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A delivery about the page and its outcome.
+
+    `sent_at` is the sender's own timestamp. `by` is the article's name, or its source if the id is unknown. `url` is the URL that
+    the delivery named, if it is another one. `outcome` is an outcome of recording, or refused, ignored or quarantined.
+    """
+
+    at: datetime
+    action: str
+    by: str
+    outcome: str
+    reason: str = ""
+    sent_at: datetime | None = None
+    url: str | None = None
+
+    @property
+    def was_recorded(self) -> bool:
+        """Whether the event reached the table."""
+        return self.outcome not in ("refused", "ignored", "quarantined")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the stack holds of a page.
+
+    `asked` is what the user gave. `url` is the page, empty for an article of which no URL is known. `article` is the name of the
+    article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
+    their entries in shards by name, `news` is the owner's entry in a news sitemap. `heard` is oldest first. `others` are known
+    pages whose URLs are like this one.
+    """
+
+    asked: str
+    site: Site
+    url: str
+    article: str = ""
+    claim: Claim | None = None
+    articles: tuple[Article, ...] = ()
+    general: Mapping[str, GeneralEntry]
+    news: NewsEntry | None = None
+    files: tuple[FileRead, ...] = ()
+    heard: tuple[Heard, ...] = ()
+    others: tuple[str, ...] = ()
+
+    @property
+    def page(self) -> str:
+        """The identity of the page."""
+        return identity(self.url)
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether the site's configuration names the page."""
+        return self.page in self.site.pages_by_url
+
+    @property
+    def owner(self) -> Article | None:
+        """The article that has the page, if it has entries."""
+        return next((article for article in self.articles if article.has_entries and self.is_here(article)), None)
+
+    def is_here(self, article: Article) -> bool:
+        """Whether the article's URL is this page. The stack may know no URL of a removed article."""
+        return article.url is None or identity(article.url) == self.page
+
+
+# ── the answer ──
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a page is not in a sitemap. `text` continues "no, because". `since` is when the reason began, if known."""
+
+    kind: Kind
+    text: str
+    since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether a sitemap lists the page.
+
+    `file` lists it; `changed` is the file's last change. `since` is when the page entered, `until` when it leaves, `enters_at`
+    when it will enter. The first of `reasons` decides, the others hold too. A listed page with reasons leaves with the next
+    rewrite of the file.
+    """
+
+    listed: bool
+    file: str | None = None
+    changed: datetime | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    enters_at: datetime | None = None
+    reasons: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True)
+class ArticleState:
+    """An article of the page. `reason` says why it has no entries, `dropped` what its entries omit, each with its reason."""
+
+    name: str
+    state: str
+    url: str | None
+    first_heard: datetime
+    first_published: datetime | None
+    last_changed: datetime | None
+    held_until: datetime | None
+    reason: str
+    dropped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Story:
+    """The answer about one page. `heard` are its newest deliveries, `heard_earlier` counts the others."""
+
+    asked: str
+    site: str
+    url: str
+    at: datetime
+    news: Answer
+    general: Answer
+    held_until: datetime | None
+    articles: tuple[ArticleState, ...]
+    heard: tuple[Heard, ...]
+    heard_earlier: int
+    did_you_mean: tuple[str, ...]
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether any sitemap lists the page."""
+        return self.news.listed or self.general.listed
+
+    def report(self) -> Any:
+        """The answer for programs: dataclasses as objects, instants in ISO 8601 and UTC."""
+        return _plain(self)
+
+
+def tell(facts: Facts, now: datetime) -> Story:
+    """The answer that follows from the facts at an instant."""
+    owner = facts.owner
+    if facts.article and owner and owner.name != facts.article:
+        owner = None  # the page is listed for another article
+    absent = () if owner else tuple(_absent(facts))
+    held = next((article for article in _absentees(facts) if article.state == "held"), None)
+    return Story(
+        facts.asked,
+        facts.site.host,
+        facts.url,
+        now,
+        _news(facts, owner, absent, now),
+        _general(facts, owner, absent),
+        held.release_at if held else None,
+        tuple(_state(facts, article, now) for article in facts.articles),
+        facts.heard[-HEARD_MAX:],
+        max(0, len(facts.heard) - HEARD_MAX),
+        tuple(dict.fromkeys([*_moved_to(facts), *facts.others])),
+    )
+
+
+def _general(facts: Facts, owner: Article | None, absent: tuple[Reason, ...]) -> Answer:
+    reasons: tuple[Reason, ...] = ()
+    file = None
+    if not facts.is_configured:
+        reasons = tuple(_ruled(facts, "general", owner)) if owner else absent
+        file = owner.shard.file if owner and owner.shard else None
+    return _answer(facts, owner, reasons, file, is_news_file=False)
+
+
+def _news(facts: Facts, owner: Article | None, absent: tuple[Reason, ...], now: datetime) -> Answer:
+    file = owner.news.file if owner and owner.news else None
+    reasons = absent
+    if owner:
+        reasons = tuple(_not_news(facts, owner, now))
+    elif facts.is_configured:
+        reasons = (Reason("page", "it is a page of the site's configuration, not an article"),)
+    return _answer(facts, owner, reasons, file, is_news_file=True)
+
+
+def _answer(
+    facts: Facts, owner: Article | None, reasons: tuple[Reason, ...], file: str | None, *, is_news_file: bool
+) -> Answer:
+    read = [each for each in facts.files if is_news(each.file) == is_news_file]
+    # If the user asked for an article, the page counts as listed only for that article.
+    is_anothers = bool(facts.article) and owner is None and facts.owner is not None
+    listing = next((each for each in read if each.lists), None)
+    if listing and not is_anothers:
+        until = facts.news.expires_at if is_news_file and facts.news and not reasons else None
+        return Answer(True, listing.file, listing.changed, _listed_since(facts, owner), until, None, reasons)
+    if not reasons:
+        reasons = (_not_written(owner, next((each for each in read if each.file == file), None)),)
+    enters_at = None
+    if reasons[0].kind == "held":
+        held = [article.release_at for article in _absentees(facts) if article.release_at]
+        enters_at = min(held, default=None)
+    return Answer(False, enters_at=enters_at, reasons=reasons)
+
+
+def _not_written(owner: Article | None, read: FileRead | None) -> Reason:
+    recorded = _heard_at(owner.order) if owner else None
+    what = f"it was recorded at {_at(recorded)}, and " if recorded else ""
+    if read is None or read.changed is None:
+        return Reason("not written", f"{what}its file is not written yet", recorded)
+    return Reason(
+        "not written", f"{what}{read.file}, last changed at {_at(read.changed)}, does not list it yet", recorded
+    )
+
+
+# ── reasons of a page that has entries ──
+
+
+def _ruled(facts: Facts, target: Literal["general", "news"], article: Article) -> Iterator[Reason]:
+    entry = facts.general.get(article.name)
+    rule = excluding_rule(facts.site.rules, target, entry.loc, entry.traits) if entry else ""
+    if rule:
+        yield Reason("rule", f"{rule} excludes it")
+
+
+def _not_news(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]:
+    """Why an article with entries is not in the news sitemap. The stored reason comes first, the window last."""
+    stored, first = article.news_reason, article.first_published
+    if stored in (PAGE, HOME_PAGE):
+        yield Reason("page", f"it is {stored}" if stored == PAGE else stored)
+    elif stored == NO_TITLE:
+        yield Reason("no title", "no event gave its title")
+    elif stored and stored not in (NO_DATE, EXPIRED) and not names_rule(stored):
+        yield Reason("not news", stored)
+    yield from _ruled(facts, "news", article)
+    if first is None:
+        yield Reason("no date", "no event gave its publication date (published_at)")
+    elif first + NEWS_WINDOW <= now:
+        ended = first + NEWS_WINDOW
+        yield Reason("expired", f"it was published more than 48 hours ago: the window ended at {_at(ended)}", ended)
+    elif stored in (NO_DATE, EXPIRED):  # a date came later, and there was no title for an entry
+        yield Reason("no title", "no event gave its title together with its publication date")
+
+
+# ── reasons of a page without entries ──
+
+
+def _absent(facts: Facts) -> Iterator[Reason]:
+    """Why a page has no entries. The first reason decides."""
+    reasons = list(_unlisted(facts))
+    heard_at = max((heard.at for heard in facts.heard if heard.was_recorded), default=None)
+    unrecorded = [
+        heard for heard in facts.heard if not heard.was_recorded and (heard_at is None or heard.at > heard_at)
+    ]
+    if unrecorded:
+        reasons.append(_unrecorded(unrecorded[-1]))
+    if not reasons and facts.url and host_of(facts.url) != facts.site.host:
+        reasons.append(Reason("other host", f"{host_of(facts.url)} is not {facts.site.host}"))
+    yield from reasons or [Reason("never heard", "no event named it")]
+
+
+def _unlisted(facts: Facts) -> Iterator[Reason]:
+    claim = facts.claim
+    absentees = _absentees(facts)
+    held = [article for article in absentees if article.state == "held" and article.release_at]
+    if held:
+        yield _held(min(held, key=lambda article: article.release_at or article.heard_at))
+        return
+    if facts.article and (owner := facts.owner):
+        yield Reason("other article", f"{owner.name} has its URL", _heard_at(owner.order))
+        return
+    gone = [_gone(article) for article in absentees if article.state in ("removed", "excluded")]
+    if claim and not claim.live and claim.owner == article_name(claim.source, ""):
+        gone.append(Reason("removed", f"{claim.source} removed this URL", _heard_at(claim.order)))
+    if gone:
+        yield max(gone, key=lambda reason: reason.since.timestamp() if reason.since else 0)
+        return
+    names = [claim.owner] if claim else []
+    elsewhere = [article for article in facts.articles if article.url and not facts.is_here(article)]
+    if moved := sorted(elsewhere, key=lambda article: article.name not in names):
+        yield _moved(moved[0])
+        return
+    for article in facts.articles:
+        if article.state == "displaced" and _is_meant(facts, article):
+            left = "" if claim is None or claim.live else f". The URL is free since: send {article.name} again"
+            yield Reason("other article", f"{article.reason}{left}", _heard_at(article.order))
+            return
+
+
+def _absentees(facts: Facts) -> list[Article]:
+    """The articles that would list the page if their own reason ended: the claim on the URL does not keep them out."""
+    return [
+        article
+        for article in facts.articles
+        if not article.has_entries and _is_meant(facts, article) and not _is_outclaimed(article, facts.claim)
+    ]
+
+
+def _is_outclaimed(article: Article, claim: Claim | None) -> bool:
+    """Whether a claim keeps an article out: its source ranks higher, or the article's own source removed the URL later."""
+    if claim is None or claim.owner == article.name:
+        return False
+    is_url_removed = not claim.live and claim.owner == article_name(article.source, "")
+    return claim.rank > article.rank or (
+        is_url_removed and is_claimed_before(article.order, claim.order, same_source=True)
+    )
+
+
+def _is_meant(facts: Facts, article: Article) -> bool:
+    """Whether the question is about the article: it is the article asked for, or its URL is the page."""
+    return article.name == facts.article if facts.article else facts.is_here(article)
+
+
+def _held(article: Article) -> Reason:
+    assert article.release_at
+    return Reason("held", f"{article.name} is held until {_at(article.release_at)}", _heard_at(article.order))
+
+
+def _gone(article: Article) -> Reason:
+    """Why a removed or excluded article has no page."""
+    since = _heard_at(article.order)
+    if article.reason == FORGOTTEN:
+        return Reason("forgotten", f"an operator erased {article.name} with `stoppress forget`", since)
+    if article.state == "removed":
+        when = f" at {_at(since)}" if since else ""
+        return Reason("removed", f"its source removed {article.name}{when}", since)
+    return Reason("excluded", f"{article.name} is excluded: {article.reason}", since)
+
+
+def _moved(article: Article) -> Reason:
+    """Why an article that has another URL is not at this one."""
+    if article.state == "removed":
+        return _gone(article)
+    return Reason("moved", f"{article.name} moved to {article.url}", _heard_at(article.order))
+
+
+def _unrecorded(heard: Heard) -> Reason:
+    """The reason of a delivery that never became an event in the table."""
+    what = {"refused": "was refused", "ignored": "was ignored"}.get(heard.outcome, "is in quarantine")
+    kind: Kind = "refused" if heard.outcome == "refused" else "ignored" if heard.outcome == "ignored" else "quarantined"
+    return Reason(kind, f"the delivery of {_at(heard.at)} {what}: {heard.reason}", heard.at)
+
+
+# ── parts ──
+
+
+def _state(facts: Facts, article: Article, now: datetime) -> ArticleState:
+    state = str(article.state)
+    if article.has_entries:
+        is_hidden = any(_ruled(facts, "general", article)) and any(_not_news(facts, article, now))
+        state = "hidden" if is_hidden else "listed"
+    return ArticleState(
+        article.name,
+        state,
+        article.url,
+        article.heard_at,
+        article.first_published,
+        article.lastmod,
+        article.release_at,
+        "" if article.has_entries else article.reason,
+        article.dropped,
+    )
+
+
+def _moved_to(facts: Facts) -> Iterator[str]:
+    """The pages of articles that left this page."""
+    if facts.owner is None:
+        yield from (article.url for article in facts.articles if article.url and article.has_entries)
+
+
+def _listed_since(facts: Facts, owner: Article | None) -> datetime | None:
+    """When the owner was listed, as far as the events of 90 days show it."""
+    since = None
+    for heard in facts.heard:
+        if owner and heard.by == owner.name and heard.url is None:
+            if heard.outcome == "listed":
+                since = since or heard.at
+            elif heard.outcome in ("removed", "held", "excluded", "displaced"):
+                since = None
+    return max(since, owner.first_published or since) if since and owner else None
+
+
+def _heard_at(order: Order) -> datetime | None:
+    """When the order's event was heard. Versions before 0.1.0 stored no such instant."""
+    try:
+        return parse(order.heard)
+    except ValueError:
+        return None
+
+
+def _at(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return iso(value) if isinstance(value, datetime) else value

@@ -1,0 +1,215 @@
+"""The reason that `stoppress explain` gives is the one that decides: a test changes just that fact and sees the page appear."""
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from stoppress.aws.sites import UnknownSite
+from stoppress.show import read_story
+from stoppress.show.read_story import Unclear
+from stoppress.show.story import Kind
+from tests.cli.test_explain import HOST, NOON, SITE, answer, event, on_the_bus, url
+from tests.support.playing import Step
+
+OLD = {"published_at": "2026-11-17T12:00:00Z"}
+NEW_DATES: list[Step] = [{"site": SITE | {"republish": "new-date"}}]
+PLAIN: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": []}}
+SITEMAP = f"https://{HOST}/old.xml"
+OF_SITEMAP: Step = {"site": SITE | {"feeds": [SITEMAP]}}
+
+
+def old_sitemap(at: str, title: str) -> Step:
+    tags = "<n:publication_date>2026-11-20T11:50:00Z</n:publication_date>" + (title and f"<n:title>{title}</n:title>")
+    page = f"<url><loc>{url('flood')}</loc><n:news>{tags}</n:news></url>"
+    spaces = (
+        'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:n="http://www.google.com/schemas/sitemap-news/0.9"'
+    )
+    return {"at": at, "feed": SITEMAP, "body": f"<urlset {spaces}>{page}</urlset>", "tick": True}
+
+
+def later(path: str = "flood", article: str = "1", kind: str = "article.published", **data: Any) -> Step:
+    """An event of 12:06."""
+    return event(6, article, path, kind, **data)
+
+
+# By kind of reason: what happened before, what is asked, and what ends just this reason.
+MENDED: dict[Kind, tuple[list[Step], str, list[Step]]] = {
+    "never heard": ([], url("flood"), [later()]),
+    "refused": ([event(1, "1", "flood", title="")], url("flood"), [later()]),
+    "ignored": ([event(1, "1", "flood", kind="comment.created")], url("flood"), [later()]),
+    "quarantined": ([on_the_bus(1)], url("flood"), [later()]),
+    "removed": ([event(1, "1", "flood"), event(2, "1", "flood", "article.unpublished")], url("flood"), [later()]),
+    "moved": ([event(1, "1", "flood"), event(2, "1", "harbour")], url("flood"), [later()]),
+    "other article": (
+        [event(1, "1", "flood"), event(2, "2", "flood", title="Another flood")],
+        "cms#1",
+        [later(article="2", kind="article.deleted"), {"at": "2026-11-20T12:08:00Z", "save": "a minute later"}],
+    ),
+    "held": ([event(1, "1", "flood", published_at="2026-11-21T08:00:00Z")], url("flood"), [later()]),
+    "excluded": ([event(1, "1", "flood", noindex=True)], url("flood"), [later()]),
+    "rule": ([event(1, "1", "sponsored/boats")], url("sponsored/boats"), [PLAIN]),
+    "page": ([event(1, "1", "flood", "page.published")], url("flood"), [later()]),
+    "not news": ([event(1, "1", "flood", news=False)], url("flood"), [later()]),
+    "no date": ([event(1, "1", "flood", published_at=None)], url("flood"), [later()]),
+    "expired": ([*NEW_DATES, event(1, "1", "flood", **OLD)], url("flood"), [later()]),
+    "no title": (
+        [OF_SITEMAP, old_sitemap("2026-11-20T12:01:00Z", ""), {"at": "2026-11-20T12:03:00Z", "save": "polled"}],
+        url("flood"),
+        [old_sitemap("2026-11-20T12:30:00Z", "Flood closes the harbour")],
+    ),
+}
+# Kinds that no later event may end, and those of a site that is not at rest.
+OTHERS: set[Kind] = {"other host", "forgotten", "not written"}
+
+
+def test_every_kind_of_reason_is_tried() -> None:
+    assert MENDED.keys() | OTHERS == set(get_args(Kind))
+
+
+@pytest.mark.parametrize("kind", MENDED)
+def test_a_page_appears_when_just_its_reason_ends(kind: Kind, tmp_path: Path) -> None:
+    steps, asked, mending = MENDED[kind]
+    before = answer(steps, asked, tmp_path)
+    after = answer([*steps, *mending], asked, tmp_path)
+
+    assert (before.news.listed, [reason.kind for reason in before.news.reasons]) == (False, [kind])
+    assert after.news.listed, after.news
+
+
+def test_of_two_reasons_both_are_given_and_one_alone_lets_nothing_appear(tmp_path: Path) -> None:
+    steps: list[Step] = [*NEW_DATES, event(1, "1", "sponsored/boats", **OLD)]
+    page = url("sponsored/boats")
+    ruled: Step = PLAIN | {"site": SITE | {"republish": "new-date", "rules": []}}
+
+    def kinds(*more: Step) -> list[str]:
+        return [reason.kind for reason in answer([*steps, *more], page, tmp_path).news.reasons]
+
+    assert kinds() == ["rule", "expired"]
+    assert kinds(ruled) == ["expired"]
+    assert kinds(later("sponsored/boats")) == ["rule"]
+    assert kinds(ruled, later("sponsored/boats")) == []
+
+
+def test_a_later_delivery_that_was_refused_is_a_reason_too(tmp_path: Path) -> None:
+    steps = [event(1, "1", "flood"), event(2, "1", "flood", "article.unpublished"), later(title="")]
+    story = answer(steps, url("flood"), tmp_path)
+
+    assert [reason.kind for reason in story.news.reasons] == ["removed", "refused"]
+    assert [heard.outcome for heard in story.heard] == ["listed", "removed", "refused"]
+
+
+def test_an_article_that_was_removed_before_its_url_was_known_is_removed(tmp_path: Path) -> None:
+    gone = event(2, "1", "flood", "article.deleted", url=None)
+    story = answer([gone, event(3, "1", "flood", late_by=2)], url("flood"), tmp_path)
+
+    assert [reason.kind for reason in story.news.reasons] == ["removed"]
+
+
+def test_a_held_story_says_when_it_will_enter(tmp_path: Path) -> None:
+    story = answer([event(1, "1", "flood", published_at="2026-11-21T08:00:00Z")], url("flood"), tmp_path)
+    release = NOON + timedelta(hours=20)
+
+    assert (story.held_until, story.news.enters_at, story.general.enters_at) == (release, release, release)
+
+
+def test_a_listed_story_says_since_when_and_until_when(tmp_path: Path) -> None:
+    steps = [event(1, "1", "flood"), event(2, "1", "flood", "article.unpublished"), later()]
+    story = answer(steps, url("flood"), tmp_path)
+
+    assert (story.news.since, story.news.until) == (NOON + timedelta(minutes=6), NOON + timedelta(hours=48))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        f"http://{HOST}/flood",
+        f"HTTPS://{HOST.upper()}/flood?utm_source=mail",
+        f"{HOST}/flood",
+        "cms#1",
+        "flood",
+        "/Flood/",
+        "floo",
+    ],
+)
+def test_a_page_is_found_however_it_is_named(asked: str, tmp_path: Path) -> None:
+    assert answer([event(1, "1", "flood")], asked, tmp_path).news.listed
+
+
+VARIANTS = {
+    "a slash": ("flood", "flood/"),
+    "no slash": ("flood/", "flood"),
+    "case": ("flood", "Flood"),
+    "a query": ("flood", "flood?page=2"),
+    "escaped twice": ("%C3%A9t%C3%A9", "%25C3%25A9t%25C3%25A9"),
+    "decomposed": ("%C3%A9t%C3%A9", "e%CC%81te%CC%81"),
+}
+
+
+@pytest.mark.parametrize("case", VARIANTS)
+@pytest.mark.parametrize("date", ["2026-11-20T12:00:00Z", "2026-11-21T12:00:00Z"])
+def test_a_url_like_a_known_one_is_not_it_and_is_named(case: str, date: str, tmp_path: Path) -> None:
+    known, asked = VARIANTS[case]
+    story = answer([event(1, "1", known, published_at=date)], url(asked), tmp_path)
+
+    assert (story.is_listed, story.did_you_mean) == (False, (url(known),))
+
+
+def failure(steps: Sequence[Step], asked: str, tmp_path: Path) -> str:
+    with pytest.raises((Unclear, UnknownSite)) as raised:
+        answer(steps, asked, tmp_path)
+    return str(raised.value)
+
+
+def test_a_fragment_of_several_paths_lists_them_and_one_that_ends_a_path_is_its_page(tmp_path: Path) -> None:
+    steps = [event(1, "1", "flood"), event(2, "2", "flood-2"), event(3, "3", "floods/harbour")]
+
+    assert url("floods/harbour") in failure(steps, "loo", tmp_path)
+    assert answer(steps, "flood", tmp_path).url == url("flood")
+
+
+def test_a_search_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_story, "SEARCHED_MAX", 1)
+
+    assert "newest 1 entries" in failure([event(1, "1", "flood"), event(2, "2", "vote")], "vote", tmp_path)
+
+
+def test_a_refused_story_is_found_by_a_part_of_its_path(tmp_path: Path) -> None:
+    assert answer([event(1, "1", "flood", title="")], "flood", tmp_path).news.reasons[0].kind == "refused"
+
+
+def test_an_unknown_host_lists_the_sites_and_the_one_that_was_meant(tmp_path: Path) -> None:
+    text = failure([], "https://example.com/flood", tmp_path)
+
+    assert f"Did you mean {url('flood')}?" in text
+    assert f"The stack's sites: {HOST}" in text
+
+
+def test_of_several_sites_one_must_be_chosen_for_an_id_or_a_fragment(tmp_path: Path) -> None:
+    other: Step = {"at": "2026-11-20T12:00:00Z", "site": SITE | {"host": "news.example.org", "sources": {}}}
+    tick: Step = {"at": "2026-11-20T12:02:00Z", "save": "registered"}
+
+    assert "choose one with --site. The stack's sites: news.example.org, " in failure([other, tick], "cms#1", tmp_path)
+
+
+def test_the_json_has_the_keys_that_the_documentation_names(tmp_path: Path) -> None:
+    report = answer([event(1, "1", "flood")], url("flood"), tmp_path).report()
+    page = (Path(__file__).parents[2] / "docs/reference/explain.md").read_text()
+    documented = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
+
+    def keys(value: Any, path: str = "") -> set[str]:
+        if isinstance(value, list):
+            return set().union(*(keys(item, f"{path}[]") for item in value))
+        if not isinstance(value, dict):
+            return {path.lstrip(".")}
+        return set().union(*(keys(item, f"{path}.{name}") for name, item in value.items()))
+
+    missing = answer(
+        [event(1, "1", "flood", images=["javascript:1"]), event(2, "2", "x", title="")], url("x"), tmp_path
+    )
+    names = {name.removesuffix("[]") for name in keys(report) | keys(json.loads(json.dumps(missing.report())))}
+    named = {name.replace("general.", "news.") for name in names}
+    assert named <= documented, named - documented

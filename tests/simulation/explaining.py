@@ -1,0 +1,105 @@
+"""Whether the answers of `stoppress explain` agree with the files and with the oracle, for every page of a run."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from unittest import mock
+
+from stoppress.aws import bucket, sites, table
+from stoppress.primitives.urls import canonical
+from stoppress.show.read_story import Question, read
+from stoppress.show.story import Story, tell
+from tests.simulation import reading
+from tests.simulation.oracle import FEED, Act, Knowledge, Meant, histories, meant, wanted
+
+
+def stories(clients: Mapping[str, Any], host: str, urls: Collection[str], now: datetime) -> Iterator[tuple[str, Story]]:
+    """The answer about each page, read without a fault."""
+    with ExitStack() as opening:
+        for module in (bucket, sites, table):
+            opening.enter_context(mock.patch.object(module, "client", clients.__getitem__))
+        [site], _ = sites.load_all(host)
+        for url in sorted(urls):
+            yield url, tell(read(Question(url, site, canonical(url))), now)
+
+
+def difference(found: reading.Listed, url: str, story: Story) -> str:
+    """Where an answer and the files differ; empty if they agree."""
+    for name, answer, pages in (("news", story.news, found.news), ("general", story.general, found.pages)):
+        if answer.listed != (url in pages):
+            return f"{url}: the files list it: {url in pages}, but the answer of the {name} sitemap is {answer}"
+    return ""
+
+
+@dataclass
+class Oracle:
+    """What the newsroom meant at some instants that are close together: the reasons that follow from it.
+
+    `acts` are those that the stack has heard, `kept_out` beginnings of paths that the site's rules exclude.
+    """
+
+    host: str
+    acts: Sequence[Act]
+    kept_out: Sequence[str]
+    instants: Sequence[datetime]
+    known: Knowledge
+
+    def __post_init__(self) -> None:
+        self._wants = [wanted(self.acts, self.host, (), at, self.known) for at in self.instants]
+        self._articles = [
+            {name: meant(history, at, self.known) for name, history in histories(self.acts, self.host).items()}
+            for at in self.instants
+        ]
+
+    def difference(self, url: str, story: Story) -> str:
+        """Where the reasons of an answer are not those that follow; empty if they are, or if nobody can say."""
+        if any(url in want.doubtful or url in want.doubtful_news for want in self._wants):
+            return ""
+        pages = [want.pages.get(url) for want in self._wants]
+        if len({page is None for page in pages}) > 1:
+            return ""
+        kinds = {reason.kind for reason in story.news.reasons}
+        if pages[0] is None:
+            meanings = self._absent(url)
+            decides = story.news.reasons[0].kind if story.news.reasons else "no reason"
+            wrong = meanings is not None and decides not in meanings
+            return f"{url} is absent for {decides}, not for {meanings}" if wrong else ""
+        not_news = [self._not_news(url, page, at) for page, at in zip(pages, self.instants, strict=True) if page]
+        if kinds not in not_news and None not in not_news:
+            return f"{url} is no news for {kinds}, not for {not_news}"
+        is_ruled = any(reason.kind == "rule" for reason in story.general.reasons)
+        return f"{url} is ruled out: {is_ruled}" if is_ruled != self._is_kept_out(url) else ""
+
+    def _is_kept_out(self, url: str) -> bool:
+        return any(url.split("/", 3)[3].startswith(beginning) for beginning in self.kept_out)
+
+    def _not_news(self, url: str, page: Meant, at: datetime) -> set[str] | None:
+        """All reasons that keep a page out of the news sitemap; None if that cannot be said."""
+        kinds = {"rule"} if self._is_kept_out(url) else set()
+        kinds |= set() if page.act.news else {"not news"}
+        if not page.dates:
+            return kinds | {"no date"}
+        by_date = replace(page, act=replace(page.act, news=True)).news_at(at)
+        if len(by_date) > 1:
+            return None
+        return kinds | (set() if by_date == {True} else {"expired"})
+
+    def _absent(self, url: str) -> set[str] | None:
+        """What may keep a page out of all sitemaps."""
+        here = {act.article for act in self.acts if act.site == self.host and act.url == url}
+        if not here:
+            return {"never heard"}
+        kinds = set().union(*(self._of_article(articles[name], url) for articles in self._articles for name in here))
+        if all(name.startswith(f"{FEED}#") for name in here):
+            kinds.add("never heard")  # the entry may have left the feed before a poll
+        return kinds if len(here) == 1 else kinds | {"other article"}
+
+    @staticmethod
+    def _of_article(article: Meant, url: str) -> set[str]:
+        if not article.live:  # without an id its source removed the URL itself
+            return {"removed"} | ({"moved"} if article.act.url != url else set())
+        if article.act.url != url:
+            return {"moved"}
+        return {"held" if article.embargo else "excluded" if article.act.noindex else "other article"}

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import picture
+from stoppress_cli.printing import counted
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_name("results.json")
@@ -72,7 +73,7 @@ def month_section(results: Results) -> str:
         f"- {case['title']}: {used['invocations']:,.0f} invocations, {used['gb_seconds']:,.0f} GB-seconds, "
         f"{used['write_units']:,.0f} write units, {used['read_units']:,.0f} read units, {used['puts']:,.0f} PUTs, "
         f"{used['sqs_requests']:,.0f} SQS requests, {used['log_bytes'] / 1_000_000:,.0f} MB of logs, "
-        f"{used['secrets']:.0f} secrets, metrics in alarms: {used['alarm_metrics']:.0f}, custom metrics: {used['custom_metrics']:g}."
+        f"{counted(round(used['secrets']), 'secret')}, metrics in alarms: {used['alarm_metrics']:.0f}, custom metrics: {used['custom_metrics']:g}."
         for case in cases.values()
         for used in [case["used"]]
     ]

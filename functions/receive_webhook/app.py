@@ -35,8 +35,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
         # Anyone can send such requests. So no metric counts them, and their log line is short: no fields of the logger.
         sys.stdout.write(json.dumps({"message": "delivery", **about}) + "\n")
         return response
-    # Only a known site and source get a 401. So invented hosts cannot raise this count.
-    publish({f"Webhooks{answer.body['status'].capitalize()}": 1, "WebhooksUnverified": int(answer.status == 401)})
+    # Neither an invented host nor a request without a signature raises this count: an alarm watches it.
+    publish({f"Webhooks{answer.body['status'].capitalize()}": 1, "WebhooksUnverified": int(answer.is_wrongly_signed)})
     level = logger.warning if answer.status >= 400 or answer.cause else logger.info
     names = [names for names in answer.names if names]
     about |= bounded({"articles": names} if len(names) > 1 else names[0] if names else {})

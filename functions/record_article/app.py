@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
-from stoppress.aws.queues import retry_later
+from stoppress.aws.queues import receive_count, retry_later
 from stoppress.primitives.deadline import Deadline
 from stoppress.record import article
 from stoppress.record.article import REPORT_KEPT, MessageOutcome
@@ -30,7 +30,8 @@ logger = Logger()
 @in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Record a batch of the articles queue. The answer names the messages that must come again."""
-    records: list[dict[str, Any]] = event["Records"]
+    # Messages that were delivered most often go first. Otherwise one could be postponed until it becomes a dead letter.
+    records: list[dict[str, Any]] = sorted(event["Records"], key=receive_count, reverse=True)
     messages = [_message(record) for record in records]
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     outcomes = article.record(messages, datetime.now(UTC), deadline)

@@ -14,7 +14,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stoppress.aws.clients import in_time
-from stoppress.aws.items import changed_entry, file_of
+from stoppress.aws.items import changed_entry, file_of, is_heartbeat
 from stoppress.aws.metrics import publish
 from stoppress.aws.queues import RewriteRequest, read_rewrite, retry_later
 from stoppress.primitives.deadline import Deadline
@@ -32,6 +32,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
     """Handle a batch of the stream or of the rewrites queue; the answer names the records to send again."""
     records: list[dict[str, Any]] = event["Records"]
     from_queue = records[0]["eventSource"] == "aws:sqs"
+    if not from_queue:  # a heartbeat only shows that the stream is read
+        records = [record for record in records if not is_heartbeat(record["dynamodb"])]
     requests, unreadable = _requests(records, from_queue)
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     results = rewrite_all(requests.values(), datetime.now(UTC), deadline)

@@ -17,7 +17,7 @@ from stoppress.aws.metrics import publish
 from stoppress.aws.sites import BadSite, Registry
 from stoppress.model.site import Site
 from stoppress.primitives.deadline import Deadline
-from stoppress.roll.window import in_turn, roll
+from stoppress.roll.window import NotApplied, beat, in_turn, roll
 
 # Time after the deadline to free the places of expired entries.
 RESERVE_SECONDS = 10.0
@@ -35,7 +35,10 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     not_reached: list[str] = []
     changed = _changed_host(event)
     # The registry is read first. Otherwise a site that is added between the two reads would seem to lack its parameter.
-    registry = None if changed else _registry(failures)
+    registry = None
+    if not changed:
+        _beat(now, failures)
+        registry = _registry(failures)
     good, bad = sites.load_all(changed)
     counts = Counter(SitesUnreadable=len(bad))
     present = {site.host for site in good} | {site.host for site in bad}
@@ -65,10 +68,10 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
         counts["SitesNotReached"] = len(not_reached)
         logger.warning("no time left", sites=not_reached[:100])
     publish({**counts, "SitesFailing": counts["SitesUnreadable"] + counts["SitesGone"] + counts["SitesSilent"]})
+    if registry and not not_reached and not any(isinstance(failure, NotApplied) for failure in failures):
+        sites.confirm(registry, now)
     if failures:
         raise ExceptionGroup("some of this minute's work failed; the next minute tries again", failures)
-    if registry and not not_reached:
-        sites.confirm(registry, now)
 
 
 def _changed_host(event: dict[str, Any]) -> str | None:
@@ -79,6 +82,14 @@ def _changed_host(event: dict[str, Any]) -> str | None:
     if event.get("source") != "aws.ssm":
         return None
     return str(event["detail"]["name"]).removeprefix(sites.parameter_name("")).partition("/")[0]
+
+
+def _beat(now: datetime, failures: list[Exception]) -> None:
+    """Send the heartbeat. The rest of the run does not need it."""
+    try:
+        beat(now)
+    except Exception as fault:  # noqa: BLE001 - the next minute tries again
+        failures.append(fault)
 
 
 def _registry(failures: list[Exception]) -> Registry | None:

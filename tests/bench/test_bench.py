@@ -108,7 +108,7 @@ def test_the_months_stay_within_their_goals() -> None:
 
 def test_the_month_counts_every_alarm_secret_and_queue_of_the_template() -> None:
     text = (report.ROOT / "template.yaml").read_text(encoding="utf-8")
-    alarms = text.split("Type: AWS::CloudWatch::Alarm\n")[1:]
+    alarms = text.split("Type: AWS::CloudWatch::Alarm\n    Properties:\n")[1:]  # without a condition
     expressions = sum(alarm.partition("AlarmActions")[0].count("MetricStat:") for alarm in alarms)
     simple = sum("MetricStat:" not in alarm.partition("AlarmActions")[0] for alarm in alarms)
 
@@ -119,6 +119,14 @@ def test_the_month_counts_every_alarm_secret_and_queue_of_the_template() -> None
     # Five polls of 20 seconds at each of the two queues that have a function.
     assert month.polled_requests() == 2 * 5 * 3 * 60 * 24 * 30
     assert month.scheduled() == {"PollFeeds", "RollWindow", "ReconcileSites"}
+
+
+def test_the_section_on_the_month_counts_one_secret_in_the_singular() -> None:
+    section = report.month_section(RESULTS)
+
+    assert ", 1 secrets" not in section
+    assert ", 1 secret, " in section
+    assert f", {month.SITES} secrets, " in section
 
 
 def test_an_hour_in_which_nothing_happens_reports_no_metric() -> None:

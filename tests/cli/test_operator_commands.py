@@ -1,11 +1,13 @@
 """The operator's commands on stacks of their own: what is forgotten, what they say, and that a dry run changes nothing."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import boto3
@@ -264,6 +266,19 @@ def test_commands_tell_what_they_did_by_their_exit_code(tmp_path: Path) -> None:
         assert run("quarantine", "list")[0] == 0
         assert run("rebuild", "sitemap-news.xml")[0] == 0
         assert len(on_queue(run.stack, "RewritesQueue")) == 1
+
+
+def test_watching_ends_with_the_exit_code_of_the_last_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(_seconds: float) -> None:
+        if quarantine.drop(quarantine.kept()) == 0:
+            raise KeyboardInterrupt
+
+    with typed([event(1, "1", "flood"), BAD], tmp_path) as run:
+        monkeypatch.setattr("stoppress_cli.commands.status.time", SimpleNamespace(sleep=wait))
+        code, printed = run("status", "--watch")
+
+    assert code == 0
+    assert re.findall("^1 problem$|^all is well$", printed, re.MULTILINE) == ["1 problem", "all is well"]
 
 
 def test_a_site_without_a_parameter_is_listed_and_retired_on_purpose_only(tmp_path: Path) -> None:

@@ -106,6 +106,14 @@ def test_one_role_plans_and_the_other_executes(action: str, role: str) -> None:
     assert role_may(ask, name=other) is (action == "DescribeChangeSet")
 
 
+def test_the_deploy_role_deletes_the_secret_for_hubs_and_no_other() -> None:
+    names = {"websub": True, "www.example.com/cms": False, "www.example.com/websub": False, "shared/websub": False}
+
+    for name, may in names.items():
+        secret = arn("secretsmanager", f"secret:stoppress/{DEPLOYED}/{name}-AbCdEf")
+        assert role_may(Ask("secretsmanager:DeleteSecret", secret)) is may, name
+
+
 def test_the_role_that_plans_changes_no_resource() -> None:
     reached = {resource for places in REACHED.values() for resource in places}
     changes = [

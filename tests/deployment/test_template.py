@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from stoppress.aws.items import HEARTBEAT
+from stoppress.aws.queues import retry_delay_seconds
 from stoppress.aws.sites import CACHE_AGE_MAX, SETTLED_AFTER
 from stoppress_cli.local import template
 
@@ -148,7 +150,7 @@ def test_the_stream_is_read_from_its_beginning_filtered_to_files_and_gives_up_in
     [pattern] = stream["FilterCriteria"]["Filters"]
 
     assert stream["StartingPosition"] == "TRIM_HORIZON"
-    assert json.loads(pattern["Pattern"]) == {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "file#"}]}}}}
+    assert json.loads(pattern["Pattern"]) == {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "file#"}, HEARTBEAT]}}}}
     assert stream["BisectBatchOnFunctionError"] is True
     assert 0 < stream["MaximumRetryAttempts"] <= 100
     assert queue_of(stream["DestinationConfig"]["OnFailure"]["Destination"])
@@ -185,6 +187,14 @@ def test_a_queue_that_is_consumed_has_a_dead_letter_queue_and_waits_long_enough_
     for name, queue in of_type("AWS::SQS::Queue").items():
         assert queue["MessageRetentionPeriod"] == 14 * 86_400, f"{name}: fourteen days are the most SQS keeps"
         assert queue["SqsManagedSseEnabled"] is True, name
+
+
+@pytest.mark.parametrize(("queue", "minutes"), [("ArticlesQueue", 21), ("RewritesQueue", 51)])
+def test_a_message_becomes_a_dead_letter_no_earlier_than_the_documentation_says(queue: str, minutes: int) -> None:
+    receives = RESOURCES[queue]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
+    assert sum(map(retry_delay_seconds, range(1, receives))) // 60 == minutes
+    text = (ROOT / "docs" / "explanation" / "promises.md").read_text()
+    assert f"{receives} attempts in {minutes} minutes" in " ".join(text.split())
 
 
 def test_whatever_is_invoked_asynchronously_has_a_place_for_its_failures() -> None:
@@ -321,7 +331,6 @@ def test_names_that_an_account_has_once_carry_the_name_of_the_stack() -> None:
         ("BucketPolicy", "Retain"),
         ("FirstSite", "RetainExceptOnCreate"),
         ("FirstSecret", "RetainExceptOnCreate"),
-        ("WebSubSecret", "RetainExceptOnCreate"),
     ],
 )
 def test_deleting_the_stack_leaves_what_the_newsroom_cannot_make_again(name: str, policy: str) -> None:

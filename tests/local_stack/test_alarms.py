@@ -149,7 +149,10 @@ def test_a_message_that_fails_again_and_again_leaves_the_age_of_the_queue(tmp_pa
     assert max(value for values in ages.values() for value in values) < 60
 
 
-def test_a_story_recorded_late_counts_the_seconds_that_it_waited(tmp_path: Path) -> None:
+def test_a_story_recorded_late_counts_the_seconds_that_it_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reported, "WATCHED", ("RecordingSeconds",))
     with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
         newsroom.fail("dynamodb", "TransactWriteItems", "InternalServerError", times=1)
         newsroom.metrics.values.clear()

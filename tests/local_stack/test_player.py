@@ -76,6 +76,35 @@ def test_an_article_of_the_webhook_and_one_of_the_bus_are_in_the_files_before_th
     assert failures(run(post("1", A), {"event": event}, {"expect": wanted})) == []
 
 
+def rss(page: str) -> str:
+    link = f"https://{HOST}/{page}"
+    return f'<rss version="2.0"><channel><item><title>{page}</title><link>{link}</link></item></channel></rss>'
+
+
+def test_feeds_of_a_further_parameter_are_polled_and_a_change_of_it_is_applied(tmp_path: Path) -> None:
+    """The site's own parameter stays as it is. A step of a scenario puts only that one, so the test puts the further parameter."""
+    case = tmp_path / "case.jsonl"
+    feeds = {name: f"https://{HOST}/{name}.xml" for name in ("rss", "sport", "culture")}
+    served = [{"feed": url, "body": rss(name)} for name, url in feeds.items()]
+    wanted = [f"https://{HOST}/{name}" for name in feeds]
+    parts = [
+        [*START, *served, {"at": "2026-11-20T08:02:00Z", "expect": {"urls": wanted[:2]}}],
+        [{"at": "2026-11-20T08:04:00Z", "expect": {"urls": wanted}}],
+    ]
+    before, after = (parse([json.dumps(step) for step in part], case) for part in parts)
+    with (
+        Stack(REAL, start=before[0].at) as stack,
+        playing(stack, case, tmp_path / "out", lambda line, text: None) as player,
+    ):
+        for lines, names in ((before, ["sport"]), (after, ["sport", "culture"])):
+            stack.client("ssm").put_parameter(
+                Name=f"{stack.variable('SITES_PATH')}/{HOST}/feeds-1",
+                Value=json.dumps([feeds[name] for name in names]), Type="String", Overwrite=True,
+            )  # fmt: skip
+            player.play(lines)
+        assert failures(player) == []
+
+
 def test_a_burst_is_one_rewrite_and_spread_steps_are_several(run: Run) -> None:
     burst = run(*[post(str(number), f"{A}{number}") for number in range(5)])
     spread = run(*[post(str(number), f"{A}{number}", at=f"2026-11-20T08:00:0{number}Z") for number in range(5)])
@@ -250,4 +279,4 @@ def test_the_report_counts_articles_files_calls_units_and_metrics(tmp_path: Path
     assert "dynamodb.TransactWriteItems 1" in said
     assert "write units" in said
     assert "FilesWritten" in said
-    assert '"_aws"' in (tmp_path / "log").read_text()
+    assert '"EventsListed": 1' in (tmp_path / "log").read_text()

@@ -189,7 +189,8 @@ def test_the_table_answers_as_moto_does(seed: int, moto: Callable[[str], Any]) -
     assert [told(one) for one in double.changes] == [told(one) for one in MotoReader(TABLE, STREAM).read()]
 
 
-def test_a_query_is_cut_into_pages_as_moto_cuts_it(moto: Callable[[str], Any]) -> None:
+@pytest.mark.parametrize("order", [{}, {"ScanIndexForward": False}], ids=str)
+def test_a_query_is_cut_into_pages_as_moto_cuts_it(order: dict[str, Any], moto: Callable[[str], Any]) -> None:
     behind, double = moto("dynamodb"), Dynamo(TABLE, STREAM)
     made_table(behind)
     for number in range(5):
@@ -200,6 +201,7 @@ def test_a_query_is_cut_into_pages_as_moto_cuts_it(moto: Callable[[str], Any]) -
         "TableName": TABLE,
         "KeyConditionExpression": "pk = :pk",
         "ExpressionAttributeValues": {":pk": {"S": "file#1"}},
+        **order,
     }
 
     first = heard(double, "query", params)
@@ -344,6 +346,13 @@ def test_the_queues_answer_as_moto_does(seed: int, moto: Callable[[str], Any]) -
                     _receive_alike(chance, behind, double, url, arns["live"])
             for name, arn in arns.items():
                 assert double.visible(double.queue(arn)) == queues.visible(queues.queue(arn)), name
+            assert _messages_in(double, url) == _messages_in(behind, url)
+
+
+def _messages_in(sqs: Any, url: str) -> int:
+    names = [f"ApproximateNumberOfMessages{state}" for state in ("", "NotVisible", "Delayed")]
+    counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    return sum(int(counts[name]) for name in names)
 
 
 def _receive_alike(chance: random.Random, behind: Any, double: Sqs, url: str, arn: str) -> None:
@@ -395,9 +404,8 @@ def test_parameters_secrets_and_events_answer_as_moto_does(moto: Callable[[str],
     secrets.create_secret(Name="cms", SecretString="whsec_x")
     kept.values["cms"] = "whsec_x"
     for name in ("cms", "none"):
-        assert heard(kept, "get_secret_value", {"SecretId": name}) == heard(
-            secrets, "get_secret_value", {"SecretId": name}
-        )
+        for operation in ("get_secret_value", "describe_secret"):
+            assert heard(kept, operation, {"SecretId": name}) == heard(secrets, operation, {"SecretId": name})
 
     arrived: list[Any] = []
     events, bus = moto("events"), Events(lambda name, event: arrived.append((name, event)))

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from stoppress_cli.local.functions import Function, Result
+from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.template import load
 from stoppress_cli.scenario import file, player
 from tests.simulation.doubles import sqs
@@ -163,19 +165,36 @@ def instead(*acts: Break) -> Break:
     return act
 
 
-def hourly(act: Break) -> Break:
-    """This happens now and once an hour, and no story is posted."""
+def every(interval: timedelta, act: Break) -> Break:
+    """This happens now and once an interval. Apart from that no story is posted."""
 
-    def each_hour(newsroom: Newsroom) -> None:
+    def begin(newsroom: Newsroom) -> None:
         begun = newsroom.stack.clock.now()
 
         def once() -> None:
-            if (newsroom.stack.clock.now() - begun) % timedelta(hours=1) < MINUTE:
+            if (newsroom.stack.clock.now() - begun) % interval < MINUTE:
                 act(newsroom)
 
         newsroom.each_minute = [once]
 
-    return each_hour
+    return begin
+
+
+def pauses(function: str, sources: str, minutes: int) -> Break:
+    """A mapping of a function is off for some minutes."""
+
+    def act(newsroom: Newsroom) -> None:
+        mappings = getattr(newsroom.stack.sources, sources)
+        until = newsroom.stack.clock.now() + minutes * MINUTE
+        not_invoked(function, sources)(newsroom)
+
+        def resume() -> None:
+            if newsroom.stack.clock.now() >= until:
+                setattr(newsroom.stack.sources, sources, mappings)
+
+        newsroom.each_minute.append(resume)
+
+    return act
 
 
 def as_well(each_minute: Break) -> Break:
@@ -183,12 +202,25 @@ def as_well(each_minute: Break) -> Break:
     return lambda newsroom: newsroom.each_minute.append(lambda: each_minute(newsroom))
 
 
-def without_secret(newsroom: Newsroom) -> None:
-    newsroom.stack.backend._secrets.values.pop(f"{newsroom.stack.variable('SECRETS_PATH')}/{HOST}/cms")
-    newsroom.stack.forget_parameters()
-    # A header that is missing is refused before the secret is read.
-    unsigned = {"webhook-id": "msg", "webhook-timestamp": "1", "webhook-signature": "v1,AAAA"}
-    instead(lambda _: newsroom.publish(sign=False, headers=unsigned))(newsroom)
+def wrongly_signed(newsroom: Newsroom) -> None:
+    now = str(int(newsroom.stack.clock.now().timestamp()))
+    headers = {"webhook-id": f"msg_{now}", "webhook-timestamp": now, "webhook-signature": "v1,AAAA"}
+    newsroom.publish(sign=False, headers=headers)
+
+
+def without_secret(name: str) -> Break:
+    """A secret below the stack's path is gone."""
+
+    def act(newsroom: Newsroom) -> None:
+        newsroom.stack.backend._secrets.values.pop(f"{newsroom.stack.variable('SECRETS_PATH')}/{name}")
+        newsroom.stack.forget_parameters()
+
+    return act
+
+
+def hub_asks(newsroom: Newsroom) -> None:
+    query = urlencode({"hub.mode": "subscribe", "hub.topic": FEED, "hub.challenge": "x"})
+    newsroom.stack.request(Request("GET", f"/websub/{HOST}/{'f' * 16}/{'0' * 16}-{'0' * 32}", query))
 
 
 def bus_event(newsroom: Newsroom) -> None:
@@ -233,7 +265,7 @@ BREAKAGES = [
     Breakage("a new site", steps({"site": SITE | {"host": OTHER}})),
     Breakage("one call of the table fails", fails("dynamodb", "TransactWriteItems", "InternalServerError", times=1)),
     Breakage("the bucket refuses ten calls", fails("s3", "PutObject", "SlowDown", times=10)),
-    Breakage("a bot posts without a signature once", lambda newsroom: newsroom.publish(sign=False)),
+    Breakage("a bot posts without a signature each minute", as_well(lambda newsroom: newsroom.publish(sign=False))),
     Breakage(
         "the table throttles transactions",
         fails("dynamodb", "TransactWriteItems", "ThrottlingException"),
@@ -242,7 +274,7 @@ BREAKAGES = [
     Breakage(
         "the table is down",
         fails("dynamodb", TABLE_CALLS, "InternalServerError"),
-        rings={"FailuresAlarm": 2, "WorkFailingAlarm": 3},
+        rings={"FailuresAlarm": 2, "WorkFailingAlarm": 3, "FilesLateAlarm": 5},
     ),
     Breakage("the bucket denies writing", fails("s3", "PutObject", "AccessDenied"), rings={"WorkFailingAlarm": 3}),
     Breakage("the bucket is gone", fails("s3", "GetObject PutObject", "NoSuchBucket"), rings={"WorkFailingAlarm": 3}),
@@ -285,19 +317,48 @@ BREAKAGES = [
         rings={"WorkFailingAlarm": 3, "FilesLateAlarm": 6, "FailuresAlarm": 6},
     ),
     Breakage(
-        "`rewrite_sitemaps` is throttled", crashes("RewriteSitemaps", throttled=True), rings={"FilesLateAlarm": 5}
+        "`rewrite_sitemaps` is throttled", crashes("RewriteSitemaps", throttled=True), rings={"FilesLateAlarm": 6}
     ),
     Breakage(
         "the stream mapping of `rewrite_sitemaps` is off",
         not_invoked("RewriteSitemaps", "stream_mappings"),
-        rings={"FilesLateAlarm": 6},
+        rings={"FilesLateAlarm": 5},
+    ),
+    Breakage(
+        "the stream mapping of `rewrite_sitemaps` is off, with a story every 20 minutes",
+        all_of(
+            not_invoked("RewriteSitemaps", "stream_mappings"),
+            every(timedelta(minutes=20), lambda newsroom: newsroom.publish()),
+        ),
+        minutes=45,
+        rings={"FilesLateAlarm": 5},
+    ),
+    Breakage(
+        "the stream mapping of `rewrite_sitemaps` is off for two minutes",
+        pauses("RewriteSitemaps", "stream_mappings", 2),
+        minutes=20,
     ),
     Breakage("`receive_webhook` crashes", crashes("ReceiveWebhook"), rings={"WebhooksFailingAlarm": 2}),
     Breakage(
         "`receive_webhook` is throttled", crashes("ReceiveWebhook", throttled=True), rings={"WebhooksFailingAlarm": 2}
     ),
     Breakage(
+        "`receive_push` crashes",
+        all_of(crashes("ReceivePush"), as_well(hub_asks)),
+        rings={"HubsFailingAlarm": 2},
+    ),
+    Breakage(
+        "the secret for hubs is missing",
+        all_of(without_secret("websub"), as_well(hub_asks)),
+        rings={"HubsFailingAlarm": 2},
+    ),
+    Breakage(
         "the schedule of `roll_window` is off", not_invoked("RollWindow", "schedules"), rings={"ClockStoppedAlarm": 5}
+    ),
+    Breakage(
+        "the schedule of `roll_window` is off, and nothing is published",
+        all_of(not_invoked("RollWindow", "schedules"), instead()),
+        rings={"ClockStoppedAlarm": 5, "FilesLateAlarm": 5},
     ),
     Breakage(
         "the schedule of `poll_feeds` is off", not_invoked("PollFeeds", "schedules"), rings={"ClockStoppedAlarm": 5}
@@ -310,17 +371,21 @@ BREAKAGES = [
     ),
     Breakage(
         "the CMS signs with another secret",
-        instead(lambda newsroom: newsroom.publish(sign=False)),
+        instead(wrongly_signed),
         rings={"WebhooksRefusedAlarm": 3},
     ),
     Breakage(
         "the CMS signs with another secret, and posts once an hour",
-        hourly(lambda newsroom: newsroom.publish(sign=False)),
+        every(timedelta(hours=1), wrongly_signed),
         minutes=130,
         step=MINUTE,
         rings={"WebhooksRefusedAlarm": 121},
     ),
-    Breakage("the secret is missing", without_secret, rings={"WebhooksFailingAlarm": 2}),
+    Breakage(
+        "the secret is missing",
+        all_of(without_secret(f"{HOST}/cms"), instead(wrongly_signed)),
+        rings={"WebhooksFailingAlarm": 2},
+    ),
     Breakage(
         "the API throttles (429)",
         as_well(lambda newsroom: newsroom.watch.answered(429, 150)),

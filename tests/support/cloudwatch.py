@@ -153,17 +153,17 @@ class Watch:
 
         def request_and_count(asked: Request) -> Answer:
             answer = request(asked)
-            self.answered(answer.status)
+            self.answered(answer.status, api="HubApi" if asked.path.startswith("/websub/") else "WebhookApi")
             return answer
 
         stack.backend._put = put_and_count  # type: ignore[method-assign]
         stack.request = request_and_count  # type: ignore[assignment,method-assign]
 
-    def answered(self, status: int, times: int = 1) -> None:
-        """The API has answered with a status."""
-        api = {"ApiId": self._stack.resources["WebhookApi"].ref}
+    def answered(self, status: int, times: int = 1, api: str = "WebhookApi") -> None:
+        """An API has answered with a status."""
+        dimensions = {"ApiId": self._stack.resources[api].ref}
         if status >= 400:
-            self._metrics.add("AWS/ApiGateway", f"{status // 100}xx", api, *[1.0] * times)
+            self._metrics.add("AWS/ApiGateway", f"{status // 100}xx", dimensions, *[1.0] * times)
 
     def sample(self) -> None:
         """Publish the state of queues and stream."""

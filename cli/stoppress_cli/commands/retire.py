@@ -19,8 +19,8 @@ def retire(
     """List the sites whose parameter is gone, or retire one of them.
 
     The stories of a retired site do not expire any more, and its files stay as they are. Exit code 0: every site has its
-    parameter, or the site is retired; 1: a site has none, or you said no; 2: the site must not be retired, or the stack
-    cannot be reached.
+    parameter, or the site is retired; 1: a site has none, or you said no; 2: the site must not be retired, the stack
+    cannot be reached, or a site's parameter cannot be used.
     """
     with open_sites(host, stack, local, template):
         if host is None:

@@ -49,9 +49,11 @@ def _look(host: str | None, stack: str | None, local: str, template: Path | None
         from stoppress_cli.stack.status import as_lines
 
         now = datetime.now(UTC)
-        facts = read_stack(host, now, stack)
+        # An ARN ends with stack/<name>/<id>. Alarms and secrets have the name in theirs.
+        name = stack.split("/")[1] if stack and "/" in stack else stack
+        facts = read_stack(host, now, name)
         warn_of_unreadable([(site.parameter, site.reason) for site in facts.unreadable])
-        answer = stack_status(facts, now, Access(stack, None if local == LOCAL else local))
+        answer = stack_status(facts, now, Access(name, None if local == LOCAL else local))
         if as_json:
             print_json(answer.report())
         else:

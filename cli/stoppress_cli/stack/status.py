@@ -6,7 +6,7 @@ from datetime import datetime
 from stoppress.show.site import SiteStatus, StackStatus
 from stoppress_cli.printing import age, ago, at, counted
 
-# The newest files of a site that are shown.
+# How many files of a site are shown.
 FILES_SHOWN = 10
 
 
@@ -76,4 +76,4 @@ def _stack(answer: StackStatus) -> Iterator[str]:
         yield f"{name}: {', '.join(numbers) or 'unknown'}"
     yield f"roll_window confirmed that it runs: {ago(answer.confirmed_at, answer.at)}"
     if answer.reconciliation_due:
-        yield f"reconcile_sites has to run before {at(answer.reconciliation_due)}"
+        yield f"reconcile_sites must run before {at(answer.reconciliation_due)}"

@@ -31,6 +31,8 @@ QUARANTINE_KEPT = timedelta(days=30)
 EXPIRED_KEPT = timedelta(days=1)
 # How long `stoppress explain` can show what happened to a page.
 STORY_KEPT = timedelta(days=90)
+# Partition of the item that roll_window writes each minute. The filter of the stream in template.yaml names it too.
+HEARTBEAT = "heartbeat"
 # The longest text of an event in quarantine: an item takes at most 400 KB.
 QUARANTINED_CHARACTERS_MAX = 50_000
 
@@ -92,6 +94,11 @@ def file_of(pk: str) -> tuple[str, str]:
     if kind != "file" or not site or not file:
         raise ValueError(f"{pk!r} is not the partition of a file: expected file#<site>/<file>")
     return site, file
+
+
+def is_heartbeat(record: Mapping[str, Any]) -> bool:
+    """Whether a stream record is of roll_window's heartbeat."""
+    return bool(record["Keys"]["pk"]["S"] == HEARTBEAT)
 
 
 def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:

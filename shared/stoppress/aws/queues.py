@@ -94,15 +94,24 @@ def retry_later(queue_url: str, records: Iterable[Mapping[str, Any]]) -> list[Ex
     """
     failures: list[Exception] = []
     for record in records:
-        receive_count = int(record["attributes"]["ApproximateReceiveCount"])
-        delay_seconds = min(RETRY_DELAY_MAX_SECONDS, 10 * 2 ** min(receive_count - 1, 10))
+        delay = retry_delay_seconds(receive_count(record))
         try:
             client("sqs").change_message_visibility(
-                QueueUrl=queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=delay_seconds
+                QueueUrl=queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=delay
             )
         except Exception as error:  # noqa: BLE001 - the other messages must still be delayed
             failures.append(error)
     return failures
+
+
+def receive_count(record: Mapping[str, Any]) -> int:
+    """How often a queue delivered a message, this delivery included."""
+    return int(record["attributes"]["ApproximateReceiveCount"])
+
+
+def retry_delay_seconds(receives: int) -> int:
+    """The delay before a message that was received `receives` times is tried again."""
+    return min(RETRY_DELAY_MAX_SECONDS, 10 << min(receives - 1, 10))
 
 
 def announce(detail_type: str, detail: dict[str, Any]) -> None:

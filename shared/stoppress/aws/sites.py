@@ -41,9 +41,18 @@ _HEARD = "#heard"
 # Last part of the name of a parameter with further feeds: <path>/<host>/feeds-1.
 FURTHER_FEEDS = re.compile(r"feeds-([1-9][0-9]{0,3})")
 
+# DynamoDB, quotas: an item has at most 400 KB, the names of its attributes included. A configuration is one item of the table, and
+# leaves 2 KB to its other attributes.
+ITEM_BYTES_MAX = 409_600
+CONFIGURATION_BYTES_MAX = ITEM_BYTES_MAX - 2_048
+
 # Each value has the time of its read. Keys: the name of a parameter for its site, and REGISTRY for the registered hosts.
 _cache: dict[str, tuple[datetime, Any]] = {}
 _NEVER = datetime.min.replace(tzinfo=UTC)
+# By the name of a parameter: when `load_registered` failed to read a site from it, and the error's type and text.
+_failures: dict[str, tuple[datetime, type[Exception], str]] = {}
+# While the registry cannot be read, strangers can name any host. So `_failures` is emptied when it has this many.
+_FAILURES_MAX = 1_000
 
 
 class UnknownSite(LookupError):
@@ -95,9 +104,9 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
         raise UnknownSite(f"{host[:120]!r} is not a host name")
     now = datetime.now(UTC)
     name = parameter_name(host)
-    read_at, known = _cache.get(name, (_NEVER, None))
-    if known and timedelta() <= now - read_at < age_max and known.version >= at_least:
-        return known  # type: ignore[no-any-return]
+    known: Site | None = _cache.get(name, (_NEVER, None))[1]
+    if known and _is_cached(name, age_max) and known.version >= at_least:
+        return known
     try:
         parameter = client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
     except (ClientError, BotoCoreError) as error:
@@ -107,7 +116,7 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
         if known and known.version >= at_least:
             # For MISSED_AGE_MAX the cached site counts as fresh, so that a batch waits only once for Parameter Store's time-out.
             _cache[name] = (datetime.now(UTC) - CACHE_AGE_MAX + MISSED_AGE_MAX, known)
-            return known  # type: ignore[no-any-return]
+            return known
         raise
     site = _checked(host, parameter)
     _cache[name] = (now, site)
@@ -117,12 +126,32 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
 def load_registered(host: str, age_max: timedelta = CACHE_AGE_MAX) -> Site:
     """Like `load`, for a host from an unverified request. A host that is not in the registry costs no call of Parameter Store.
 
+    A registered host whose parameter is gone or cannot be used costs one call in MISSED_AGE_MAX.
     roll_window registers a new site seconds after the site's parameter is created. Until then the site is unknown.
     """
     name = parameter_name(host)
     if name not in _cache and not _is_registered(host):
         raise _unknown(name)
-    return load(host, age_max=age_max)
+    failed_at, kind, text = _failures.get(name, (_NEVER, UnknownSite, ""))
+    if _is_younger(failed_at, MISSED_AGE_MAX) and not _is_cached(name, age_max):
+        raise kind(text)
+    try:
+        return load(host, age_max=age_max)
+    except (BadConfiguration, UnknownSite) as error:
+        if len(_failures) >= _FAILURES_MAX:
+            _failures.clear()
+        # The error itself would keep the frames of its traceback in memory, and the request with them.
+        _failures[name] = (datetime.now(UTC), type(error), str(error))
+        raise
+
+
+def _is_cached(name: str, age_max: timedelta) -> bool:
+    """Whether the cache entry is younger than `age_max`."""
+    return name in _cache and _is_younger(_cache[name][0], age_max)
+
+
+def _is_younger(read_at: datetime, age_max: timedelta) -> bool:
+    return timedelta() <= datetime.now(UTC) - read_at < age_max
 
 
 def _is_registered(host: str) -> bool:
@@ -130,10 +159,8 @@ def _is_registered(host: str) -> bool:
 
     Also true if the registry could never be read: webhooks must work even while the table does not answer.
     """
-    now = datetime.now(UTC)
-    read_at, hosts = _cache.get(REGISTRY, (_NEVER, None))
-    age_max = CACHE_AGE_MAX if hosts and host in hosts else MISSED_AGE_MAX
-    if not timedelta() <= now - read_at < age_max:
+    hosts = _cache.get(REGISTRY, (_NEVER, None))[1]
+    if not _is_cached(REGISTRY, CACHE_AGE_MAX if hosts and host in hosts else MISSED_AGE_MAX):
         try:
             with leaving(READS_LEFT_S):
                 hosts = registry().present
@@ -328,6 +355,7 @@ def retire(host: str, now: datetime) -> None:
 def forget() -> None:
     """Empty the cache, like a cold start."""
     _cache.clear()
+    _failures.clear()
 
 
 def _parameters(path: str) -> Iterator[dict[str, Any]]:
@@ -361,5 +389,13 @@ def _checked(host: str, parameter: Mapping[str, Any], further: Mapping[str, Mapp
     site = read_site(parameter["Value"], parameter["Version"], {name: further[name]["Value"] for name in names})
     if site.host != host:
         raise BadConfiguration(f"host: {site.host} is not the {host} of the parameter's name")
+    if not names:  # one parameter has at most 8 KB
+        return site
     versions = " ".join(f"{name}:{further[name]['Version']}" for name in names)
-    return site.model_copy(update={"feeds_versions": versions}) if versions else site
+    size = len(site.model_dump_json().encode()) + len(versions)
+    if size > CONFIGURATION_BYTES_MAX:
+        raise BadConfiguration(
+            f"{host}: its configuration with all feeds has {size:,} bytes, at most {CONFIGURATION_BYTES_MAX:,} fit into an item of"
+            " the table: name fewer feeds"
+        )
+    return site.model_copy(update={"feeds_versions": versions})

@@ -50,6 +50,8 @@ def _not_news(event: ArticleEvent, url: str, site: Site, now: datetime, unknown:
     reason = reason or excluding_rule(site.rules, "news", url, event.traits)
     if reason == NO_DATE:
         meant = _meant_date(unknown)
+        if event.verb == "updated" and not meant:  # most likely the publication had the date
+            return []
         question = f"; did you mean it by {meant}?" if meant else ""
         return [f"no published_at: it will not be in the news sitemap, unless another event has the date{question}"]
     if reason == EXPIRED:

@@ -163,12 +163,12 @@ def after_success(state: FeedState, now: datetime, pace: Pace, subscribed: Subsc
     return replace(state, next_poll_at=due)
 
 
-def must_be_written(before: FeedState, after: FeedState, now: datetime) -> bool:
+def must_be_written(before: FeedState, after: FeedState, now: datetime, *, is_pushed: bool = False) -> bool:
     """Whether to write the state after a poll. An unchanged state may stay unwritten if the feed is due again in the next minute.
 
-    The state of a feed with a hub is always written, because `turned_over` needs an exact `last_success`.
+    The state of a feed that a hub may push is always written, because `turned_over` needs an exact `last_success`.
     """
-    if after.hub or before.last_success is None or now - before.last_success >= WRITTEN_EVERY:
+    if is_pushed or before.last_success is None or now - before.last_success >= WRITTEN_EVERY:
         return True
     is_due_next = after.next_poll_at is not None and after.next_poll_at <= now + timedelta(minutes=1)
     same = replace(after, next_poll_at=before.next_poll_at, last_success=before.last_success, newest=before.newest)

@@ -58,15 +58,23 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = N
         elif candidate.state.needs_somebody(now, site.feeds_version):
             new_trouble = candidate.state.has_just_failed_long(now, site.feeds_version)
             yield candidate.outcome("waiting", needs_somebody=True, new_trouble=new_trouble)
-    # The feed that waited longest comes first, so that no feed is passed over twice. Failing feeds come last, because they may
-    # fail again.
-    earliest = datetime.min.replace(tzinfo=now.tzinfo)
-    due.sort(key=lambda feed: (feed.state.failures > 0, feed.state.next_poll_at or earliest))
     if not due:
         return
+    # Feeds that the last run did not reach come first, in that run's order. So each feed has its turn, also if it fails.
+    # `next_poll_at` alone would not do: the state of an unchanged feed is seldom written, so its instant may be long past.
+    unreached = list(run.get("unreached", ())) if run else []
+    places = {pk: place for place, pk in enumerate(unreached)}
+    earliest = datetime.min.replace(tzinfo=now.tzinfo)
+    due.sort(
+        key=lambda feed: (
+            places.get(feed_key(feed.site.host, feed.feed.url)[0], len(places)),
+            feed.state.failures > 0,  # it may fail again
+            feed.state.next_poll_at or earliest,
+        )
+    )
     rev = int(run["rev"]) if run else None
     try:
-        table.put(run_item(now + LEASE), rev)
+        table.put(run_item(now + LEASE, unreached), rev)
     except table.Conflict:
         yield from (feed.outcome("waiting", reason="another run is polling it") for feed in due)
         return
@@ -74,11 +82,15 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = N
         reason = f"{type(error).__name__}: {error!s:.300}"
         yield from (feed.outcome("failed", reason=reason, our_fault=True) for feed in due)
         return
-    yield from _poll(deque(due), began, deadline)
+    unreached = []
+    for outcome in _poll(deque(due), began, deadline):
+        if outcome.result == "not reached":
+            unreached.append(feed_key(outcome.site, outcome.url)[0])
+        yield outcome
     # A feed whose state was not written is still due. The lease keeps a second run in this minute from polling the feed.
     minute_end = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
     with suppress(Exception):  # if this write fails, the lease still ends after LEASE
-        table.put(run_item(minute_end), (rev or 0) + 1)
+        table.put(run_item(minute_end, unreached), (rev or 0) + 1)
 
 
 def _poll(due: deque[DueFeed], began: float, deadline: Deadline) -> Iterator[PollOutcome]:

@@ -60,7 +60,8 @@ def ingest(feed: DueFeed, future: Future[fetch.Fetched], hubs: Hubs) -> PollOutc
         new_trouble=state.is_gone(version) or state.has_just_failed_long(feed.now, version),
     )
     try:
-        if outcome.result != "unchanged" or must_be_written(feed.state, state, feed.now):
+        is_pushed = subscribe.may_be_pushed(feed.feed, state)
+        if outcome.result != "unchanged" or must_be_written(feed.state, state, feed.now, is_pushed=is_pushed):
             table.put(feed_item(feed.site.host, feed.feed.url, state), feed.rev)
     except table.Conflict:
         return replace(outcome, reason=outcome.reason or "another run polled it at the same time")
@@ -234,7 +235,7 @@ def _polled(feed: DueFeed, state: FeedState) -> Subscription | None:
 
 
 def _subscription(feed: DueFeed, state: FeedState) -> Subscription | None:
-    return subscribe.load(feed.site.host, feed.feed.url) if state.hub and subscribe.is_wanted(feed.feed) else None
+    return subscribe.load(feed.site.host, feed.feed.url) if subscribe.may_be_pushed(feed.feed, state) else None
 
 
 def _noted(

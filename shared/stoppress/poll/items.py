@@ -1,6 +1,6 @@
 """The table's items of a feed, under `feed#<site>#<hash of its URL>`: state, digests of its entries, subscription."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
@@ -25,10 +25,15 @@ _SUBSCRIPTION_INSTANTS = {
 RUN_KEY = ("feed#", "run")
 
 
-def run_item(until: datetime) -> Item:
-    """The item with which a run leases all feeds until an instant."""
+# The keys of so many feeds take at most 300 KB. An item may have 400 KB.
+_UNREACHED_MAX = 1_000
+
+
+def run_item(until: datetime, unreached: Sequence[str]) -> Item:
+    """The item with which a run leases all feeds until an instant. `unreached`: partition keys of the feeds to poll first."""
     pk, sk = RUN_KEY
-    return {"pk": pk, "sk": sk, "leased_until": exact(until)}
+    item = {"pk": pk, "sk": sk, "leased_until": exact(until)}
+    return item | ({"unreached": list(unreached[:_UNREACHED_MAX])} if unreached else {})
 
 
 def leased_until(item: Mapping[str, Any]) -> datetime:

@@ -47,9 +47,9 @@ class Ask:
     form: dict[str, str]
 
 
-def is_wanted(feed: Feed) -> bool:
-    """Whether to subscribe to a feed at its hub: `websub` in the configuration and the stack's parameter `Hubs` must both allow it."""
-    return feed.websub and bool(os.environ["WEBSUB_URL"])
+def may_be_pushed(feed: Feed, state: FeedState) -> bool:
+    """Whether the feed names a hub, and `websub` in the configuration and the stack's parameter `Hubs` both allow a subscription."""
+    return bool(state.hub) and feed.websub and bool(os.environ["WEBSUB_URL"])
 
 
 def load(site: str, feed: str) -> Subscription | None:
@@ -146,7 +146,7 @@ class Hubs:
 
     def want(self, feed: DueFeed, state: FeedState, known: Subscription | None) -> None:
         """Queue a request to the feed's hub, if one is due."""
-        if not (state.hub and state.topic and can_be_trusted(state.hub) and is_wanted(feed.feed)):
+        if not (may_be_pushed(feed.feed, state) and state.hub and state.topic and can_be_trusted(state.hub)):
             return
         if known is None or known.is_to_ask(state.hub, state.topic, feed.now):
             self._wanted.append((feed, state.hub, state.topic))

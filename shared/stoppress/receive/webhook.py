@@ -19,7 +19,7 @@ from stoppress.model.site import BadConfiguration, Site, secret_path
 from stoppress.primitives.text import not_json, utf8
 from stoppress.primitives.urls import host_of
 from stoppress.receive.log import names_of
-from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, Unsigned, check_headers, verify
+from stoppress.signatures.verify import TOLERANCE, BadSecret, BadSignature, NotSigned, check_headers, verify
 
 if TYPE_CHECKING:
     from stoppress.aws.refusals import Outcome
@@ -34,7 +34,8 @@ OUR_FAULT = 503
 class Answer:
     """The answer to the sender. Only the log shows the articles' names (`id` and `url`) and the cause of a refusal.
 
-    `of_stranger`: the request was refused before a known site was found.
+    `of_stranger`: the request was refused before a known site was found. `is_wrongly_signed`: the request has a signature or a
+    token, but not the source's.
     """
 
     status: int
@@ -42,6 +43,7 @@ class Answer:
     names: Sequence[Mapping[str, str]] = ()
     cause: str = ""
     of_stranger: bool = False
+    is_wrongly_signed: bool = False
 
 
 class _Refused(Exception):
@@ -56,9 +58,11 @@ class _Refused(Exception):
         errors: Sequence[tuple[str, str]] = (),
         document: Any = None,
         of_stranger: bool = False,
+        is_wrongly_signed: bool = False,
     ) -> None:
         super().__init__(error)
-        self.status, self.cause, self.of_stranger = status, cause, of_stranger
+        self.status, self.cause = status, cause
+        self.of_stranger, self.is_wrongly_signed = of_stranger, is_wrongly_signed
         self.errors, self.document = errors, document
 
 
@@ -73,7 +77,13 @@ def receive(request: Request, now: datetime) -> Answer:
     except _Refused as refusal:
         status = "failed" if refusal.status == OUR_FAULT else "refused"
         body = {"status": status, "error": str(refusal)}
-        return Answer(refusal.status, body, cause=refusal.cause, of_stranger=refusal.of_stranger)
+        return Answer(
+            refusal.status,
+            body,
+            cause=refusal.cause,
+            of_stranger=refusal.of_stranger,
+            is_wrongly_signed=refusal.is_wrongly_signed,
+        )
     delivery = delivery_id(request.headers)
     try:
         if site.sources[name].adapter == "standard":
@@ -127,11 +137,12 @@ def _verify(request: Request, site: Site, name: str, now: datetime) -> None:
         except (BadSignature, BadSecret, secrets.NoSecret):  # the secret may have changed since it was cached
             verify(scheme, signed, secrets.load(secret, secrets.REFUSED_AGE_MAX), now, tolerance)
     except BadSignature as error:
-        if not isinstance(error, Unsigned):
+        is_wrongly_signed = not isinstance(error, NotSigned)
+        if is_wrongly_signed:
             from stoppress.receive import refused  # only a refusal needs it
 
             refused.count_unverified(site.host, name, now)
-        raise _Refused(401, str(error)) from None
+        raise _Refused(401, str(error), is_wrongly_signed=is_wrongly_signed) from None
     except (BadScheme, BadSecret, secrets.NoSecret) as error:
         raise _Refused(OUR_FAULT, "this source cannot be verified at the moment: send it again", str(error)) from None
 

@@ -33,6 +33,15 @@ _CONTENT = {"version", "document", "feeds_versions"}
 TURN = 7_919
 
 
+def beat(now: datetime) -> None:
+    """Send a heartbeat through the table's stream: rewrite_sitemaps then has a batch each minute, and its absence rings FilesLateAlarm."""
+    table.put_if({"pk": items.HEARTBEAT, "sk": "-", "at": exact(now)})
+
+
+class NotApplied(Exception):
+    """The stored configuration of a site may differ from the site's parameter. The text is the error that prevented the change."""
+
+
 def in_turn(sites: Iterable[Site], now: datetime) -> list[Site]:
     """Sites in another order each minute, so that a run that is too short does not always leave out the same sites."""
     by_host = sorted(sites, key=lambda site: site.host)
@@ -43,6 +52,7 @@ def in_turn(sites: Iterable[Site], now: datetime) -> list[Site]:
 def roll(site: Site, now: datetime, deadline: Deadline = NEVER) -> tuple[Counter[str], list[Exception]]:
     """Run a site's due tasks. Returns counts by metric, and the errors of tasks. A failing task does not stop the others.
 
+    Among the errors is NotApplied if the task that stores the site's configuration failed.
     Work that is unfinished at the deadline is due in the next minute.
     """
     done: Counter[str] = Counter()
@@ -56,7 +66,7 @@ def roll(site: Site, now: datetime, deadline: Deadline = NEVER) -> tuple[Counter
         try:
             done += task(site, now, deadline)
         except Exception as error:  # noqa: BLE001 - the other tasks go on; the next minute tries again
-            failures.append(error)
+            failures.append(NotApplied(repr(error)) if task is _apply_configuration else error)
     return done, failures
 
 

@@ -11,15 +11,16 @@ from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
 from stoppress.primitives.instants import iso
 from stoppress.show.feed import FeedStatus
 
-# roll_window notes every five minutes that its runs finish.
+# roll_window confirms every five minutes that its runs finish.
 ROLLED_AGE_MAX = timedelta(minutes=10)
 
 Verdict: TypeAlias = Literal["well", "attention", "unknown"]
 SecretState: TypeAlias = Literal["there", "missing", "not needed", "unknown"]
 
-# The functions or the command that explain an alarm, by the alarm's name in template.yaml. An empty text: all functions.
+# The function whose log explains an alarm; empty: all functions. Both names are those in template.yaml.
 ALARM_LOGS = {
     "WebhooksFailingAlarm": "ReceiveWebhook",
+    "HubsFailingAlarm": "ReceivePush",
     "WebhooksRefusedAlarm": "ReceiveWebhook",
     "ApiRefusingAlarm": "WebhookApi",
     "ArticlesWaitingAlarm": "RecordArticle",
@@ -29,6 +30,7 @@ ALARM_LOGS = {
     "ClockStoppedAlarm": "RollWindow",
     "SitesFailingAlarm": "RollWindow",
 }
+# The command that explains an alarm.
 ALARM_COMMANDS = {
     "ArticlesDeadAlarm": "redrive articles --dry-run",
     "RewritesDeadAlarm": "redrive rewrites --dry-run",
@@ -40,7 +42,10 @@ ALARM_COMMANDS = {
 
 @dataclass(frozen=True)
 class Access:
-    """How a user reaches the stack: its name, None for the stack on this machine, and the URL if that one is not the default."""
+    """How a user reaches the stack: by the name of a deployed stack, or by the URL of a local one.
+
+    `stack` is None for a local stack. `endpoint` is None for the default URL.
+    """
 
     stack: str | None = None
     endpoint: str | None = None
@@ -51,12 +56,12 @@ class Access:
         return f"stoppress {words}{options}"
 
     def new_secret(self, path: str) -> str:
-        """The command that makes a secret by its path below the stack's."""
+        """The command that creates a secret. `path`: its name below the stack's path."""
         name = f"stoppress/{self.stack or 'stoppress'}/{path}"
         return f'aws secretsmanager create-secret --name {name} --secret-string "whsec_$(openssl rand -base64 32)"'
 
     def log(self, function: str) -> str:
-        """The command that shows the log of a function by its name in template.yaml; of all functions without a name."""
+        """The command that shows a function's log. `function`: its name in template.yaml; empty for all functions."""
         if self.stack is None:
             return "stoppress up --log functions.log"
         return f"sam logs --stack-name {self.stack}" + (f" --name {function}" if function else "")
@@ -207,7 +212,10 @@ class SiteStatus:
 
 @dataclass(frozen=True)
 class StackStatus:
-    """How a stack is, at an instant: `attention` if there is a problem, else `unknown` if something could not be read."""
+    """How a stack is at the instant `at`.
+
+    The verdict is `attention` if there are problems, else `unknown` if something could not be read.
+    """
 
     at: datetime
     verdict: Verdict
@@ -294,6 +302,9 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
             yield Problem(host, what, access.command(f"feeds show {host}"), state.failing_since)
         elif since := feed.overdue_since(now):
             yield Problem(host, f"poll_feeds does not poll the feed {feed.feed.url}", access.log("PollFeeds"), since)
+    if overdue := [entry.expires_at for entry in facts.news if now - entry.expires_at > ROLLED_AGE_MAX]:
+        what = f"stories that are in the news after 48 hours: {len(overdue):,}"
+        yield Problem(host, what, access.log("RollWindow"), min(overdue))
     yield from _missing_files(facts, access)
     yield from _quarantined(host, facts.quarantine, access)
     hours = site.silent_after_hours
@@ -310,7 +321,7 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
 def _quarantined(host: str, quarantine: Quarantine, access: Access) -> Iterator[Problem]:
     if quarantine.events:
         more = " or more" if quarantine.more else ""
-        what = f"in quarantine: {quarantine.events:,}{more}, the newest because {_line(quarantine.newest_reason)}"
+        what = f"events in quarantine: {quarantine.events:,}{more}; newest reason: {_line(quarantine.newest_reason)}"
         yield Problem(host, what, access.command(f"quarantine list --site {host}"), quarantine.newest_at)
 
 

@@ -5,11 +5,12 @@ A token does not cover the content or the time: whoever has seen one request can
 
 import base64
 import json
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from urllib.parse import unquote, unquote_plus
 
 from stoppress.model.http_request import Request
-from stoppress.signatures.verify import BadSecret, BadSignature, Verifier, any_equal, header_bytes
+from stoppress.signatures.verify import BadSecret, BadSignature, NotSigned, Verifier, any_equal, header_bytes
 
 AUTHORIZATION = "authorization"
 # RFC 6750 and the HTTP webhooks of CloudEvents: for senders that cannot set a header.
@@ -20,16 +21,13 @@ TOKEN = "token"
 def bearer(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
     """`Authorization: Bearer <secret>`, or `?access_token=<secret>`. Raises BadSignature."""
     given = _credentials(request, "bearer") or _parameter(request, ACCESS_TOKEN)
-    if not any_equal(secrets, given):
-        raise BadSignature("Authorization does not match: have the sender set it to 'Bearer ' and this source's secret")
+    _check(secrets, given, "Authorization does not match: have the sender set it to 'Bearer ' and this source's secret")
 
 
 def token(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
     """`?token=<secret>` in the URL that the sender posts to. Raises BadSignature."""
-    if not any_equal(secrets, _parameter(request, TOKEN)):
-        raise BadSignature(
-            "the token does not match: end the URL given to the sender with ?token= and this source's secret"
-        )
+    how = "the token does not match: end the URL given to the sender with ?token= and this source's secret"
+    _check(secrets, _parameter(request, TOKEN), how)
 
 
 def basic(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
@@ -38,10 +36,8 @@ def basic(request: Request, secrets: list[str], now: datetime, tolerance: timede
     if not pairs:
         raise BadSecret("the secret is not of the form user:password")
     expected = [base64.b64encode(header_bytes(pair)).decode() for pair in pairs]
-    if not any_equal(expected, _credentials(request, "basic")):
-        raise BadSignature(
-            "Authorization does not match: give the sender the user and the password of this source's secret"
-        )
+    how = "Authorization does not match: give the sender the user and the password of this source's secret"
+    _check(expected, _credentials(request, "basic"), how)
 
 
 def body_secret(request: Request, secrets: list[str], now: datetime, tolerance: timedelta) -> None:
@@ -49,10 +45,16 @@ def body_secret(request: Request, secrets: list[str], now: datetime, tolerance: 
     try:
         document = json.loads(request.body)
     except (ValueError, RecursionError):
-        raise BadSignature('the body is not JSON with a "secret" in it') from None
+        raise NotSigned('the body is not JSON with a "secret" in it') from None
     given = document.get("secret") if isinstance(document, dict) else None
-    if not any_equal(secrets, [given] if isinstance(given, str) else []):
-        raise BadSignature('"secret" in the body does not match: give the sender the secret of this source')
+    how = '"secret" in the body does not match: give the sender the secret of this source'
+    _check(secrets, [given] if isinstance(given, str) else [], how)
+
+
+def _check(expected: Iterable[str], given: list[str], how: str) -> None:
+    """Raises BadSignature with the text `how` unless a given token is an expected one, and NotSigned if no token is given."""
+    if not any_equal(expected, given):
+        raise (BadSignature if any(given) else NotSigned)(how)
 
 
 def _credentials(request: Request, scheme: str) -> list[str]:

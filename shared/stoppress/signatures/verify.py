@@ -23,8 +23,8 @@ class BadSignature(ValueError):
     """A request that is not signed with the secret, or not recently; the text says what the sender must change."""
 
 
-class Unsigned(BadSignature):
-    """A request without a header that its signature needs."""
+class NotSigned(BadSignature):
+    """A request without a signature or token, as anyone may send it."""
 
 
 class BadSecret(ValueError):
@@ -49,7 +49,7 @@ def verify(
 
 
 def check_headers(scheme: Scheme, request: Request) -> None:
-    """Raises BadSignature if the request lacks a header that a parametric scheme needs. Raises BadScheme too. Needs no secret."""
+    """Raises NotSigned if the request lacks a header that a parametric scheme needs. Raises BadScheme too. Needs no secret."""
     check(scheme)
     if scheme == NONE or (isinstance(scheme, str) and scheme in NAMED):
         return
@@ -61,7 +61,7 @@ def check_headers(scheme: Scheme, request: Request) -> None:
 def _verifier(scheme: Scheme) -> Verifier:
     check(scheme)
     if scheme == NONE:
-        raise BadSignature("nothing can be posted to this source: put its events on the bus")
+        raise NotSigned("nothing can be posted to this source: put its events on the bus")
     if isinstance(scheme, str) and scheme in NAMED:
         from importlib import import_module
 
@@ -77,10 +77,10 @@ def _parameters(scheme: Scheme) -> Hmac:
 
 
 def header_of(request: Request, name: str, how: str) -> str:
-    """A header's value without surrounding white space. Raises Unsigned, with the advice `how`, where it is missing."""
+    """A header's value without surrounding white space. Raises NotSigned, with the advice `how`, where it is missing."""
     value = request.headers.get(name, "").strip()
     if not value:
-        raise Unsigned(f"the header {name} is missing: {how}")
+        raise NotSigned(f"the header {name} is missing: {how}")
     return value
 
 

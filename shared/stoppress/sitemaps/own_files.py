@@ -33,7 +33,7 @@ def is_own_file(url: str, body: bytes, site: Site) -> bool:
         id_line = rf"<id>https://{re.escape(site.host)}/{re.escape(name)}</id>"
         return re.match(rf'[^\n]*\n<feed xmlns="{ATOM}" xml:lang="[^"]*">\n{id_line}\n', text) is not None
     lines = text.split("\n")[2:-2]
-    if not lines or host_of(_loc(lines[0])) != site.host or not _has_our_instants(lines):
+    if not lines or host_of(_loc(lines[0])) != site.host or not _has_our_instants(lines, site):
         return False
     if lines[0].startswith("<sitemap>"):
         names = (urlsplit(_loc(line)).path.removeprefix("/") for line in lines)
@@ -50,8 +50,10 @@ def _loc(line: str) -> str:
     return unescape(loc[1]) if loc else ""
 
 
-def _has_our_instants(lines: Sequence[str]) -> bool:
-    """Whether the lines have instants, all in Stoppress's form. A file without entries lists only the home page, without an instant."""
+def _has_our_instants(lines: Sequence[str], site: Site) -> bool:
+    """Whether all instants have Stoppress's form. Lines without any instant must list the home page or pages of the configuration."""
     instants = [instant for line in lines for pattern in (_LASTMOD, _PUBLISHED) for instant in pattern.findall(line)]
-    is_empty_file = len(lines) == 1 and urlsplit(_loc(lines[0])).path == "/"
-    return (bool(instants) or is_empty_file) and all(map(_INSTANT.fullmatch, instants))
+    if not instants:  # the scheme is ignored, because it may have changed since the file was written
+        pages = {url.partition("://")[2] for url in (site.home, *site.pages_by_url)}
+        return all(_loc(line).partition("://")[2] in pages for line in lines)
+    return all(map(_INSTANT.fullmatch, instants))

@@ -10,7 +10,9 @@ from botocore.exceptions import ClientError
 
 from stoppress.aws import sites, table
 from stoppress.aws.clients import client
-from stoppress.model.site import Site
+from stoppress.aws.items import due_pk
+from stoppress.model.site import BadConfiguration, Site
+from stoppress.primitives.instants import exact
 from stoppress.roll.window import roll
 from tests.support import doors
 from tests.support.doors import ENVIRONMENT, Doors, counted, failing
@@ -47,7 +49,7 @@ def put(host: str = HOST) -> None:
     client("ssm").put_parameter(Name=f"{ENVIRONMENT['SITES_PATH']}/{host}", Value=value, Type="String")
 
 
-SECOND = timedelta(seconds=1)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
 
 def unknown(host: str) -> None:
@@ -88,6 +90,38 @@ def test_a_site_whose_parameter_is_gone_costs_no_call_of_parameter_store(behind:
     with counted("ssm", "GetParameter") as parameters:
         unknown(HOST)
     assert parameters == []
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [("{}", BadConfiguration), (None, sites.UnknownSite)], ids=["unusable", "deleted"]
+)
+def test_100_requests_for_a_registered_site_without_a_usable_parameter_make_one_call(
+    behind: Doors, value: str | None, error: type[Exception]
+) -> None:
+    sites.register(HOST)
+    if value:
+        client("ssm").put_parameter(Name=sites.parameter_name(HOST), Value=value, Type="String")
+    with counted("ssm", "GetParameter") as parameters:
+        for number in range(100):
+            behind.clock.move_to(EIGHT + number * SECOND / 25)
+            with pytest.raises(error):
+                sites.load_registered(HOST)
+    assert len(parameters) == 1
+    client("ssm").delete_parameters(Names=[sites.parameter_name(HOST)])
+    put()
+    behind.clock.move_to(EIGHT + 5 * SECOND)
+    assert sites.load_registered(HOST).host == HOST
+
+
+def test_an_unusable_parameter_leaves_the_cached_configuration_to_those_who_need_no_newer_one(behind: Doors) -> None:
+    put()
+    sites.register(HOST)
+    sites.load_registered(HOST)
+    client("ssm").put_parameter(Name=sites.parameter_name(HOST), Value="{}", Type="String", Overwrite=True)
+    behind.clock.move_to(EIGHT + 6 * SECOND)
+    with pytest.raises(BadConfiguration):
+        sites.load_registered(HOST, age_max=sites.MISSED_AGE_MAX)
+    assert sites.load_registered(HOST).host == HOST
 
 
 def test_a_table_that_does_not_answer_refuses_no_site(behind: Doors, caplog: pytest.LogCaptureFixture) -> None:
@@ -214,6 +248,25 @@ def test_200_feeds_of_a_site_are_polled_from_parameters_of_4_kb(behind: Doors) -
     assert site == sites.load_all()[0][0]
 
 
+def test_feeds_that_do_not_fit_into_an_item_of_the_table_cannot_be_used(behind: Doors) -> None:
+    last = behind.site(feeds=FEEDS[:1])
+    minute(behind, EIGHT)
+    long = [f"https://www.example.com/{number:04}/{'x' * 1_700}" for number in range(240)]
+    for start in range(0, 200, 40):
+        put_feeds(f"feeds-{start // 40 + 1}", long[start : start + 40])
+    minute(behind, EIGHT + MINUTE)
+    (fitting,), bad = sites.load_polled(EIGHT + MINUTE)
+    assert (bad, urls(fitting)) == ([], FEEDS[:1] + long[:200])
+
+    put_feeds("feeds-6", long[200:])
+    minute(behind, EIGHT + 2 * MINUTE)
+    good, (unusable,) = sites.load_all()
+    assert (good, behind.metrics["SitesUnreadable"]) == ([], 1)
+    assert unusable.reason.startswith(f"{HOST}: its configuration with all feeds has ")
+    assert sites.load_polled(EIGHT + 2 * MINUTE) == ([fitting], [])
+    assert sites.load(HOST).feeds == last.feeds
+
+
 def test_the_sites_to_poll_cost_no_call_of_parameter_store(behind: Doors) -> None:
     for number in range(120):
         behind.site(f"{number}.example.com", feeds=[f"https://{number}.example.com/rss.xml"])
@@ -266,3 +319,14 @@ def test_a_configuration_that_roll_window_cannot_apply_is_not_confirmed(behind: 
             minute(behind, EIGHT + timedelta(minutes=minutes))
         polled = sites.load_polled(EIGHT + timedelta(minutes=minutes))[0]
         assert polled == [before if minutes <= 10 else after]
+
+
+def test_a_site_whose_work_keeps_failing_does_not_make_poll_feeds_read_parameter_store(behind: Doors) -> None:
+    site = behind.site(feeds=FEEDS[:1])
+    table.put_if({"pk": due_pk(HOST), "sk": exact(EIGHT), "queue": "articles", "message": "not JSON"})
+    for minutes in range(15):
+        with pytest.raises(ExceptionGroup):
+            minute(behind, EIGHT + timedelta(minutes=minutes))
+    with counted("ssm", "GetParametersByPath") as pages:
+        assert sites.load_polled(EIGHT + timedelta(minutes=15)) == ([site], [])
+    assert pages == []

@@ -20,7 +20,8 @@ FRESH = replace(publish("1", "flood"), published_at=MORNING, timestamp=MORNING)
     ("fields", "warnings"),
     [
         ({}, []),
-        ({"published_at": None}, [UNDATED]),
+        ({"published_at": None, "verb": "published"}, [UNDATED]),
+        ({"published_at": None, "verb": "updated"}, []),
         ({"published_at": MORNING - timedelta(hours=47, minutes=59)}, []),
         ({"published_at": MORNING - timedelta(hours=48)}, [f"{NO_NEWS}published_at is more than 48 hours ago"]),
         (
@@ -71,5 +72,9 @@ def test_a_rule_of_the_site_warns_for_its_target() -> None:
     ],
 )
 def test_a_near_spelling_of_published_at_is_named_if_it_holds_a_date(unknown: dict[str, Any], meant: str) -> None:
-    (warning,) = warnings_of(replace(FRESH, published_at=None), SITE, MORNING, unknown)
-    assert warning == UNDATED + (f"; did you mean it by {meant}?" if meant else "")
+    undated = replace(FRESH, published_at=None)
+    meant_warning = f"{UNDATED}; did you mean it by {meant}?"
+    assert warnings_of(replace(undated, verb="published"), SITE, MORNING, unknown) == [
+        meant_warning if meant else UNDATED
+    ]
+    assert warnings_of(replace(undated, verb="updated"), SITE, MORNING, unknown) == ([meant_warning] if meant else [])

@@ -149,7 +149,6 @@ POLLED = after_success(FeedState(), NOW, EACH_MINUTE)
         (14, {"newest": Freshness(made_at=NOW)}, False),
         (15, {}, True),  # operators read when a feed was last polled well
         (1, {"etag": '"2"'}, True),
-        (1, {"hub": "https://hub.example.com/"}, True),
     ],
 )
 def test_the_state_of_a_feed_polled_each_minute_is_written_if_more_than_times_have_changed(
@@ -158,6 +157,11 @@ def test_the_state_of_a_feed_polled_each_minute_is_written_if_more_than_times_ha
     now = NOW + minutes * MINUTE
 
     assert must_be_written(POLLED, after_success(replace(POLLED, **change), now, EACH_MINUTE), now) is is_written
+
+
+def test_the_state_of_a_feed_that_a_hub_may_push_is_written() -> None:
+    after = after_success(POLLED, NOW + MINUTE, EACH_MINUTE)
+    assert must_be_written(POLLED, after, NOW + MINUTE, is_pushed=True)
 
 
 def test_the_state_of_a_feed_that_is_to_wait_is_written() -> None:

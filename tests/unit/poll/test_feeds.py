@@ -21,8 +21,9 @@ from stoppress.feeds import documents
 from stoppress.http import client, errors
 from stoppress.model.site import Site
 from stoppress.poll import feeds, ingest
-from stoppress.poll.due import PollOutcome
+from stoppress.poll.due import DueFeed, PollOutcome
 from stoppress.poll.feeds import poll_site_feeds
+from stoppress.poll.subscribe import Hubs
 from stoppress.primitives.deadline import Deadline
 from stoppress.primitives.urls import key_of
 
@@ -418,6 +419,20 @@ def test_an_unchanged_feed_is_asked_once_a_minute_and_written_every_quarter_of_a
     assert revs == [1] * 14 + [2] * 2
 
 
+@pytest.mark.parametrize(("callbacks", "rev"), [("", 1), ("https://hubs.example.com/websub", 3)])
+def test_a_feed_with_a_hub_is_written_at_each_poll_only_if_the_stack_uses_hubs(
+    internet: Web, monkeypatch: pytest.MonkeyPatch, callbacks: str, rev: int
+) -> None:
+    monkeypatch.setenv("WEBSUB_URL", callbacks)
+    monkeypatch.setattr(Hubs, "want", lambda *_: None)
+    internet.answer(rss("A"), etag='"1"', link='<https://hub.example.com/>; rel="hub"')
+    poll()
+    internet.answer(status=304, etag='"1"')
+    for minute in (1, 2):
+        poll(NOW + minute * MINUTE)
+    assert (state()["hub"], state()["rev"]) == ("https://hub.example.com/", rev)
+
+
 def test_of_two_runs_that_find_a_feed_due_one_takes_it(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     internet.answer(rss("A"))
     put, others = table.put, []
@@ -482,6 +497,36 @@ def test_feeds_that_are_not_reached_in_time_stay_due_and_come_first_next_time(
     internet.asked.clear()
     poll(NOW + MINUTE, site(OTHER, FEED))
     assert [url for url, _ in internet.asked] == [FEED, OTHER]
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_where_a_run_reaches_two_of_five_feeds_three_runs_reach_each(
+    internet: Web, monkeypatch: pytest.MonkeyPatch, failing: bool
+) -> None:
+    """Also a feed that failed before, and though the state of an unchanged feed is seldom written."""
+    urls = [f"https://www.example.com/{number}.xml" for number in range(5)]
+    for number, url in enumerate(urls):
+        internet.answer(rss("A"), url=url)
+        if failing and number == 4:
+            internet.fail(errors.TooSlow("it did not answer in time"), url)
+        poll(NOW - (20 - number) * MINUTE, site(url))
+        internet.answer(rss("A"), url=url)
+    monkeypatch.setattr(feeds, "FETCHES_AT_ONCE", 1)
+    settle = feeds._settled
+    polled: list[str] = []
+
+    def settled(feed: DueFeed, *rest: Any) -> PollOutcome:
+        polled.append(feed.feed.url)
+        return settle(feed, *rest)
+
+    monkeypatch.setattr(feeds, "_settled", settled)
+
+    for minute in range(10):
+        before = len(polled)
+        two_feeds = Deadline(lambda before=before: 60_000 * (len(polled) < before + 2))  # type: ignore[misc]
+        list(poll_site_feeds([site(*urls)], NOW + minute * MINUTE, deadline=two_feeds))
+
+    assert all({*polled[start : start + 6]} == {*urls} for start in range(0, 16, 2))
 
 
 def test_a_feed_without_end_is_read_up_to_a_limit_that_is_named(internet: Web, monkeypatch: pytest.MonkeyPatch) -> None:

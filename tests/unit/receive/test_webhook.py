@@ -189,10 +189,11 @@ def test_every_delivery_is_counted_and_logged(behind: Doors) -> None:
     assert all(SECRET not in json.dumps(line) for line in behind.log)
 
 
-def test_a_bad_signature_is_counted_for_a_known_source_alone(behind: Doors) -> None:
+def test_a_wrong_signature_is_counted_for_a_known_source_alone(behind: Doors) -> None:
     before = behind.metrics["WebhooksUnverified"]
     answered(behind, request(source="other"))
     answered(behind, request(site="stranger.example.com"))
+    answered(behind, request(source="mute"))
     answered(behind, request())
     assert behind.metrics["WebhooksUnverified"] == before
     answered(behind, request(secret="whsec_b3RoZXI="))
@@ -297,6 +298,35 @@ def test_an_adapted_article_warns_too(behind: Doors) -> None:
         *(f"left out: {reason}" for reason in reply["dropped"]),
     ]
     assert len(reply["dropped"]) == 1
+
+
+@pytest.mark.parametrize("header", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+def test_a_request_without_a_signature_is_refused_and_not_counted(behind: Doors, header: str) -> None:
+    before = behind.metrics["WebhooksUnverified"]
+    assert answered(behind, request(headers={header: ""}))[0] == 401
+    assert behind.metrics["WebhooksUnverified"] == before
+
+
+@pytest.mark.parametrize(
+    ("signature", "wrong"),
+    [
+        ("bearer", {"headers": {"authorization": "Bearer guess"}}),
+        ("basic", {"headers": {"authorization": "Basic Z3Vlc3M="}}),
+        ("query-token", {"query": "token=guess"}),
+        ("body-secret", {"body": PUBLISHED | {"secret": "guess"}}),
+    ],
+)
+def test_a_wrong_token_is_counted_and_a_missing_token_is_not(
+    behind: Doors, signature: str, wrong: dict[str, Any]
+) -> None:
+    behind.site(sources={"cms": {"secret": "cms", "settings": {"signature": signature}}})
+    behind.secret(f"{HOST}/cms", "user:password")
+    behind.clock.move_to(MORNING + timedelta(minutes=2))
+    before = behind.metrics["WebhooksUnverified"]
+    for number, sent in enumerate(({}, wrong)):
+        event = request(sent.get("body", PUBLISHED), headers=sent.get("headers"))
+        assert answered(behind, event | {"rawQueryString": sent.get("query", "")})[0] == 401
+        assert behind.metrics["WebhooksUnverified"] == before + number
 
 
 # ── who may not ──
@@ -632,7 +662,10 @@ def test_a_site_whose_configuration_is_broken_is_our_own_fault(behind: Doors) ->
     name = f"/stoppress/test/sites/{HOST}"
     client("ssm").put_parameter(Name=name, Value="{}", Type="String", Overwrite=True)
     sites.forget()
-    assert refused(behind, request(), 503) == "this site cannot be served at the moment: send it again"
+    with counted("ssm", "GetParameter") as parameters:
+        for _ in range(100):
+            assert refused(behind, request(), 503) == "this site cannot be served at the moment: send it again"
+    assert len(parameters) == 1
 
 
 # ── our faults ──

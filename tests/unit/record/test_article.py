@@ -31,6 +31,7 @@ from stoppress.model.article import Article
 from stoppress.model.event import ID_BYTES_MAX, ArticleEvent, to_message
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.places import Used
+from stoppress.primitives.deadline import Deadline
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import TITLE_CHARACTERS_MAX
 from stoppress.primitives.urls import LOC_CHARACTERS_MAX
@@ -352,6 +353,33 @@ def test_what_could_not_be_recorded_comes_back_later_each_time_and_the_rest_is_l
     with failing("dynamodb", "TransactWriteItems"):
         assert failed_ones(behind.call("record_article", batch)) == ["m0"]
     assert [(said["ReceiptHandle"], said["VisibilityTimeout"]) for said in asked] == [("handle-0", delay_s)]
+
+
+def test_the_message_that_came_most_often_is_recorded_first_so_that_no_lack_of_time_makes_it_a_dead_letter(
+    behind: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run has time for one message of its batch. Without the order the last one would be postponed each time."""
+    monkeypatch.setattr(client("sqs"), "change_message_visibility", lambda **_: None)
+    batch = queue_batch([publish(str(number), str(number)) for number in range(4)], sent_at=MORNING)
+    written: list[str] = []
+    write = recording._write
+
+    def counted_write(work: Any, *rest: Any) -> None:
+        written.append(work.message_id)
+        write(work, *rest)
+
+    monkeypatch.setattr(recording, "_write", counted_write)
+    waiting = batch["Records"]
+    for run in range(1, 5):
+        monkeypatch.setattr(Deadline, "is_over", lambda _, run=run: len(written) >= run)
+        again = failed_ones(behind.call("record_article", {"Records": waiting}))
+        waiting = [message for message in waiting if message["messageId"] in again]
+        for message in waiting:
+            receives = int(message["attributes"]["ApproximateReceiveCount"])
+            message["attributes"]["ApproximateReceiveCount"] = str(receives + 1)
+        (new,) = queue_batch([publish(f"new-{run}", f"new-{run}")], sent_at=MORNING)["Records"]
+        waiting.insert(0, new | {"messageId": f"new-{run}"})
+    assert written == ["m0", "m1", "m2", "m3"]
 
 
 def test_a_transaction_that_fails_makes_only_its_message_come_again(behind: Doors) -> None:

@@ -10,7 +10,16 @@ import pytest
 
 from stoppress.aws import queues, sites, table
 from stoppress.aws.clients import client
-from stoppress.aws.items import due_item, file_pk, general_item, mark_item, news_item, read_series, series_item
+from stoppress.aws.items import (
+    HEARTBEAT,
+    due_item,
+    file_pk,
+    general_item,
+    mark_item,
+    news_item,
+    read_series,
+    series_item,
+)
 from stoppress.aws.queues import RewriteRequest, read_rewrite
 from stoppress.aws.sites import SETTLED_AFTER
 from stoppress.model.entries import GeneralEntry, Mark, NewsEntry
@@ -487,13 +496,21 @@ def test_a_site_that_is_gone_and_was_never_applied_is_reported_and_stops_no_othe
     assert len(behind.taken("rewrites")) == 3
 
 
-def test_an_idle_minute_reads_the_registry_once_and_writes_nothing_there(behind: Doors, site: Site) -> None:
+def test_an_idle_minute_reads_the_registry_once_and_writes_the_heartbeat_alone(behind: Doors, site: Site) -> None:
     minute(behind)
     with counted("dynamodb", "Query") as rolled:
         roll(site, MORNING)
     with counted("dynamodb", "Query") as queries, counted("dynamodb", "PutItem") as puts:
         minute(behind, MORNING + MINUTE)
-    assert (len(queries), puts) == (len(rolled) + 1, [])
+    assert (len(queries), len(puts)) == (len(rolled) + 1, 1)
+    assert [item["at"] for item in behind.items(HEARTBEAT)] == [exact(MORNING + MINUTE)]
+
+
+def test_without_the_heartbeat_the_rest_of_the_minute_is_done(behind: Doors, site: Site) -> None:
+    hear(publish())
+    with failing("dynamodb", "PutItem"), pytest.raises(ExceptionGroup):
+        minute(behind, MORNING + WINDOW)
+    assert news() == []
 
 
 def test_a_parameter_that_is_made_again_after_its_site_was_retired_is_a_new_site(behind: Doors, site: Site) -> None:

@@ -79,9 +79,14 @@ PROBLEMS = [
     (stack(site(feeds=feed(failures=1, failing_since=NOW - HOUR, last_error="the server answered 500"))), "fails: ", HOUR),
     (stack(site(feeds=feed(failures=1, failing_since=NOW - HOUR, gone_by=3))), "answered 410", HOUR),
     (stack(site(feeds=feed(next_poll_at=NOW - OVERDUE_AFTER - HOUR))), "poll_feeds does not poll", OVERDUE_AFTER + HOUR),
+    (
+        stack(site(news=(NewsEntry(f"https://{HOST}/a", "A", NOW - 49 * HOUR),))),
+        "stories that are in the news after 48 hours: 1",
+        HOUR,
+    ),
     (stack(site(stored=frozenset(FILES))), "not in the bucket: sitemap.xml", None),
     (stack(site(marks=(Mark(FILES[0], NOW, 1, 1, "", (f"{FILES[0]}.gz",)),))), f"not in the bucket: {FILES[0]}.gz", None),
-    (stack(site(quarantine=Quarantine(100, True, NOW - HOUR, "title: is missing\nurl: too"))), "100 or more, the newest because title: is missing; url: too", HOUR),
+    (stack(site(quarantine=Quarantine(100, True, NOW - HOUR, "title: is missing\nurl: too"))), "100 or more; newest reason: title: is missing; url: too", HOUR),
     (stack(site(last_event=NOW - 3 * HOUR)), "no event for longer than silent_after_hours (2)", 3 * HOUR),
     (stack(unreadable=(Unreadable("b.example.com", "/stoppress/s/sites/b.example.com", "not JSON"),)), "cannot be used: not JSON", None),
     (stack(gone=("b.example.com",)), "parameter is gone", None),
@@ -138,7 +143,7 @@ def test_a_stack_whose_clock_never_ran_is_unknown() -> None:
 
 
 def test_the_window_leaves_out_what_has_expired() -> None:
-    ages = {"a": 49, "b": 47, "c": 1}
+    ages = {"a": 48, "b": 47, "c": 1}
     news = tuple(NewsEntry(f"https://{HOST}/{name}", name, NOW - age * HOUR) for name, age in ages.items())
 
     [status] = stack_status(stack(site(news=news)), NOW, Access()).sites

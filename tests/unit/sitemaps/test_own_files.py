@@ -14,7 +14,7 @@ from stoppress.model.site import Site
 from stoppress.poll import fetch as fetching
 from stoppress.sitemaps.atom import atom_feed
 from stoppress.sitemaps.own_files import is_own_file
-from stoppress.sitemaps.render import render_general, render_index, render_news
+from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages
 from tests.support import playing
 from tests.support.ledger import HOST, MORNING, SITE, page
 
@@ -62,6 +62,19 @@ def test_a_file_of_ours_is_recognised_by_name_and_bytes(name: str, before: str) 
 def test_a_file_of_a_cms_is_not_recognised(kind: str) -> None:
     for name in ("sitemap.xml", "sitemap-news.xml", "sitemap-2026-11.xml", "sitemap-news.atom"):
         assert not is_own_file(f"https://{HOST}/{name}", THEIRS[kind], SITE)
+
+
+def test_a_file_of_the_configuration_s_pages_is_recognised_though_no_page_has_a_date() -> None:
+    pages = [page("about"), page("contact?a=1&b=2")]
+    before, site = (
+        Site.model_validate({"host": HOST, "publication": "P", "scheme": "http", "pages": named})
+        for named in (pages[:1], pages)
+    )
+    url = page("sitemap-pages.xml")
+    assert is_own_file(url, render_pages([], site).body, site)
+    assert is_own_file(url, render_pages([], before).body, site)  # the new configuration is not applied yet
+    assert not is_own_file(url, render_pages([], site).body, before)
+    assert not is_own_file(url, render_pages([], site).body.replace(b"<url>", b" <url>"), site)
 
 
 @pytest.mark.parametrize(

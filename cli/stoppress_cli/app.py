@@ -14,6 +14,7 @@ from stoppress_cli.commands.explain import explain
 from stoppress_cli.commands.feeds import feeds
 from stoppress_cli.commands.forget import forget
 from stoppress_cli.commands.options import Commands
+from stoppress_cli.commands.page import page
 from stoppress_cli.commands.play import play
 from stoppress_cli.commands.preflight import preflight
 from stoppress_cli.commands.quarantine import quarantine
@@ -40,6 +41,7 @@ for command in (
     preflight,
     status,
     explain,
+    page,
     robots,
     check,
     redrive,

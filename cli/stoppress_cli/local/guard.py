@@ -49,7 +49,7 @@ class Guard:
             case "ssm" if operation in ("GetParameter", "GetParametersByPath"):
                 name = params.get("Name") or params["Path"]
                 return [Ask(f"ssm:{operation}", arn_of("ssm", f"parameter{name}"))]
-            case "secretsmanager" if operation == "GetSecretValue":
+            case "secretsmanager" if operation in ("GetSecretValue", "DescribeSecret"):
                 # AWS appends a hyphen and six random characters to the name.
                 return [
                     Ask(f"secretsmanager:{operation}", arn_of("secretsmanager", f"secret:{params['SecretId']}-AbCdEf"))

@@ -97,6 +97,7 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
     variables = {name: value for each in functions for name, value in each["Environment"]["Variables"].items()}
     named = {name: str(variables[name]) for name in (*_OUTPUTS, "SECRETS_PATH")}
     named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}
+    named["PAGES_URL"] = f"{endpoint.rstrip('/')}/sites"
     with _connected(named | here):
         yield
 
@@ -119,6 +120,8 @@ def deployed(stack: str) -> Iterator[None]:
     # Parameters are below /stoppress/<stack>/sites, secrets below stoppress/<stack>.
     named["SECRETS_PATH"] = named["SITES_PATH"].removeprefix("/").removesuffix("/sites")
     named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
+    if pages := outputs.get("PagesUrl"):  # the stack has pages
+        named["PAGES_URL"] = pages
     with _connected(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
         yield
 

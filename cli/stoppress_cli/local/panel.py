@@ -50,7 +50,7 @@ _TEMPLATE = """\
 <form method="post" action="{{ action }}clock">
 <p class="buttons"><span id="clock">Move the clock:</span>
 {% for each in hours %}
-<button class="second" name="hours" value="{{ each }}" aria-describedby="clock">{{ each }} {{ "hour" if each == 1 else "hours" }} on</button>
+<button class="second" name="hours" value="{{ each }}" aria-describedby="clock">+{{ each }} {{ "hour" if each == 1 else "hours" }}</button>
 {% endfor %}
 </p>
 </form>

@@ -221,7 +221,9 @@ def _is_own(headers: Mapping[str, str]) -> bool:
     """
     host = headers.get("host", "")
     name = urlsplit(f"http://{host}").hostname or ""
-    return hmac.compare_digest(headers.get("origin", ""), f"http://{host}") and (name == "localhost" or _is_address(name))
+    return hmac.compare_digest(headers.get("origin", ""), f"http://{host}") and (
+        name == "localhost" or _is_address(name)
+    )
 
 
 def _is_address(name: str) -> bool:

@@ -89,20 +89,24 @@ def render(page: SitePage) -> str:
         """An instant as the time until then, or since then. The script keeps it current."""
         return _time(instant, _distance(instant, now) if instant else "never", relative=True)
 
-    return _environment().get_template("page.html").render(
-        page=page,
-        site=page.site_status,
-        story=page.story,
-        stories=[entry for entry in page.news if entry.expires_at > now],
-        files=sorted(page.site_status.files, key=lambda file: file.changed, reverse=True),
-        stories_max=STORIES_MAX,
-        files_max=FILES_MAX,
-        time=time,
-        distance=distance,
-        zone=page.site.timezone,
-        left=lambda entry: f"{max(0.0, (entry.expires_at - now) / NEWS_WINDOW) * 100:.2f}",
-        style=Markup(_text("page.css")),  # noqa: S704 - a file of this package
-        script=Markup(_text("page.js")),  # noqa: S704 - a file of this package
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            page=page,
+            site=page.site_status,
+            story=page.story,
+            stories=[entry for entry in page.news if entry.expires_at > now],
+            files=sorted(page.site_status.files, key=lambda file: file.changed, reverse=True),
+            stories_max=STORIES_MAX,
+            files_max=FILES_MAX,
+            time=time,
+            distance=distance,
+            zone=page.site.timezone,
+            left=lambda entry: f"{max(0.0, (entry.expires_at - now) / NEWS_WINDOW) * 100:.2f}",
+            style=Markup(_text("page.css")),  # noqa: S704 - a file of this package
+            script=Markup(_text("page.js")),  # noqa: S704 - a file of this package
+        )
     )
 
 
@@ -141,8 +145,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"path": _path, "tone": lambda outcome: _TONES.get(outcome, "bad"), "instant": _parsed}
+    made.filters.update(path=_path, tone=_tone, instant=_parsed)
     return made
+
+
+def _tone(outcome: str) -> str:
+    return _TONES.get(outcome, "bad")
 
 
 def _parsed(text: str | None) -> datetime | None:

@@ -30,7 +30,5 @@ def is_page_token(text: str, secrets: Sequence[str], host: str) -> bool:
     """Whether a text is the token of a host under one of the secrets. Compares in constant time."""
     if not is_token(text):
         return False
-    matches = [
-        hmac.compare_digest(text, page_token(secret, host)) for secret in secrets
-    ]
+    matches = [hmac.compare_digest(text, page_token(secret, host)) for secret in secrets]
     return any(matches)

@@ -19,6 +19,7 @@ from stoppress.show.story import Facts, tell
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOST = "www.example.com"
 SITE = Site.model_validate({"host": HOST, "publication": "News", "timezone": "Europe/Paris"})
+EMPTY = Quarantine()
 HOSTILE = '<script>alert(1)</script><img src=x onerror="a">\'"&{{ 7 * 7 }}'
 
 
@@ -26,7 +27,7 @@ def entry(path: str, hours: float = 1, title: str = "Flood") -> NewsEntry:
     return NewsEntry(f"https://{HOST}/{path}", title, NOW - timedelta(hours=hours))
 
 
-def page(*news: NewsEntry, quarantine: Quarantine = Quarantine(), unknown: tuple[Unknown, ...] = (), **more: Any) -> str:
+def page(*news: NewsEntry, quarantine: Quarantine = EMPTY, unknown: tuple[Unknown, ...] = (), **more: Any) -> str:
     facts = SiteFacts(SITE, {}, (), (), news, None, quarantine)
     status = stack_status(StackFacts((facts,), confirmed_at=NOW, unknown=unknown), NOW, Access())
     return render(SitePage(SITE, status, news, more.pop("deliveries", ()), more.pop("quarantined", ()), **more))

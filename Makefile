@@ -59,7 +59,7 @@ check: $(INSTALLED_DEV) ## check a change in less than a minute: style, types, i
 	.venv/bin/ruff format --check
 	.venv/bin/lint-imports
 	.venv/bin/mypy & types=$$!; \
-		.venv/bin/pytest -q -n $(WORKERS) --dist worksteal --quick --seeds 10; tests=$$?; wait $$types && exit $$tests
+		.venv/bin/pytest -q -n $(WORKERS) --dist worksteal --quick --seeds 10 --pairs 10; tests=$$?; wait $$types && exit $$tests
 
 build: | .venv/bin/pip ## build with SAM what is deployed, into .aws-sam/build (with the pinned SAM CLI, in .venv/sam)
 	@scripts/build

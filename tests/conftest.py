@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 SEEDS_OF_EVERY_RUN = 40
+PAIRS_OF_EVERY_RUN = 50
 # The markers of what `make check` leaves to `make test`.
 SLOW = ("moto", "artifact", "deployed", "matrix", "browser")
 SLOW_MODULE = re.compile(rf"^pytestmark = \[?\s*pytest\.mark\.({'|'.join(SLOW)})\b", re.MULTILINE)
@@ -27,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seeds", type=int, default=SEEDS_OF_EVERY_RUN, help="how many seeds to simulate")
     group.addoption("--first-seed", type=int, default=1, help="the first of them")
     group.addoption("--minutes", type=float, default=0, help="simulate from the first seed on for so long instead")
+    group.addoption("--pairs", type=int, default=PAIRS_OF_EVERY_RUN, help="how many pairs of configurations to predict")
     group.addoption("--doors", choices=["fast", "moto"], default="fast", help="what stands in for AWS")
 
 

@@ -13,6 +13,7 @@ from stoppress_cli.commands.demo import demo
 from stoppress_cli.commands.explain import explain
 from stoppress_cli.commands.feeds import feeds
 from stoppress_cli.commands.forget import forget
+from stoppress_cli.commands.listen import listen
 from stoppress_cli.commands.options import Commands
 from stoppress_cli.commands.page import page
 from stoppress_cli.commands.play import play
@@ -24,6 +25,9 @@ from stoppress_cli.commands.redrive import redrive
 from stoppress_cli.commands.restore import restore
 from stoppress_cli.commands.retire import retire
 from stoppress_cli.commands.robots import robots
+from stoppress_cli.commands.secrets import secrets
+from stoppress_cli.commands.send import send
+from stoppress_cli.commands.sites import sites
 from stoppress_cli.commands.status import status
 from stoppress_cli.commands.up import up
 
@@ -42,6 +46,8 @@ for command in (
     status,
     explain,
     page,
+    send,
+    listen,
     robots,
     check,
     redrive,
@@ -55,6 +61,8 @@ for command in (
 app.add_typer(feeds, name="feeds")
 app.add_typer(adapters, name="adapters")
 app.add_typer(quarantine, name="quarantine")
+app.add_typer(sites, name="sites")
+app.add_typer(secrets, name="secrets")
 
 
 def _print_version(wanted: bool) -> None:

@@ -39,6 +39,7 @@ pytestmark = pytest.mark.moto
 
 ROOT = Path(__file__).parents[2]
 HOST = "www.example.com"
+OTHER = {"host": "www.example.org", "publication": "Another", "sources": {"wire": {"secret": "wire"}}}
 PAGE = f"https://{HOST}/news/flood"
 STARTED_S_MAX = 60
 WRITTEN_S_MAX = 30
@@ -110,13 +111,16 @@ def _started(process: "subprocess.Popen[str]") -> Serving:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """The bare `stoppress up`, with an article that its webhook took and an event in quarantine."""
-    with serving("up", "--port", 0, cwd=tmp_path_factory.mktemp("up")) as served:
+    """The bare `stoppress up`, with a second site, an article that its webhook took and an event in quarantine."""
+    folder = tmp_path_factory.mktemp("up")
+    (folder / "other.json").write_text(json.dumps(OTHER))
+    with serving("up", "--port", 0, cwd=folder) as served:
         _publish(served)
+        assert typed("sites", "put", "other.json", "--yes", "--local", served.url, cwd=folder).code == 0
         _put_an_event_that_cannot_be_applied(served)
         deadline = time.monotonic() + WRITTEN_S_MAX
-        while PAGE not in _get(f"{served.url}sitemap-news.xml"):
-            assert time.monotonic() < deadline, "the article is in no file"
+        while PAGE not in _get(f"{served.url}sitemap-news.xml") or not _get(f"{served.url}{OTHER['host']}/sitemap.xml"):
+            assert time.monotonic() < deadline, "the article is in no file, or the second site has none"
             time.sleep(0.2)
         listed = typed("quarantine", "list", "--json", "--local", served.url, cwd=ROOT)
         [served.quarantined] = [item["id"] for item in json.loads(listed.out)]
@@ -167,6 +171,7 @@ def folder(tmp_path: Path) -> Path:
     for name, body in good().files.items():
         (site / name).write_bytes(body)
     (tmp_path / "feed.xml").write_text(FEED)
+    (tmp_path / "site.json").write_text(json.dumps({"host": "new.example.org", "publication": "New"}))
     (tmp_path / "requests.json").write_text(json.dumps([SIGNED]))
     (tmp_path / "delivery.json").write_text(json.dumps({"type": "article.deleted", "data": {"id": "1"}}))
     (tmp_path / "publish.jsonl").write_text((ROOT / "tests/scenarios/publish.jsonl").read_text())
@@ -180,6 +185,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "preflight": (["--profile", "nobody"], 2, "unknown  credentials: there is no AWS profile 'nobody'"),
     "status": (LOCAL, 1, "stoppress quarantine list --site"),
     "explain": ([PAGE, *LOCAL], 0, "sitemap-news.xml"),
+    "send": ([HOST, "cms", *LOCAL], 0, "gone from sitemap-news.xml"),
     "robots": ([HOST, *LOCAL], 0, f"Sitemap: https://{HOST}/sitemap.xml"),
     "check": (["site", "--base-url", BASE, "--now", NOW], 0, "no findings"),
     "redrive": (LOCAL, 0, "0 stay"),
@@ -197,9 +203,17 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "quarantine show": (["ID", *LOCAL], 0, "title: is missing"),
     "quarantine retry": (["--all", "--dry-run", *LOCAL], 1, "1 stay"),
     "quarantine drop": (["--all", "--dry-run", *LOCAL], 0, "1"),
+    "sites list": (LOCAL, 0, f"{HOST}  applied"),
+    "sites show": ([HOST, *LOCAL], 0, f'"host": "{HOST}"'),
+    "sites check": (["site.json"], 0, "new.example.org: 0 feeds, no errors"),
+    "sites put": (["site.json", "--dry-run", *LOCAL], 0, "new.example.org is a new site"),
+    "sites remove": ([HOST, "--dry-run", *LOCAL], 0, f"{HOST}/sitemap.xml: stays"),
+    "sites schema": ([], 0, '"$schema"'),
+    "secrets put": ([str(OTHER["host"]), "wire", *LOCAL], 0, "webhook-signature"),
+    "secrets rotate": ([HOST, "cms", *LOCAL], 0, "the old one stays valid"),
 }
 # These serve, and are tried by tests of their own.
-SERVING = {"up", "demo"}
+SERVING = {"up", "demo", "listen"}
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
@@ -259,7 +273,7 @@ def taken() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-@pytest.mark.parametrize("command", ["up", "demo"])
+@pytest.mark.parametrize("command", ["up", "demo", "listen"])
 def test_a_port_that_is_taken_is_named_with_the_option_for_another(command: str, taken: int, tmp_path: Path) -> None:
     answer = typed(command, "--port", taken, cwd=tmp_path)
 

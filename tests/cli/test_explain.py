@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -83,14 +83,21 @@ def told(
 
 
 def answer(
-    steps: Sequence[Step], asked: str, tmp_path: Path, *, host: str | None = None, after: timedelta = timedelta()
+    steps: Sequence[Step],
+    asked: str,
+    tmp_path: Path,
+    *,
+    host: str | None = None,
+    after: timedelta = timedelta(),
+    before: Callable[[], None] = lambda: None,
 ) -> Story:
-    """The answer after the steps were played on the doubles of AWS, `after` noon."""
+    """The answer after the steps were played on the doubles of AWS and `before` was called, `after` noon."""
     stories: list[Story] = []
 
     def ask(stack: Stack) -> None:
         assert isinstance(stack, StackOnDoubles)
         with environment(stack.wiring.variables()):
+            before()
             stories.append(story_of(asked, host, NOON + after))
 
     played = playing.play(playing.written([*MADE, *steps]), tmp_path, watch=ask)
@@ -304,7 +311,10 @@ CASES: dict[str, tuple[list[Step], str, list[str]]] = {
     "never heard of": (
         [],
         "nothing",
-        ["In the news sitemap: no, because no event named it", "In the general sitemap: no, because no event named it"],
+        [
+            "In the news sitemap: no, because no event named this page",
+            "In the general sitemap: no, because no event named this page",
+        ],
     ),
     "quarantined": (
         [

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from stoppress.aws import items, table
 from stoppress.aws.sites import UnknownSite
 from stoppress.show import read_story
 from stoppress.show.read_story import Unclear
@@ -15,7 +16,7 @@ from stoppress.show.story import Kind
 from tests.cli.test_explain import HOST, NOON, SITE, answer, event, on_the_bus, url
 from tests.support.playing import Step
 
-OLD = {"published_at": "2026-11-17T12:00:00Z"}
+OLD: dict[str, Any] = {"published_at": "2026-11-17T12:00:00Z"}
 NEW_DATES: list[Step] = [{"site": SITE | {"republish": "new-date"}}]
 PLAIN: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": []}}
 SITEMAP = f"https://{HOST}/old.xml"
@@ -47,7 +48,7 @@ MENDED: dict[Kind, tuple[list[Step], str, list[Step]]] = {
     "other article": (
         [event(1, "1", "flood"), event(2, "2", "flood", title="Another flood")],
         "cms#1",
-        [later(article="2", kind="article.deleted"), {"at": "2026-11-20T12:08:00Z", "save": "a minute later"}],
+        [later(article="2", kind="article.deleted"), {"at": "2026-11-20T12:08:00Z", "save": "a-minute-later"}],
     ),
     "held": ([event(1, "1", "flood", published_at="2026-11-21T08:00:00Z")], url("flood"), [later()]),
     "excluded": ([event(1, "1", "flood", noindex=True)], url("flood"), [later()]),
@@ -59,7 +60,10 @@ MENDED: dict[Kind, tuple[list[Step], str, list[Step]]] = {
     "no title": (
         [OF_SITEMAP, old_sitemap("2026-11-20T12:01:00Z", ""), {"at": "2026-11-20T12:03:00Z", "save": "polled"}],
         url("flood"),
-        [old_sitemap("2026-11-20T12:30:00Z", "Flood closes the harbour")],
+        [
+            old_sitemap("2026-11-20T12:30:00Z", "Flood closes the harbour"),
+            {"at": "2026-11-20T12:40:00Z", "save": "polled-again", "tick": True},
+        ],
     ),
 }
 # Kinds that no later event may end, and those of a site that is not at rest.
@@ -83,7 +87,7 @@ def test_a_page_appears_when_just_its_reason_ends(kind: Kind, tmp_path: Path) ->
 def test_of_two_reasons_both_are_given_and_one_alone_lets_nothing_appear(tmp_path: Path) -> None:
     steps: list[Step] = [*NEW_DATES, event(1, "1", "sponsored/boats", **OLD)]
     page = url("sponsored/boats")
-    ruled: Step = PLAIN | {"site": SITE | {"republish": "new-date", "rules": []}}
+    ruled: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"republish": "new-date", "rules": []}}
 
     def kinds(*more: Step) -> list[str]:
         return [reason.kind for reason in answer([*steps, *more], page, tmp_path).news.reasons]
@@ -102,11 +106,60 @@ def test_a_later_delivery_that_was_refused_is_a_reason_too(tmp_path: Path) -> No
     assert [heard.outcome for heard in story.heard] == ["listed", "removed", "refused"]
 
 
+def test_a_refused_date_is_a_reason_beside_the_missing_one(tmp_path: Path) -> None:
+    steps = [event(1, "1", "flood", published_at=None), later(published_at="soon")]
+    story = answer(steps, url("flood"), tmp_path)
+
+    assert [reason.kind for reason in story.news.reasons] == ["no date", "refused"]
+    assert story.general.listed
+
+
+def test_an_ignored_event_is_no_reason_beside_another(tmp_path: Path) -> None:
+    story = answer([event(1, "1", "flood", noindex=True), later(kind="comment.created")], url("flood"), tmp_path)
+
+    assert [reason.kind for reason in story.news.reasons] == ["excluded"]
+    assert story.heard[-1].outcome == "ignored"
+
+
 def test_an_article_that_was_removed_before_its_url_was_known_is_removed(tmp_path: Path) -> None:
     gone = event(2, "1", "flood", "article.deleted", url=None)
     story = answer([gone, event(3, "1", "flood", late_by=2)], url("flood"), tmp_path)
 
     assert [reason.kind for reason in story.news.reasons] == ["removed"]
+
+
+def test_a_held_story_says_what_will_keep_it_out_after_its_release(tmp_path: Path) -> None:
+    def reasons(path: str, **data: Any) -> tuple[list[str], list[str]]:
+        held = event(1, "1", path, published_at="2026-11-21T08:00:00Z", **data)
+        story = answer([held], url(path), tmp_path)
+        assert story.news.enters_at is None
+        return [reason.kind for reason in story.news.reasons], [reason.kind for reason in story.general.reasons]
+
+    assert reasons("flood", noindex=True) == (["held", "excluded"], ["held", "excluded"])
+    assert reasons("sponsored/boats", news=False) == (["held", "rule", "not news"], ["held", "rule"])
+
+
+def test_a_held_story_whose_url_was_removed_will_not_enter(tmp_path: Path) -> None:
+    steps = [
+        event(1, "1", "flood", published_at="2026-11-21T08:00:00Z"),
+        event(2, "1", "flood", "article.deleted", id=None),
+    ]
+    story = answer(steps, url("flood"), tmp_path)
+    released = answer([*steps, {"at": "2026-11-21T08:05:00Z", "save": "released"}], url("flood"), tmp_path)
+
+    assert ([reason.kind for reason in story.news.reasons], story.held_until) == (["removed"], None)
+    assert not released.is_listed
+
+
+def test_a_held_story_whose_history_was_lost_is_held(tmp_path: Path) -> None:
+    def lose() -> None:
+        for line in list(table.query(items.story_pk(HOST, url("flood")))):
+            table.delete(line["pk"], line["sk"])
+
+    held = event(1, "1", "flood", published_at="2026-11-21T08:00:00Z")
+    story = answer([held], url("flood"), tmp_path, before=lose)
+
+    assert ([reason.kind for reason in story.news.reasons], story.heard) == (["held"], ())
 
 
 def test_a_held_story_says_when_it_will_enter(tmp_path: Path) -> None:
@@ -177,12 +230,20 @@ def test_a_search_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     assert "newest 1 entries" in failure([event(1, "1", "flood"), event(2, "2", "vote")], "vote", tmp_path)
 
 
+def test_a_refused_article_without_a_url_is_found_by_its_id(tmp_path: Path) -> None:
+    refused = [event(1, "1", "flood", url=None), event(2, "2", "vote")]
+
+    assert answer(refused, "cms#1", tmp_path).news.reasons[0].kind == "refused"
+    assert answer(refused, "cms#3", tmp_path).news.reasons[0].text == "no event named the article cms#3"
+
+
 def test_a_refused_story_is_found_by_a_part_of_its_path(tmp_path: Path) -> None:
     assert answer([event(1, "1", "flood", title="")], "flood", tmp_path).news.reasons[0].kind == "refused"
 
 
-def test_an_unknown_host_lists_the_sites_and_the_one_that_was_meant(tmp_path: Path) -> None:
-    text = failure([], "https://example.com/flood", tmp_path)
+@pytest.mark.parametrize("asked", ["https://example.com/flood", "example.com/flood"])
+def test_an_unknown_host_lists_the_sites_and_the_one_that_was_meant(asked: str, tmp_path: Path) -> None:
+    text = failure([], asked, tmp_path)
 
     assert f"Did you mean {url('flood')}?" in text
     assert f"The stack's sites: {HOST}" in text

@@ -289,7 +289,7 @@ def test_a_site_without_a_parameter_is_listed_and_retired_on_purpose_only(tmp_pa
         assert run("retire") == (0, "every site has its parameter\n")
         code, said = run("retire", HOST, "--yes")
         assert code == 2
-        assert f"{HOST} has its parameter: delete /stoppress/" in said
+        assert f"`stoppress sites remove {HOST}`" in said
         assert run("retire", UNKNOWN, "--yes")[0] == 2
         assert everything(stack) == before
     with typed([event(1, "1", "flood"), gone], tmp_path) as run:

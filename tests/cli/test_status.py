@@ -49,12 +49,12 @@ CASES = [
         f"stoppress redrive failures --dry-run {ON_STACK}",
     ),
     Case("an event cannot be understood", "in quarantine: 1", f"stoppress quarantine list --site unknown {ON_STACK}"),
-    Case("a site's parameter cannot be used", "cannot be used: language: ", "aws ssm put-parameter --name /stoppress/"),
+    Case("a site's parameter cannot be used", "cannot be used: language: ", f"stoppress sites put site.json {ON_STACK}"),
     Case("a site's parameter is deleted", "parameter is gone", f"stoppress retire {HOST} --dry-run {ON_STACK}"),
     Case(
         "the secret is missing",
         "the secret of the source 'cms' is missing",
-        f"aws secretsmanager create-secret --name stoppress/news/{HOST}/cms --secret-string",
+        f"stoppress secrets put {HOST} cms {ON_STACK}",
     ),
     Case(
         "the schedule of `roll_window` is off",
@@ -111,10 +111,18 @@ def test_files_that_are_not_in_the_bucket_are_named(tmp_path: Path) -> None:
 
 def test_the_answer_has_the_window_and_the_files(tmp_path: Path) -> None:
     with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom:
+        now = newsroom.stack.clock.now().isoformat()
+        without_title = {"type": "article.published", "timestamp": now, "data": {"id": "1", "url": f"https://{HOST}/1"}}
+        newsroom.do({"post": f"/webhooks/{HOST}/cms", "body": without_title, "sign": True})
+        newsroom.stack.rest()
         before = newsroom.stack.backend.items(), newsroom.stack.backend.objects()
         [site] = answer(newsroom).sites
         assert (newsroom.stack.backend.items(), newsroom.stack.backend.objects()) == before
 
+    assert [(source.name, source.refused_today, source.unverified_today) for source in site.sources] == [
+        ("cms", 1, 0),
+        ("bus", 0, 0),
+    ]
     assert site.window.stories == breakages.WELL
     assert site.window.next_to_leave == f"https://{HOST}/story-1"
     assert {file.name: file.entries for file in site.files} == {

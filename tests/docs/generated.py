@@ -1,5 +1,6 @@
 """The parts of the documentation that the code writes: `python -m tests.docs.generated` puts them into the pages."""
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ from stoppress.check.rulebook import RULES
 from stoppress.cms.mapping import load
 from stoppress.model.adapters import names
 from stoppress_cli.app import app
-from tests.docs.pages import PAGES
+from stoppress_cli.inputs.site_file import schema
+from tests.docs.pages import DOCS, PAGES
 from tests.support.breakages import BREAKAGES
 
 PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
@@ -113,6 +115,15 @@ def breakages() -> str:
     )
 
 
+# The JSON Schema of a site's configuration, beside the page that describes the configuration.
+SCHEMA = DOCS / "reference/site.schema.json"
+
+
+def schema_text() -> str:
+    """What SCHEMA holds."""
+    return f"{json.dumps(schema(), indent=2, ensure_ascii=False)}\n"
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "adapters": adapters,
     "check rules": check_rules,
@@ -128,5 +139,6 @@ def with_parts(text: str) -> str:
 
 
 if __name__ == "__main__":
+    SCHEMA.write_text(schema_text(), encoding="utf-8")
     for page in PAGES:
         page.write_text(with_parts(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -100,7 +100,7 @@ def test_the_handler_for_arc_passes_events_on_signed() -> None:
 
 
 def test_the_recorded_delivery_and_the_signed_request_of_their_page_can_be_tried(tmp_path: Path) -> None:
-    delivery, signed = blocks(text_of("docs/how-to/try.md"), "json")
+    delivery, signed = blocks(text_of("docs/reference/deliveries.md"), "json")
     (tmp_path / "delivery.json").write_text(delivery)
     (tmp_path / "signed.json").write_text(signed)
 

@@ -11,10 +11,11 @@ import boto3
 import pytest
 
 from stoppress_cli.local.functions import Result
-from stoppress_cli.local.server import PortInUse, Server
+from stoppress_cli.local.server import Server
 from stoppress_cli.local.sources import Sources
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import REGION
+from stoppress_cli.serving import PortInUse
 from tests.local_stack.toy import NOON
 
 pytestmark = pytest.mark.moto

@@ -332,6 +332,19 @@ FAULTS: dict[str, Swap] = {
         lambda render: _With(render, is_within_limits=lambda file, entries_max: True),
         31,
     ),
+    # ── explain ──
+    "a rule is no reason": Swap("show.story:_ruled", lambda _: lambda _facts, _target, _article: iter(()), 1),
+    "the news sitemaps are not read": Swap(
+        "show.read_story:_files",
+        lambda _: lambda facts: [article.shard.file for article in facts.articles if article.shard],
+        1,
+    ),
+    "held articles are looked for in the page's story alone": Swap(
+        "show.read_story:_held", lambda _: lambda _site, _url: {}, 686
+    ),
+    "a held article is waited for whose URL was removed": Swap(
+        "show.story:_is_outclaimed", lambda _: lambda _article, _claim: False, 235
+    ),
 }
 
 

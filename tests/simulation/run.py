@@ -319,11 +319,11 @@ class Run:
     def _compare_answers(self, host: str, objects: dict[str, bytes]) -> None:
         """What `stoppress explain` answers about each page is what the files list, for the reason that the newsroom gave."""
         found = reading.listed(objects, host)
-        urls = {act.url for act in self.story.acts if act.site == host}
+        spellings = {act.url: act.written for act in self.story.acts if act.site == host}
         oracle = explaining.Oracle(
             host, self._heard(), self.story.kept_out[host], self._instants_around(), self.hearing
         )
-        for url, story in explaining.stories(self.world.backend.clients, host, urls, self.world.now):
+        for url, story in explaining.stories(self.world.backend.clients, host, spellings, self.world.now):
             if told := explaining.difference(found, url, story) or oracle.difference(url, story):
                 raise Broken(f"{host}: {told}")
 

@@ -45,7 +45,10 @@ def list_adapters(context: typer.Context, as_json: Json = False) -> None:
 def try_delivery(
     name: Annotated[str, typer.Argument(help="An adapter, or a mapping file of your own (…/example.toml).")],
     delivery: Annotated[
-        str, typer.Argument(help="Recorded delivery (JSON, as docs/how-to/try.md shows), or a bare body; - for stdin.")
+        str,
+        typer.Argument(
+            help="Recorded delivery (JSON, as docs/reference/deliveries.md shows), or a bare body; - for stdin."
+        ),
     ],
     site: Annotated[
         Path | None,
@@ -88,10 +91,10 @@ def try_delivery(
         return
     for number, verdict in enumerate(verdicts, 1):
         prefix = f"{number}. " if len(verdicts) > 1 else ""
-        _print(verdict, prefix, verdict.shown(instant, configuration), configuration)
+        print_verdict(verdict, prefix, verdict.shown(instant, configuration), configuration)
 
 
-def _print(verdict: "Verdict", prefix: str, shown: dict[str, Any], site: "Site | None") -> None:
+def print_verdict(verdict: "Verdict", prefix: str, shown: dict[str, Any], site: "Site | None") -> None:
     from stoppress.cms.verdicts import field_origins
     from stoppress.primitives.urls import host_of
 
@@ -118,7 +121,9 @@ def _print(verdict: "Verdict", prefix: str, shown: dict[str, Any], site: "Site |
 def verify_requests(
     file: Annotated[
         Path,
-        typer.Argument(help="Recorded requests with their schemes and secrets, a JSON list; see docs/how-to/try.md."),
+        typer.Argument(
+            help="Recorded requests with their schemes and secrets, a JSON list; see docs/reference/deliveries.md."
+        ),
     ],
     as_json: Json = False,
 ) -> None:

@@ -46,10 +46,11 @@ def demo(
     Exit code of --once: 0 if the files are as expected, 1 if not; 2: the stack cannot be started.
     """
     with environment(no_aws_settings()):  # moto reads the AWS settings when it is imported
-        from stoppress_cli.local.server import PortInUse, Server
+        from stoppress_cli.local.server import Server
         from stoppress_cli.local.stack import Stack
         from stoppress_cli.local.template import TemplateError, find
         from stoppress_cli.scenario.player import playing
+        from stoppress_cli.serving import PortInUse
 
         try:
             lines = _lines(datetime.now(UTC))

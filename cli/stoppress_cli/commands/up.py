@@ -26,12 +26,13 @@ def up(
     the template's first site, with a new secret.
     """
     with environment(no_aws_settings()):  # moto reads the AWS settings when it is imported
-        from stoppress_cli.local.server import PortInUse, Server
+        from stoppress_cli.local.server import Server
         from stoppress_cli.local.sources import EndlessLoopError
         from stoppress_cli.local.stack import Stack
         from stoppress_cli.local.template import TemplateError, find
         from stoppress_cli.scenario.file import ScenarioError, read
         from stoppress_cli.scenario.player import playing
+        from stoppress_cli.serving import PortInUse
 
         try:
             lines = read(scenario) if scenario is not None else []

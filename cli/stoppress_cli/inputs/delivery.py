@@ -2,12 +2,13 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote_plus, urlencode, urlsplit
 
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.envelopes import BadDelivery
@@ -15,7 +16,12 @@ from stoppress.cms.mapping import MappingFile, load, read_file
 from stoppress.cms.verdicts import Verdict
 from stoppress.model.http_request import Request
 from stoppress.model.site import Site
-from stoppress.primitives.instants import parse
+from stoppress.primitives.instants import exact, parse
+
+# Stands for a secret in a recorded delivery.
+REPLACED = "replaced-by-stoppress"
+# Names of headers, query parameters and fields of a body whose values are secrets. An HMAC signature is no secret.
+_SECRET_NAME = re.compile(r"authorization|cookie|token|secret|passw|api[-_]?key", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,67 @@ def recorded_in(document: Any) -> Recorded:
         settings,
         parse(now) if isinstance(now, str) else None,
         outer.get("expected"),
+    )
+
+
+def record_of(request: Request, settings: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The document of a delivery that arrived at `now`; `recorded_in` reads it."""
+    try:
+        body = {"body": request.body.decode()}
+    except UnicodeDecodeError:
+        body = {"body_base64": base64.b64encode(request.body).decode()}
+    sent = {"method": request.method, "path": request.path, "query": request.query, "headers": dict(request.headers)}
+    return {"request": sent | body, "config": dict(settings), "now": exact(now)}
+
+
+def without_secrets(request: Request, secrets: Iterable[str] = ()) -> Request:
+    """The request with REPLACED for each secret: each value whose name _SECRET_NAME matches, and the given texts anywhere.
+
+    In a body the names are those of a form's fields or of texts in JSON. A JSON body with such a text is written anew.
+    """
+    texts = [form for text in secrets for form in (text, quote(text, safe=""), quote_plus(text), _base64(text)) if text]
+
+    def cleaned(value: str) -> str:
+        for text in texts:
+            value = value.replace(text, REPLACED)
+        return value
+
+    headers = {
+        name: REPLACED if _SECRET_NAME.search(name) else cleaned(value) for name, value in request.headers.items()
+    }
+    body = _body_without_secrets(request)
+    for text in texts:
+        body = body.replace(text.encode(errors="surrogatepass"), REPLACED.encode())
+    query = cleaned(_form_without_secrets(request.query))
+    return replace(request, headers=headers, body=body, path=cleaned(request.path), query=query)
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode(errors="surrogatepass")).decode()
+
+
+def _body_without_secrets(request: Request) -> bytes:
+    replaced = []
+
+    def cleaned(fields: dict[str, Any]) -> dict[str, Any]:
+        names = [name for name, value in fields.items() if _SECRET_NAME.search(name) and isinstance(value, str)]
+        replaced.extend(names)
+        return fields | dict.fromkeys(names, REPLACED)
+
+    try:
+        document = json.loads(request.body.decode("utf-8-sig"), object_hook=cleaned)
+    except (ValueError, RecursionError):
+        if "form-urlencoded" not in request.headers.get("content-type", ""):
+            return request.body
+        return _form_without_secrets(request.body.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+    return json.dumps(document).encode() if replaced else request.body
+
+
+def _form_without_secrets(text: str) -> str:
+    pairs = (part.partition("=") for part in text.split("&"))
+    return "&".join(
+        f"{name}{equals}{REPLACED if equals and _SECRET_NAME.search(unquote_plus(name)) else value}"
+        for name, equals, value in pairs
     )
 
 

@@ -1,37 +1,27 @@
 """Serves a stack on one port: the sites' files, the HTTP API, and moto as the AWS endpoint."""
 
-import errno
 import html
-import os
 import re
-import signal
-import socket
 import threading
 import traceback
 from collections.abc import Callable, Iterable
-from typing import Any
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from botocore.exceptions import ClientError
 from werkzeug.http import is_resource_modified
-from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.serving import make_server
 
 from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.panel import Panel
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import LOCK, uncounted
+from stoppress_cli.serving import QuietHandler, listener_on, request_of, until_interrupted
 
 TICK_S = 1.0
-# The Makefile sets this variable to the way in which its users give a port.
-PORT_OPTION = "STOPPRESS_PORT_OPTION"
 
 _REASONS = {200: "OK", 303: "See Other", 304: "Not Modified", 404: "Not Found"}
 # Headers of S3 that a file is served with.
 _KEPT = re.compile(r"content-type|content-encoding|cache-control|etag|last-modified|x-amz-(meta-.*|version-id)")
-
-
-class PortInUse(OSError):
-    """The port cannot be used."""
 
 
 class Server:
@@ -46,27 +36,14 @@ class Server:
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._aws: Callable[..., Iterable[bytes]] | None = None
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except OSError as error:
-            listener.close()
-            another = f"{os.environ.get(PORT_OPTION, '--port ')}{8_001 if port == 8_000 else 8_000}"
-            if error.errno == errno.EADDRINUSE:
-                raise PortInUse(
-                    f"port {port} of {host} is in use; end what listens there, or give another: {another}"
-                ) from None
-            raise PortInUse(
-                f"cannot listen on port {port} of {host}: {error.strerror}; give another: {another}, or another --host"
-            ) from None
-        listener.listen(128)
-        self._listener = listener
-        bound = listener.getsockname()[1]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{bound}/"
+        self._listener, self.url = listener_on(host, port)
         self._server = make_server(
-            host, bound, self._application, threaded=True, request_handler=_Quiet, fd=listener.fileno()
+            host,
+            self._listener.getsockname()[1],
+            self._application,
+            threaded=True,
+            request_handler=QuietHandler,
+            fd=self._listener.fileno(),
         )
 
     def serve(self) -> None:
@@ -74,16 +51,10 @@ class Server:
         self._stack.clock.release()
         ticker = threading.Thread(target=self._tick, daemon=True)
         ticker.start()
-        # SIGINT too, because a shell ignores it for commands in the background.
-        numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
-        before = {number: signal.signal(number, _interrupt) for number in numbers}
         try:
-            self._server.serve_forever()
-        except KeyboardInterrupt:
-            pass
+            with until_interrupted():
+                self._server.serve_forever()
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
             self._ending.set()
             self._wake.set()
             ticker.join()
@@ -119,7 +90,7 @@ class Server:
     def _application(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if _signed_for_aws(environ):
             return self._aws_endpoint(environ, start_response)
-        request = _request(environ)
+        request = request_of(environ)
         if self._panel.takes(request):
             with self._drive:
                 answer = self._panel.answer(request)
@@ -173,13 +144,6 @@ class Server:
             return Answer(200, headers, stored["Body"].read())
 
 
-class _Quiet(WSGIRequestHandler):
-    def log(self, type: str, message: str, *args: Any) -> None:
-        """Logs errors only; the functions' output goes to --log."""
-        if type == "error":
-            super().log(type, message, *args)
-
-
 def _conditions(request: Request) -> WSGIEnvironment:
     """The conditional headers of a request, in the form that werkzeug reads."""
     given = {name: request.headers.get(name) for name in ("if-none-match", "if-modified-since")}
@@ -202,25 +166,3 @@ def _home(keys: list[str]) -> Answer:
 def _signed_for_aws(environ: WSGIEnvironment) -> bool:
     authorization = str(environ.get("HTTP_AUTHORIZATION", ""))
     return authorization.startswith("AWS4-") or "X-Amz-Signature=" in str(environ.get("QUERY_STRING", ""))
-
-
-def _request(environ: WSGIEnvironment) -> Request:
-    headers = {
-        name[5:].replace("_", "-").lower(): str(value) for name, value in environ.items() if name.startswith("HTTP_")
-    }
-    if environ.get("CONTENT_TYPE"):
-        headers["content-type"] = environ["CONTENT_TYPE"]
-    length = int(environ.get("CONTENT_LENGTH") or 0)
-    # The raw path: PATH_INFO is decoded already.
-    path = str(environ.get("RAW_URI") or environ.get("REQUEST_URI") or environ.get("PATH_INFO", "/")).partition("?")[0]
-    return Request(
-        str(environ["REQUEST_METHOD"]),
-        path,
-        str(environ.get("QUERY_STRING", "")),
-        headers,
-        environ["wsgi.input"].read(length) if length else b"",
-    )
-
-
-def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt

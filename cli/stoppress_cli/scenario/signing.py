@@ -1,4 +1,4 @@
-"""Signs a scenario's webhooks as the adapter of their source requires."""
+"""Signs webhooks as the adapter of their source requires: those of a scenario, and the test article of `stoppress send`."""
 
 import base64
 import hashlib

@@ -97,7 +97,8 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
     variables = {name: value for each in functions for name, value in each["Environment"]["Variables"].items()}
     named = {name: str(variables[name]) for name in (*_OUTPUTS, "SECRETS_PATH")}
     named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}
-    named["PAGES_URL"] = f"{endpoint.rstrip('/')}/sites"
+    start = endpoint.rstrip("/")
+    named |= {"WEBHOOKS_URL": start, "PAGES_URL": f"{start}/sites"}
     with _connected(named | here):
         yield
 
@@ -122,6 +123,8 @@ def deployed(stack: str) -> Iterator[None]:
     named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
     if pages := outputs.get("PagesUrl"):  # the stack has pages
         named["PAGES_URL"] = pages
+    # The output has the address of the first site: <api>/webhooks/<host>/cms.
+    named["WEBHOOKS_URL"] = outputs.get("WebhookUrl", "").partition("/webhooks/")[0]
     with _connected(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
         yield
 
@@ -194,6 +197,8 @@ def _is_url(endpoint: str) -> bool:
 @contextmanager
 def _connected(variables: Mapping[str, str | None]) -> Iterator[None]:
     """Sets the variables, and has `stoppress.aws` make new clients, while the block runs."""
+    if sites_path := variables.get("SITES_PATH"):  # /stoppress/<stack>/sites; the secrets are below stoppress/<stack>
+        variables = {"SECRETS_PATH": sites_path.strip("/").rpartition("/")[0], **variables}
     with environment(variables):
         clients.client.cache_clear()
         try:

@@ -14,7 +14,7 @@ def without_parameter() -> list[str]:
 def files_left(host: str) -> list[str]:
     """S3 URLs of the files that stay when a site is retired. Raises BadRequest for a site that must not be retired."""
     if host in with_parameter():
-        raise BadRequest(f"{host} has its parameter: delete {sites.parameter_name(host)} first")
+        raise BadRequest(f"{host} has its parameter: `stoppress sites remove {host}` deletes it and retires the site")
     if host not in sites.registered() and sites.last_applied(host) is None:
         known = ", ".join(without_parameter()) or "none"
         raise BadRequest(f"no site {host!r} is known here; sites without a parameter: {known}")

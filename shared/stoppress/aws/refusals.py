@@ -9,7 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from stoppress.primitives.instants import epoch_seconds, exact, parse
@@ -117,6 +117,14 @@ def counts(site: str) -> list[Count]:
     return sorted(
         map(_count, filter(_is_count, _items(site))), key=lambda count: (count.day, count.source), reverse=True
     )
+
+
+def counts_of_day(site: str, day: date, sources: Iterable[str]) -> list[Count]:
+    """The counts of one day, of the sources that have some. One read for 100 sources."""
+    from stoppress.aws import table
+
+    keys = [(refused_pk(site), f"{day}#{source}") for source in sources]
+    return [_count(item) for item in table.get_many(keys, consistent=False).values()]
 
 
 def refused_pk(site: str) -> str:

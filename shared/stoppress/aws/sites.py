@@ -236,7 +236,7 @@ def load_all(host: str | None = None) -> tuple[list[Site], list[BadSite]]:
     path = os.environ["SITES_PATH"]
     parameters = {
         parameter["Name"].removeprefix(f"{path}/"): parameter
-        for parameter in (_parameters(path) if host is None else _parameters_of(parameter_name(host)))
+        for parameter in (_parameters(path) if host is None else parameters_of(host))
     }
     further: dict[str, dict[str, Any]] = {}
     for name, parameter in parameters.items():
@@ -367,8 +367,9 @@ def _parameters(path: str) -> Iterator[dict[str, Any]]:
         yield from page["Parameters"]
 
 
-def _parameters_of(name: str) -> Iterator[dict[str, Any]]:
+def parameters_of(host: str) -> Iterator[dict[str, Any]]:
     """A site's parameter, then its parameters with further feeds. Nothing if the site has no parameter."""
+    name = parameter_name(host)
     try:
         yield client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
     except ClientError as error:
@@ -392,10 +393,18 @@ def _checked(host: str, parameter: Mapping[str, Any], further: Mapping[str, Mapp
     if not names:  # one parameter has at most 8 KB
         return site
     versions = " ".join(f"{name}:{further[name]['Version']}" for name in names)
+    check_size(site, versions)
+    return site.model_copy(update={"feeds_versions": versions})
+
+
+def check_size(site: Site, versions: str) -> None:
+    """Raises BadConfiguration if the site's configuration with all feeds does not fit into an item of the table.
+
+    `versions` are the names and versions of the parameters with feeds.
+    """
     size = len(site.model_dump_json().encode()) + len(versions)
     if size > CONFIGURATION_BYTES_MAX:
         raise BadConfiguration(
-            f"{host}: its configuration with all feeds has {size:,} bytes, at most {CONFIGURATION_BYTES_MAX:,} fit into an item of"
-            " the table: name fewer feeds"
+            f"{site.host}: its configuration with all feeds has {size:,} bytes, at most {CONFIGURATION_BYTES_MAX:,} fit into an item"
+            " of the table: name fewer feeds"
         )
-    return site.model_copy(update={"feeds_versions": versions})

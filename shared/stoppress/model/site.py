@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
 from stoppress.primitives.languages import language_code
@@ -84,16 +85,20 @@ class Feed(_Part):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    url: str = Field(pattern=r"^https?://\S+$", max_length=2_000)
-    interval_minutes: int = Field(default=1, ge=1, le=1_440)
-    # Without new entries the interval between polls grows up to this one.
-    interval_max_minutes: int | None = Field(default=None, ge=1, le=1_440)
-    # Whether the publisher itself makes the feed. None: the feed's host decides.
-    own: bool | None = None
-    # The elements to read besides a page's URL, title and dates.
-    take: tuple[Taken, ...] = ()
-    # Whether to subscribe at the hub that the feed names.
-    websub: bool = True
+    url: str = Field(
+        pattern=r"^https?://\S+$",
+        max_length=2_000,
+        description="URL of an RSS or Atom feed, a sitemap, or an index of sitemaps",
+    )
+    interval_minutes: int = Field(default=1, ge=1, le=1_440, description="shortest time between two polls")
+    interval_max_minutes: int | None = Field(
+        default=None, ge=1, le=1_440, description="longest time between two polls, while nothing new comes"
+    )
+    own: bool | None = Field(
+        default=None, description="whether the publisher itself makes the feed; null: the feed's host decides"
+    )
+    take: tuple[Taken, ...] = Field(default=(), description="what to read besides a page's URL, title and dates")
+    websub: bool = Field(default=True, description="whether to subscribe at the WebSub hub that the feed names")
 
 
 # Name of the stack's secret for WebSub (template.yaml).
@@ -114,10 +119,14 @@ def secret_path(host: str, name: str) -> str:
 class Source(_Part):
     """A CMS that posts webhooks or puts events on the bus."""
 
-    # `standard` is Stoppress's own event format. Any other adapter is a file in `cms/mappings/`.
-    adapter: str = "standard"
-    secret: str | None = Field(default=None, pattern=r"^[A-Za-z0-9/_+=.@-]{1,256}$")
-    settings: dict[str, Any] = {}
+    # Any adapter but `standard` is a file in `cms/mappings/`.
+    adapter: str = Field(default="standard", description="the CMS; `standard` is Stoppress's own event format")
+    secret: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9/_+=.@-]{1,256}$",
+        description="name of the source's secret; without one only the event bus may use the source",
+    )
+    settings: dict[str, Any] = Field(default={}, description="what the adapter needs to know, and how it signs")
 
     @pydantic.field_validator("adapter")
     @classmethod
@@ -140,10 +149,10 @@ class Source(_Part):
 class Shards(_Part):
     """How the general sitemap is split into files: by period of first publication, then by number of URLs."""
 
-    by: Literal["day", "month", "year"] = "month"
+    by: Literal["day", "month", "year"] = Field(default="month", description="period of first publication (UTC)")
     # 50,000 is the protocol's limit (R1.10).
-    size: int = Field(default=2_000, ge=1, le=50_000)
-    per_section: bool = False
+    size: int = Field(default=2_000, ge=1, le=50_000, description="URLs in a file")
+    per_section: bool = Field(default=False, description="whether each section has files of its own")
 
 
 Target: TypeAlias = Literal["all", "general", "news"]
@@ -155,13 +164,13 @@ class Rule(_Part):
     The site's rules are tried in order. For each sitemap the first rule that applies decides.
     """
 
-    exclude: Target | None = None
-    include: Target | None = None
+    exclude: Target | None = Field(default=None, description="the sitemaps that leave the page out")
+    include: Target | None = Field(default=None, description="the sitemaps that list the page")
     path: str | None = Field(default=None, description="pattern of the URL's path, * for any characters")
-    section: str | None = None
-    keyword: str | None = None
-    type: str | None = None
-    flag: str | None = None
+    section: str | None = Field(default=None, description="section that the event must name")
+    keyword: str | None = Field(default=None, description="keyword that the event must have")
+    type: str | None = Field(default=None, description="type that the event must have")
+    flag: str | None = Field(default=None, description="flag that the event must have")
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -196,16 +205,25 @@ class Rule(_Part):
 class Voice(_Part):
     """A publication's name and language, for a site, an edition or a section."""
 
-    publication: Annotated[str | None, AfterValidator(_publication)] = None
-    language: Annotated[str | None, AfterValidator(_language)] = None
+    publication: Annotated[str | None, AfterValidator(_publication)] = Field(
+        default=None, description="name exactly as news.google.com shows it"
+    )
+    language: Annotated[str | None, AfterValidator(_language)] = Field(
+        default=None, description="language code, such as en, fr, zh-tw"
+    )
 
 
 class Edition(Voice):
     """The pages below a path, with their own publication or language, and with a news sitemap if `news` is set."""
 
-    prefix: str = Field(pattern=r"^/[^\s?#]*$", max_length=200)
-    # Part of the file's name: `fr` for sitemap-news-fr.xml.
-    news: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9]{0,19}$")
+    prefix: str = Field(
+        pattern=r"^/[^\s?#]*$", max_length=200, description="start of the path, in whole segments: /fr is not /france"
+    )
+    news: str | None = Field(
+        default=None,
+        pattern=r"^[a-z][a-z0-9]{0,19}$",
+        description="name of a news sitemap of its own: fr gives sitemap-news-fr.xml",
+    )
 
     @cached_property
     def below(self) -> str:
@@ -216,18 +234,22 @@ class Edition(Voice):
 class Page(_Part):
     """A page that is not an article, such as a home page or a section front. `url` may be a path."""
 
-    url: str = Field(min_length=1, max_length=2_000)
-    changefreq: ChangeFreq | None = None
-    priority: Annotated[str | None, BeforeValidator(priority_text)] = None
+    url: str = Field(min_length=1, max_length=2_000, description="URL or path of the page")
+    changefreq: ChangeFreq | None = Field(default=None, description="written if `write` has changefreq")
+    priority: Annotated[str | None, BeforeValidator(priority_text, json_schema_input_type=float | str | None)] = Field(
+        default=None, description="from 0.0 to 1.0; written if `write` has priority"
+    )
 
 
 class Outputs(_Part):
     """The forms in which the sitemaps are published besides plain XML."""
 
-    gzip: bool = False
-    text: bool = False
-    atom: bool = False
-    hub: str | None = Field(default=None, pattern=r"^https?://\S+$", max_length=2_000)
+    gzip: bool = Field(default=False, description="a .xml.gz beside each file")
+    text: bool = Field(default=False, description="a .txt beside each shard")
+    atom: bool = Field(default=False, description="an Atom feed beside the news sitemaps")
+    hub: str | None = Field(
+        default=None, pattern=r"^https?://\S+$", max_length=2_000, description="WebSub hub that the Atom feeds name"
+    )
 
 
 def _check_sitemap_line(words: list[str], host: str, number: int) -> None:
@@ -250,30 +272,47 @@ def _url_object(value: object) -> object:
 class Site(_Part):
     """A site: one host with its publication, feeds, sources and rules."""
 
-    host: str
-    publication: Annotated[str, AfterValidator(_publication)]
-    language: Annotated[str, AfterValidator(_language)] = "en"
-    timezone: str = "UTC"
-    scheme: Literal["https", "http"] = "https"
-    feeds: tuple[Annotated[Feed, BeforeValidator(_url_object)], ...] = ()
-    sources: dict[str, Source] = {}
-    shards: Shards = Shards.model_construct()
-    rules: tuple[Rule, ...] = ()
-    sections: dict[str, Voice] = {}
-    editions: tuple[Edition, ...] = ()
-    pages: tuple[Annotated[Page, BeforeValidator(_url_object)], ...] = Field(default=(), max_length=PAGES_MAX)
-    # Optional tags. Search engines ignore them, or Google no longer documents them.
-    write: tuple[Literal["keywords", "changefreq", "priority"], ...] = ()
-    outputs: Outputs = Outputs.model_construct()
-    # The rules of the robots.txt that Stoppress writes. None: Stoppress writes no robots.txt.
-    robots: str | None = Field(default=None, max_length=ROBOTS_CHARACTERS_MAX)
-    republish: Literal["keep-date", "new-date"] = "keep-date"
-    # An alarm goes off after this many hours without an event. None: no alarm.
-    silent_after_hours: int | None = Field(default=None, ge=1, le=720)
+    host: str = Field(description="the host as readers see it; `www.` counts")
+    publication: Annotated[str, AfterValidator(_publication)] = Field(
+        description="name exactly as news.google.com shows it"
+    )
+    language: Annotated[str, AfterValidator(_language)] = Field(
+        default="en", description="language of the publication, such as en, fr, zh-tw"
+    )
+    timezone: str = Field(default="UTC", description="IANA name, for feeds whose times have no zone")
+    scheme: Literal["https", "http"] = Field(default="https", description="scheme of the site's URLs")
+    feeds: tuple[Annotated[Feed, BeforeValidator(_url_object)], ...] = Field(
+        default=(), description="feeds and old sitemaps to poll, as URLs or objects"
+    )
+    sources: dict[str, Source] = Field(default={}, description="who may send events, by the name of the source")
+    shards: Shards = Field(default=Shards.model_construct(), description="how the general sitemap is split into files")
+    rules: tuple[Rule, ...] = Field(
+        default=(), description="which pages stay out; for each sitemap the first rule that applies decides"
+    )
+    sections: dict[str, Voice] = Field(default={}, description="publication and language of a section, by its name")
+    editions: tuple[Edition, ...] = Field(default=(), description="parts of the site with a voice of their own")
+    pages: tuple[Annotated[Page, BeforeValidator(_url_object)], ...] = Field(
+        default=(), max_length=PAGES_MAX, description="pages that are no articles, as paths or objects"
+    )
+    write: tuple[Literal["keywords", "changefreq", "priority"], ...] = Field(
+        default=(), description="optional tags; search engines ignore them, or Google no longer documents them"
+    )
+    outputs: Outputs = Field(default=Outputs.model_construct(), description="other forms of the files")
+    robots: str | None = Field(
+        default=None,
+        max_length=ROBOTS_CHARACTERS_MAX,
+        description="rules of the robots.txt that Stoppress writes; null: it writes none",
+    )
+    republish: Literal["keep-date", "new-date"] = Field(
+        default="keep-date", description="new-date: a new published_at brings an article into the news again"
+    )
+    silent_after_hours: int | None = Field(
+        default=None, ge=1, le=720, description="hours without an event after which an alarm rings; null: no alarm"
+    )
     # The parameter's version, which each file's metadata records.
-    version: int = Field(default=0, exclude=True)
+    version: SkipJsonSchema[int] = Field(default=0, exclude=True)
     # Names and versions of the parameters with further feeds, such as `feeds-1:3 feeds-2:1`. They do not affect the files.
-    feeds_versions: str = Field(default="", exclude=True)
+    feeds_versions: SkipJsonSchema[str] = Field(default="", exclude=True)
 
     @pydantic.field_validator("host")
     @classmethod

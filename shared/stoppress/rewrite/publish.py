@@ -29,7 +29,7 @@ UNMARKED = (INDEX_FILE, ROBOTS_FILE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """What to do about a file.
 
     `mark`: the file's next mark, still without the names of the other forms.
@@ -58,7 +58,7 @@ def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
     """
     if attempt.file == INDEX_FILE and not rendered.urls:
         return "unchanged"  # An index must list a file. The first file's mark wakes a new site's index.
-    plan = _plan(attempt, rendered)
+    plan = plan_of(attempt, rendered)
     if plan.is_over:
         return retire(attempt)
     _put(attempt, plan, rendered)
@@ -68,7 +68,8 @@ def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
     return "written" if plan.is_written else "unchanged"
 
 
-def _plan(attempt: Attempt, rendered: Rendered) -> _Plan:
+def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
+    """What a rewrite does about a file that was rendered so. Pure: `predict` makes the same plan."""
     site, file, mark, stored = attempt.site, attempt.file, attempt.mark, attempt.stored
     stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
     digest = digest_of(site, file, rendered.body, stays=stays)
@@ -81,7 +82,7 @@ def _plan(attempt: Attempt, rendered: Rendered) -> _Plan:
     # A file may have the bytes of an older mark again. Then the steps for the bytes in between may still be to do.
     is_settled = marked_at is not None and marked_at >= changed
     must_announce = is_written or (file not in UNMARKED and not is_settled)
-    return _Plan(
+    return Plan(
         Mark(file, changed, rendered.urls, len(rendered.body), digest),
         changed if is_put or stored is None else stored.changed,
         stays,
@@ -117,7 +118,7 @@ def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
     return hashlib.sha256(body + wanted.encode()).hexdigest()[:32]
 
 
-def _put(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
+def _put(attempt: Attempt, plan: Plan, rendered: Rendered) -> None:
     """Put the file if its bytes or metadata differ. Raises BrokenFile, Overtaken."""
     site, file, stored = attempt.site, attempt.file, attempt.stored
     if plan.is_written:
@@ -137,7 +138,7 @@ def _put(attempt: Attempt, plan: _Plan, rendered: Rendered) -> None:
         )
 
 
-def _put_forms(attempt: Attempt, plan: _Plan, forms: Forms) -> tuple[Mark | None, tuple[str, ...]]:
+def _put_forms(attempt: Attempt, plan: Plan, forms: Forms) -> tuple[Mark | None, tuple[str, ...]]:
     """Put the file's other forms. Returns the mark before, and the names of the forms. Raises Overtaken."""
     # An index of several parts has other forms even without gzip. Then its mark was not read in advance.
     if attempt.file == INDEX_FILE and attempt.mark is None and forms.bodies():
@@ -147,7 +148,7 @@ def _put_forms(attempt: Attempt, plan: _Plan, forms: Forms) -> tuple[Mark | None
     return attempt.mark, attempt.mark.also if attempt.mark else ()
 
 
-def _announce(attempt: Attempt, plan: _Plan) -> None:
+def _announce(attempt: Attempt, plan: Plan) -> None:
     """Announce the file on the bus, and have an emptied file rewritten in a day. Raises SendError."""
     if plan.must_announce:
         mark, host = plan.mark, attempt.site.host
@@ -157,7 +158,7 @@ def _announce(attempt: Attempt, plan: _Plan) -> None:
             schedule_retirement(attempt.site, mark.file, mark.changed)
 
 
-def _mark(attempt: Attempt, plan: _Plan, before: Mark | None, also: tuple[str, ...]) -> None:
+def _mark(attempt: Attempt, plan: Plan, before: Mark | None, also: tuple[str, ...]) -> None:
     """Write the file's commit mark. The index has one only for its other forms. Raises Overtaken."""
     site = attempt.site
     if attempt.file == ROBOTS_FILE:

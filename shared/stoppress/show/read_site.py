@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from botocore.exceptions import ClientError
 
-from stoppress.aws import alarms, bucket, items, queues, secrets, sites, table
+from stoppress.aws import alarms, bucket, items, queues, refusals, secrets, sites, table
 from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES
 from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
 from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key
@@ -65,7 +65,7 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
 def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: list[Unknown]) -> SiteFacts:
     """The facts of a site. What could not be read is added to `unknown`.
 
-    Calls: one for each secret, one for 50 feeds, one for the commit marks, one for the news sitemaps' names and one for each of them, up
+    Calls: one for each secret, one for 50 feeds, one for the refusals of 100 sources, one for the commit marks, one for the news sitemaps' names and one for each of them, up
     to six for quarantine, and one of S3 for 1,000 files.
     """
     marks = (item for item in table.query(items.file_pk(site.host, INDEX_FILE), consistent=False) if "digest" in item)
@@ -91,6 +91,10 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
         quarantine=_quarantine(site.host, now),
         last_event=heard.at if heard else None,
         heard_version=heard.version if heard else 0,
+        counts={
+            count.source: (count.refused, count.unverified)
+            for count in refusals.counts_of_day(site.host, now.date(), site.sources)
+        },
     )
 
 

@@ -14,7 +14,7 @@ from stoppress.aws.inventory import all_files
 from stoppress.aws.items import Item
 from stoppress.model.article import Article, EntryKey
 from stoppress.model.entries import GeneralEntry
-from stoppress.model.event import article_name
+from stoppress.model.event import ArticleEvent, article_name, from_message
 from stoppress.model.file_names import PAGES_FILE, is_news, is_shard, news_series
 from stoppress.model.places import Place
 from stoppress.model.site import SOURCE, UNKNOWN_SITE, Site
@@ -62,7 +62,8 @@ def question(asked: str, host: str | None) -> Question:
         return Question(asked, *page_of(text, host))
     if id_ and SOURCE.fullmatch(source):
         return Question(asked, _site(host), article=article_name(source, id_))
-    if text.partition("/")[0].lower() in sites.registered():
+    host_like = text.partition("/")[0].lower()
+    if sites.registered() & {host_like, _other(host_like)}:
         return Question(asked, *page_of(f"https://{text}", host))
     return _matching(text, asked, _site(host))
 
@@ -91,9 +92,13 @@ def _site(host: str | None, url: str = "") -> Site:
         return sites.load_usable(host)
     except sites.UnknownSite as error:
         hosts = sorted(sites.registered())
-        other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
-        hint = f". Did you mean {url.replace(host, other, 1)}?" if url and other in hosts else ""
+        hint = f". Did you mean {url.replace(host, _other(host), 1)}?" if url and _other(host) in hosts else ""
         raise sites.UnknownSite(f"{error}{hint}. {_listing_of(hosts)}") from None
+
+
+def _other(host: str) -> str:
+    """The host with `www.`, or without it."""
+    return host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
 
 
 def _listing_of(hosts: Collection[str]) -> str:
@@ -104,7 +109,7 @@ def _listing_of(hosts: Collection[str]) -> str:
 
 
 def _matching(text: str, asked: str, site: Site) -> Question:
-    """The page whose path contains a text. Pages whose path equals it, or ends with it, come first. Raises Unclear."""
+    """The page whose path ends with a text, else the page whose path contains it. Raises Unclear for none or several."""
     wanted = unquote(text).strip("/").casefold()
     if not wanted:
         raise Unclear("give a URL, an article as source#id, or a part of a path")
@@ -170,6 +175,8 @@ def read(question: Question) -> Facts:
         claim = items.read_claim(item, url) if item else None
         lines = tuple(table.query(items.story_pk(site.host, url)))
     names = dict.fromkeys([*([name] if name else []), *([claim.owner] if claim else []), *map(article_of, lines)])
+    held = dict(_held(site, url)) if url and (name or not (claim and claim.live)) else {}
+    names |= dict.fromkeys(held)
     articles = _articles(site, names)
     facts = Facts(
         asked=question.asked,
@@ -179,6 +186,7 @@ def read(question: Question) -> Facts:
         claim=claim,
         articles=articles,
         general={article.name: entry for article in articles if (entry := _general(site, article))},
+        held=held,
         heard=_heard(site, url, names, lines),
     )
     owner = facts.owner
@@ -198,6 +206,17 @@ def read(question: Question) -> Facts:
 def _articles(site: Site, names: Iterable[str]) -> tuple[Article, ...]:
     stored = table.get_many(items.article_key(site.host, name) for name in names)
     return tuple(map(items.read_article, stored.values()))
+
+
+def _held(site: Site, url: str) -> Iterator[tuple[str, ArticleEvent]]:
+    """The articles that are held for a page, each with its event.
+
+    A held article claims no URL. The page's story may lack its event, because a killed function writes no story.
+    """
+    for item in table.query(items.due_pk(site.host)):
+        event = from_message(item["message"]) if item["queue"] == "articles" else None
+        if event and event.url and identity(event.url) == identity(url):
+            yield event.name, event
 
 
 def article_of(line: Item) -> str:

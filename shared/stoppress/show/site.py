@@ -1,15 +1,15 @@
 """Is all well? Facts about a stack and its sites in, one answer out. Commands, JSON and the page render this answer. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE, permanent_files
-from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
-from stoppress.primitives.instants import iso
+from stoppress.model.site import UNKNOWN_SITE, Site
 from stoppress.show.feed import FeedStatus
+from stoppress.show.plain import plain
 
 # roll_window confirms every five minutes that its runs finish.
 ROLLED_AGE_MAX = timedelta(minutes=10)
@@ -55,11 +55,6 @@ class Access:
         options = f" --stack {self.stack}" if self.stack else f" --local {self.endpoint}" if self.endpoint else ""
         return f"stoppress {words}{options}"
 
-    def new_secret(self, path: str) -> str:
-        """The command that creates a secret. `path`: its name below the stack's path."""
-        name = f"stoppress/{self.stack or 'stoppress'}/{path}"
-        return f'aws secretsmanager create-secret --name {name} --secret-string "whsec_$(openssl rand -base64 32)"'
-
     def log(self, function: str) -> str:
         """The command that shows a function's log. `function`: its name in template.yaml; empty for all functions."""
         if self.stack is None:
@@ -86,7 +81,8 @@ class SiteFacts:
 
     `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`; `heard_version` is
-    the version of the configuration at that event.
+    the version of the configuration at that event. `counts`: for each source the numbers of today's refused or ignored
+    deliveries, and of its wrong signatures.
     """
 
     site: Site
@@ -98,6 +94,7 @@ class SiteFacts:
     quarantine: Quarantine
     last_event: datetime | None = None
     heard_version: int = 0
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -168,11 +165,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class SourceStatus:
-    """A source of a site's configuration, and whether its secret is there."""
+    """A source of a site's configuration, whether its secret is there, and what was refused today (UTC).
+
+    `refused_today` counts refused articles and ignored events. `unverified_today` counts wrong signatures.
+    """
 
     name: str
     adapter: str
     secret: SecretState
+    refused_today: int
+    unverified_today: int
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ class StackStatus:
 
     def report(self) -> Any:
         """The answer for programs: dataclasses as objects, instants in ISO 8601 and UTC."""
-        return _plain(self)
+        return plain(self)
 
 
 def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatus:
@@ -260,7 +262,12 @@ def site_status(facts: SiteFacts, now: datetime) -> SiteStatus:
     return SiteStatus(
         host=facts.site.host,
         sources=tuple(
-            SourceStatus(name, source.adapter, _secret_state(source.secret, facts.secrets.get(name)))
+            SourceStatus(
+                name,
+                source.adapter,
+                _secret_state(source.secret, facts.secrets.get(name)),
+                *facts.counts.get(name, (0, 0)),
+            )
             for name, source in facts.site.sources.items()
         ),
         feeds=tuple(feed.report(now) for feed in facts.feeds),
@@ -291,7 +298,7 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
     for name, source in site.sources.items():
         if source.secret and facts.secrets.get(name) is False:
             what = f"the secret of the source {name!r} is missing: its webhooks are answered 503"
-            yield Problem(host, what, access.new_secret(secret_path(host, source.secret)))
+            yield Problem(host, what, access.command(f"secrets put {host} {name}"))
     for feed in facts.feeds:
         state = feed.state
         if feed.condition == "gone":
@@ -338,7 +345,7 @@ def _missing_files(facts: SiteFacts, access: Access) -> Iterator[Problem]:
 
 def _stack_problems(facts: StackFacts, now: datetime, access: Access) -> Iterator[Problem]:
     for site in facts.unreadable:
-        put = f'aws ssm put-parameter --name {site.parameter} --type String --overwrite --value "$(cat site.json)"'
+        put = access.command("sites put site.json")
         yield Problem(site.host, f"the parameter {site.parameter} cannot be used: {_line(site.reason)}", put)
     for host in facts.gone:
         what = "the site's parameter is gone: webhooks are answered 404, and feeds are not polled"
@@ -361,11 +368,3 @@ def _stack_problems(facts: StackFacts, now: datetime, access: Access) -> Iterato
 def _line(text: str | None) -> str:
     """A reason of several lines as one."""
     return "; ".join((text or "").splitlines())
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return iso(value) if isinstance(value, datetime) else value

@@ -5,21 +5,31 @@ once: the page appears when none of them holds any more.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.entries import GeneralEntry, NewsEntry
-from stoppress.model.event import article_name
-from stoppress.model.exclude import EXPIRED, HOME_PAGE, NO_DATE, NO_TITLE, PAGE
+from stoppress.model.event import ArticleEvent, article_name
+from stoppress.model.exclude import (
+    EXPIRED,
+    HOME_PAGE,
+    NO_DATE,
+    NO_TITLE,
+    PAGE,
+    excluded_because,
+    not_news_because,
+)
 from stoppress.model.file_names import is_news
 from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.order import Order, is_claimed_before
-from stoppress.model.rules import excluding_rule, names_rule
+from stoppress.model.rules import Traits, excluding_rule, names_rule
 from stoppress.model.site import Site
-from stoppress.primitives.instants import iso, parse
+from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of, identity
+from stoppress.show.plain import plain
 
 # The log has the earlier events.
 HEARD_MAX = 50
@@ -86,8 +96,8 @@ class Facts:
 
     `asked` is what the user gave. `url` is the page, empty for an article of which no URL is known. `article` is the name of the
     article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
-    their entries in shards by name, `news` is the owner's entry in a news sitemap. `heard` is oldest first. `others` are known
-    pages whose URLs are like this one.
+    their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
+    articles by name. `heard` is oldest first. `others` are known pages whose URLs are like this one.
     """
 
     asked: str
@@ -98,6 +108,7 @@ class Facts:
     articles: tuple[Article, ...] = ()
     general: Mapping[str, GeneralEntry]
     news: NewsEntry | None = None
+    held: Mapping[str, ArticleEvent] = field(default_factory=dict)
     files: tuple[FileRead, ...] = ()
     heard: tuple[Heard, ...] = ()
     others: tuple[str, ...] = ()
@@ -190,7 +201,7 @@ class Story:
 
     def report(self) -> Any:
         """The answer for programs: dataclasses as objects, instants in ISO 8601 and UTC."""
-        return _plain(self)
+        return plain(self)
 
 
 def tell(facts: Facts, now: datetime) -> Story:
@@ -199,7 +210,7 @@ def tell(facts: Facts, now: datetime) -> Story:
     if facts.article and owner and owner.name != facts.article:
         owner = None  # the page is listed for another article
     absent = () if owner else tuple(_absent(facts))
-    held = next((article for article in _absentees(facts) if article.state == "held"), None)
+    held = None if owner else _held(facts)
     return Story(
         facts.asked,
         facts.site.host,
@@ -219,16 +230,17 @@ def _general(facts: Facts, owner: Article | None, absent: tuple[Reason, ...]) ->
     reasons: tuple[Reason, ...] = ()
     file = None
     if not facts.is_configured:
-        reasons = tuple(_ruled(facts, "general", owner)) if owner else absent
+        reasons = tuple(_ruled(facts, "general", owner)) if owner else (*absent, *_after_release(facts, "general"))
         file = owner.shard.file if owner and owner.shard else None
     return _answer(facts, owner, reasons, file, is_news_file=False)
 
 
 def _news(facts: Facts, owner: Article | None, absent: tuple[Reason, ...], now: datetime) -> Answer:
     file = owner.news.file if owner and owner.news else None
-    reasons = absent
+    reasons = (*absent, *_after_release(facts, "news"))
     if owner:
         reasons = tuple(_not_news(facts, owner, now))
+        reasons += tuple(_not_applied(facts)) if reasons else ()
     elif facts.is_configured:
         reasons = (Reason("page", "it is a page of the site's configuration, not an article"),)
     return _answer(facts, owner, reasons, file, is_news_file=True)
@@ -246,10 +258,8 @@ def _answer(
         return Answer(True, listing.file, listing.changed, _listed_since(facts, owner), until, None, reasons)
     if not reasons:
         reasons = (_not_written(owner, next((each for each in read if each.file == file), None)),)
-    enters_at = None
-    if reasons[0].kind == "held":
-        held = [article.release_at for article in _absentees(facts) if article.release_at]
-        enters_at = min(held, default=None)
+    held = _held(facts)
+    enters_at = held.release_at if held and [reason.kind for reason in reasons] == ["held"] else None
     return Answer(False, enters_at=enters_at, reasons=reasons)
 
 
@@ -267,21 +277,20 @@ def _not_written(owner: Article | None, read: FileRead | None) -> Reason:
 
 
 def _ruled(facts: Facts, target: Literal["general", "news"], article: Article) -> Iterator[Reason]:
-    entry = facts.general.get(article.name)
-    rule = excluding_rule(facts.site.rules, target, entry.loc, entry.traits) if entry else ""
-    if rule:
+    if entry := facts.general.get(article.name):
+        yield from _rule(facts.site, target, entry.loc, entry.traits)
+
+
+def _rule(site: Site, target: Literal["general", "news"], url: str, traits: Traits) -> Iterator[Reason]:
+    if rule := excluding_rule(site.rules, target, url, traits):
         yield Reason("rule", f"{rule} excludes it")
 
 
 def _not_news(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]:
     """Why an article with entries is not in the news sitemap. The stored reason comes first, the window last."""
     stored, first = article.news_reason, article.first_published
-    if stored in (PAGE, HOME_PAGE):
-        yield Reason("page", f"it is {stored}" if stored == PAGE else stored)
-    elif stored == NO_TITLE:
-        yield Reason("no title", "no event gave its title")
-    elif stored and stored not in (NO_DATE, EXPIRED) and not names_rule(stored):
-        yield Reason("not news", stored)
+    if stored not in (NO_DATE, EXPIRED) and not names_rule(stored):
+        yield from _of_event(stored)
     yield from _ruled(facts, "news", article)
     if first is None:
         yield Reason("no date", "no event gave its publication date (published_at)")
@@ -292,29 +301,36 @@ def _not_news(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]
         yield Reason("no title", "no event gave its title together with its publication date")
 
 
+def _of_event(text: str) -> Iterator[Reason]:
+    """A reason that `model/exclude.py` found in an event."""
+    if text in (PAGE, HOME_PAGE):
+        yield Reason("page", f"it is {text}" if text == PAGE else text)
+    elif text == NO_TITLE:
+        yield Reason("no title", "no event gave its title")
+    elif text:
+        yield Reason("not news", text)
+
+
 # ── reasons of a page without entries ──
 
 
 def _absent(facts: Facts) -> Iterator[Reason]:
     """Why a page has no entries. The first reason decides."""
-    reasons = list(_unlisted(facts))
-    heard_at = max((heard.at for heard in facts.heard if heard.was_recorded), default=None)
-    unrecorded = [
-        heard for heard in facts.heard if not heard.was_recorded and (heard_at is None or heard.at > heard_at)
-    ]
-    if unrecorded:
-        reasons.append(_unrecorded(unrecorded[-1]))
+    reasons = [*_unlisted(facts), *_not_applied(facts)]
+    if not reasons and facts.heard and facts.heard[-1].outcome == "ignored":
+        reasons.append(_unrecorded(facts.heard[-1]))
     if not reasons and facts.url and host_of(facts.url) != facts.site.host:
         reasons.append(Reason("other host", f"{host_of(facts.url)} is not {facts.site.host}"))
-    yield from reasons or [Reason("never heard", "no event named it")]
+    what = f"the article {facts.article}" if facts.article else "this page"
+    yield from reasons or [Reason("never heard", f"no event named {what}")]
 
 
 def _unlisted(facts: Facts) -> Iterator[Reason]:
     claim = facts.claim
     absentees = _absentees(facts)
-    held = [article for article in absentees if article.state == "held" and article.release_at]
-    if held:
-        yield _held(min(held, key=lambda article: article.release_at or article.heard_at))
+    if held := _held(facts):
+        assert held.release_at
+        yield Reason("held", f"{held.name} is held until {_at(held.release_at)}", _heard_at(held.order))
         return
     if facts.article and (owner := facts.owner):
         yield Reason("other article", f"{owner.name} has its URL", _heard_at(owner.order))
@@ -357,13 +373,27 @@ def _is_outclaimed(article: Article, claim: Claim | None) -> bool:
 
 
 def _is_meant(facts: Facts, article: Article) -> bool:
-    """Whether the question is about the article: it is the article asked for, or its URL is the page."""
+    """Whether the answer is about the article: the user asked for it, or its URL is the page."""
     return article.name == facts.article if facts.article else facts.is_here(article)
 
 
-def _held(article: Article) -> Reason:
-    assert article.release_at
-    return Reason("held", f"{article.name} is held until {_at(article.release_at)}", _heard_at(article.order))
+def _held(facts: Facts) -> Article | None:
+    """The held article that is released next."""
+    held = [(article.release_at, article) for article in _absentees(facts) if article.release_at]
+    return min(held, key=itemgetter(0))[1] if held else None
+
+
+def _after_release(facts: Facts, target: Literal["general", "news"]) -> Iterator[Reason]:
+    """What keeps a held article out after its release too."""
+    article = _held(facts)
+    event = facts.held.get(article.name) if article else None
+    if article is None or event is None or event.url is None or article.release_at is None:
+        return
+    if excluded := excluded_because(event, facts.site):
+        yield Reason("excluded", f"{article.name} is excluded: {excluded}")
+    yield from _rule(facts.site, target, event.url, event.traits)
+    if target == "news":
+        yield from _of_event(not_news_because(event, event.url, article.release_at, article.release_at))
 
 
 def _gone(article: Article) -> Reason:
@@ -382,6 +412,16 @@ def _moved(article: Article) -> Reason:
     if article.state == "removed":
         return _gone(article)
     return Reason("moved", f"{article.name} moved to {article.url}", _heard_at(article.order))
+
+
+def _not_applied(facts: Facts) -> Iterator[Reason]:
+    """The newest refused or quarantined delivery, if no event was recorded after it. It might have ended another reason."""
+    recorded_at = max((heard.at for heard in facts.heard if heard.was_recorded), default=None)
+    for heard in reversed(facts.heard):
+        is_later = recorded_at is None or heard.at > recorded_at
+        if heard.outcome in ("refused", "quarantined") and is_later:
+            yield _unrecorded(heard)
+            return
 
 
 def _unrecorded(heard: Heard) -> Reason:
@@ -413,13 +453,13 @@ def _state(facts: Facts, article: Article, now: datetime) -> ArticleState:
 
 
 def _moved_to(facts: Facts) -> Iterator[str]:
-    """The pages of articles that left this page."""
+    """The present pages of articles that left this page."""
     if facts.owner is None:
         yield from (article.url for article in facts.articles if article.url and article.has_entries)
 
 
 def _listed_since(facts: Facts, owner: Article | None) -> datetime | None:
-    """When the owner was listed, as far as the events of 90 days show it."""
+    """Since when the owner is listed; None if the events of 90 days do not show it."""
     since = None
     for heard in facts.heard:
         if owner and heard.by == owner.name and heard.url is None:
@@ -440,11 +480,3 @@ def _heard_at(order: Order) -> datetime | None:
 
 def _at(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return iso(value) if isinstance(value, datetime) else value

@@ -93,6 +93,12 @@ class Stack:
         """`sam delete`."""
         return self._typed(self._sam, "delete", "--no-prompts", "--stack-name", NAME)
 
+    def file_of(self, name: str, text: str) -> Path:
+        """A file for a command."""
+        path = self._folder / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
     def command(self, *words: str) -> Ended:
         """`stoppress … --stack`."""
         return self._typed(sys.executable, "-m", "stoppress_cli", *words, "--stack", NAME)
@@ -152,6 +158,11 @@ class Stack:
     def api(self) -> str:
         """The path of the HTTP API at the emulator's endpoint. The API's host name, as AWS has it, cannot be looked up."""
         return f"/_aws/execute-api/{self._physical('WebhookApi')}/$default"
+
+    @property
+    def address(self) -> str:
+        """The address of the HTTP API."""
+        return self._emulator.endpoint + self.api
 
     def post(self, path: str, event: Mapping[str, Any], secret: str) -> int:
         """Posts a webhook with the signature of Standard Webhooks; the status of the answer."""

@@ -109,10 +109,12 @@ def a_webhook_without_signature_or_site_is_refused(stack: Stack) -> None:
     assert stack.post(f"/webhooks/{SPORT}/cms", event("forged"), SECRET) == 404
 
 
-# Each command that takes --stack: its arguments, its exit code, and words that it prints. ID is the event in quarantine.
+# Each command that takes --stack: its arguments, its exit code, and words that it prints. ID is the event in quarantine, API the
+# address of the HTTP API, FILE the first site's configuration with a second source.
 COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "preflight": ([], 1, "credentials: account"),
     "explain": ([f"https://{HOST}/news/flood"], 0, NEWS),
+    "send": ([HOST, "cms", "--api", "API"], 0, f"gone from {NEWS}"),
     "robots": ([HOST], 0, f"Sitemap: https://{HOST}/{INDEX}"),
     "feeds show": ([], 0, ""),
     "retire": ([], 0, "every site has its parameter"),
@@ -125,6 +127,13 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "restore": (["copy", "--dry-run"], 0, "copy has"),
     "forget": ([f"https://{HOST}/news/bus", "--yes"], 0, ""),
     "reconcile": (["--dry-run"], 0, "0 repaired, 0 seen once"),
+    "sites list": ([], 0, f"{HOST}  applied"),
+    "sites show": ([HOST], 0, f'"host": "{HOST}"'),
+    "sites put": (["FILE", "--yes"], 0, "the files follow within a minute or two"),
+    "secrets put": ([HOST, "wire"], 0, f"/webhooks/{HOST}/wire"),
+    "secrets rotate": ([HOST, "wire", "--finish", "--yes"], 0, "one value is valid"),
+    "sites check": (["FILE"], 0, "no errors"),
+    "sites remove": ([HOST, "--dry-run"], 0, f"{HOST}/{INDEX}: stays"),
 }
 
 
@@ -136,15 +145,19 @@ def every_command_answers(stack: Stack) -> None:
     )
     stack.until("the event without title is in quarantine", lambda: len(quarantine(stack)) == 1)
     [waiting] = quarantine(stack)
+    site = json.loads(stack.command("sites", "show", HOST).stdout)
+    file = stack.file_of("site.json", json.dumps(site | {"sources": site["sources"] | {"wire": {"secret": "wire"}}}))
+    known = {"ID": waiting["id"], "API": stack.address, "FILE": str(file)}
     for command, (arguments, code, words) in COMMANDS.items():
-        typed = [*command.split(), *(waiting["id"] if word == "ID" else word for word in arguments)]
+        typed = [*command.split(), *(known.get(word, word) for word in arguments)]
 
         def answers(typed: list[str] = typed, expected: tuple[int, str] = (code, ""), words: str = words) -> bool:
             answer = stack.command(*typed)
             return (answer.returncode, answer.stderr) == expected and words in answer.stdout
 
-        # Repeated, because `reconcile` shows files that are being written, and `forget` may ask to be run again.
-        stack.until(f"`stoppress {' '.join(typed)}` prints {words!r} and exits with {code}", answers)
+        # Repeated, because `reconcile` shows files that are being written, `forget` may ask to be run again, and `sites list` waits for
+        # roll_window.
+        stack.until(f"`stoppress {' '.join(typed)}` prints {words!r} and exits with {code}", answers, MINUTES_S)
     assert page("bus") not in stack.file(HOST, NEWS)
 
 
@@ -216,7 +229,7 @@ def deletion_keeps_what_people_wrote(stack: Stack) -> None:
     assert {parameter["Name"] for parameter in parameters} == {f"{path}/{HOST}", f"{path}/{SPORT}"}
     assert stack.aws("lambda").list_functions()["Functions"] == []
     secrets = stack.aws("secretsmanager").list_secrets()["SecretList"]
-    assert [secret["Name"].rpartition("/")[2] for secret in secrets] == ["cms"]
+    assert sorted(secret["Name"].rpartition("/")[2] for secret in secrets) == ["cms", "wire"]
 
 
 # ── what several steps use ──

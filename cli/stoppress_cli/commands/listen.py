@@ -1,0 +1,167 @@
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from wsgiref.types import WSGIApplication, WSGIEnvironment
+
+import typer
+
+from stoppress_cli.commands.exit_codes import FAILED
+from stoppress_cli.commands.options import Port
+from stoppress_cli.printing import console, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from wsgiref.types import StartResponse
+
+    from stoppress.model.http_request import Request
+    from stoppress_cli.inputs.arrival import Reader
+
+# Headers that say nothing about a delivery.
+_OF_TRANSPORT = {
+    "accept", "accept-encoding", "accept-language", "cache-control", "connection", "content-length", "host",
+    "transfer-encoding", "user-agent",
+}  # fmt: skip
+_ANSWER = b'{"status": "printed"}'
+
+
+def listen(
+    port: Port = 8001,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder to save each delivery in, as a file.", show_default=False)
+    ] = None,
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            "--adapter", help="Adapter, or mapping file of your own, to read deliveries with.", show_default=False
+        ),
+    ] = None,
+    settings: Annotated[
+        str | None, typer.Option("--settings", help="The source's settings, as JSON.", show_default=False)
+    ] = None,
+    site_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--site-config",
+            help="A site's configuration. The last part of a delivery's path names the source.",
+            show_default=False,
+        ),
+    ] = None,
+    secret_env: Annotated[
+        str | None,
+        typer.Option(
+            "--secret-env", help="Environment variable with the secret, to check signatures.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Print webhook deliveries as they arrive on this machine, and save them for `stoppress adapters try`, until Ctrl-C.
+
+    Every path is answered with 200. Secrets in a request are replaced before it is printed and saved. Exit code 2: port, file,
+    adapter or variable cannot be used.
+    """
+    from werkzeug.serving import make_server
+
+    from stoppress.cms.mapping import BadMapping, UnknownAdapter
+    from stoppress.model.site import BadConfiguration
+    from stoppress_cli.serving import QuietHandler, listener_on, until_interrupted
+
+    try:
+        reader = _reader(adapter, settings, site_config, secret_env)
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+        listener, url = listener_on("127.0.0.1", port)
+    except (OSError, ValueError, TypeError, UnknownAdapter, BadMapping, BadConfiguration) as error:
+        errors.print(f"stoppress: {error}")
+        raise typer.Exit(FAILED) from None
+
+    def take(request: "Request") -> None:
+        now = datetime.now(UTC)
+        _print(request, reader, now)
+        if out is not None and request.body:
+            _save(request, reader, now, out)
+
+    # One delivery at a time, so that what is printed of two does not mix.
+    server = make_server("127.0.0.1", listener.getsockname()[1], _application(take), request_handler=QuietHandler,
+                         fd=listener.fileno())  # fmt: skip
+    console.print(f"listening on {url} (any path); Ctrl-C ends it")
+    try:
+        with until_interrupted():
+            server.serve_forever()
+    finally:
+        server.server_close()
+        listener.close()
+
+
+def _reader(adapter: str | None, settings: str | None, site_config: Path | None, secret_env: str | None) -> "Reader":
+    """Raises OSError, ValueError, UnknownAdapter, BadMapping and BadConfiguration."""
+    from stoppress.aws.secrets import split
+    from stoppress.model.site import read_site
+    from stoppress_cli.inputs.arrival import Reader
+    from stoppress_cli.inputs.delivery import mapping_of
+
+    if secret_env and not (adapter or site_config):
+        raise ValueError("--secret-env needs --adapter or --site-config, which say how deliveries are signed")
+    if secret_env and not os.environ.get(secret_env):
+        raise ValueError(f"the environment variable {secret_env} is not set: put the source's secret into it")
+    given = json.loads(settings) if settings else {}
+    if not isinstance(given, dict):
+        raise ValueError("--settings: give a JSON object")
+    return Reader(
+        mapping_of(adapter) if adapter else None,
+        read_site(site_config.read_text(encoding="utf-8"), 0) if site_config else None,
+        given,
+        split(os.environ[secret_env]) if secret_env else (),
+    )
+
+
+def _application(take: Callable[["Request"], None]) -> WSGIApplication:
+    from stoppress.model.http_request import Request
+    from stoppress_cli.serving import request_of
+
+    def application(environ: WSGIEnvironment, start_response: "StartResponse") -> "Iterable[bytes]":
+        arrived = request_of(environ)
+        take(Request(arrived.headers, arrived.body, arrived.method, arrived.path, arrived.query))
+        headers = [("content-type", "application/json"), ("content-length", str(len(_ANSWER)))]
+        start_response("200 OK", headers)
+        return [] if arrived.method == "HEAD" else [_ANSWER]
+
+    return application
+
+
+def _print(request: "Request", reader: "Reader", now: datetime) -> None:
+    from stoppress_cli.commands.adapters import print_verdict
+    from stoppress_cli.inputs.delivery import without_secrets
+
+    clean = without_secrets(request, reader.secrets)
+    query = f"?{clean.query}" if clean.query else ""
+    console.print(f"{now:%Y-%m-%d %H:%M:%S}  {clean.method} {clean.path}{query}  {len(request.body):,} bytes")
+    for name, value in clean.headers.items():
+        if name not in _OF_TRANSPORT:
+            console.print(f"  {name}: {value}")
+    source = reader.source_of(request)
+    if source is None:
+        if reader.site:
+            names = ", ".join(reader.site.sources)
+            console.print(f"  {reader.site.host} has no source {clean.path.rpartition('/')[2]!r}; it has {names}")
+        return
+    if reader.secrets:
+        console.print(f"  signature {reader.signature(request, source, now)}")
+    verdicts = reader.verdicts(clean, source, now)
+    for number, verdict in enumerate(verdicts, 1):
+        prefix = f"  {number}. " if len(verdicts) > 1 else "  "
+        print_verdict(verdict, prefix, verdict.shown(now, reader.site), reader.site)
+
+
+def _save(request: "Request", reader: "Reader", now: datetime, out: Path) -> None:
+    from stoppress_cli.inputs.delivery import record_of, without_secrets
+
+    source = reader.source_of(request)
+    path = out / f"{now:%Y-%m-%dT%H-%M-%S.%fZ}.json"
+    record = record_of(without_secrets(request, reader.secrets), source.settings if source else {}, now)
+    path.write_text(
+        json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", errors="backslashreplace"
+    )
+    adapter = source.mapping.name if source else "<adapter>"
+    console.print(f"  saved: stoppress adapters try {adapter} {path}")

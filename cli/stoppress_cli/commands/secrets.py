@@ -1,0 +1,75 @@
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoppress_cli.commands.access import open_stack
+from stoppress_cli.commands.exit_codes import ATTENTION, OK
+from stoppress_cli.commands.options import LOCAL, Commands, Endpoint, Stack, Template, Yes
+from stoppress_cli.printing import console, counted
+
+if TYPE_CHECKING:
+    from stoppress_cli.stack.secrets import SourceSecret
+
+Site = Annotated[str, typer.Argument(metavar="SITE", help="Host of the site.")]
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="Name of the source in the site's configuration.")]
+Stdin = Annotated[bool, typer.Option("--stdin", help="Read the value from standard input; default: generate one.")]
+
+secrets = Commands(help="Secrets with which sources sign their webhooks: make one, rotate one.", rich_markup_mode=None)
+
+
+@secrets.command("put")
+def put(
+    site: Site, source: Source, stdin: Stdin = False, stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
+) -> None:  # fmt: skip
+    """Make a source's secret, and say what to set in the CMS. A generated value is shown this once.
+
+    Exit code 0: done; 2: the secret exists, there is no such site or source, or the stack cannot be reached.
+    """
+    with open_stack(stack, local, template):
+        from stoppress_cli.stack import secrets as stored
+
+        secret = stored.of_source(site, source)
+        value = sys.stdin.read().strip() if stdin else secret.generate()
+        stored.create(secret, value)
+        console.print(f"made {secret.name}")
+        _print_settings(secret, None if stdin else value, stack, local)
+
+
+@secrets.command("rotate")
+def rotate(
+    site: Site,
+    source: Source,
+    stdin: Stdin = False,
+    finish: Annotated[bool, typer.Option("--finish", help="End the rotation: only the newest value stays valid.")] = False,
+    stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, yes: Yes = False,
+) -> None:  # fmt: skip
+    """Give a source a new secret beside the old one. Both are valid until --finish takes the old one out.
+
+    Exit code 0: done; 1: you said no; 2: there is no such secret, site or source, or the stack cannot be reached.
+    """
+    with open_stack(stack, local, template):
+        from stoppress_cli.stack import secrets as stored
+
+        secret = stored.of_source(site, source)
+        if finish:
+            if not yes and not typer.confirm(f"Does {source} of {site} sign with the new secret?"):
+                raise typer.Exit(ATTENTION)
+            removed = stored.finish(secret)
+            console.print(f"{counted(removed, 'old value')} taken out of {secret.name}; one value is valid")
+            raise typer.Exit(OK)
+        value = sys.stdin.read().strip() if stdin else secret.generate()
+        stored.rotate(secret, value)
+        console.print(f"{secret.name} has a new value; the old one stays valid")
+        _print_settings(secret, None if stdin else value, stack, local)
+        console.print(f"When the CMS uses the new value: stoppress secrets rotate {site} {source} --finish")
+
+
+def _print_settings(secret: "SourceSecret", generated: str | None, stack: str | None, endpoint: str) -> None:
+    """What to set in the CMS. `generated` is shown; a value that the operator brought is not."""
+    from stoppress_cli.stack.secrets import webhook_url
+
+    console.print("Set in the CMS:")
+    console.print(f"  address  {webhook_url(secret, stack, endpoint)}")
+    console.print(f"  secret   {generated or 'the value that you gave'}")
+    console.print(f"  sent as  {secret.how()}")

@@ -1,0 +1,86 @@
+"""What the commands that serve share: a port of this machine, requests as they arrive, and an end by Ctrl-C or SIGTERM."""
+
+import errno
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from wsgiref.types import WSGIEnvironment
+
+from werkzeug.serving import WSGIRequestHandler
+
+from stoppress_cli.local.gateway import Request
+
+# The Makefile sets this variable to the way in which its users give a port.
+PORT_OPTION = "STOPPRESS_PORT_OPTION"
+
+
+class PortInUse(OSError):
+    """The port cannot be used."""
+
+
+class QuietHandler(WSGIRequestHandler):
+    """Logs errors only."""
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Logs an error."""
+        if type == "error":
+            super().log(type, message, *args)
+
+
+def listener_on(host: str, port: int) -> tuple[socket.socket, str]:
+    """A socket that listens, and the URL at which it does. Port 0 takes any free port. Raises PortInUse."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        another = f"{os.environ.get(PORT_OPTION, '--port ')}{8_001 if port == 8_000 else 8_000}"
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(
+                f"port {port} of {host} is in use; end what listens there, or give another: {another}"
+            ) from None
+        raise PortInUse(
+            f"cannot listen on port {port} of {host}: {error.strerror}; give another: {another}, or another --host"
+        ) from None
+    listener.listen(128)
+    return listener, f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
+
+
+def request_of(environ: WSGIEnvironment) -> Request:
+    """The request of a WSGI environment."""
+    headers = {
+        name[5:].replace("_", "-").lower(): str(value) for name, value in environ.items() if name.startswith("HTTP_")
+    }
+    if environ.get("CONTENT_TYPE"):
+        headers["content-type"] = environ["CONTENT_TYPE"]
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    stream = environ["wsgi.input"]
+    # werkzeug sets `wsgi.input_terminated` for a chunked body, which has no length.
+    body = stream.read(length) if length else stream.read() if environ.get("wsgi.input_terminated") else b""
+    # The raw path: PATH_INFO is decoded already.
+    path = str(environ.get("RAW_URI") or environ.get("REQUEST_URI") or environ.get("PATH_INFO", "/")).partition("?")[0]
+    return Request(str(environ["REQUEST_METHOD"]), path, str(environ.get("QUERY_STRING", "")), headers, body)
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Runs the block until it returns. Ctrl-C and SIGTERM end it without an error."""
+    # SIGINT too, because a shell ignores it for commands in the background.
+    numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, _interrupt) for number in numbers}
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,263 @@
+"""Sends a test article through a stack's webhook, watches it arrive in the files, and watches it leave them again."""
+
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from stoppress.aws import bucket, items, secrets, sites, table
+from stoppress.http.errors import reason_of
+from stoppress.model.article import Article
+from stoppress.model.file_names import INDEX_FILE, index_part_name
+from stoppress.model.rules import NO_TRAITS, excluding_rule
+from stoppress.model.signature_schemes import Scheme
+from stoppress.model.site import Site, secret_path
+from stoppress.primitives.instants import exact
+from stoppress.primitives.text import escaped
+from stoppress.receive.webhook import scheme_of
+from stoppress.sitemaps.tags import under_scheme
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.scenario import signing
+from stoppress_cli.stack.find import BadRequest
+
+# The programs that `--print` prints are files with the placeholders @WEBHOOK@, @PAGE@, @ID@ and @TITLE@.
+Program = Literal["curl", "node", "php", "python"]
+_PROGRAMS = Path(__file__).with_name("programs")
+
+TITLE = "Stoppress test article: please ignore"
+_ANSWER_SECONDS_MAX = 30.0
+_LOOKS_EVERY_S = 0.1
+_POSTS_EVERY_S = 2.0
+# Characters that need no escape in the quotation marks of any program.
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~$%-]+")
+# 404: roll_window has not registered a new site yet. The others ask to send again.
+_SENT_AGAIN = {404, 429, 500, 502, 503, 504}
+
+
+class NotReached(Exception):
+    """A stage that the article did not reach, and why."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage that the article has reached, and the milliseconds since it was sent."""
+
+    name: str
+    ms: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """A source of a site, and the address of its webhook."""
+
+    site: Site
+    source: str
+    address: str
+
+    @property
+    def scheme(self) -> Scheme:
+        """How deliveries to the source are signed."""
+        return scheme_of("standard", self.site.sources[self.source].settings)
+
+    def secret(self) -> str:
+        """A secret that the source accepts, from Secrets Manager. Raises BadRequest."""
+        try:
+            return secrets.load(secret_path(self.site.host, str(self.site.sources[self.source].secret)))[0]
+        except secrets.NoSecret as error:
+            raise BadRequest(str(error)) from None
+
+
+def target_of(host: str | None, source: str | None, api: str | None) -> Target:
+    """The source to send to. Without names, the only site of the stack, and its only source that can be tested.
+
+    `api` is the address before `/webhooks/`, if it is not the stack's own. Raises BadRequest, UnknownSite and BadConfiguration.
+    """
+    site = sites.load(host.lower()) if host else _only_site()
+    name = _source_of(site, source)
+    api = (api or os.environ["WEBHOOKS_URL"]).rstrip("/")
+    if not api:
+        raise BadRequest("the stack has no output WebhookUrl: give the address of its API with --api")
+    if not _ADDRESS.fullmatch(api):
+        raise BadRequest(f"{api!r} is no address of an API: give one such as https://hooks.example.com")
+    return Target(site, name, f"{api}/webhooks/{site.host}/{name}")
+
+
+def _only_site() -> Site:
+    good, bad = sites.load_all()
+    hosts = sorted([site.host for site in good] + [site.host for site in bad])
+    if not hosts:
+        raise BadRequest("the stack has no site: put the parameter of a site")
+    if len(hosts) > 1:
+        raise BadRequest(f"the stack has several sites: name one of {', '.join(hosts)}")
+    return sites.load(hosts[0])
+
+
+def _source_of(site: Site, name: str | None) -> str:
+    usable = [each for each, source in site.sources.items() if source.adapter == "standard" and source.secret]
+    if name in usable:
+        return str(name)
+    if name is None and len(usable) == 1:
+        return usable[0]
+    known = ", ".join(f"{each} ({source.adapter})" for each, source in site.sources.items()) or "none"
+    if name is not None and name not in site.sources:
+        raise BadRequest(f"{site.host} has no source {name!r}: it has {known}")
+    if usable:
+        raise BadRequest(f"name the source to test: one of {', '.join(usable)}")
+    raise BadRequest(
+        "only a source with the adapter standard and a secret can be tested"
+        f" (sources of {site.host}: {known}): publish an article in the CMS, and run `stoppress explain URL`"
+    )
+
+
+def program(name: Program, target: Target) -> str:
+    """A program that posts a test article as `Sample` does. It reads the secret from STOPPRESS_SECRET. Raises BadRequest."""
+    if target.scheme != "standard":
+        raise BadRequest(f"the source {target.source} has a signature of its own: --print knows Standard Webhooks only")
+    text = (_PROGRAMS / f"{name}.txt").read_text(encoding="utf-8")
+    article = _new_id()
+    values = {"@WEBHOOK@": target.address, "@PAGE@": _page(target.site, article), "@ID@": article, "@TITLE@": TITLE}
+    for placeholder, value in values.items():
+        text = text.replace(placeholder, value)
+    return text
+
+
+def _new_id() -> str:
+    return f"stoppress-test-{uuid.uuid4().hex[:12]}"
+
+
+def _page(site: Site, article: str) -> str:
+    return f"https://{site.host}/{article}"
+
+
+class Sample:
+    """A test article. `arrive` publishes it, `leave` removes it; each waits at most `timeout_s` until the files show that.
+
+    `is_accepted`: the webhook has taken the article, so `leave` has to remove it.
+    """
+
+    def __init__(self, target: Target, timeout_s: float) -> None:
+        self.id = _new_id()
+        self.url = _page(target.site, self.id)
+        self.is_accepted = False
+        self._target, self._secret, self._timeout_s = target, target.secret(), timeout_s
+        self._article: Article | None = None
+        self._files: list[str] = []
+        self._began = 0.0
+
+    def arrive(self) -> Iterator[Stage]:
+        """Publishes the article; yields each stage when it is reached. Raises NotReached, and BadRequest if nobody answers."""
+        yield self._post("article.published")
+        self.is_accepted = True
+        yield from self._reached({"recorded": self._is_recorded})
+        yield from self._find_files()
+        listed = {f"listed in {file}": partial(self._lists, file) for file in self._files}
+        yield from self._reached({**listed, f"named in {INDEX_FILE}": self._is_indexed})
+
+    def _find_files(self) -> Iterator[Stage]:
+        """Sets the files that have to list the article. Yields each rule of the site that keeps it out of a file. Raises NotReached."""
+        article = self._article
+        assert article is not None
+        rules = []
+        targets: tuple[Literal["news", "general"], ...] = ("news", "general")
+        for target, place in zip(targets, (article.news, article.shard), strict=True):
+            if rule := excluding_rule(self._target.site.rules, target, self.url, NO_TRAITS):
+                rules.append(rule)
+                yield self._stage(f"kept out of the {target} sitemap by {rule}")
+            elif place:
+                self._files.append(place.file)
+            else:
+                raise NotReached(f"listed in the {target} sitemap: {article.reason or article.news_reason}")
+        if not self._files:
+            raise NotReached(f"listed in any file: {rules[0]} keeps it out")
+
+    def leave(self) -> Iterator[Stage]:
+        """Removes the article; yields each stage when it is reached. Raises as `arrive`."""
+        yield self._post("article.deleted")
+        yield from self._reached({f"gone from {file}": partial(self._lists_not, file) for file in self._files})
+
+    def _post(self, kind: str) -> Stage:
+        """Posts an event of the article until the webhook takes it."""
+        self._began = time.monotonic()
+        delivery = f"msg_{uuid.uuid4()}"
+        while True:
+            status, text = self._answer(kind, delivery)
+            if status == 200:
+                return self._stage(f"answered 200 to {kind}")
+            if status not in _SENT_AGAIN or self._is_late(_POSTS_EVERY_S):
+                raise NotReached(f"answered 200 to {kind}: {self._target.address} answers {status} {text}")
+            time.sleep(_POSTS_EVERY_S)
+
+    def _answer(self, kind: str, delivery: str) -> tuple[int, str]:
+        now = datetime.now(UTC)
+        data = {"id": self.id, "url": self.url, "title": TITLE, "published_at": exact(now)}
+        body = json.dumps({"type": kind, "timestamp": exact(now), "data": data}).encode()
+        request = Request("POST", "", "", {"content-type": "application/json"}, body)
+        try:
+            signed = signing.signed(request, self._target.scheme, self._secret, delivery, now)
+        except ValueError as error:
+            raise BadRequest(f"the source {self._target.source}: {error}") from None
+        url = self._target.address + (f"?{signed.query}" if signed.query else "")
+        try:
+            answer = urllib3.request(
+                "POST", url, body=signed.body, headers=dict(signed.headers), retries=False, timeout=_ANSWER_SECONDS_MAX
+            )
+        except HTTPError as error:
+            raise BadRequest(f"nobody answers at {self._target.address}: {reason_of(error)}") from None
+        return answer.status, answer.data.decode(errors="replace").strip()[:500]
+
+    def _reached(self, stages: Mapping[str, Callable[[], bool]]) -> Iterator[Stage]:
+        """Yields each stage when its condition holds. Raises NotReached."""
+        left = dict(stages)
+        while left:
+            for name in [name for name, is_reached in left.items() if is_reached()]:
+                del left[name]
+                yield self._stage(name)
+            if left:
+                if self._is_late(_LOOKS_EVERY_S):
+                    raise NotReached(" and ".join(left))
+                time.sleep(_LOOKS_EVERY_S)
+
+    def _is_late(self, pause_s: float) -> bool:
+        return time.monotonic() + pause_s > self._began + self._timeout_s
+
+    def _stage(self, name: str) -> Stage:
+        return Stage(name, round((time.monotonic() - self._began) * 1_000))
+
+    def _is_recorded(self) -> bool:
+        """Whether the article is recorded and not held. If this machine's clock is ahead, the article is held until its date."""
+        item = table.get(*items.article_key(self._target.site.host, f"{self._target.source}#{self.id}"))
+        self._article = items.read_article(item) if item else None
+        return self._article is not None and self._article.state != "held"
+
+    def _lists(self, file: str) -> bool:
+        stored = bucket.read(self._target.site.host, file)
+        loc = f"<loc>{escaped(under_scheme(self.url, self._target.site))}</loc>"
+        return stored is not None and loc.encode() in stored.body
+
+    def _lists_not(self, file: str) -> bool:
+        return not self._lists(file)
+
+    def _is_indexed(self) -> bool:
+        """Whether the index names the files, perhaps in their compressed form. A large site has an index of several parts."""
+        missing = set(self._files)
+        number = 1
+        while missing and (stored := bucket.read(self._target.site.host, _part(number))):
+            missing -= {
+                file for file in missing if re.search(rf"/{re.escape(file)}(\.gz)?</loc>".encode(), stored.body)
+            }
+            number += 1
+        return not missing
+
+
+def _part(number: int) -> str:
+    return INDEX_FILE if number == 1 else index_part_name(number)

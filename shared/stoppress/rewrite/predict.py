@@ -1,0 +1,136 @@
+"""Predicts the files that a changed configuration gives, by the plan that the rewriters make. Nothing here writes."""
+
+import gzip
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from stoppress.aws import bucket
+from stoppress.aws.inventory import all_files
+from stoppress.aws.queues import RewriteRequest
+from stoppress.model.entries import Mark
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, is_news
+from stoppress.model.site import Site
+from stoppress.rewrite.attempt import Attempt, mark_of
+from stoppress.rewrite.output_formats import Forms, possible_forms
+from stoppress.rewrite.publish import plan_of
+from stoppress.rewrite.render import assert_valid, render
+from stoppress.sitemaps.render import render_index
+
+_LOC = re.compile(r"<loc>([^<]*)</loc>")
+_NEWS_TAG = "<news:news>"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file's bytes now and after the change. None: there is no such file."""
+
+    file: str
+    before: bytes | None
+    after: bytes | None
+
+    @property
+    def is_change(self) -> bool:
+        # Another zlib may pack the same file to other bytes.
+        return _unpacked(self.file, self.before) != _unpacked(self.file, self.after)
+
+    def lines(self) -> "LineCounts":
+        """How many lines of an XML file change."""
+        before, after = _lines_by_url(self.before), _lines_by_url(self.after)
+        changed = sum(before[url] != after[url] for url in before.keys() & after.keys())
+        return LineCounts(len(after.keys() - before.keys()), len(before.keys() - after.keys()), changed)
+
+    def stories(self) -> tuple[set[str], set[str]]:
+        """The articles that a news sitemap lists before and after; none for any other file."""
+        if not (is_news(self.file) and self.file.endswith(".xml")):
+            return set(), set()
+        before, after = (
+            {url for url, line in _lines_by_url(body).items() if _NEWS_TAG in line}
+            for body in (self.before, self.after)
+        )
+        return before, after
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """Lines of a file by what becomes of them. A line is the same if it has the same URL, under either scheme."""
+
+    enter: int
+    leave: int
+    change: int
+
+
+def predict(site: Site, now: datetime) -> Iterator[FileChange]:
+    """Every file of the site as it is, and as it will be once this configuration has been applied at `now`.
+
+    Applied means rewritten twice, as roll_window does: other forms that are no longer wanted are then gone. A file that the change
+    empties is still there, for a day. `site.version` must be above the version in force. Raises FileTooLarge and BrokenFile if a file
+    could not be written, and the errors of bucket and table.
+    """
+    stored = {listed.file for listed in bucket.listed(site.host)}
+    marks: dict[str, Mark] = {}
+    kept: set[str] = set()
+    unwanted: set[str] = set()
+    for file in all_files(site, robots=True):
+        attempt = _attempt(site, file, now, stored)
+        bodies = _index(attempt, marks) if file == INDEX_FILE else _rewritten(attempt, marks)
+        if file == ROBOTS_FILE and not bodies and not attempt.has_own_object:
+            continue  # the site keeps its own robots.txt
+        # The feed of a news series is a form of each of its files.
+        for name in sorted(bodies.keys() - kept):
+            yield FileChange(name, _before(attempt, name, stored), bodies[name])
+        kept |= bodies.keys()
+        unwanted |= {file, *possible_forms(file), *(attempt.mark.also if attempt.mark else ())}
+    for name in sorted(unwanted & stored - kept):
+        yield FileChange(name, _body(site, name), None)
+
+
+def _attempt(site: Site, file: str, now: datetime, stored: Collection[str]) -> Attempt:
+    request = RewriteRequest(site.host, file, site.version, repair_forms=True)
+    mark = None if file == ROBOTS_FILE else mark_of(site, file)
+    return Attempt(site, request, mark, bucket.read(site.host, file) if file in stored else None, now)
+
+
+def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
+    """The file and its other forms by name; nothing for a file that is deleted. Adds the file's next mark to `marks`."""
+    site, file = attempt.site, attempt.file
+    rendered, forms = render(site, file, attempt.now)
+    plan = plan_of(attempt, rendered)
+    if plan.is_over:
+        return {}
+    if plan.is_written:
+        assert_valid(site, file, rendered, plan.file_changed)
+    others = forms.bodies()
+    if file != ROBOTS_FILE:
+        mark = plan.mark if plan.must_announce or attempt.mark is None else attempt.mark
+        marks[file] = replace(mark, also=tuple(sorted(others)))
+    return {file: rendered.body} | others
+
+
+def _index(attempt: Attempt, marks: Mapping[str, Mark]) -> dict[str, bytes]:
+    rendered, *more = render_index(marks.values(), attempt.site)
+    assert_valid(attempt.site, INDEX_FILE, rendered, attempt.now)
+    forms = Forms(attempt.site, INDEX_FILE, rendered, attempt.now, more_indexes=more)
+    return {INDEX_FILE: rendered.body} | forms.bodies()
+
+
+def _before(attempt: Attempt, name: str, stored: Collection[str]) -> bytes | None:
+    if name == attempt.file:
+        return attempt.stored.body if attempt.stored else None
+    return _body(attempt.site, name) if name in stored else None
+
+
+def _body(site: Site, name: str) -> bytes | None:
+    found = bucket.read(site.host, name)
+    return found.body if found else None
+
+
+def _unpacked(file: str, body: bytes | None) -> bytes | None:
+    return gzip.decompress(body) if body and file.endswith(".gz") else body
+
+
+def _lines_by_url(body: bytes | None) -> dict[str, str]:
+    """The lines of an XML file by the URL that they list, without its scheme and `.gz`."""
+    lines = (body or b"").decode(errors="replace").split("\n")
+    return {match[1].partition(":")[2].removesuffix(".gz"): line for line in lines if (match := _LOC.search(line))}

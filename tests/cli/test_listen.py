@@ -1,0 +1,172 @@
+"""`stoppress listen`: what is printed of a delivery, what is saved, and that no secret is in either."""
+
+import base64
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from stoppress.model.http_request import Request
+from stoppress.model.signature_schemes import NAMED
+from stoppress.signatures.verify import verify
+from stoppress_cli.app import app
+from stoppress_cli.inputs.delivery import REPLACED, record_of, recorded_in, without_secrets
+from stoppress_cli.scenario import signing
+from tests.cli.test_commands_as_typed import BARE_ENVIRONMENT, STARTED_S_MAX
+from tests.support.signature_senders import MORNING, SENDERS, Sender
+
+SECRET = "whsec_c3RvcHByZXNzLXNlY3JldC0yNGJ5dGU="
+SITE = {
+    "host": "www.example.com",
+    "publication": "News",
+    "sources": {"cms": {"secret": "cms"}, "ghost": {"adapter": "ghost", "secret": "ghost"}},
+}
+BODY = json.dumps({"type": "article.deleted", "data": {"id": "1", "url": "https://www.example.com/a"}}).encode()
+CMS, NOBODY = "webhooks/www.example.com/cms", "webhooks/www.example.com/nobody"
+
+
+@contextmanager
+def listening(*options: str, folder: Path) -> Iterator[str]:
+    """The URL of `stoppress listen`, which runs in the folder and prints into its file `printed`; Ctrl-C ends it."""
+    printed = folder / "printed"
+    command = [sys.executable, "-m", "stoppress_cli", "listen", "--port", "0", *options]
+    environment = BARE_ENVIRONMENT | {"CMS_SECRET": SECRET, "PYTHONUNBUFFERED": "1"}
+    with (
+        printed.open("wb") as file,
+        subprocess.Popen(command, cwd=folder, env=environment, stdout=file, stderr=file) as process,  # noqa: S603 - our own code
+    ):
+        try:
+            deadline = time.monotonic() + STARTED_S_MAX
+            while not (served := re.search(r"http://127\.0\.0\.1:\d+/", printed.read_text())):
+                assert process.poll() is None, printed.read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            yield served[0]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(STARTED_S_MAX) == 0
+        finally:
+            process.kill()
+
+
+def post(url: str, body: bytes | None, headers: dict[str, str] | None = None) -> Any:
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers or {}), timeout=30) as answer:  # noqa: S310 - loopback
+        return json.loads(answer.read())
+
+
+def test_deliveries_are_printed_and_judged_and_saved_for_adapters_try(tmp_path: Path) -> None:
+    (tmp_path / "site.json").write_text(json.dumps(SITE))
+    signature = signing.standard(SECRET, {}, BODY, "m1", datetime.now(UTC))
+    with listening(
+        "--out", "saved", "--site-config", "site.json", "--secret-env", "CMS_SECRET", folder=tmp_path
+    ) as url:
+        assert post(url + CMS, BODY, signature) == {"status": "printed"}
+        post(url + CMS, BODY + b" ", signature)
+        post(f"{url}{NOBODY}?token={SECRET}", b"caf\xe9", {"authorization": f"Bearer {SECRET}", "x-note": SECRET})
+        post(url + CMS, None)  # a request without a body is not saved
+
+    printed = (tmp_path / "printed").read_text()
+    right, wrong, nobody, empty = re.split(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", printed, flags=re.MULTILINE)[1:]
+    assert right.startswith(f"POST /{CMS}  {len(BODY)} bytes\n")
+    assert "  webhook-id: m1\n" in right
+    assert "  signature valid\n  apply delete\n" in right
+    assert "  signature invalid: webhook-signature does not match" in wrong
+    assert "www.example.com has no source 'nobody'; it has cms, ghost" in nobody
+    assert empty.startswith(f"GET /{CMS}  0 bytes\n")
+    first, second, third = sorted((tmp_path / "saved").iterdir())
+    assert f"stoppress adapters try standard saved/{first.name}\n" in right
+    assert json.loads(first.read_text())["request"]["body"] == BODY.decode()
+    assert base64.b64decode(json.loads(third.read_text())["request"]["body_base64"]) == b"caf\xe9"
+    assert SECRET not in printed + third.read_text()
+    tried = CliRunner().invoke(app, ["adapters", "try", "standard", str(second)])
+    assert (tried.exit_code, tried.stdout.splitlines()[0]) == (0, "apply delete")
+
+
+def test_a_mapping_can_be_named_without_a_site(tmp_path: Path) -> None:
+    with listening("--adapter", "standard", folder=tmp_path) as url:
+        post(f"{url}any/path", BODY)
+
+    printed = (tmp_path / "printed").read_text()
+    assert "  apply delete\n" in printed
+    assert "signature" not in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--secret-env", "NOT_THERE", "--adapter", "ghost"], "the environment variable NOT_THERE is not set"),
+        (["--secret-env", "NOT_THERE"], "--secret-env needs --adapter or --site-config"),
+        (["--adapter", "nobodys"], "nobodys"),
+        (["--site-config", "nowhere.json"], "nowhere.json"),
+        (["--settings", "[]"], "--settings: give a JSON object"),
+    ],
+)
+def test_what_cannot_be_used_is_named(options: list[str], words: str) -> None:
+    result = CliRunner().invoke(app, ["listen", *options])
+
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+# ── what is recorded ──
+
+
+@pytest.mark.parametrize("sender", SENDERS, ids=lambda sender: sender.scheme)
+def test_a_recorded_request_holds_no_secret_and_keeps_its_signature(sender: Sender) -> None:
+    secret = "hush-hush-hush" if sender.secret == "token" else sender.secret
+    request = sender.request(secret)
+    recorded = json.loads(json.dumps(record_of(without_secrets(request), {"language": "en"}, MORNING)))
+    read = recorded_in(recorded)
+
+    text = json.dumps(recorded)
+    assert (read.settings, read.now) == ({"language": "en"}, MORNING)
+    assert secret not in text
+    assert base64.b64encode(secret.encode()).decode() not in text
+    if NAMED.get(sender.scheme) == "tokens":
+        assert REPLACED in text
+    else:
+        assert (read.received.headers, read.received.body) == (request.headers, request.body)
+        again = Request(read.received.headers, read.received.body, request.method, request.path, request.query)
+        verify(sender.scheme, again, [secret], MORNING)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b'{"a": {"b": [{"apiKey": "hush"}]}, "title": "kept"}', "application/json"),
+        (b'{"resetPasswordToken": "hush", "title": "kept"}', "application/x-www-form-urlencoded"),
+        (b"title=kept&api%5Fkey=hush", "application/x-www-form-urlencoded"),
+    ],
+)
+def test_a_secret_is_known_by_its_name_wherever_it_is_in_a_body(body: bytes, content_type: str) -> None:
+    clean = without_secrets(Request({"content-type": content_type}, body))
+
+    assert b"hush" not in clean.body
+    assert b"kept" in clean.body
+    assert REPLACED.encode() in clean.body
+
+
+def test_a_body_without_secrets_keeps_its_bytes() -> None:
+    body = b'{ "tokens": 3,\n "title" :"\\u00e9" }'
+
+    assert without_secrets(Request({}, body)).body == body
+
+
+def test_a_secret_that_is_known_is_replaced_in_every_part_of_a_request() -> None:
+    secret = "long/secret+"
+    request = Request({"x": secret}, f"<a>{secret}</a>".encode(), path="/hooks/long%2Fsecret%2B", query=f"k={secret}")
+
+    clean = without_secrets(request, [secret])
+
+    assert (clean.headers["x"], clean.path, clean.query) == (REPLACED, f"/hooks/{REPLACED}", f"k={REPLACED}")
+    assert clean.body == f"<a>{REPLACED}</a>".encode()

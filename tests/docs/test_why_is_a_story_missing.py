@@ -1,0 +1,39 @@
+"""docs/how-to/why-is-a-story-missing.md and docs/reference/explain.md: the commands print what the pages show."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import get_args
+
+from stoppress.show.story import Kind
+from stoppress_cli.stack.explain import as_lines
+from tests.cli.test_explain import HOST, answer, event
+from tests.docs.pages import DOCS
+
+PAGE = DOCS / "how-to/why-is-a-story-missing.md"
+MADE = [
+    event(1, "1", "news/harbour", published_at="2026-11-21T05:00:00Z"),
+    event(2, "2", "news/bridge"),
+    event(3, "3", "news/market", title=""),
+    event(4, "3", "news/market", published_at=None),
+]
+
+
+def shown() -> list[tuple[list[str], str]]:
+    """The words after `stoppress explain` in each command of the page, and what it prints."""
+    blocks = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    commands = [part for block in blocks for part in re.split(r"^\$ stoppress explain ", block, flags=re.MULTILINE)[1:]]
+    return [(shlex.split(line), output) for line, output in (command.split("\n", 1) for command in commands)]
+
+
+def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
+    for (asked, *options), output in shown():
+        assert options in ([], ["--site", HOST])
+        assert "\n".join(as_lines(answer(MADE, asked, tmp_path))) + "\n" == output
+
+
+def test_every_kind_of_reason_has_a_row() -> None:
+    table = (DOCS / "reference/explain.md").read_text(encoding="utf-8").partition("## Kinds of reasons")[2]
+    rows = re.findall(r"^\| ([a-z ]+) \| ", table, re.MULTILINE)
+
+    assert rows[1:] == list(get_args(Kind))

@@ -1,0 +1,94 @@
+"""The answer about a page, from facts that are made up: what no scenario at rest can show."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from stoppress.model.article import FORGOTTEN, Article, Claim
+from stoppress.model.entries import GeneralEntry, NewsEntry
+from stoppress.model.order import Order
+from stoppress.model.places import Place
+from stoppress.model.site import Site
+from stoppress.primitives.instants import exact
+from stoppress.show.story import HEARD_MAX, Facts, FileRead, Heard, tell
+
+HOST, URL = "www.example.com", "https://www.example.com/flood"
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+NOW = NOON + timedelta(hours=1)
+SITE = Site(host=HOST, publication="Example News", language="en")
+ORDER = Order(None, None, None, exact(NOON))
+LISTED = Article(
+    site=HOST,
+    name="cms#1",
+    state="listed",
+    order=ORDER,
+    digest="",
+    heard_at=NOON,
+    url=URL,
+    first_published=NOON,
+    shard=Place("2026-11", 1, 100),
+    news=Place("news", 1, 100),
+)
+FACTS = Facts(
+    asked=URL,
+    site=SITE,
+    url=URL,
+    claim=Claim(HOST, URL, "cms#1", live=True, order=ORDER),
+    articles=(LISTED,),
+    general={"cms#1": GeneralEntry(URL)},
+    news=NewsEntry(URL, "Flood", NOON),
+    files=(FileRead("sitemap-2026-11.xml", True, NOON), FileRead("sitemap-news.xml", True, NOON)),
+)
+
+
+def with_news_file(*, lists: bool, changed: datetime | None = NOON) -> Facts:
+    return replace(FACTS, files=(FACTS.files[0], FileRead("sitemap-news.xml", lists, changed)))
+
+
+def test_a_page_that_was_recorded_and_is_in_no_file_yet_says_when_both_happened() -> None:
+    answer = tell(with_news_file(lists=False), NOW).news
+
+    assert [reason.kind for reason in answer.reasons] == ["not written"]
+    assert "recorded at 2026-11-20 12:00:00 UTC" in answer.reasons[0].text
+    assert "sitemap-news.xml, last changed at 2026-11-20 12:00:00 UTC" in answer.reasons[0].text
+    assert tell(with_news_file(lists=True), NOW).news.reasons == ()
+
+
+def test_a_file_that_does_not_exist_yet_is_not_written() -> None:
+    assert "not written yet" in tell(with_news_file(lists=False, changed=None), NOW).news.reasons[0].text
+
+
+def test_a_page_that_a_file_still_lists_is_listed_and_says_why_it_leaves() -> None:
+    answer = tell(FACTS, NOON + timedelta(hours=48)).news
+
+    assert (answer.listed, answer.until, [reason.kind for reason in answer.reasons]) == (True, None, ["expired"])
+
+
+def test_a_forgotten_article_is_no_missing_event() -> None:
+    forgotten = replace(LISTED, state="removed", reason=FORGOTTEN, url=None, shard=None, news=None)
+    claim = Claim(HOST, URL, "cms#1", live=False, order=ORDER)
+    story = tell(replace(FACTS, claim=claim, articles=(forgotten,), general={}, news=None, files=()), NOW)
+
+    assert [reason.kind for reason in story.news.reasons] == ["forgotten"]
+
+
+def test_a_page_of_another_host_that_no_event_named() -> None:
+    url = "https://shop.example.com/flood"
+    story = tell(Facts(asked=url, site=SITE, url=url, general={}), NOW)
+
+    assert [reason.kind for reason in story.news.reasons] == ["other host"]
+
+
+def test_a_feeds_embargo_ends_nothing_while_the_cms_has_removed_the_page() -> None:
+    held = replace(LISTED, name="feed#1", state="held", release_at=NOW + timedelta(days=1), shard=None, news=None)
+    removed = replace(LISTED, state="removed")
+    claim = Claim(HOST, URL, "cms#1", live=False, order=ORDER)
+    story = tell(replace(FACTS, claim=claim, articles=(held, removed), general={}, news=None, files=()), NOW)
+
+    assert ([reason.kind for reason in story.news.reasons], story.held_until) == (["removed"], None)
+
+
+def test_of_many_deliveries_the_newest_are_told_and_the_others_counted() -> None:
+    heard = tuple(Heard(NOON + timedelta(minutes=minute), "publish", "cms#1", "listed") for minute in range(60))
+    story = tell(replace(FACTS, heard=heard), NOW)
+
+    assert (story.heard, story.heard_earlier) == (heard[-HEARD_MAX:], 10)

@@ -15,14 +15,18 @@ Site = Annotated[str, typer.Argument(metavar="SITE", help="Host of the site.")]
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="Name of the source in the site's configuration.")]
 Stdin = Annotated[bool, typer.Option("--stdin", help="Read the value from standard input; default: generate one.")]
 
-secrets = Commands(help="Secrets with which sources sign their webhooks: make one, rotate one.", rich_markup_mode=None)
+secrets = Commands(
+    help="Secrets with which sources sign their webhooks: make one, rotate one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @secrets.command("put")
 def put(
     site: Site, source: Source, stdin: Stdin = False, stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
 ) -> None:  # fmt: skip
-    """Make a source's secret, and say what to set in the CMS. A generated value is shown this once.
+    """Make a source's secret, and say what to set in the CMS. A generated value is shown only now.
 
     Exit code 0: done; 2: the secret exists, there is no such site or source, or the stack cannot be reached.
     """
@@ -30,7 +34,7 @@ def put(
         from stoppress_cli.stack import secrets as stored
 
         secret = stored.of_source(site, source)
-        value = sys.stdin.read().strip() if stdin else secret.generate()
+        value = _read() if stdin else secret.generate()
         stored.create(secret, value)
         console.print(f"made {secret.name}")
         _print_settings(secret, None if stdin else value, stack, local)
@@ -58,11 +62,17 @@ def rotate(
             removed = stored.finish(secret)
             console.print(f"{counted(removed, 'old value')} taken out of {secret.name}; one value is valid")
             raise typer.Exit(OK)
-        value = sys.stdin.read().strip() if stdin else secret.generate()
+        value = _read() if stdin else secret.generate()
         stored.rotate(secret, value)
         console.print(f"{secret.name} has a new value; the old one stays valid")
         _print_settings(secret, None if stdin else value, stack, local)
         console.print(f"When the CMS uses the new value: stoppress secrets rotate {site} {source} --finish")
+
+
+def _read() -> str:
+    """The value that the operator brings; typed at a terminal, it is not shown."""
+    text = typer.prompt("Secret", hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
+    return str(text).strip()
 
 
 def _print_settings(secret: "SourceSecret", generated: str | None, stack: str | None, endpoint: str) -> None:

@@ -115,8 +115,17 @@ def test_why_is_a_story_missing(page: "Page") -> None:
     assert "In the news sitemap: no" in answer
     assert "its source removed cms#3" in answer
 
-    assert "no event named it" in ask(page, f"https://{HOST}/news/never-sent")
+    assert "no event named this page" in ask(page, f"https://{HOST}/news/never-sent")
     assert "published more than 48 hours ago" in ask(page, "flood-closes-the-harbour")
+
+
+def test_a_long_word_does_not_make_the_page_wider_than_a_telephone(page: "Page") -> None:
+    page.set_viewport_size({"width": WIDTHS[0], "height": 900})
+    publish(page, "Donaudampfschifffahrtsgesellschaftskapitänsmützenverordnung", f"https://{HOST}/{'long-' * 40}")
+    assert "Donaudampf" in window(page)
+
+    assert page.evaluate("document.documentElement.scrollWidth") == WIDTHS[0]
+    page.get_by_role("button", name="Unpublish").click()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

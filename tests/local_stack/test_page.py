@@ -90,7 +90,7 @@ def test_the_page_shows_the_window_the_deliveries_and_the_files_and_changes_noth
     [
         (STORY, 'news sitemap: <span class="verdict yes">yes'),
         (REFUSED, "was refused"),
-        (url("news/missing"), "no event named it"),
+        (url("news/missing"), "no event named this page"),
         ("flood", 'news sitemap: <span class="verdict yes">yes'),
         ("https://two.example.org/", f"two.example.org is not {HOST}"),
         ("\ud83d", "no page"),
@@ -236,7 +236,7 @@ def test_a_form_of_another_page_is_refused(stack: Stack, server: Server) -> None
     # A stranger's name that leads to this machine.
     assert post(server, path, fields, Host="evil.example", Origin="http://evil.example")[0] == HTTPStatus.FORBIDDEN
     assert post(server, f"sites/{HOST}/{'A' * 43}/article", fields)[0] == HTTPStatus.NOT_FOUND
-    assert "no event named it" in page(stack, url("news/no"))
+    assert "no event named this page" in page(stack, url("news/no"))
 
 
 def test_nothing_is_made_unless_the_parameter_says_so() -> None:

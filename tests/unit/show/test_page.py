@@ -124,7 +124,7 @@ def test_a_question_is_answered_with_its_reason() -> None:
     html = page(question="x", story=story(f"https://{HOST}/x"))
 
     assert re.search(r'news sitemap: <span class="verdict no">no</span>', html)
-    assert "Because no event named it." in html
+    assert "Because no event named this page." in html
 
 
 def test_an_unclear_question_is_answered_with_what_to_give_instead() -> None:

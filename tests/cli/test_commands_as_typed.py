@@ -185,6 +185,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "preflight": (["--profile", "nobody"], 2, "unknown  credentials: there is no AWS profile 'nobody'"),
     "status": (LOCAL, 1, "stoppress quarantine list --site"),
     "explain": ([PAGE, *LOCAL], 0, "sitemap-news.xml"),
+    "page": ([HOST, *LOCAL], 0, f"/sites/{HOST}/"),
     "send": ([HOST, "cms", *LOCAL], 0, "gone from sitemap-news.xml"),
     "robots": ([HOST, *LOCAL], 0, f"Sitemap: https://{HOST}/sitemap.xml"),
     "check": (["site", "--base-url", BASE, "--now", NOW], 0, "no findings"),

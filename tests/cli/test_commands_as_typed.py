@@ -9,6 +9,7 @@ import hmac
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -28,9 +29,11 @@ import boto3
 import pytest
 import typer.main
 from botocore.client import BaseClient
+from typer.testing import CliRunner
 
 from stoppress.aws import clients
 from stoppress_cli.app import app
+from stoppress_cli.commands.options import EFFECTS
 from stoppress_cli.local.template import REGION
 from stoppress_cli.stack.find import deployed
 from tests.support.check_good_site import BASE, NOW, good
@@ -252,6 +255,48 @@ def test_the_version_is_that_of_pyproject(tmp_path: Path) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
     assert typed("--version", cwd=tmp_path) == Answer(0, f"stoppress {version}\n", "")
+
+
+@pytest.mark.parametrize("words", [[], ["quarantine"], ["quarantine", "retry"], ["feeds"]], ids=str)
+def test_h_is_short_for_help(words: list[str], tmp_path: Path) -> None:
+    short, long = (typed(*words, option, cwd=tmp_path) for option in ("-h", "--help"))
+
+    assert short.code == 0
+    assert short.out == long.out
+    assert "Usage: " in short.out
+
+
+def test_the_help_lists_the_commands_by_name_with_their_effects() -> None:
+    rows = re.findall(r"^  ([a-z]+) +([a-z]+ [a-zA-Z]+)  ", CliRunner().invoke(app, ["--help"]).stdout, re.MULTILINE)
+
+    assert dict(rows).keys() == typer.main.get_command(app).commands.keys()  # type: ignore[attr-defined]
+    assert rows == sorted(rows)
+    assert {"play": "this machine", "status": "reads stack", "quarantine": "writes stack"}.items() <= dict(rows).items()
+
+
+@pytest.mark.parametrize("words", sorted(set(commands(typer.main.get_command(app))) - {"adapters"}))
+def test_the_example_in_the_help_can_be_typed(words: str) -> None:
+    command: Any = typer.main.get_command(app)
+    for word in words.split():
+        command = command.commands[word]
+    example = command.example.partition(" > ")[0]
+
+    assert command.effect in EFFECTS
+    assert example.startswith(f"stoppress {words}")
+    typed_words = shlex.split(example.removeprefix(f"stoppress {words}"))
+    command.make_context(words, [*typed_words])
+    assert ("--stack" in typed_words) == ("stack" in command.effect)
+
+
+def test_the_shell_completes_a_command(tmp_path: Path) -> None:
+    asked = {"_STOPPRESS_COMPLETE": "complete_bash", "COMP_WORDS": "stoppress qu", "COMP_CWORD": "1"}
+    program = "from stoppress_cli.app import app; app(prog_name='stoppress')"
+    ended = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", program], cwd=tmp_path, env=BARE_ENVIRONMENT | asked, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+
+    assert ended.stdout.split() == ["quarantine"]
 
 
 def test_no_command_at_all_shows_the_help(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def rebuild(
     site: Site = None,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Have files and their other forms written again from the table. A file is not put again if its bytes are equal.
+    """Put files on the rewrites queue: rewrite_sitemaps writes them again from the table, where the bytes differ.
 
     Exit code 0: the files are on the rewrites queue; 2: there is no such file or site, the stack cannot be reached, or a
     site's parameter cannot be used.

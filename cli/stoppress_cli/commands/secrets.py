@@ -5,7 +5,7 @@ import typer
 
 from stoppress_cli.commands.access import open_stack
 from stoppress_cli.commands.exit_codes import ATTENTION, OK
-from stoppress_cli.commands.options import LOCAL, Commands, Endpoint, Stack, Template, Yes
+from stoppress_cli.commands.options import LOCAL, WRITES, Commands, Endpoint, Stack, Template, Yes
 from stoppress_cli.printing import console, counted
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ Site = Annotated[str, typer.Argument(metavar="SITE", help="Host of the site.")]
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="Name of the source in the site's configuration.")]
 Stdin = Annotated[bool, typer.Option("--stdin", help="Read the value from standard input; default: generate one.")]
 
-secrets = Commands(help="Secrets with which sources sign their webhooks: make one, rotate one.", rich_markup_mode=None)
+secrets = Commands(help="Secrets with which sources sign their webhooks: make one, rotate one.")
 
 
-@secrets.command("put")
+@secrets.command("put", effect=WRITES, example="stoppress secrets put www.example.com cms --stack stoppress")
 def put(
     site: Site, source: Source, stdin: Stdin = False, stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
 ) -> None:  # fmt: skip
@@ -36,7 +36,7 @@ def put(
         _print_settings(secret, None if stdin else value, stack, local)
 
 
-@secrets.command("rotate")
+@secrets.command("rotate", effect=WRITES, example="stoppress secrets rotate www.example.com cms --stack stoppress")
 def rotate(
     site: Site,
     source: Source,

@@ -8,7 +8,19 @@ from rich.table import Table
 
 from stoppress_cli.commands.access import open_sites, open_stack
 from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import LOCAL, Commands, DryRun, Endpoint, Json, Stack, Template, Yes
+from stoppress_cli.commands.options import (
+    HERE,
+    LOCAL,
+    READS,
+    WRITES,
+    Commands,
+    DryRun,
+    Endpoint,
+    Json,
+    Stack,
+    Template,
+    Yes,
+)
 from stoppress_cli.printing import console, counted, errors, print_json, text_console
 
 if TYPE_CHECKING:
@@ -19,10 +31,10 @@ File = Annotated[
     str, typer.Argument(metavar="FILE", help="JSON document of one site, with all its feeds; - for stdin.")
 ]
 
-sites = Commands(help="Sites and their configurations: list, show, check, change, remove.", rich_markup_mode=None)
+sites = Commands(help="Sites and their configurations: list, show, check, change, remove.")
 
 
-@sites.command("list")
+@sites.command("list", effect=READS, example="stoppress sites list --stack stoppress")
 def list_sites(
     stack: Stack = None, local: Endpoint = LOCAL, as_json: Json = False, template: Template = None,
 ) -> None:  # fmt: skip
@@ -46,7 +58,7 @@ def list_sites(
         raise typer.Exit(OK if all(row.state == APPLIED for row in rows) else ATTENTION)
 
 
-@sites.command("show")
+@sites.command("show", effect=READS, example="stoppress sites show www.example.com --stack stoppress")
 def show(
     host: Host,
     full: Annotated[bool, typer.Option("--full", help="Add each setting that is not given, with its default.")] = False,
@@ -73,7 +85,7 @@ def show(
         print_json(known if as_json else known["configuration"])
 
 
-@sites.command("check")
+@sites.command("check", effect=READS, example="stoppress sites check site.json --stack stoppress")
 def check(file: File, stack: Stack = None, as_json: Json = False, template: Template = None) -> None:
     """Check a site's document as the functions read it. With --stack, also look for the secrets of its sources.
 
@@ -106,7 +118,7 @@ def check(file: File, stack: Stack = None, as_json: Json = False, template: Temp
     raise typer.Exit(ATTENTION if faults or missing else OK)
 
 
-@sites.command("put")
+@sites.command("put", effect=WRITES, example="stoppress sites put site.json --stack stoppress")
 def put(
     file: File,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
@@ -146,7 +158,7 @@ def put(
         console.print(f"{change.host} has version {version}; the files follow within a minute or two")
 
 
-@sites.command("remove")
+@sites.command("remove", effect=WRITES, example="stoppress sites remove www.example.com --stack stoppress")
 def remove(
     host: Host,
     delete_files: Annotated[
@@ -181,7 +193,7 @@ def remove(
             console.print(f"Its secret stays: aws secretsmanager delete-secret --secret-id {name}")
 
 
-@sites.command("schema")
+@sites.command("schema", effect=HERE, example="stoppress sites schema > site.schema.json")
 def schema() -> None:
     """Print the JSON Schema of a site's document, for editors of JSON.
 

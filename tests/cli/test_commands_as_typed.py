@@ -228,6 +228,13 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
         yield from commands(child, (*path, name))
 
 
+def command_of(command: Any, words: str) -> Any:
+    """The command with these words."""
+    for word in words.split():
+        command = command.commands[word]
+    return command
+
+
 @pytest.mark.parametrize("command", sorted(set(commands(typer.main.get_command(app))) - SERVING))
 def test_every_command_does_what_it_says_as_a_user_types_it(command: str, up: Serving, folder: Path) -> None:
     assert command in CASES, f"give `stoppress {command}` a case, with arguments as a user would type them"
@@ -238,6 +245,31 @@ def test_every_command_does_what_it_says_as_a_user_types_it(command: str, up: Se
     assert "Traceback" not in answer.err
     assert (answer.code, answer.err) == (code, "")
     assert words in answer.out
+
+
+# What these report is a stream, a schema that is JSON already, or the play of a scenario.
+WITHOUT_JSON = SERVING | {"listen", "play", "sites schema"}
+# A secret can be made once, and the test above has made it. `secrets rotate` prints the same.
+MADE_ABOVE = {"secrets put"}
+
+
+def test_every_command_that_reports_has_the_option_for_json() -> None:
+    root = typer.main.get_command(app)
+    having = {
+        words for words in commands(root) if any("--json" in each.opts for each in command_of(root, words).params)
+    }
+
+    assert set(commands(root)) - having == WITHOUT_JSON
+
+
+@pytest.mark.parametrize("command", sorted(CASES.keys() - WITHOUT_JSON - MADE_ABOVE))
+def test_every_command_that_reports_reports_in_json_too(command: str, up: Serving, folder: Path) -> None:
+    arguments, code, _ = CASES[command]
+    known = {"UP": up.url, "ID": up.quarantined}
+    answer = typed(*command.split(), *(known.get(word, word) for word in arguments), "--json", cwd=folder)
+
+    assert answer.code == code
+    assert isinstance(json.loads(answer.out), dict | list)
 
 
 def test_up_without_a_scenario_serves_the_first_site_and_takes_what_its_secret_signs(up: Serving) -> None:
@@ -276,9 +308,7 @@ def test_the_help_lists_the_commands_by_name_with_their_effects() -> None:
 
 @pytest.mark.parametrize("words", sorted(set(commands(typer.main.get_command(app))) - {"adapters"}))
 def test_the_example_in_the_help_can_be_typed(words: str) -> None:
-    command: Any = typer.main.get_command(app)
-    for word in words.split():
-        command = command.commands[word]
+    command = command_of(typer.main.get_command(app), words)
     example = command.example.partition(" > ")[0]
 
     assert command.effect in EFFECTS

@@ -20,7 +20,7 @@ from stoppress_cli.commands.options import (
     Template,
     Yes,
 )
-from stoppress_cli.printing import console, errors, print_json
+from stoppress_cli.printing import confirmed, console, errors, print_json, printer
 
 if TYPE_CHECKING:
     from stoppress_cli.stack.quarantine import Kept
@@ -89,7 +89,7 @@ def show(
 @quarantine.command("retry", effect=WRITES, example="stoppress quarantine retry --all --stack stoppress")
 def retry(
     ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
-    local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False,
+    local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Send the events that can be applied now to the articles queue. The others stay; for each, say what it needs.
 
@@ -101,9 +101,13 @@ def retry(
         from stoppress_cli.stack import quarantine as store
 
         items = store.retry(store.kept(site, reason, ids or ()), datetime.now(UTC), dry_run=dry_run)
+        stay = sum(bool(why) for _, why in items)
+        if as_json:
+            events = [{**store.as_json(item), "hindrance": why} for item, why in items]
+            print_json({"events": events, "done": not dry_run})
+            raise typer.Exit(ATTENTION if stay else OK)
         for item, why in items:
             console.print(f"{item.id}  {why or ('would be sent' if dry_run else 'sent')}")
-        stay = sum(bool(why) for _, why in items)
         console.print(f"{len(items) - stay} {'would be ' if dry_run else ''}sent to the articles queue, {stay} stay")
         raise typer.Exit(ATTENTION if stay else OK)
 
@@ -112,6 +116,7 @@ def retry(
 def drop(
     ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
     local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Delete events from quarantine for good.
 
@@ -123,15 +128,19 @@ def drop(
         from stoppress_cli.stack import quarantine as store
 
         kept = store.kept(site, reason, ids or ())
+        show = printer(as_json=as_json)
         for item in kept:
-            console.print(_line(item))
-        if dry_run or not kept:
-            console.print(f"{len(kept)} would be dropped")
-            raise typer.Exit(OK)
-        if not yes and not typer.confirm(f"Drop these {len(kept)} for good?"):
-            raise typer.Exit(ATTENTION)
-        store.drop(kept)
-        console.print(f"{len(kept)} dropped")
+            show(_line(item))
+        is_for_show = dry_run or not kept
+        if is_for_show:
+            show(f"{len(kept)} would be dropped")
+        is_agreed = not is_for_show and confirmed(f"Drop these {len(kept)} for good?", yes=yes, as_json=as_json)
+        if is_agreed:
+            store.drop(kept)
+            show(f"{len(kept)} dropped")
+        if as_json:
+            print_json({"events": [store.as_json(item) for item in kept], "done": is_agreed})
+        raise typer.Exit(OK if is_for_show or is_agreed else ATTENTION)
 
 
 def _line(item: "Kept") -> str:

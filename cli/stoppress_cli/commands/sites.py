@@ -21,7 +21,7 @@ from stoppress_cli.commands.options import (
     Template,
     Yes,
 )
-from stoppress_cli.printing import console, counted, errors, print_json, text_console
+from stoppress_cli.printing import confirmed, console, counted, errors, print_json, printer, text_console
 
 if TYPE_CHECKING:
     from stoppress_cli.inputs.site_file import SiteFile
@@ -122,6 +122,7 @@ def check(file: File, stack: Stack = None, as_json: Json = False, template: Temp
 def put(
     file: File,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Add a site or change its configuration. Before it asks, it shows what would change in the files.
 
@@ -134,28 +135,35 @@ def put(
         from stoppress_cli.stack import sites as stored
         from stoppress_cli.stack.find import BadRequest
 
+        show = printer(as_json=as_json)
         change = stored.change(_read(file))
+        report = {"site": change.host, "is_new": change.is_new, "version": change.version, "effects": [], "done": False}
         if not change.puts and not change.surplus:
-            console.print(f"{change.host} has this configuration already, version {change.version}")
+            show(f"{change.host} has this configuration already, version {change.version}")
+            if as_json:
+                print_json(report)
             raise typer.Exit(OK)
-        console.print(
+        show(
             f"{change.host} is a new site"
             if change.is_new
             else f"{change.host} has version {change.version}; with the file:"
         )
         try:
-            for line in stored.effects(change, datetime.now(UTC)):
-                console.print(line)
+            effects = list(stored.effects(change, datetime.now(UTC)))
         except (BrokenFile, FileTooLarge) as error:
             raise BadRequest(
                 f"a file of {change.host} could not be written with this configuration: {error}"
             ) from error
-        if dry_run:
-            raise typer.Exit(OK)
-        if not yes and not typer.confirm(f"Put the configuration of {change.host}?"):
-            raise typer.Exit(ATTENTION)
-        version = stored.put(change)
-        console.print(f"{change.host} has version {version}; the files follow within a minute or two")
+        for line in effects:
+            show(line)
+        is_agreed = not dry_run and confirmed(f"Put the configuration of {change.host}?", yes=yes, as_json=as_json)
+        version = change.version
+        if is_agreed:
+            version = stored.put(change)
+            show(f"{change.host} has version {version}; the files follow within a minute or two")
+        if as_json:
+            print_json(report | {"version": version, "effects": [line.strip() for line in effects], "done": is_agreed})
+        raise typer.Exit(OK if dry_run or is_agreed else ATTENTION)
 
 
 @sites.command("remove", effect=WRITES, example="stoppress sites remove www.example.com --stack stoppress")
@@ -165,6 +173,7 @@ def remove(
         bool, typer.Option("--delete-files", help="Delete everything in the site's folder of the bucket.")
     ] = False,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """End a site: delete its configuration and retire it. Its files stay as they are, unless you say --delete-files.
 
@@ -174,23 +183,32 @@ def remove(
     with open_stack(stack, local, template):
         from stoppress_cli.stack import sites as stored
 
+        show = printer(as_json=as_json)
         removal = stored.removal(host)
         for name in removal.parameters:
-            console.print(f"{name}: is deleted")
+            show(f"{name}: is deleted")
         for name in removal.files:
-            console.print(
-                f"{removal.folder}{name}: {'is deleted' if delete_files else 'stays, and nothing changes it'}"
+            show(f"{removal.folder}{name}: {'is deleted' if delete_files else 'stays, and nothing changes it'}")
+        is_agreed = not dry_run and confirmed(f"Remove {host}?", yes=yes, as_json=as_json)
+        if is_agreed:
+            stored.remove(removal, lambda: datetime.now(UTC), delete_files=delete_files, show=show)
+            show(f"{host} is removed")
+            if removal.files and not delete_files:
+                show(f"Delete its files when nobody fetches them: aws s3 rm --recursive {removal.folder}")
+            for name in removal.secrets:
+                show(f"Its secret stays: aws secretsmanager delete-secret --secret-id {name}")
+        if as_json:
+            print_json(
+                {
+                    "site": host,
+                    "parameters": removal.parameters,
+                    "files": removal.files,
+                    "deletes_files": delete_files,
+                    "secrets": removal.secrets,
+                    "done": is_agreed,
+                }
             )
-        if dry_run:
-            raise typer.Exit(OK)
-        if not yes and not typer.confirm(f"Remove {host}?"):
-            raise typer.Exit(ATTENTION)
-        stored.remove(removal, lambda: datetime.now(UTC), delete_files=delete_files, show=console.print)
-        console.print(f"{host} is removed")
-        if removal.files and not delete_files:
-            console.print(f"Delete its files when nobody fetches them: aws s3 rm --recursive {removal.folder}")
-        for name in removal.secrets:
-            console.print(f"Its secret stays: aws secretsmanager delete-secret --secret-id {name}")
+        raise typer.Exit(OK if dry_run or is_agreed else ATTENTION)
 
 
 @sites.command("schema", effect=HERE, example="stoppress sites schema > site.schema.json")

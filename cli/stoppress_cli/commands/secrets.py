@@ -23,7 +23,7 @@ def put(
     site: Site, source: Source, stdin: Stdin = False, stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Make a source's secret, and say what to set in the CMS. A generated value is shown this once.
+    """Make a source's secret, and say what to set in the CMS. A generated value is shown only now.
 
     Exit code 0: done; 2: the secret exists, there is no such site or source, or the stack cannot be reached.
     """
@@ -31,7 +31,7 @@ def put(
         from stoppress_cli.stack import secrets as stored
 
         secret = stored.of_source(site, source)
-        value = sys.stdin.read().strip() if stdin else secret.generate()
+        value = _read() if stdin else secret.generate()
         stored.create(secret, value)
         if not as_json:
             console.print(f"made {secret.name}")
@@ -66,13 +66,19 @@ def rotate(
             if as_json:
                 print_json({"secret": secret.name, "removed": removed, "done": is_agreed})
             raise typer.Exit(OK if is_agreed else ATTENTION)
-        value = sys.stdin.read().strip() if stdin else secret.generate()
+        value = _read() if stdin else secret.generate()
         stored.rotate(secret, value)
         if not as_json:
             console.print(f"{secret.name} has a new value; the old one stays valid")
         _print_settings(secret, None if stdin else value, stack, local, as_json=as_json)
         if not as_json:
             console.print(f"When the CMS uses the new value: stoppress secrets rotate {site} {source} --finish")
+
+
+def _read() -> str:
+    """The value that the operator brings; typed at a terminal, it is not shown."""
+    text = typer.prompt("Secret", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.read()
+    return str(text).strip()
 
 
 def _print_settings(

@@ -177,7 +177,7 @@ def remove(
 ) -> None:  # fmt: skip
     """End a site: delete its configuration and retire it. Its files stay as they are, unless you say --delete-files.
 
-    It takes two and a half minutes: so long a function may still use the configuration. Exit code 0: done; 1: you said no; 2: there
+    It takes two and a half minutes, because functions cache the configuration. Exit code 0: done; 1: you said no; 2: there
     is no such site, or the stack cannot be reached.
     """
     with open_stack(stack, local, template):

@@ -283,6 +283,44 @@ def test_the_demo_serves_what_it_has_shown_until_it_is_interrupted(tmp_path: Pat
         assert "market-hall-reopens" in _get(f"{served.url}sitemap-news.xml")
 
 
+# Prints the seconds until the first call, and the modules that are imported by then.
+STARTED = """
+import sys, time
+start = time.perf_counter()
+from stoppress_cli.app import app
+import botocore.httpsession
+def send(self, request):
+    print(round(time.perf_counter() - start, 3), *sorted(name for name in sys.modules if "." not in name))
+    raise SystemExit(9)
+botocore.httpsession.URLLib3Session.send = send
+app()
+"""
+TO_FIRST_CALL_S_MAX = 1
+LOCAL_STACK_ALONE = {"moto", "samtranslator", "flask", "werkzeug", "time_machine"}
+
+
+@pytest.mark.parametrize("words", ["status", "explain /flood", "sites list", "quarantine list", "robots a.example.com"])
+def test_a_command_on_a_deployed_stack_makes_its_first_call_soon_and_without_moto(words: str, tmp_path: Path) -> None:
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "eu-west-1"}
+    command = [sys.executable, "-c", STARTED, *words.split(), "--stack", "stoppress"]
+
+    def seconds_and_modules() -> tuple[float, set[str]]:
+        ended = subprocess.run(  # noqa: S603 - our own code
+            command, cwd=tmp_path, env=BARE_ENVIRONMENT | keys, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert ended.returncode == 9, ended.stderr
+        seconds, *modules = ended.stdout.split()
+        return float(seconds), set(modules)
+
+    for _ in range(3):  # another process may have taken the processor
+        seconds, modules = seconds_and_modules()
+        if seconds < TO_FIRST_CALL_S_MAX:
+            break
+    assert "boto3" in modules
+    assert not modules & LOCAL_STACK_ALONE
+    assert seconds < TO_FIRST_CALL_S_MAX
+
+
 def test_the_version_is_that_of_pyproject(tmp_path: Path) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 

@@ -1,7 +1,6 @@
 """ReadersPolicy and OperatorsPolicy, the outputs of the template: which commands they are enough for, on a local stack."""
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from stoppress_cli.local.guard import denied
 from stoppress_cli.local.permissions import Ask, Statement, allowed, statements
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import ACCOUNT, REGION, arn_of
-from stoppress_cli.stack import find, quarantine
+from stoppress_cli.stack import find, forget, quarantine, sites
 from tests.cli.test_commands_as_typed import commands
 from tests.support.event_files import items, objects
 from tests.support.operated import HOST, SITE, event, later, on_the_bus, operated, url
@@ -138,7 +137,8 @@ def acting(folder: Path, patch: pytest.MonkeyPatch, *outputs: str) -> Iterator[P
             return call(client, operation, params)
 
         patch.setattr(BaseClient, "_make_api_call", checked)
-        patch.setattr(time, "sleep", person.sleep)
+        for function in (forget.forget, sites.remove):
+            patch.setitem(function.__kwdefaults__ or {}, "pause", person.sleep)
         yield person
 
 

@@ -19,7 +19,7 @@ Stack = Annotated[
 ]
 Endpoint = Annotated[str, typer.Option("--local", help="URL at which `stoppress up` or the demo serves.")]
 Template = Annotated[
-    Path | None, typer.Option("--template", help="Another template.yaml than this checkout's.", show_default=False)
+    Path | None, typer.Option("--template", help="Another template.yaml than this version's.", show_default=False)
 ]
 Site = Annotated[str | None, typer.Option("--site", help="Host of the site; default: all sites.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]

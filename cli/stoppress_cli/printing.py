@@ -33,12 +33,12 @@ def print_json(value: object, indent: int = 2) -> None:
 
 
 def printer(*, as_json: bool) -> Callable[[str], None]:
-    """Prints lines of text. With --json they go to standard error, because standard output has the JSON alone."""
+    """A function that prints a line of text. With --json it prints to standard error: standard output is for the JSON."""
     return errors.print if as_json else console.print
 
 
 def confirmed(question: str, *, yes: bool, as_json: bool) -> bool:
-    """Whether the user agrees; `yes` agrees without being asked."""
+    """Whether the user agrees. With `yes` the user is not asked. With --json the question goes to standard error."""
     return yes or typer.confirm(question, err=as_json)
 
 

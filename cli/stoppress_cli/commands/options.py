@@ -45,7 +45,7 @@ Region = Annotated[
 ]
 
 
-# What a command reads and writes, as the help lists it. A group has the last of these that one of its commands has.
+# What a command reads or writes, from weak to strong. The help shows it beside the command.
 HERE, READS_URLS, READS_ACCOUNT, READS, WRITES = EFFECTS = (
     "this machine", "reads URLs", "reads account", "reads stack", "writes stack",
 )  # fmt: skip

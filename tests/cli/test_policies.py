@@ -38,6 +38,7 @@ READING = {
     "status": ([], 1),
     "explain": ([url("flood")], 0),
     "robots": ([HOST], 0),
+    "page": ([HOST], 0),
     "feeds show": ([], 0),
     "quarantine list": ([], 1),
     "quarantine show": (["ID"], 0),
@@ -122,6 +123,7 @@ def acting(folder: Path, patch: pytest.MonkeyPatch, *outputs: str) -> Iterator[P
     def connected(_stack: str) -> Iterator[None]:
         yield
 
+    patch.setenv("PAGES_URL", "https://api.example.net/sites")
     patch.setattr(find, "deployed", connected)
     patch.setattr(find, "described", lambda _: {"Outputs": [{"OutputKey": "WebhookUrl", "OutputValue": "x/webhooks/"}]})
     site = {**SITE, "host": NEW, "sources": {"cms": {"secret": "newsroom"}, "bus": {}}}

@@ -4,8 +4,8 @@ from typing import Annotated
 import typer
 
 from stoppress_cli.commands.access import open_stack
-from stoppress_cli.commands.options import LOCAL, Endpoint, Stack, Template
-from stoppress_cli.printing import console
+from stoppress_cli.commands.options import LOCAL, Endpoint, Json, Stack, Template
+from stoppress_cli.printing import console, print_json
 
 
 def page(
@@ -13,6 +13,7 @@ def page(
     stack: Stack = None,
     local: Endpoint = LOCAL,
     template: Template = None,
+    as_json: Json = False,
 ) -> None:
     """Print the address of a site's page for editors. Whoever has the address can read the page.
 
@@ -31,4 +32,8 @@ def page(
             secret = secrets.load(PAGE_SECRET)[0]
         except secrets.NoSecret as error:
             raise BadRequest(str(error)) from None
-        console.print(f"{start}/{site.host}/{page_token(secret, site.host)}")
+        address = f"{start}/{site.host}/{page_token(secret, site.host)}"
+        if as_json:
+            print_json({"site": site.host, "address": address})
+        else:
+            console.print(address)

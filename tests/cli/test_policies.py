@@ -44,6 +44,7 @@ READING = {
     "sites list": ([], 0),
     "sites show": ([HOST], 0),
     "sites check": (["site.json"], 1),
+    "page": ([HOST], 0),
 }
 # In this order on one stack: later commands need what earlier ones leave.
 WRITING = {
@@ -123,6 +124,7 @@ def acting(folder: Path, patch: pytest.MonkeyPatch, *outputs: str) -> Iterator[P
         yield
 
     patch.setattr(find, "deployed", connected)
+    patch.setenv("PAGES_URL", "https://pages.example.com/sites")
     patch.setattr(find, "described", lambda _: {"Outputs": [{"OutputKey": "WebhookUrl", "OutputValue": "x/webhooks/"}]})
     site = {**SITE, "host": NEW, "sources": {"cms": {"secret": "newsroom"}, "bus": {}}}
     (folder / "site.json").write_text(json.dumps(site))

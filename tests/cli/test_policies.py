@@ -38,13 +38,13 @@ READING = {
     "status": ([], 1),
     "explain": ([url("flood")], 0),
     "robots": ([HOST], 0),
-    "page": ([HOST], 0),
     "feeds show": ([], 0),
     "quarantine list": ([], 1),
     "quarantine show": (["ID"], 0),
     "sites list": ([], 0),
     "sites show": ([HOST], 0),
     "sites check": (["site.json"], 1),
+    "page": ([HOST], 0),
 }
 # In this order on one stack: later commands need what earlier ones leave.
 WRITING = {
@@ -123,8 +123,8 @@ def acting(folder: Path, patch: pytest.MonkeyPatch, *outputs: str) -> Iterator[P
     def connected(_stack: str) -> Iterator[None]:
         yield
 
-    patch.setenv("PAGES_URL", "https://api.example.net/sites")
     patch.setattr(find, "deployed", connected)
+    patch.setenv("PAGES_URL", "https://pages.example.com/sites")
     patch.setattr(find, "described", lambda _: {"Outputs": [{"OutputKey": "WebhookUrl", "OutputValue": "x/webhooks/"}]})
     site = {**SITE, "host": NEW, "sources": {"cms": {"secret": "newsroom"}, "bus": {}}}
     (folder / "site.json").write_text(json.dumps(site))

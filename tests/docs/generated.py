@@ -88,7 +88,9 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         yield paragraph.replace("\n", " ")
     if command.params:
         yield _table(("argument or option", "meaning", "default"), *map(_parameter, command.params))
-    for child_name, child in getattr(command, "commands", {}).items():
+    if example := getattr(command, "example", ""):
+        yield f"Effect: {command.effect}. Example: `{example}`"
+    for child_name, child in sorted(getattr(command, "commands", {}).items()):
         yield from _commands(child, f"{name} {child_name}")
 
 

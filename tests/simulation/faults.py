@@ -339,9 +339,6 @@ FAULTS: dict[str, Swap] = {
         lambda _: lambda facts: [article.shard.file for article in facts.articles if article.shard],
         1,
     ),
-    "held articles are looked for in the page's story alone": Swap(
-        "show.read_story:_held", lambda _: lambda _site, _url: {}, 686
-    ),
     "a held article is waited for whose URL was removed": Swap(
         "show.story:_is_outclaimed", lambda _: lambda _article, _claim: False, 235
     ),

@@ -49,7 +49,7 @@ test: lint types ## run all checks: lint, types, tests of the code and of what S
 	@scripts/build && scripts/build native && scripts/build emulator >/dev/null || test $$? -eq 69
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal
 
-deployed: $(INSTALLED_DEV) ## deploy what SAM builds to an emulator of AWS, and use it: two minutes (KEEP=1: leave it running)
+deployed: $(INSTALLED_DEV) ## deploy what SAM builds to an emulator of AWS, and use it; takes two minutes (KEEP=1: leave it running)
 	@scripts/build native && scripts/build emulator >/dev/null
 	KEEP=$(KEEP) .venv/bin/pytest -q tests/deployment/deployed
 
@@ -74,19 +74,19 @@ bench-quick: $(INSTALLED_DEV) ## make the faster measurements of bench in less t
 month: $(INSTALLED_DEV) ## compute the price of a month for three newsrooms, in less than a minute (WRITE=1: write it to the docs)
 	@.venv/bin/python -m bench.month $(if $(WRITE),--write)
 
-cold: $(INSTALLED_DEV) ## measure the cold start of each built function: some minutes
+cold: $(INSTALLED_DEV) ## measure the cold start of each built function; takes minutes
 	@.venv/bin/python -m bench.cold_starts
 
-large: $(INSTALLED_DEV) ## play a year: ten thousand articles through the whole stack, in some minutes
+large: $(INSTALLED_DEV) ## play a year of ten thousand articles through the whole stack; takes minutes
 	@.venv/bin/python -m bench.large_run
 
-load: $(INSTALLED_DEV) ## flood the served stack with signed webhooks while AWS calls fail: some minutes (WEBHOOKS=…, ARTICLES=…, SENDERS=…, SEED=…)
+load: $(INSTALLED_DEV) ## flood the served stack with signed webhooks while AWS calls fail; takes minutes (WEBHOOKS=…, ARTICLES=…, SENDERS=…, SEED=…)
 	@.venv/bin/python -m bench.load --webhooks $(WEBHOOKS) --articles $(ARTICLES) --senders $(SENDERS) --seed $(SEED)
 
 strangers: $(INSTALLED_DEV) ## flood the local stack with unsigned requests for made-up hosts: five virtual minutes
 	@.venv/bin/python -m bench.load.strangers
 
-soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day, in some minutes
+soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day; takes minutes
 	@.venv/bin/python -m bench.soak
 
 simulate: $(INSTALLED_DEV) ## run the whole flow under crashes and reordering (SEEDS=…, FIRST=…, DOORS=moto; or MINUTES=…)

@@ -230,6 +230,13 @@ def test_a_search_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     assert "newest 1 entries" in failure([event(1, "1", "flood"), event(2, "2", "vote")], "vote", tmp_path)
 
 
+def test_a_refused_article_without_a_url_is_found_by_its_id(tmp_path: Path) -> None:
+    refused = [event(1, "1", "flood", url=None), event(2, "2", "vote")]
+
+    assert answer(refused, "cms#1", tmp_path).news.reasons[0].kind == "refused"
+    assert answer(refused, "cms#3", tmp_path).news.reasons[0].text == "no event named the article cms#3"
+
+
 def test_a_refused_story_is_found_by_a_part_of_its_path(tmp_path: Path) -> None:
     assert answer([event(1, "1", "flood", title="")], "flood", tmp_path).news.reasons[0].kind == "refused"
 

@@ -85,7 +85,8 @@ def test_the_list_has_each_site_with_its_state(run: Operator) -> None:
     run.put_by_hand("broken.example.com", "{")
     done = run("sites", "list", "--json")
     assert done.exit_code == 2
-    assert "broken.example.com cannot be used" in done.stderr
+    assert "cannot read 1 site" in done.stderr
+    assert "broken.example.com: the value is not JSON" in done.stderr
     rows = {row["host"]: row for row in json.loads(done.stdout)}
     assert rows["broken.example.com"] == {
         "host": "broken.example.com", "state": "unreadable", "version": None, "sources": None, "feeds": None,
@@ -247,6 +248,12 @@ def test_feeds_that_do_not_fit_go_into_further_parameters_and_come_back(run: Ope
     assert run.parameter(HOST)["feeds"] == feeds[:3]
 
 
+def test_lists_of_feeds_that_were_left_behind_do_not_come_back(run: Operator) -> None:
+    run.put_by_hand(NEW, json.dumps([f"https://{NEW}/old.xml"]), "/feeds-1")
+    assert run("sites", "put", run.file({"host": NEW, "publication": "Another"}), "--yes").exit_code == 0
+    assert list(commands.stored(NEW)) == [""]
+
+
 def test_a_document_that_no_parameter_holds_is_refused(run: Operator) -> None:
     done = run("sites", "check", run.file({**SITE, "robots": "# " + "é" * 5_000}))
     assert done.exit_code == 1
@@ -362,6 +369,17 @@ def test_a_value_that_the_operator_brings_is_not_shown(run: Operator) -> None:
     assert valid(run, f"{HOST}/wire") == ["a phrase with spaces"]
     run("secrets", "rotate", HOST, "wire", "--stdin", typed="[another")
     assert valid(run, f"{HOST}/wire") == ["[another", "a phrase with spaces"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "value"), [({}, "not base64!"), ({"signature": "basic"}, "a-password-without-user")], ids=str
+)
+def test_a_value_that_the_signature_cannot_use_is_refused(run: Operator, settings: Document, value: str) -> None:
+    run("sites", "put", run.file({**SITE, "sources": {"wire": {"secret": "wire", "settings": settings}}}), "--yes")
+    done = run("secrets", "put", HOST, "wire", "--stdin", typed=value)
+    assert done.exit_code == 2
+    assert "the secret is not" in done.stderr
+    assert value not in done.output
 
 
 def test_both_secrets_are_valid_until_the_rotation_ends(run: Operator) -> None:

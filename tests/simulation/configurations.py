@@ -1,4 +1,4 @@
-"""Random sites: a configuration, the stories that it heard, and the configuration that follows it. A seed decides all of it."""
+"""Random sites: a configuration, the stories that the site heard, and its next configuration. A seed decides everything."""
 
 import random
 from collections.abc import Callable
@@ -107,7 +107,7 @@ def _changed(chance: random.Random, before: Document) -> Document:
 
 
 def _event(chance: random.Random, host: str, number: int, now: datetime) -> tuple[str, Document]:
-    """A story or a page at `now`. No story of it leaves the news window in the ten minutes after `now`."""
+    """A story or a page at `now`. Stories leave the news window 40 seconds after `now`, or half an hour later and more."""
     path = f"{chance.choice(PATHS)}{chance.choice(['news', 'page', 'é'])}-{number}"
     hours = chance.choice([0, 1, 20, 47, 60, 24 * 20, 24 * 200])
     published = now - timedelta(hours=hours, minutes=chance.randint(0, 30))
@@ -134,7 +134,7 @@ def _event(chance: random.Random, host: str, number: int, now: datetime) -> tupl
 
 
 def case(seed: int, now: datetime) -> Case:
-    """The site of a seed; `now` is when its stories are heard, a minute before its configuration changes."""
+    """The site of a seed. Its stories are heard at `now`, and its configuration changes 50 seconds later."""
     chance = random.Random(f"configurations {seed}")
     host = f"site-{seed}.example.com"
     before = _document(chance, host)

@@ -68,7 +68,7 @@ def demo(
                 print_report(stack, player.report, seconds)
                 print_failures(player.report)
                 if server is not None:
-                    _print_invitation(server.url)
+                    _print_invitation(server.url, server.pages())
                     server.serve()
         except (TemplateError, PortInUse) as error:
             errors.print(f"stoppress: {error}")
@@ -142,12 +142,13 @@ def _print_table(stack: "Stack", took_ms: Mapping[str, float]) -> None:
     console.print(table)
 
 
-def _print_invitation(url: str) -> None:
+def _print_invitation(url: str, pages: list[str]) -> None:
     console.print(f"""
 Serving until Ctrl-C. Look at
   {url}
   {url}sitemap.xml
   {url}sitemap-news.xml
+  {" ".join(pages)}  (publish, edit, unpublish, and move the clock)
 
 Publish something yourself (paste into another terminal), and look again:
 """)

@@ -13,11 +13,13 @@ from stoppress.aws.secrets import split
 from stoppress.model.signature_schemes import NONE, PRESETS, Hmac, Scheme
 from stoppress.model.site import Site, secret_path
 from stoppress.receive.webhook import scheme_of
+from stoppress.signatures.parametric import keys
+from stoppress.signatures.verify import BadSecret
 from stoppress_cli.stack import find
 from stoppress_cli.stack.find import BadRequest
 
 _GENERATED_BYTES = 32
-# How a sender gives a secret that signs nothing. `docs/reference/webhook.md` has the same list.
+# How a sender sends a secret that signs nothing. docs/reference/webhook.md has the same list.
 _TOKENS = {
     "bearer": "the header Authorization: Bearer <secret>, or ?access_token=<secret> at the end of the address",
     "token": "?token=<secret> at the end of the address",
@@ -40,19 +42,32 @@ class SourceSecret:
         """What the CMS sends, for the person who sets it up."""
         if isinstance(self.scheme, str) and self.scheme in _TOKENS:
             return _TOKENS[self.scheme]
-        scheme = PRESETS.get(self.scheme) if isinstance(self.scheme, str) else Hmac.of(self.scheme)
-        if scheme is None:
+        if self._hmac is None:
             return f"the signature {self.scheme}, as its vendor describes it"
-        return f"the header{'s' if len(scheme.headers_needed) > 1 else ''} {', '.join(scheme.headers_needed)}: {scheme.how}"
+        return f"{', '.join(self._hmac.headers_needed)}: {self._hmac.how}"
 
     def generate(self) -> str:
         """A new secret in the form that the scheme needs."""
-        scheme = PRESETS.get(self.scheme) if isinstance(self.scheme, str) else Hmac.of(self.scheme)
         if self.scheme == "basic":
             return f"stoppress:{chance.token_urlsafe(_GENERATED_BYTES)}"
-        if scheme and scheme.key == "base64":
-            return scheme.key_prefix + base64.b64encode(chance.token_bytes(_GENERATED_BYTES)).decode()
-        return (scheme.key_prefix if scheme else "") + chance.token_hex(_GENERATED_BYTES)
+        prefix = self._hmac.key_prefix if self._hmac else ""
+        if self._hmac and self._hmac.key == "base64":
+            return prefix + base64.b64encode(chance.token_bytes(_GENERATED_BYTES)).decode()
+        return prefix + chance.token_hex(_GENERATED_BYTES)
+
+    def check(self, value: str) -> None:
+        """Raises BadRequest for a value that the scheme cannot use."""
+        if self.scheme == "basic" and ":" not in value:
+            raise BadRequest("the secret is not of the form user:password")
+        try:
+            if self._hmac:
+                keys(self._hmac, [value])
+        except BadSecret as error:
+            raise BadRequest(str(error)) from None
+
+    @property
+    def _hmac(self) -> Hmac | None:
+        return PRESETS.get(self.scheme) if isinstance(self.scheme, str) else Hmac.of(self.scheme)
 
 
 def full_name(path: str) -> str:
@@ -88,7 +103,8 @@ def _exists(name: str) -> bool:
 
 
 def create(secret: SourceSecret, value: str) -> None:
-    """Create a source's secret with this value. Raises BadRequest if it exists."""
+    """Create a source's secret with this value. Raises BadRequest if it exists, or if the source cannot use the value."""
+    secret.check(value)
     manager = client("secretsmanager")
     try:
         manager.create_secret(Name=secret.name, SecretString=_text([value]))
@@ -100,6 +116,7 @@ def create(secret: SourceSecret, value: str) -> None:
 
 def rotate(secret: SourceSecret, value: str) -> None:
     """Put a new value before those that are valid. All of them verify webhooks until `finish`."""
+    secret.check(value)
     _put(secret, [value, *_stored(secret)])
 
 

@@ -20,7 +20,7 @@ from stoppress_cli.stack.find import BadRequest
 from stoppress_cli.stack.retire import without_parameter
 from stoppress_cli.stack.secrets import full_name
 
-# What the files do not show: these keys affect the events that come after the change.
+# Settings that no file shows. They apply to events that come after the change.
 LATER_KEYS = ("sources", "feeds", "timezone", "shards", "republish", "silent_after_hours")
 # SSM API reference, DeleteParameters; S3 API reference, DeleteObjects.
 PARAMETERS_A_CALL = 10
@@ -51,7 +51,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A document that shall replace a site's parameters. `current` has them by the last part of their names."""
+    """A document, and the parameters that it replaces, by the last part of their names."""
 
     file: SiteFile
     current: Mapping[str, Parameter]
@@ -71,7 +71,7 @@ class Change:
 
     @property
     def puts(self) -> dict[str, str]:
-        """The values that differ, the site's own parameter last: a feed that moves to another parameter is never in none."""
+        """The values that differ. The site's own parameter is put last: so no feed is missing while it moves to a further parameter."""
         values = sorted(self.file.values.items(), key=lambda item: item[0] == OWN)
         return {name: value for name, value in values if not self._is_stored(name, value)}
 
@@ -109,7 +109,7 @@ def _content(site: Site) -> tuple[int, str, str]:
 
 
 def stored(host: str) -> dict[str, Parameter]:
-    """A site's parameters by the last part of their names. Empty if the site has none."""
+    """A site's parameters by the last part of their names, the site's own first."""
     prefix = sites.parameter_name(host)
     return {
         parameter["Name"].removeprefix(prefix).removeprefix("/"): Parameter(
@@ -122,7 +122,7 @@ def stored(host: str) -> dict[str, Parameter]:
 def report(host: str) -> dict[str, Any]:
     """A site's configuration, its version and its state; `full` has every setting. Raises BadRequest and BadConfiguration."""
     parameters = stored(host)
-    if not parameters:
+    if OWN not in parameters:
         raise BadRequest(f"there is no site {host!r}: `stoppress sites list` has the sites")
     good, bad = sites.load_all(host)
     if bad:
@@ -132,9 +132,7 @@ def report(host: str) -> dict[str, Any]:
         "host": host,
         "state": _state(site),
         "version": site.version,
-        "parameters": {
-            f"{sites.parameter_name(host)}{'/' if name else ''}{name}": parameters[name].version for name in parameters
-        },
+        "parameters": {_name(host, name): parameter.version for name, parameter in parameters.items()},
         "configuration": joined({name: parameter.value for name, parameter in parameters.items()}),
         "full": json.loads(site.model_dump_json()),
     }
@@ -144,12 +142,15 @@ def report(host: str) -> dict[str, Any]:
 
 
 def change(file: SiteFile) -> Change:
-    """What putting the document means today."""
+    """The document, beside the parameters that the site has now."""
     return Change(file, stored(file.site.host))
 
 
 def effects(planned: Change, now: datetime) -> Iterator[str]:
-    """What the document would change, a line each: stories, files, and settings for later. Raises FileTooLarge and BrokenFile."""
+    """What the document would change: a line for the stories, for each file, and for the settings that apply later.
+
+    Raises FileTooLarge and BrokenFile.
+    """
     site = planned.file.site.model_copy(update={"version": planned.version + 1})
     before: set[str] = set()
     after: set[str] = set()
@@ -224,7 +225,7 @@ def _put(planned: Change, name: str, value: str) -> int:
             raise
         raise BadRequest(f"somebody else has just added {_name(planned.host, name)}: run the command again") from error
     expected = known.version + 1 if known else 1
-    # SSM cannot put on condition of a version: a writer in the same moment shows in the number only.
+    # SSM has no conditional put. If somebody else puts in the same moment, only the version shows it.
     if answer["Version"] != expected:
         raise BadRequest(
             f"{_name(planned.host, name)} has version {answer['Version']} and not {expected}: somebody else wrote it in"
@@ -290,10 +291,10 @@ def remove(
     show: Callable[[str], None],
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Delete a site's parameters, retire the site, and delete its files if told to.
+    """Delete a site's parameters, retire the site, and with `delete_files` delete its files.
 
-    In between it waits until no function uses the configuration any more: such a function could register the site or write a file
-    again. After an interruption a second call goes on where the first one ended.
+    After the parameters it waits until no function uses the configuration any more. Such a function could register the site again,
+    or write a file. After an interruption, a second call does the rest.
     """
     if removed.parameters:
         _delete(removed.parameters)

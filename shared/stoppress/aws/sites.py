@@ -368,15 +368,14 @@ def _parameters(path: str) -> Iterator[dict[str, Any]]:
 
 
 def parameters_of(host: str) -> Iterator[dict[str, Any]]:
-    """A site's parameter, then its parameters with further feeds. Nothing if the site has no parameter."""
+    """A site's parameter, if there is one, then its parameters with further feeds."""
     name = parameter_name(host)
     try:
         yield client("ssm").get_parameter(Name=name, WithDecryption=True)["Parameter"]
     except ClientError as error:
         if error.response["Error"]["Code"] != "ParameterNotFound":
             raise
-    else:
-        yield from _parameters(name)
+    yield from _parameters(name)
 
 
 def _checked(host: str, parameter: Mapping[str, Any], further: Mapping[str, Mapping[str, Any]] | None = None) -> Site:

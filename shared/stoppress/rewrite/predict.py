@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -54,7 +55,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """Lines of a file by what becomes of them. A line is the same if it has the same URL, under either scheme."""
+    """How many lines are added, removed and changed. Lines with the same URL, under either scheme, are one line."""
 
     enter: int
     leave: int
@@ -62,11 +63,11 @@ class LineCounts:
 
 
 def predict(site: Site, now: datetime) -> Iterator[FileChange]:
-    """Every file of the site as it is, and as it will be once this configuration has been applied at `now`.
+    """Every file of the site: its bytes now, and its bytes once this configuration has been applied at `now`.
 
-    Applied means rewritten twice, as roll_window does: other forms that are no longer wanted are then gone. A file that the change
-    empties is still there, for a day. `site.version` must be above the version in force. Raises FileTooLarge and BrokenFile if a file
-    could not be written, and the errors of bucket and table.
+    roll_window has all files rewritten twice. Other forms that are no longer wanted are then gone. A file that the change empties
+    stays for a day. `site.version` must be higher than the version in force. Raises FileTooLarge and BrokenFile if a file could not
+    be written, and the errors of bucket and table.
     """
     stored = {listed.file for listed in bucket.listed(site.host)}
     marks: dict[str, Mark] = {}
@@ -93,7 +94,7 @@ def _attempt(site: Site, file: str, now: datetime, stored: Collection[str]) -> A
 
 
 def _rewritten(attempt: Attempt, marks: dict[str, Mark]) -> dict[str, bytes]:
-    """The file and its other forms by name; nothing for a file that is deleted. Adds the file's next mark to `marks`."""
+    """The file and its other forms by name; empty if the file is deleted. Adds the file's next mark to `marks`."""
     site, file = attempt.site, attempt.file
     rendered, forms = render(site, file, attempt.now)
     plan = plan_of(attempt, rendered)
@@ -127,7 +128,11 @@ def _body(site: Site, name: str) -> bytes | None:
 
 
 def _unpacked(file: str, body: bytes | None) -> bytes | None:
-    return gzip.decompress(body) if body and file.endswith(".gz") else body
+    """What a gzip form holds. Anything else, and what somebody else put under such a name, is returned as it is."""
+    try:
+        return gzip.decompress(body) if body and file.endswith(".gz") else body
+    except (OSError, EOFError, zlib.error):
+        return body
 
 
 def _lines_by_url(body: bytes | None) -> dict[str, str]:

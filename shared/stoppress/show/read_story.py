@@ -109,7 +109,7 @@ def _listing_of(hosts: Collection[str]) -> str:
 
 
 def _matching(text: str, asked: str, site: Site) -> Question:
-    """The page whose path contains a text. Pages whose path equals it, or ends with it, come first. Raises Unclear."""
+    """The page whose path ends with a text, else the page whose path contains it. Raises Unclear for none or several."""
     wanted = unquote(text).strip("/").casefold()
     if not wanted:
         raise Unclear("give a URL, an article as source#id, or a part of a path")

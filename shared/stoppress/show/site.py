@@ -1,15 +1,15 @@
 """Is all well? Facts about a stack and its sites in, one answer out. Commands, JSON and the page render this answer. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE, permanent_files
 from stoppress.model.site import UNKNOWN_SITE, Site
-from stoppress.primitives.instants import iso
 from stoppress.show.feed import FeedStatus
+from stoppress.show.plain import plain
 
 # roll_window confirms every five minutes that its runs finish.
 ROLLED_AGE_MAX = timedelta(minutes=10)
@@ -232,7 +232,7 @@ class StackStatus:
 
     def report(self) -> Any:
         """The answer for programs: dataclasses as objects, instants in ISO 8601 and UTC."""
-        return _plain(self)
+        return plain(self)
 
 
 def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatus:
@@ -368,11 +368,3 @@ def _stack_problems(facts: StackFacts, now: datetime, access: Access) -> Iterato
 def _line(text: str | None) -> str:
     """A reason of several lines as one."""
     return "; ".join((text or "").splitlines())
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return iso(value) if isinstance(value, datetime) else value

@@ -5,7 +5,7 @@ once: the page appears when none of them holds any more.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias
@@ -27,8 +27,9 @@ from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.order import Order, is_claimed_before
 from stoppress.model.rules import Traits, excluding_rule, names_rule
 from stoppress.model.site import Site
-from stoppress.primitives.instants import iso, parse
+from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of, identity
+from stoppress.show.plain import plain
 
 # The log has the earlier events.
 HEARD_MAX = 50
@@ -200,7 +201,7 @@ class Story:
 
     def report(self) -> Any:
         """The answer for programs: dataclasses as objects, instants in ISO 8601 and UTC."""
-        return _plain(self)
+        return plain(self)
 
 
 def tell(facts: Facts, now: datetime) -> Story:
@@ -320,7 +321,8 @@ def _absent(facts: Facts) -> Iterator[Reason]:
         reasons.append(_unrecorded(facts.heard[-1]))
     if not reasons and facts.url and host_of(facts.url) != facts.site.host:
         reasons.append(Reason("other host", f"{host_of(facts.url)} is not {facts.site.host}"))
-    yield from reasons or [Reason("never heard", "no event named this page")]
+    what = f"the article {facts.article}" if facts.article else "this page"
+    yield from reasons or [Reason("never heard", f"no event named {what}")]
 
 
 def _unlisted(facts: Facts) -> Iterator[Reason]:
@@ -371,12 +373,12 @@ def _is_outclaimed(article: Article, claim: Claim | None) -> bool:
 
 
 def _is_meant(facts: Facts, article: Article) -> bool:
-    """Whether the question is about the article: it is the article asked for, or its URL is the page."""
+    """Whether the answer is about the article: the user asked for it, or its URL is the page."""
     return article.name == facts.article if facts.article else facts.is_here(article)
 
 
 def _held(facts: Facts) -> Article | None:
-    """The article that will be the next to have the page."""
+    """The held article that is released next."""
     held = [(article.release_at, article) for article in _absentees(facts) if article.release_at]
     return min(held, key=itemgetter(0))[1] if held else None
 
@@ -413,7 +415,7 @@ def _moved(article: Article) -> Reason:
 
 
 def _not_applied(facts: Facts) -> Iterator[Reason]:
-    """The newest delivery since the last event that was refused or is in quarantine: it may have ended another reason."""
+    """The newest refused or quarantined delivery, if no event was recorded after it. It might have ended another reason."""
     recorded_at = max((heard.at for heard in facts.heard if heard.was_recorded), default=None)
     for heard in reversed(facts.heard):
         is_later = recorded_at is None or heard.at > recorded_at
@@ -451,13 +453,13 @@ def _state(facts: Facts, article: Article, now: datetime) -> ArticleState:
 
 
 def _moved_to(facts: Facts) -> Iterator[str]:
-    """The pages of articles that left this page."""
+    """The present pages of articles that left this page."""
     if facts.owner is None:
         yield from (article.url for article in facts.articles if article.url and article.has_entries)
 
 
 def _listed_since(facts: Facts, owner: Article | None) -> datetime | None:
-    """When the owner was listed, as far as the events of 90 days show it."""
+    """Since when the owner is listed; None if the events of 90 days do not show it."""
     since = None
     for heard in facts.heard:
         if owner and heard.by == owner.name and heard.url is None:
@@ -478,11 +480,3 @@ def _heard_at(order: Order) -> datetime | None:
 
 def _at(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return iso(value) if isinstance(value, datetime) else value

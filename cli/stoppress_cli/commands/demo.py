@@ -100,7 +100,7 @@ def _play(player: "Player", lines: "list[Line]") -> dict[str, float]:
             player.stack.advance(line.at)  # the work of the hours before is not counted
         began = time.perf_counter()
         player.step(line)
-        if line.kind == "feed":  # the poll of the next minute is the event
+        if line.kind == "feed":  # the time counts from the next minute's poll, which reads the feed
             began = time.perf_counter()
             player.stack.advance(line.at + timedelta(minutes=1))
         player.stack.rest()

@@ -1,6 +1,7 @@
 """What the page of a site has only on a local stack: forms that publish, edit and unpublish articles, and that move the clock.
 
-The articles are webhooks that the stack's own API takes, signed with the secret of the site's first source of our own format.
+A form becomes a webhook to the stack's own API. It is signed with the secret of the site's first source with the
+adapter `standard`.
 """
 
 import json
@@ -158,7 +159,7 @@ class Panel:
         return Request("POST", f"/webhooks/{site.host}/{source}", "", headers, body)
 
     def _article(self, site: Site, source: str, url: str) -> str:
-        """The id of the source's article at a URL. A new article is called like the path."""
+        """The id of the source's article at a URL. The id of a new article is the path."""
         path = urlsplit(url).path.strip("/") or "home"
         try:
             pk, sk = claim_key(site.host, url)
@@ -216,7 +217,8 @@ class Panel:
 def _is_own(headers: Mapping[str, str]) -> bool:
     """Whether a page of this server sent the form.
 
-    The origin must be the server, and the server's name an address or `localhost`: another name may be a stranger's that leads here.
+    The origin must be the server, and the server's name an IP address or `localhost`: anyone can let another name point
+    to this machine.
     """
     host = headers.get("host", "")
     name = urlsplit(f"http://{host}").hostname or ""

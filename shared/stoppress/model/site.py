@@ -184,7 +184,7 @@ class Rule(_Part):
             raise ValueError("say either exclude or include, not both")
         if not self.conditions:
             raise ValueError(
-                "give a path, a section, a keyword, a type or a flag: without one the rule would be of every page"
+                "give a path, a section, a keyword, a type or a flag: without one the rule would apply to every page"
             )
         return self
 

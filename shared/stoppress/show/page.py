@@ -78,7 +78,7 @@ class SitePage:
 
 
 def render(page: SitePage) -> str:
-    """The page as HTML. It loads nothing from anywhere."""
+    """The page as HTML. It loads no other file."""
     zone, now = page.site.zone, page.at
 
     def time(instant: datetime | None) -> Markup:
@@ -111,7 +111,7 @@ def render(page: SitePage) -> str:
 
 
 def headers() -> dict[str, str]:
-    """The headers of the page: nobody stores it, indexes it or frames it, and it loads and runs nothing but its own text."""
+    """The headers of the page. Nobody may store, index or frame it, and it loads nothing and runs only its own script."""
     return {
         "content-type": "text/html; charset=utf-8",
         "cache-control": "no-store",

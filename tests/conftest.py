@@ -14,7 +14,7 @@ from hypothesis import settings
 SEEDS_OF_EVERY_RUN = 40
 PAIRS_OF_EVERY_RUN = 50
 # The markers of what `make check` leaves to `make test`.
-SLOW = ("moto", "artifact", "deployed", "matrix")
+SLOW = ("moto", "artifact", "deployed", "matrix", "browser")
 SLOW_MODULE = re.compile(rf"^pytestmark = \[?\s*pytest\.mark\.({'|'.join(SLOW)})\b", re.MULTILINE)
 # pytest-xdist tells its workers the width of the terminal; what commands print is tested as it is piped.
 os.environ.pop("COLUMNS", None)
@@ -23,6 +23,7 @@ os.environ.pop("COLUMNS", None)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of this project's tests. pytest reads options from this conftest only, not from those of subdirectories."""
     parser.addoption("--quick", action="store_true", help=f"leave out the tests marked {', '.join(SLOW)}")
+    parser.addoption("--screenshots", action="store_true", help="write the screenshots of the documentation again")
     group = parser.getgroup("simulation")
     group.addoption("--seeds", type=int, default=SEEDS_OF_EVERY_RUN, help="how many seeds to simulate")
     group.addoption("--first-seed", type=int, default=1, help="the first of them")

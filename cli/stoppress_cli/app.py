@@ -14,7 +14,8 @@ from stoppress_cli.commands.explain import explain
 from stoppress_cli.commands.feeds import feeds
 from stoppress_cli.commands.forget import forget
 from stoppress_cli.commands.listen import listen
-from stoppress_cli.commands.options import Commands
+from stoppress_cli.commands.options import HERE, READS, READS_ACCOUNT, READS_URLS, WRITES, Commands
+from stoppress_cli.commands.page import page
 from stoppress_cli.commands.play import play
 from stoppress_cli.commands.preflight import preflight
 from stoppress_cli.commands.quarantine import quarantine
@@ -31,31 +32,30 @@ from stoppress_cli.commands.status import status
 from stoppress_cli.commands.up import up
 
 app = Commands(
-    help="Keeps a newsroom's sitemaps. Runs the whole stack of template.yaml on this machine, or looks after a deployed one.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    help="Keeps the sitemaps of a newsroom up to date. Runs the whole stack on this machine, or works on a deployed stack.",
+    add_completion=True,
 )
-for command in (
-    play,
-    up,
-    demo,
-    preflight,
-    status,
-    explain,
-    send,
-    listen,
-    robots,
-    check,
-    redrive,
-    rebuild,
-    reconcile,
-    restore,
-    forget,
-    retire,
+# Each command with its effect and an example of its use.
+for command, effect, example in (
+    (check, READS_URLS, "stoppress check https://www.example.com/robots.txt"),
+    (demo, HERE, "stoppress demo --once"),
+    (explain, READS, "stoppress explain https://www.example.com/news/flood --stack stoppress"),
+    (forget, WRITES, "stoppress forget https://www.example.com/news/flood --stack stoppress"),
+    (listen, HERE, "stoppress listen --adapter ghost --out deliveries"),
+    (page, READS, "stoppress page www.example.com --stack stoppress"),
+    (play, HERE, "stoppress play tests/scenarios/publish.jsonl"),
+    (preflight, READS_ACCOUNT, "stoppress preflight --region eu-west-1"),
+    (rebuild, WRITES, "stoppress rebuild sitemap-news.xml --site www.example.com --stack stoppress"),
+    (reconcile, WRITES, "stoppress reconcile --site www.example.com --stack stoppress"),
+    (redrive, WRITES, "stoppress redrive articles --dry-run --stack stoppress"),
+    (restore, WRITES, "stoppress restore stoppress-Table-restored --stack stoppress"),
+    (retire, WRITES, "stoppress retire www.example.com --stack stoppress"),
+    (robots, READS, "stoppress robots www.example.com --stack stoppress"),
+    (send, WRITES, "stoppress send www.example.com cms --stack stoppress"),
+    (status, READS, "stoppress status --stack stoppress"),
+    (up, HERE, "stoppress up tests/scenarios/publish.jsonl"),
 ):
-    app.command()(command)
+    app.command(effect=effect, example=example)(command)
 app.add_typer(feeds, name="feeds")
 app.add_typer(adapters, name="adapters")
 app.add_typer(quarantine, name="quarantine")

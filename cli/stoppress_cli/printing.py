@@ -3,8 +3,10 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
+import typer
 from rich.console import Console
 
 from stoppress.primitives.instants import iso
@@ -28,6 +30,16 @@ def print_json(value: object, indent: int = 2) -> None:
     """Prints a value as JSON. A lone surrogate has no UTF-8 form and is printed as `?`."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     console.print(text.encode(errors="replace").decode())
+
+
+def printer(*, as_json: bool) -> Callable[[str], None]:
+    """A function that prints a line of text. With --json it prints to standard error: standard output is for the JSON."""
+    return errors.print if as_json else console.print
+
+
+def confirmed(question: str, *, yes: bool, as_json: bool) -> bool:
+    """Whether the user agrees. With `yes` the user is not asked. With --json the question goes to standard error."""
+    return yes or typer.confirm(question, err=as_json)
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

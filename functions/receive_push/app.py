@@ -31,7 +31,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     try:
         answer = (confirm if is_question else take)(request_of(event), datetime.now(UTC))
     except binascii.Error:
-        answer = Answer(400, "the body is marked as base64, and is none", "PushesRefused")
+        answer = Answer(400, "the body is marked as base64, but is not valid base64", "PushesRefused")
     except Exception:
         # 503 makes the hub try again. The log has the reason.
         logger.exception("hub's request not taken")

@@ -32,10 +32,11 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     headers = {"content-type": "application/json"} | ({"allow": "POST"} if answer.status == 405 else {})
     response = {"statusCode": answer.status, "headers": headers, "body": json.dumps(answer.body)}
     if answer.of_stranger:
-        # Anyone can send such requests. So no metric counts them, and their log line is short: no fields of the logger.
+        # Anyone can send requests without a known site. So no metric counts them, and their log line lacks the logger's
+        # fields.
         sys.stdout.write(json.dumps({"message": "delivery", **about}) + "\n")
         return response
-    # Neither an invented host nor a request without a signature raises this count: an alarm watches it.
+    # An alarm watches WebhooksUnverified. So a request with an invented host or without a signature does not count.
     publish({f"Webhooks{answer.body['status'].capitalize()}": 1, "WebhooksUnverified": int(answer.is_wrongly_signed)})
     level = logger.warning if answer.status >= 400 or answer.cause else logger.info
     names = [names for names in answer.names if names]
@@ -53,7 +54,7 @@ def _answer(event: dict[str, Any], site: str, source: str) -> Answer:
     try:
         return receive(request_of(event), datetime.now(UTC))
     except binascii.Error:
-        return _refused(400, "the body is marked as base64, and is none")
+        return _refused(400, "the body is marked as base64, but is not valid base64")
     except Exception:
         # 503 makes the sender try again. The log has the reason.
         logger.exception("delivery not taken", **bounded({"site": site, "source": source}))

@@ -1,7 +1,7 @@
 """Compares table, index and bucket at night, and repairs differences: see `stoppress.reconcile.sites`.
 
-It runs twice a night, half an hour apart. A difference that both runs see is not a change on its way, and is repaired. Sites
-for which there is no time have their turn in the next night.
+It runs twice a night, half an hour apart. A difference that both runs find is not work in progress, so the second run
+repairs it. Sites that a night's runs do not reach come first in the next night.
 """
 
 from collections import Counter
@@ -20,14 +20,14 @@ from stoppress.reconcile.sites import in_turn, reconcile
 
 logger = Logger()
 
-# Time to finish a file of 50,000 pages.
+# Seconds after the deadline: to finish comparing a file of 50,000 pages.
 RESERVE_SECONDS = 120.0
 
 
 @logger.inject_lambda_context
 @in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Handle a schedule's event. Raises at the end if something could not be looked at, so that the alarm goes off."""
+    """Handle a schedule's event. Raises at the end if a comparison failed, so that an alarm rings."""
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     good, _ = sites.load_all_usable()
     failures: list[Exception] = []

@@ -1,6 +1,7 @@
 """Takes article events from their queue, and records each in the table in one transaction.
 
-A message that fails is reported to SQS and comes again. A message that can never be recorded goes to quarantine.
+A message that fails is reported to SQS, which delivers it again. A message that can never be recorded goes to
+quarantine.
 """
 
 import os
@@ -66,7 +67,10 @@ def _message(record: dict[str, Any]) -> Message:
 
 
 def _log(message_id: str, outcome: MessageOutcome) -> None:
-    """Log the outcome of a message: whether the article is listed, and if not, why. receive_webhook has logged refusals."""
+    """Log the outcome of a message: whether the article is listed, and if not, why.
+
+    Refusals are left out, because receive_webhook has logged them.
+    """
     if outcome.outcome == REPORT_KEPT:
         return
     names: dict[str, Any] = outcome.about

@@ -1,7 +1,7 @@
 """Writes the sitemap files that the table's stream and the rewrites queue name.
 
-The stream names changed entries, which are folded into their files. The queue names files to make from all their entries: those
-that failed, and those that a changed configuration or a repair needs.
+The stream names changed entries. Only their lines in the files are made again (`sitemaps.fold`). The queue names files
+to make from all their entries: files that failed, and files that a changed configuration or a repair needs.
 """
 
 import os
@@ -78,7 +78,7 @@ def _requests(
 def _seconds(
     records: Iterable[dict[str, Any]], requests: dict[str, RewriteRequest], results: Iterable[Result]
 ) -> list[float]:
-    """For each written file, the seconds since the first of these changes to the file's items in the table."""
+    """For each written file, the seconds from the first of these changes to its entries until now."""
     changed: dict[tuple[str, str], float] = {}
     for record in records:
         if request := requests.get(_identity(record)):
@@ -98,7 +98,11 @@ def _identity(record: dict[str, Any]) -> str:
 
 
 def _returning(results: Sequence[Result], from_queue: bool) -> Sequence[Result]:
-    """Log the outcomes. Returns the results whose records Lambda must retry. Files from the stream go to the rewrites queue if possible."""
+    """Log the outcomes. Returns the results whose records Lambda must retry.
+
+    Unwritten files from the stream are sent to the rewrites queue. Lambda retries their records only if the queue
+    fails.
+    """
     for result in results:
         fields: dict[str, Any] = {"site": result.request.site, "file": result.request.file, "outcome": result.outcome}
         if result.error is None:

@@ -28,7 +28,7 @@ logger = Logger()
 @logger.inject_lambda_context
 @in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Handle an event of the schedule or of Parameter Store. Raises at the end if a site's work failed, so that the alarm goes off."""
+    """Handle an event of the schedule or of Parameter Store. Raises at the end if a site's work failed, so that an alarm rings."""
     now = datetime.now(UTC)
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     failures: list[Exception] = []
@@ -85,7 +85,7 @@ def _changed_host(event: dict[str, Any]) -> str | None:
 
 
 def _beat(now: datetime, failures: list[Exception]) -> None:
-    """Send the heartbeat. The rest of the run does not need it."""
+    """Send the heartbeat. If that fails, the error is added to `failures`, and the run continues."""
     try:
         beat(now)
     except Exception as fault:  # noqa: BLE001 - the next minute tries again

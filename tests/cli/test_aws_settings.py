@@ -25,8 +25,12 @@ def fresh_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
 
 
+# What a command reads that is given the file `-`.
+DOCUMENT = '{"host": "www.example.com", "publication": "Example News", "sources": {}}'
+
+
 def run(*words: str) -> Result:
-    return CliRunner().invoke(app, list(words))
+    return CliRunner().invoke(app, list(words), input=DOCUMENT)
 
 
 def reason(done: Result) -> str:
@@ -61,7 +65,7 @@ def with_stack() -> Iterator[list[str]]:
             yield from within(each, [*words, name])
         if any(param.name == "stack" for param in command.params):
             arguments = [p for p in command.params if p.param_type_name == "argument" and (p.required or p.nargs == -1)]
-            yield words + ["www.example.com" for _ in arguments]
+            yield words + ["-" if p.name == "file" else "www.example.com" for p in arguments]
 
     yield from within(typer.main.get_command(app), [])
 

@@ -9,6 +9,7 @@ import hmac
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -28,9 +29,11 @@ import boto3
 import pytest
 import typer.main
 from botocore.client import BaseClient
+from typer.testing import CliRunner
 
 from stoppress.aws import clients
 from stoppress_cli.app import app
+from stoppress_cli.commands.options import EFFECTS
 from stoppress_cli.local.template import REGION
 from stoppress_cli.stack.find import deployed
 from tests.support.check_good_site import BASE, NOW, good
@@ -185,6 +188,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "preflight": (["--profile", "nobody"], 2, "unknown  credentials: there is no AWS profile 'nobody'"),
     "status": (LOCAL, 1, "stoppress quarantine list --site"),
     "explain": ([PAGE, *LOCAL], 0, "sitemap-news.xml"),
+    "page": ([HOST, *LOCAL], 0, f"/sites/{HOST}/"),
     "send": ([HOST, "cms", *LOCAL], 0, "gone from sitemap-news.xml"),
     "robots": ([HOST, *LOCAL], 0, f"Sitemap: https://{HOST}/sitemap.xml"),
     "check": (["site", "--base-url", BASE, "--now", NOW], 0, "no findings"),
@@ -225,6 +229,13 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
         yield from commands(child, (*path, name))
 
 
+def command_of(command: Any, words: str) -> Any:
+    """The command with these words."""
+    for word in words.split():
+        command = command.commands[word]
+    return command
+
+
 @pytest.mark.parametrize("command", sorted(set(commands(typer.main.get_command(app))) - SERVING))
 def test_every_command_does_what_it_says_as_a_user_types_it(command: str, up: Serving, folder: Path) -> None:
     assert command in CASES, f"give `stoppress {command}` a case, with arguments as a user would type them"
@@ -235,6 +246,31 @@ def test_every_command_does_what_it_says_as_a_user_types_it(command: str, up: Se
     assert "Traceback" not in answer.err
     assert (answer.code, answer.err) == (code, "")
     assert words in answer.out
+
+
+# What these report is a stream, a schema that is JSON already, or the play of a scenario.
+WITHOUT_JSON = SERVING | {"listen", "play", "sites schema"}
+# A secret can be made once, and the test above has made it. `secrets rotate` prints the same.
+MADE_ABOVE = {"secrets put"}
+
+
+def test_every_command_that_reports_has_the_option_for_json() -> None:
+    root = typer.main.get_command(app)
+    having = {
+        words for words in commands(root) if any("--json" in each.opts for each in command_of(root, words).params)
+    }
+
+    assert set(commands(root)) - having == WITHOUT_JSON
+
+
+@pytest.mark.parametrize("command", sorted(CASES.keys() - WITHOUT_JSON - MADE_ABOVE))
+def test_every_command_that_reports_reports_in_json_too(command: str, up: Serving, folder: Path) -> None:
+    arguments, code, _ = CASES[command]
+    known = {"UP": up.url, "ID": up.quarantined}
+    answer = typed(*command.split(), *(known.get(word, word) for word in arguments), "--json", cwd=folder)
+
+    assert answer.code == code
+    assert isinstance(json.loads(answer.out), dict | list)
 
 
 def test_up_without_a_scenario_serves_the_first_site_and_takes_what_its_secret_signs(up: Serving) -> None:
@@ -248,10 +284,88 @@ def test_the_demo_serves_what_it_has_shown_until_it_is_interrupted(tmp_path: Pat
         assert "market-hall-reopens" in _get(f"{served.url}sitemap-news.xml")
 
 
+# Prints the seconds until the first call, and the modules that are imported by then.
+STARTED = """
+import sys, time
+start = time.perf_counter()
+from stoppress_cli.app import app
+import botocore.httpsession
+def send(self, request):
+    print(round(time.perf_counter() - start, 3), *sorted(name for name in sys.modules if "." not in name))
+    raise SystemExit(9)
+botocore.httpsession.URLLib3Session.send = send
+app()
+"""
+TO_FIRST_CALL_S_MAX = 1
+LOCAL_STACK_ALONE = {"moto", "samtranslator", "flask", "werkzeug", "time_machine"}
+
+
+@pytest.mark.parametrize("words", ["status", "explain /flood", "sites list", "quarantine list", "robots a.example.com"])
+def test_a_command_on_a_deployed_stack_makes_its_first_call_soon_and_without_moto(words: str, tmp_path: Path) -> None:
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "eu-west-1"}
+    command = [sys.executable, "-c", STARTED, *words.split(), "--stack", "stoppress"]
+
+    def seconds_and_modules() -> tuple[float, set[str]]:
+        ended = subprocess.run(  # noqa: S603 - our own code
+            command, cwd=tmp_path, env=BARE_ENVIRONMENT | keys, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert ended.returncode == 9, ended.stderr
+        seconds, *modules = ended.stdout.split()
+        return float(seconds), set(modules)
+
+    for _ in range(3):  # another process may have taken the processor
+        seconds, modules = seconds_and_modules()
+        if seconds < TO_FIRST_CALL_S_MAX:
+            break
+    assert "boto3" in modules
+    assert not modules & LOCAL_STACK_ALONE
+    assert seconds < TO_FIRST_CALL_S_MAX
+
+
 def test_the_version_is_that_of_pyproject(tmp_path: Path) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
     assert typed("--version", cwd=tmp_path) == Answer(0, f"stoppress {version}\n", "")
+
+
+@pytest.mark.parametrize("words", [[], ["quarantine"], ["quarantine", "retry"], ["feeds"]], ids=str)
+def test_h_is_short_for_help(words: list[str], tmp_path: Path) -> None:
+    short, long = (typed(*words, option, cwd=tmp_path) for option in ("-h", "--help"))
+
+    assert short.code == 0
+    assert short.out == long.out
+    assert "Usage: " in short.out
+
+
+def test_the_help_lists_the_commands_by_name_with_their_effects() -> None:
+    rows = re.findall(r"^  ([a-z]+) +([a-z]+ [a-zA-Z]+)  ", CliRunner().invoke(app, ["--help"]).stdout, re.MULTILINE)
+
+    assert dict(rows).keys() == typer.main.get_command(app).commands.keys()  # type: ignore[attr-defined]
+    assert rows == sorted(rows)
+    assert {"play": "this machine", "status": "reads stack", "quarantine": "writes stack"}.items() <= dict(rows).items()
+
+
+@pytest.mark.parametrize("words", sorted(set(commands(typer.main.get_command(app))) - {"adapters"}))
+def test_the_example_in_the_help_can_be_typed(words: str) -> None:
+    command = command_of(typer.main.get_command(app), words)
+    example = command.example.partition(" > ")[0]
+
+    assert command.effect in EFFECTS
+    assert example.startswith(f"stoppress {words}")
+    typed_words = shlex.split(example.removeprefix(f"stoppress {words}"))
+    command.make_context(words, [*typed_words])
+    assert ("--stack" in typed_words) == ("stack" in command.effect)
+
+
+def test_the_shell_completes_a_command(tmp_path: Path) -> None:
+    asked = {"_STOPPRESS_COMPLETE": "complete_bash", "COMP_WORDS": "stoppress qu", "COMP_CWORD": "1"}
+    program = "from stoppress_cli.app import app; app(prog_name='stoppress')"
+    ended = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", program], cwd=tmp_path, env=BARE_ENVIRONMENT | asked, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+
+    assert ended.stdout.split() == ["quarantine"]
 
 
 def test_no_command_at_all_shows_the_help(tmp_path: Path) -> None:

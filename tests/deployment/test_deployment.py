@@ -58,6 +58,8 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
         {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/${{Host}}/cms"}},
     ),
     "WebSubSecret": ("what hubs know the feeds' callbacks by", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/websub"}}),
+    "StatusPageSecret": ("the addresses of the sites' pages", {"Name": {"Fn::Sub": f"stoppress/{STACK_NAME}/page"}}),
+    "PageApi": ("the addresses of the sites' pages", {}),
     "WebhookApi": ("the URL that the CMS posts to", {}),
     "HubApi": ("the URLs that hubs push to", {}),
     "Alarms": ("subscriptions of pagers and chats", {}),
@@ -105,15 +107,16 @@ def test_the_table_keeps_its_key() -> None:
     ]
 
 
-def test_the_parameter_hubs_can_be_switched_back_and_forth() -> None:
+@pytest.mark.parametrize(("name", "condition"), [("WebSubSecret", "HasHubs"), ("StatusPageSecret", "HasStatusPage")])
+def test_a_parameter_that_makes_a_secret_can_be_switched_back_and_forth(name: str, condition: str) -> None:
     # The name is fixed: a secret that stayed would make the next creation fail.
-    secret = STACK.resources["WebSubSecret"]
+    secret = STACK.resources[name]
 
-    assert secret["Condition"] == "HasHubs"
+    assert secret["Condition"] == condition
     assert (secret["DeletionPolicy"], secret["UpdateReplacePolicy"]) == ("Delete", "Delete")
 
 
-@pytest.mark.parametrize("name", ["FirstSecret", "WebSubSecret"])
+@pytest.mark.parametrize("name", ["FirstSecret", "WebSubSecret", "StatusPageSecret"])
 def test_the_secret_is_not_generated_anew(name: str) -> None:
     # A change of how it is generated generates another, and every webhook is refused from then on.
     how = {"PasswordLength": 44, "ExcludePunctuation": True}

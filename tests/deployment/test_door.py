@@ -86,7 +86,7 @@ def test_the_address_that_aws_gives_the_webhooks_is_closed_when_asked(disabled: 
 
 
 def test_each_api_has_a_rate_of_its_own_and_the_stacks_parameters_set_it() -> None:
-    assert len(stages()) == 2
+    assert len(stages()) == 3
     for stage in stages().values():
         assert stage["DefaultRouteSettings"] == {
             "ThrottlingRateLimit": {"Ref": "ThrottleRate"},

@@ -37,6 +37,7 @@ LEFT_OUT = {
         "stoppress.model.event", "stoppress.cms.contract", "stoppress.record.decide", "stoppress.feeds", "stoppress.record.article", "stoppress.model.article",
         "feedparser", "idna", "xml.sax",
     },
+    "show_site": {"stoppress.check", "stoppress.cms.contract", "stoppress.record.decide", "stoppress.sitemaps.render"},
     "reconcile_sites": {"stoppress.feeds", "feedparser", "idna", "xml.sax"},
     "roll_window": {"stoppress.check", "stoppress.feeds", "feedparser", "idna", "xml.sax"},
 }  # fmt: skip

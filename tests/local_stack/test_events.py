@@ -32,6 +32,7 @@ from tests.support.event_files import (  # fmt: skip
     ANNOUNCED,
     ASKED,
     CHANGED,
+    EDITOR,
     EVENTS,
     FEED,
     HOST,
@@ -136,7 +137,7 @@ def test_the_webhook_is_signed_at_its_instant_with_the_documented_secret() -> No
     assert event["requestContext"]["time"] == at.strftime("%d/%b/%Y:%H:%M:%S +0000")
 
 
-@pytest.mark.parametrize("name", [WEBHOOK, QUESTION, PUSH])
+@pytest.mark.parametrize("name", [WEBHOOK, QUESTION, PUSH, EDITOR])
 def test_a_request_has_the_shape_that_the_local_gateway_gives(stack: Stack, name: str) -> None:
     event = read(name)
     path, method = event["rawPath"], event["requestContext"]["http"]["method"]
@@ -414,3 +415,13 @@ def test_a_push_puts_its_article_on_the_queue(stack: Stack) -> None:
 def test_a_push_of_nobodys_subscription_is_gone(stack: Stack) -> None:
     assert fed(stack, PUSH, datetime(2026, 11, 20, 8, 1, tzinfo=UTC)).payload["statusCode"] == 410
     assert on_queue(stack, "ArticlesQueue") == []
+
+
+# ── 12: an editor ──
+
+
+def test_an_editor_is_answered_with_the_page(stack: Stack) -> None:
+    answer = fed(stack, EDITOR, _millis(read(EDITOR)["requestContext"]["timeEpoch"])).payload
+
+    assert answer["statusCode"] == 200
+    assert read(EDITOR)["queryStringParameters"]["q"] in answer["body"]

@@ -54,21 +54,21 @@ FAULTS: dict[str, Swap] = {
         lambda as_read: (
             lambda rev: ("attribute_not_exists(pk) OR attribute_exists(pk)", None) if rev is None else as_read(rev)
         ),
-        50,
+        4,
     ),
     "the article is written apart from its entries": Swap(
-        "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 3
+        "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 6
     ),
     "an error while writing is swallowed": Swap(
         "record.article:_write",
         lambda write: lambda *of: _unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
-        58,
+        65,
     ),
     "a conflict is taken for success": Swap(
-        "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 137
+        "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 8
     ),
     "keys that DynamoDB left unread are forgotten": Swap(
-        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 273
+        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 77
     ),
     "places are handed out and not counted": Swap("aws.places:_keep_series", lambda _: lambda host, series: True, 2),
     "messages that failed are not reported": Swap(
@@ -78,7 +78,7 @@ FAULTS: dict[str, Swap] = {
                 id_: replace(outcome, error=None) for id_, outcome in record(messages, now, deadline).items()
             }
         ),
-        13,
+        36,
     ),
     # ── deciding ──
     "what is late is taken for new": Swap("record.late:late", lambda _: _decided_as_if_new, 6),
@@ -208,7 +208,7 @@ FAULTS: dict[str, Swap] = {
     "each spelling is a page of its own": Swap("primitives.urls:identity", lambda _: lambda url: url, 2),
     "a number is one article in all feeds": Swap("feeds.events:_id_of", lambda _: lambda guid, feed, site: guid, 5),
     "an id that is used again is the article that was deleted": Swap(
-        "record.decide:_current", lambda current: lambda event, article, now: article or current(event, article, now), 8
+        "record.decide:_current", lambda current: lambda event, article, now: article or current(event, article, now), 7
     ),
     # ── the clock ──
     "what is due is deleted before it is sent": Swap(
@@ -218,7 +218,7 @@ FAULTS: dict[str, Swap] = {
                 _deleting(query(pk, **only)) if pk.startswith("due#") and only.get("below") else query(pk, **only)
             )
         ),
-        70,
+        17,
     ),
     "only the first news sitemap expires": Swap(
         "roll.window:items",
@@ -236,15 +236,15 @@ FAULTS: dict[str, Swap] = {
                 site, file, *content, replaces=bucket.read(site, file), **also
             )
         ),
-        161,
+        481,
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",
         lambda write: lambda *of, **also: _unless(write, (bucket.Overtaken, ClientError), *of, **also),
-        36,
+        30,
     ),
     "a file that failed is handed over to nobody": Swap(
-        "rewrite.sitemaps:hand_over", lambda _: lambda results: None, 95
+        "rewrite.sitemaps:hand_over", lambda _: lambda results: None, 50
     ),
     "a file that failed is done": Swap(
         "rewrite.sitemaps:rewrite_all",
@@ -254,7 +254,7 @@ FAULTS: dict[str, Swap] = {
                 for result in rewrite_all(works, now, deadline)
             ]
         ),
-        410,
+        120,
     ),
     "an emptied file is never deleted": Swap(
         "rewrite.retire:schedule_retirement", lambda _: lambda site, file, changed: None, 26
@@ -270,7 +270,7 @@ FAULTS: dict[str, Swap] = {
         lambda items: _With(
             items, series_files=lambda series: items.series_files(series) if series.name == NEWS_SERIES else []
         ),
-        39,
+        5,
     ),
     "a robots.txt that is not kept any more stays": Swap(
         "roll.window:all_files", lambda all_files: lambda site, **_: all_files(site), 58
@@ -284,12 +284,12 @@ FAULTS: dict[str, Swap] = {
                 for batch in queues._batches(messages)
             ]
         ),
-        38,
+        2,
     ),
     "a webhook is acknowledged although the queue failed": Swap(
         "receive.webhook:queues",
         lambda queues: _With(queues, send_articles=lambda events: _unless(queues.send_articles, Exception, events)),
-        82,
+        2,
     ),
     "only the first new entry of a feed is sent": Swap(
         "poll.ingest:queues",
@@ -309,7 +309,7 @@ FAULTS: dict[str, Swap] = {
     "packed files go before the index that names them": Swap(
         "rewrite.output_formats:delete_forms",
         lambda _: _taken_away,
-        167,
+        160,
     ),
     "forms that no mark tells of stay": Swap("rewrite.output_formats:possible_forms", lambda _: lambda file: set(), 1),
     "of several changed entries one is folded in": Swap(
@@ -325,7 +325,7 @@ FAULTS: dict[str, Swap] = {
                 )
             )
         ),
-        101,
+        27,
     ),
     "a file is folded into whatever its size": Swap(
         "sitemaps.fold:render",

@@ -29,7 +29,7 @@ WINDOW = timedelta(hours=48)
 SITES = f"/stoppress/{STACK_NAME}/sites/"
 
 NUMBERED = sorted((path.name for path in EVENTS.glob("[0-9]*.json")), key=lambda name: int(name.partition("-")[0]))
-WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT, QUESTION, PUSH = NUMBERED
+WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT, QUESTION, PUSH, EDITOR = NUMBERED
 # The feed that the hub's files are of, and what was asked of the hub before they came.
 FEED = f"https://{HOST}/rss.xml"
 ASKED = Subscription(f"https://{HOST}/hub", FEED, asked_at=datetime(2026, 11, 20, 8, tzinfo=UTC), asks=1)
@@ -49,7 +49,7 @@ def function_of(name: str) -> str:
 def first_site_stack(feed: str, start: datetime | None = None) -> Iterator[Stack]:
     """The template's stack with its first site; nothing runs by itself."""
     with Stack(ROOT / "template.yaml", {"Feed": feed}, first_site=True, start=start) as made:
-        for name in (f"{HOST}/cms", "websub"):
+        for name in (f"{HOST}/cms", "websub", "page"):
             made.client("secretsmanager").put_secret_value(
                 SecretId=f"{made.variable('SECRETS_PATH')}/{name}", SecretString=SECRET
             )

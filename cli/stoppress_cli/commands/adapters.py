@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import Json
+from stoppress_cli.commands.options import HERE, Commands, Json
 from stoppress_cli.printing import errors, print_json, text_console
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 EXPRESSION_CHARACTERS_MAX = 60
 _LISTED = {"name", "title", "reads", "verified", "lacks", "signature", "settings"}
 
-adapters = typer.Typer(rich_markup_mode=None)
+adapters = Commands(no_args_is_help=False)
 
 
 @adapters.callback(invoke_without_command=True)
 def list_adapters(context: typer.Context, as_json: Json = False) -> None:
-    """What each CMS sends, and what becomes of it. Without a command: list every adapter."""
+    """Adapters read the deliveries of CMSs. Without a command: list the adapters."""
     if context.invoked_subcommand is not None:
         return
     from stoppress.cms.mapping import load
@@ -41,7 +41,7 @@ def list_adapters(context: typer.Context, as_json: Json = False) -> None:
     text_console().print(table, soft_wrap=False)
 
 
-@adapters.command("try")
+@adapters.command("try", effect=HERE, example="stoppress adapters try ghost delivery.json")
 def try_delivery(
     name: Annotated[str, typer.Argument(help="An adapter, or a mapping file of your own (…/example.toml).")],
     delivery: Annotated[
@@ -63,7 +63,7 @@ def try_delivery(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what an adapter makes of a delivery, field by field: each value, its origin, what was left out and why.
+    """Read a recorded delivery with an adapter. Show each field's value and origin, and what was left out and why.
 
     Exit code 0: the delivery was tried, with any result; 2: file, adapter or options cannot be used. A body that the CMS would
     not post (no JSON, for example) is incomplete, its body missing; the webhook answers 400 to it.
@@ -117,7 +117,7 @@ def print_verdict(verdict: "Verdict", prefix: str, shown: dict[str, Any], site: 
         console.print(f"   left out: {reason}")
 
 
-@adapters.command("verify")
+@adapters.command("verify", effect=HERE, example="stoppress adapters verify requests.json")
 def verify_requests(
     file: Annotated[
         Path,

@@ -68,7 +68,7 @@ def demo(
                 print_report(stack, player.report, seconds)
                 print_failures(player.report)
                 if server is not None:
-                    _print_invitation(server.url)
+                    _print_invitation(server.url, server.pages())
                     server.serve()
         except (TemplateError, PortInUse) as error:
             errors.print(f"stoppress: {error}")
@@ -100,7 +100,7 @@ def _play(player: "Player", lines: "list[Line]") -> dict[str, float]:
             player.stack.advance(line.at)  # the work of the hours before is not counted
         began = time.perf_counter()
         player.step(line)
-        if line.kind == "feed":  # the poll of the next minute is the event
+        if line.kind == "feed":  # the time counts from the next minute's poll, which reads the feed
             began = time.perf_counter()
             player.stack.advance(line.at + timedelta(minutes=1))
         player.stack.rest()
@@ -142,12 +142,13 @@ def _print_table(stack: "Stack", took_ms: Mapping[str, float]) -> None:
     console.print(table)
 
 
-def _print_invitation(url: str) -> None:
+def _print_invitation(url: str, pages: list[str]) -> None:
     console.print(f"""
 Serving until Ctrl-C. Look at
   {url}
   {url}sitemap.xml
   {url}sitemap-news.xml
+  {" ".join(pages)}  (publish, edit, unpublish, and move the clock)
 
 Publish something yourself (paste into another terminal), and look again:
 """)

@@ -2,31 +2,29 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from stoppress_cli.commands.access import open_sites
 from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import LOCAL, Commands, Endpoint, Json, Stack, Template
+from stoppress_cli.commands.options import LOCAL, READS, READS_URLS, Commands, Endpoint, Group, Json, Stack, Template
 from stoppress_cli.printing import console, errors, print_json, text_console
 
 
-class _Feeds(TyperGroup):
+class _Feeds(Group):
     """`stoppress feeds www.example.com` is short for `stoppress feeds show www.example.com`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        is_named = args[:1] and (args[0] in self.commands or args[0] == "--help")
+        is_named = args[:1] and (args[0] in self.commands or args[0] in {"-h", "--help"})
         return super().parse_args(ctx, args if is_named else ["show", *args])
 
 
 feeds = Commands(
-    help="Feeds as the stack sees them: how a stack's feeds are (show), what a feed would become (try).",
+    help="Feeds: the state of a stack's feeds (show), and which articles a feed would give (try).",
+    no_args_is_help=False,
     cls=_Feeds,
-    add_completion=False,
-    rich_markup_mode=None,
 )
 
 
-@feeds.command("show")
+@feeds.command("show", effect=READS, example="stoppress feeds show www.example.com --stack stoppress")
 def show(
     host: Annotated[str | None, typer.Argument(help="Host of a site; default: all sites.", show_default=False)] = None,
     stack: Stack = None,
@@ -34,9 +32,9 @@ def show(
     as_json: Json = False,
     template: Template = None,
 ) -> None:
-    """Tell how each feed is: last success, last new story, interval, failures, hub, next poll.
+    """Show the state of each feed: last success, last new story, interval, failures, hub, next poll.
 
-    Exit code 0: all are well; 1: some fail or are gone; 2: the stack cannot be reached, or a site's parameter cannot be
+    Exit code 0: every feed works; 1: a feed fails or is gone; 2: the stack cannot be reached, or a site's parameter cannot be
     used.
     """
     with open_sites(host, stack, local, template):
@@ -52,7 +50,7 @@ def show(
         raise typer.Exit(ATTENTION if any(state.condition in {"failing", "gone"} for state in states) else OK)
 
 
-@feeds.command("try")
+@feeds.command("try", effect=READS_URLS, example="stoppress feeds try https://www.example.com/feed.xml")
 def try_feed(
     target: Annotated[str, typer.Argument(help="URL of a feed or an old sitemap, or a file that holds one.")],
     url: Annotated[
@@ -70,7 +68,7 @@ def try_feed(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a feed would become, entry by entry, and why entries are left out.
+    """Show which article each entry of a feed would give, or why the entry is left out.
 
     Nothing is recorded. Exit code 0: the feed can be read; 1: it cannot, a poll would fail; 2: there is nothing to read.
     """

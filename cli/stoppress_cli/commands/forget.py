@@ -5,8 +5,8 @@ import typer
 
 from stoppress_cli.commands.access import open_stack
 from stoppress_cli.commands.exit_codes import ATTENTION, OK
-from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Site, Stack, Template, Yes
-from stoppress_cli.printing import console
+from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Json, Site, Stack, Template, Yes
+from stoppress_cli.printing import confirmed, print_json, printer
 
 OUT_OF_REACH = (
     "Out of reach: point-in-time recovery keeps the old table for 35 days, the logs keep URLs for LogRetentionDays"
@@ -19,6 +19,7 @@ def forget(
     target: Annotated[str, typer.Argument(metavar="URL|ID", help="The page, or the article's id in its source.")],
     site: Site = None,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Remove a page and erase what is known of it: table, quarantine, dead letters, older versions of its files.
 
@@ -27,19 +28,23 @@ def forget(
     with open_stack(stack, local, template):
         from stoppress_cli.stack import forget as erasure
 
-        traces = erasure.gather(target, site)
-        if not traces.anything:
-            console.print("nothing is known of it")
-            raise typer.Exit(OK)
-        if dry_run:
-            left = traces
-        else:
-            if not yes and not typer.confirm(f"Forget {', '.join(traces.urls) or target} for good?"):
-                raise typer.Exit(ATTENTION)
-            left = erasure.forget(target, site, datetime.now(UTC), show=console.print)
+        show = printer(as_json=as_json)
+        left = erasure.gather(target, site)
+        urls, is_known = left.urls, left.anything
+        if not is_known:
+            show("nothing is known of it")
+        is_agreed = (
+            is_known
+            and not dry_run
+            and confirmed(f"Forget {', '.join(urls) or target} for good?", yes=yes, as_json=as_json)
+        )
+        if is_agreed:
+            left = erasure.forget(target, site, datetime.now(UTC), show=show)
             if left.anything:
-                console.print("left, run it again:")
-        for line in left.lines():
-            console.print(line)
-        console.print(OUT_OF_REACH)
+                show("left, run it again:")
+        if is_agreed or dry_run:
+            for line in [*left.lines(), OUT_OF_REACH] if is_known else []:
+                show(line)
+        if as_json:
+            print_json({"urls": list(urls), "left": list(left.lines()) if left.anything else [], "done": is_agreed})
         raise typer.Exit(ATTENTION if left.anything else OK)

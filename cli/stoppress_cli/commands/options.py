@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""What the commands share: options, and how a command is registered and listed."""
 
 import functools
 import inspect
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from stoppress_cli.local.functions import environment
 
@@ -18,7 +19,7 @@ Stack = Annotated[
 ]
 Endpoint = Annotated[str, typer.Option("--local", help="URL at which `stoppress up` or the demo serves.")]
 Template = Annotated[
-    Path | None, typer.Option("--template", help="Another template.yaml than this checkout's.", show_default=False)
+    Path | None, typer.Option("--template", help="Another template.yaml than this version's.", show_default=False)
 ]
 Site = Annotated[str | None, typer.Option("--site", help="Host of the site; default: all sites.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
@@ -44,13 +45,61 @@ Region = Annotated[
 ]
 
 
-class Commands(typer.Typer):
-    """A Typer that adds --profile and --region to each command that has --stack."""
+# What a command reads or writes, from weak to strong. The help shows it beside the command.
+HERE, READS_URLS, READS_ACCOUNT, READS, WRITES = EFFECTS = (
+    "this machine", "reads URLs", "reads account", "reads stack", "writes stack",
+)  # fmt: skip
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """Registers a command, as Typer does."""
-        register = super().command(name, **settings)
+
+class Group(TyperGroup):
+    """A group whose help lists its commands by name, each with its effect."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, sorted."""
+        return sorted(self.commands)
+
+    @property
+    def effect(self) -> str:
+        """The strongest effect of a command in the group."""
+        return max((effect_of(command) for command in self.commands.values()), key=EFFECTS.index)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the list of commands into the help."""
+        width = max(map(len, self.commands))
+        rows = [
+            (f"{name:<{width}}  {effect_of(command)}", command.get_short_help_str(limit=200))
+            for name, command in ((name, self.commands[name]) for name in self.list_commands(ctx))
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows, col_max=40)
+
+
+class Commands(typer.Typer):
+    """A Typer whose commands state their effect and an example. Each command that has --stack gets --profile and --region."""
+
+    def __init__(self, **settings: Any) -> None:
+        defaults: dict[str, Any] = {
+            "cls": Group,
+            "context_settings": {"help_option_names": ["-h", "--help"]},
+            "no_args_is_help": True,
+            "add_completion": False,
+            "pretty_exceptions_enable": False,
+            "rich_markup_mode": None,
+        }
+        super().__init__(**(defaults | settings))
+
+    def command(  # type: ignore[override]
+        self, name: str | None = None, *, effect: str, example: str, **settings: Any
+    ) -> Callable[[Any], Any]:
+        """Registers a command, as Typer does. `effect` is one of EFFECTS; the command's help ends with `example`."""
+        cls = type("Command", (TyperCommand,), {"effect": effect, "example": example})
+        register = super().command(name, cls=cls, epilog=f"Example: {example}", **settings)
         return lambda command: register(_with_account(command))
+
+
+def effect_of(command: Any) -> str:
+    """The effect of a command or a group, as Typer made it."""
+    return str(command.effect)
 
 
 def _with_account(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,31 +7,41 @@ import typer
 
 from stoppress_cli.commands.access import open_sites
 from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import LOCAL, Commands, DryRun, Endpoint, Json, Site, Stack, Template, Yes
-from stoppress_cli.printing import console, errors, print_json
+from stoppress_cli.commands.options import (
+    LOCAL,
+    READS,
+    WRITES,
+    Commands,
+    DryRun,
+    Endpoint,
+    Json,
+    Site,
+    Stack,
+    Template,
+    Yes,
+)
+from stoppress_cli.printing import confirmed, console, errors, print_json, printer
 
 if TYPE_CHECKING:
     from stoppress_cli.stack.quarantine import Kept
 
 _Reason = Annotated[
-    str, typer.Option("--reason", help="Only items with this text in their reason.", show_default=False)
+    str, typer.Option("--reason", help="Only events with this text in their reason.", show_default=False)
 ]
 _Ids = Annotated[
     list[str] | None, typer.Argument(help="Ids as `list` prints them, or their beginnings.", show_default=False)
 ]
-_All = Annotated[bool, typer.Option("--all", help="All items.")]
+_All = Annotated[bool, typer.Option("--all", help="All events.")]
 
-quarantine = Commands(
-    help="Events that could not be applied: show them, send them again, drop them.", no_args_is_help=True
-)
+quarantine = Commands(help="Events that could not be applied: show them, send them again, drop them.")
 
 
-@quarantine.command("list")
+@quarantine.command("list", effect=READS, example="stoppress quarantine list --stack stoppress")
 def list_items(
     site: Site = None, reason: _Reason = "", stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """List what is in quarantine, oldest first, and count the reasons.
+    """List the events in quarantine, oldest first, and count the reasons.
 
     Exit code 0: quarantine is empty; 1: it is not; 2: the stack cannot be reached, or a site's parameter cannot be used.
     """
@@ -52,14 +62,14 @@ def list_items(
         raise typer.Exit(ATTENTION if kept else OK)
 
 
-@quarantine.command("show")
+@quarantine.command("show", effect=READS, example="stoppress quarantine show 01J9 --stack stoppress")
 def show(
     ids: _Ids = None, site: Site = None, stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Show whole items, and whether they can be applied by now.
+    """Show events with their whole content, and whether each can be applied now.
 
-    Exit code 0: shown; 2: there is no such item, the stack cannot be reached, or a site's parameter cannot be used.
+    Exit code 0: shown; 2: there is no such event, the stack cannot be reached, or a site's parameter cannot be used.
     """
     _require_choice(ids, every=False)
     with open_sites(site, stack, local, template):
@@ -76,14 +86,14 @@ def show(
             console.print(item.event)
 
 
-@quarantine.command("retry")
+@quarantine.command("retry", effect=WRITES, example="stoppress quarantine retry --all --stack stoppress")
 def retry(
     ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
-    local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False,
+    local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Send events that can be applied by now to the articles queue. The others stay, each with what it needs.
+    """Send the events that can be applied now to the articles queue. The others stay; for each, say what it needs.
 
-    Exit code 0: all were sent; 1: some stay; 2: there is no such item, the stack cannot be reached, or a site's parameter
+    Exit code 0: all were sent; 1: some stay; 2: there is no such event, the stack cannot be reached, or a site's parameter
     cannot be used.
     """
     _require_choice(ids, every=every)
@@ -91,21 +101,26 @@ def retry(
         from stoppress_cli.stack import quarantine as store
 
         items = store.retry(store.kept(site, reason, ids or ()), datetime.now(UTC), dry_run=dry_run)
+        stay = sum(bool(why) for _, why in items)
+        if as_json:
+            events = [{**store.as_json(item), "hindrance": why} for item, why in items]
+            print_json({"events": events, "done": not dry_run})
+            raise typer.Exit(ATTENTION if stay else OK)
         for item, why in items:
             console.print(f"{item.id}  {why or ('would be sent' if dry_run else 'sent')}")
-        stay = sum(bool(why) for _, why in items)
         console.print(f"{len(items) - stay} {'would be ' if dry_run else ''}sent to the articles queue, {stay} stay")
         raise typer.Exit(ATTENTION if stay else OK)
 
 
-@quarantine.command("drop")
+@quarantine.command("drop", effect=WRITES, example="stoppress quarantine drop 01J9 --stack stoppress")
 def drop(
     ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
     local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Delete items for good.
+    """Delete events from quarantine for good.
 
-    Exit code 0: they are gone; 1: you said no; 2: there is no such item, the stack cannot be reached, or a site's parameter
+    Exit code 0: the events are deleted; 1: you said no; 2: there is no such event, the stack cannot be reached, or a site's parameter
     cannot be used.
     """
     _require_choice(ids, every=every)
@@ -113,15 +128,19 @@ def drop(
         from stoppress_cli.stack import quarantine as store
 
         kept = store.kept(site, reason, ids or ())
+        show = printer(as_json=as_json)
         for item in kept:
-            console.print(_line(item))
-        if dry_run or not kept:
-            console.print(f"{len(kept)} would be dropped")
-            raise typer.Exit(OK)
-        if not yes and not typer.confirm(f"Drop these {len(kept)} for good?"):
-            raise typer.Exit(ATTENTION)
-        store.drop(kept)
-        console.print(f"{len(kept)} dropped")
+            show(_line(item))
+        is_for_show = dry_run or not kept
+        if is_for_show:
+            show(f"{len(kept)} would be dropped")
+        is_agreed = not is_for_show and confirmed(f"Drop these {len(kept)} for good?", yes=yes, as_json=as_json)
+        if is_agreed:
+            store.drop(kept)
+            show(f"{len(kept)} dropped")
+        if as_json:
+            print_json({"events": [store.as_json(item) for item in kept], "done": is_agreed})
+        raise typer.Exit(OK if is_for_show or is_agreed else ATTENTION)
 
 
 def _line(item: "Kept") -> str:

@@ -14,18 +14,20 @@ if TYPE_CHECKING:
     from stoppress.reconcile.findings import Report
 
 _ADVICE = (
-    "What was seen once may still be on its way. A second look repairs what it sees too: run this again in two minutes,"
-    " give --wait, or leave it to the night."
+    "A difference that was seen once may be work in progress. A second comparison repairs it: run this again in two"
+    " minutes, or give --wait; otherwise reconcile_sites does it at night."
 )
-_ADVICE_DRY = "Files that are being written at this moment may be among what was seen once."
+_ADVICE_DRY = "A difference that was seen once may be a file that is being written at this moment."
 
 
 def reconcile(
     site: Site = None,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Take the second look too, two minutes later.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Compare again after two minutes.")] = False,
 ) -> None:  # fmt: skip
-    """Compare table, index and bucket, as the stack does each night. Repair what two looks, two minutes apart, both see.
+    """Compare table, index and bucket, as reconcile_sites does each night, and repair differences.
+
+    A difference is repaired when two comparisons, two minutes apart, both find it: until then it may be work in progress.
 
     Exit code 0: no difference; 1: some differences; 2: the stack cannot be reached, or a site's parameter cannot be used.
     """
@@ -70,7 +72,7 @@ def _print(reports: "list[tuple[str, Report]]", *, dry_run: bool) -> None:
             unit = finding.unit.lstrip("*")
             console.print(f"{host}  {state}  {finding.kind}  {finding.name} ({unit}): {finding.reason}")
         for error in report.failed:
-            console.print(f"{host}  cannot be looked at: {error!r}")
+            console.print(f"{host}  cannot be compared: {error!r}")
     suspected = sum(len(report.suspected) for _, report in reports)
     console.print(f"{sum(len(report.repaired) for _, report in reports)} repaired, {suspected} seen once")
     if suspected:

@@ -4,13 +4,14 @@ import typer
 
 from stoppress_cli.commands.access import open_stack
 from stoppress_cli.commands.exit_codes import ATTENTION, OK
-from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Stack, Template, Yes
-from stoppress_cli.printing import console, counted
+from stoppress_cli.commands.options import LOCAL, DryRun, Endpoint, Json, Stack, Template, Yes
+from stoppress_cli.printing import confirmed, counted, print_json, printer
 
 
 def restore(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Table that point-in-time recovery has made.")],
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Make the stack's table equal to another one: copy every item, and delete the items that the other table lacks.
 
@@ -20,15 +21,18 @@ def restore(
     with open_stack(stack, local, template):
         from stoppress_cli.stack import restore as tables
 
+        show = printer(as_json=as_json)
         items = tables.differences(table)
-        console.print(
+        show(
             f"{table} has {counted(items.there, 'item')}; the stack's table has {counted(items.extra, 'item')} that it has not"
         )
-        if dry_run:
-            raise typer.Exit(OK)
-        if not yes and not typer.confirm("Make the stack's table what that one is?"):
-            raise typer.Exit(ATTENTION)
-        done = tables.restore(table)
-        console.print(
-            f"{counted(done.there, 'item')} copied, {done.extra:,} taken out; now start the functions and run stoppress rebuild"
-        )
+        is_agreed = not dry_run and confirmed("Make the stack's table what that one is?", yes=yes, as_json=as_json)
+        if is_agreed:
+            items = tables.restore(table)
+            show(
+                f"{counted(items.there, 'item')} copied, {items.extra:,} taken out; now start the functions and run stoppress"
+                " rebuild"
+            )
+        if as_json:
+            print_json({"table": table, "items": items.there, "surplus": items.extra, "done": is_agreed})
+        raise typer.Exit(OK if dry_run or is_agreed else ATTENTION)

@@ -3,8 +3,8 @@ from typing import Annotated
 import typer
 
 from stoppress_cli.commands.access import open_stack
-from stoppress_cli.commands.options import LOCAL, Endpoint, Stack, Template
-from stoppress_cli.printing import console
+from stoppress_cli.commands.options import LOCAL, Endpoint, Json, Stack, Template
+from stoppress_cli.printing import console, print_json
 
 
 def robots(
@@ -12,6 +12,7 @@ def robots(
     stack: Stack = None,
     local: Endpoint = LOCAL,
     template: Template = None,
+    as_json: Json = False,
 ) -> None:
     """Print the `Sitemap:` lines for a site's robots.txt.
 
@@ -22,5 +23,9 @@ def robots(
         from stoppress.sitemaps.robots import named_in_robots, robots_lines
 
         site = sites.load_usable(host)
-        for line in robots_lines(site, named_in_robots(site)):
+        lines = robots_lines(site, named_in_robots(site))
+        if as_json:
+            print_json({"site": host, "lines": list(lines)})
+            return
+        for line in lines:
             console.print(line)

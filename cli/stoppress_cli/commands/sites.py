@@ -8,8 +8,20 @@ from rich.table import Table
 
 from stoppress_cli.commands.access import open_sites, open_stack
 from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
-from stoppress_cli.commands.options import LOCAL, Commands, DryRun, Endpoint, Json, Stack, Template, Yes
-from stoppress_cli.printing import console, counted, errors, print_json, text_console
+from stoppress_cli.commands.options import (
+    HERE,
+    LOCAL,
+    READS,
+    WRITES,
+    Commands,
+    DryRun,
+    Endpoint,
+    Json,
+    Stack,
+    Template,
+    Yes,
+)
+from stoppress_cli.printing import confirmed, console, counted, errors, print_json, printer, text_console
 
 if TYPE_CHECKING:
     from stoppress_cli.inputs.site_file import SiteFile
@@ -19,14 +31,10 @@ File = Annotated[
     str, typer.Argument(metavar="FILE", help="JSON document of one site, with all its feeds; - for stdin.")
 ]
 
-sites = Commands(
-    help="Sites and their configurations: list, show, check, change, remove.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+sites = Commands(help="Sites and their configurations: list, show, check, change, remove.")
 
 
-@sites.command("list")
+@sites.command("list", effect=READS, example="stoppress sites list --stack stoppress")
 def list_sites(
     stack: Stack = None, local: Endpoint = LOCAL, as_json: Json = False, template: Template = None,
 ) -> None:  # fmt: skip
@@ -50,7 +58,7 @@ def list_sites(
         raise typer.Exit(OK if all(row.state == APPLIED for row in rows) else ATTENTION)
 
 
-@sites.command("show")
+@sites.command("show", effect=READS, example="stoppress sites show www.example.com --stack stoppress")
 def show(
     host: Host,
     full: Annotated[bool, typer.Option("--full", help="Add each setting that is not given, with its default.")] = False,
@@ -77,7 +85,7 @@ def show(
         print_json(known if as_json else known["configuration"])
 
 
-@sites.command("check")
+@sites.command("check", effect=READS, example="stoppress sites check site.json --stack stoppress")
 def check(file: File, stack: Stack = None, as_json: Json = False, template: Template = None) -> None:
     """Check a site's document as the functions read it. With --stack, also look for the secrets of its sources.
 
@@ -110,10 +118,11 @@ def check(file: File, stack: Stack = None, as_json: Json = False, template: Temp
     raise typer.Exit(ATTENTION if faults or missing else OK)
 
 
-@sites.command("put")
+@sites.command("put", effect=WRITES, example="stoppress sites put site.json --stack stoppress")
 def put(
     file: File,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Add a site or change its configuration. Before it asks, it shows what would change in the files.
 
@@ -126,37 +135,45 @@ def put(
         from stoppress_cli.stack import sites as stored
         from stoppress_cli.stack.find import BadRequest
 
+        show = printer(as_json=as_json)
         change = stored.change(_read(file))
+        report = {"site": change.host, "is_new": change.is_new, "version": change.version, "effects": [], "done": False}
         if not change.puts and not change.surplus:
-            console.print(f"{change.host} has this configuration already, version {change.version}")
+            show(f"{change.host} has this configuration already, version {change.version}")
+            if as_json:
+                print_json(report)
             raise typer.Exit(OK)
-        console.print(
+        show(
             f"{change.host} is a new site"
             if change.is_new
             else f"{change.host} has version {change.version}; with the file:"
         )
         try:
-            for line in stored.effects(change, datetime.now(UTC)):
-                console.print(line)
+            effects = list(stored.effects(change, datetime.now(UTC)))
         except (BrokenFile, FileTooLarge) as error:
             raise BadRequest(
                 f"a file of {change.host} could not be written with this configuration: {error}"
             ) from error
-        if dry_run:
-            raise typer.Exit(OK)
-        if not yes and not typer.confirm(f"Put the configuration of {change.host}?"):
-            raise typer.Exit(ATTENTION)
-        version = stored.put(change)
-        console.print(f"{change.host} has version {version}; the files follow within a minute or two")
+        for line in effects:
+            show(line)
+        is_agreed = not dry_run and confirmed(f"Put the configuration of {change.host}?", yes=yes, as_json=as_json)
+        version = change.version
+        if is_agreed:
+            version = stored.put(change)
+            show(f"{change.host} has version {version}; the files follow within a minute or two")
+        if as_json:
+            print_json(report | {"version": version, "effects": [line.strip() for line in effects], "done": is_agreed})
+        raise typer.Exit(OK if dry_run or is_agreed else ATTENTION)
 
 
-@sites.command("remove")
+@sites.command("remove", effect=WRITES, example="stoppress sites remove www.example.com --stack stoppress")
 def remove(
     host: Host,
     delete_files: Annotated[
         bool, typer.Option("--delete-files", help="Delete everything in the site's folder of the bucket.")
     ] = False,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """End a site: delete its configuration and retire it. Its files stay as they are, unless you say --delete-files.
 
@@ -166,26 +183,35 @@ def remove(
     with open_stack(stack, local, template):
         from stoppress_cli.stack import sites as stored
 
+        show = printer(as_json=as_json)
         removal = stored.removal(host)
         for name in removal.parameters:
-            console.print(f"{name}: is deleted")
+            show(f"{name}: is deleted")
         for name in removal.files:
-            console.print(
-                f"{removal.folder}{name}: {'is deleted' if delete_files else 'stays, and nothing changes it'}"
+            show(f"{removal.folder}{name}: {'is deleted' if delete_files else 'stays, and nothing changes it'}")
+        is_agreed = not dry_run and confirmed(f"Remove {host}?", yes=yes, as_json=as_json)
+        if is_agreed:
+            stored.remove(removal, lambda: datetime.now(UTC), delete_files=delete_files, show=show)
+            show(f"{host} is removed")
+            if removal.files and not delete_files:
+                show(f"Delete its files when nobody fetches them: aws s3 rm --recursive {removal.folder}")
+            for name in removal.secrets:
+                show(f"Its secret stays: aws secretsmanager delete-secret --secret-id {name}")
+        if as_json:
+            print_json(
+                {
+                    "site": host,
+                    "parameters": removal.parameters,
+                    "files": removal.files,
+                    "deletes_files": delete_files,
+                    "secrets": removal.secrets,
+                    "done": is_agreed,
+                }
             )
-        if dry_run:
-            raise typer.Exit(OK)
-        if not yes and not typer.confirm(f"Remove {host}?"):
-            raise typer.Exit(ATTENTION)
-        stored.remove(removal, lambda: datetime.now(UTC), delete_files=delete_files, show=console.print)
-        console.print(f"{host} is removed")
-        if removal.files and not delete_files:
-            console.print(f"Delete its files when nobody fetches them: aws s3 rm --recursive {removal.folder}")
-        for name in removal.secrets:
-            console.print(f"Its secret stays: aws secretsmanager delete-secret --secret-id {name}")
+        raise typer.Exit(OK if dry_run or is_agreed else ATTENTION)
 
 
-@sites.command("schema")
+@sites.command("schema", effect=HERE, example="stoppress sites schema > site.schema.json")
 def schema() -> None:
     """Print the JSON Schema of a site's document, for editors of JSON.
 

@@ -46,6 +46,8 @@ def up(
                 print_failures(player.play(lines))
                 if scenario is None:
                     console.print(_first_secret(stack))
+                for page in server.pages():
+                    console.print(f"page for editors: {page}")
                 console.print(f"serving on {server.url} (files, webhook, AWS endpoint); Ctrl-C ends it")
                 server.serve()
         except (ScenarioError, TemplateError, EndlessLoopError, PortInUse) as error:

@@ -24,7 +24,7 @@ class ReadAs:
 
 @dataclass(frozen=True)
 class Reader:
-    """How deliveries are read: by one mapping, or by the mapping of the source of `site` that ends the delivery's path.
+    """How deliveries are read: by one mapping, or by the mapping of the site's source that the end of the path names.
 
     `settings` override the source's. Without `secrets` no signature is checked.
     """
@@ -35,7 +35,7 @@ class Reader:
     secrets: Sequence[str] = ()
 
     def source_of(self, request: Request) -> ReadAs | None:
-        """The source that a delivery is for; None if its path ends with no source of the site."""
+        """The source that a delivery is for; None if the end of its path names no source of the site."""
         source = self.site.sources.get(request.path.rpartition("/")[2]) if self.site else None
         settings = {**(source.settings if source else {}), **self.settings}
         if self.mapping is not None:

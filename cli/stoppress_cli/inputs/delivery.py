@@ -96,7 +96,7 @@ def record_of(request: Request, settings: Mapping[str, Any], now: datetime) -> d
 def without_secrets(request: Request, secrets: Iterable[str] = ()) -> Request:
     """The request with REPLACED for each secret: each value whose name _SECRET_NAME matches, and the given texts anywhere.
 
-    In a body the names are those of a form's fields or of texts in JSON. A JSON body with such a text is written anew.
+    In a body the names are those of a form's fields or of texts in JSON. A JSON body with such a text is encoded again.
     """
     texts = [form for text in secrets for form in (text, quote(text, safe=""), quote_plus(text), _base64(text)) if text]
 

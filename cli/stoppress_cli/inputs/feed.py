@@ -53,7 +53,7 @@ def _advice(target: str) -> str:
         return f"{target} is a folder: name a file in it"
     if not path.exists():
         return f"there is no file {target}; of a feed on the web give the whole URL, with https://"
-    return f"{target} is a file: say with --url where it is served, such as {_EXAMPLE}; relative links stand on it"
+    return f"{target} is a file: say with --url where it is served, such as {_EXAMPLE}; relative links are resolved against it"
 
 
 def configuration(

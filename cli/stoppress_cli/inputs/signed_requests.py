@@ -114,7 +114,7 @@ def _body(request: Mapping[str, Any]) -> bytes:
         try:
             return base64.b64decode(str(encoded), validate=True)
         except ValueError:
-            raise BadRecord("body: is marked as base64, and is none") from None
+            raise BadRecord("body: is marked as base64, but is not valid base64") from None
     if body is None:
         return b""
     if not isinstance(body, str):

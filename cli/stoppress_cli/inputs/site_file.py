@@ -54,7 +54,7 @@ def joined(values: Mapping[str, str]) -> Document:
 
 def schema() -> Document:
     """The JSON Schema of a site's document. It cannot express every rule: `read` knows them all."""
-    for part in (Shards, Outputs):  # their schemas are built late, and are defaults of Site
+    for part in (Shards, Outputs):  # pydantic builds these schemas late, and Site has defaults of these types
         part.model_rebuild()
     made = Site.model_json_schema()
     for key in ("feeds", "pages"):

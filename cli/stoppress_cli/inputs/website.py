@@ -84,7 +84,7 @@ class Fetcher:
                 continue
             if len(self._seen) >= FILES_MAX or time.monotonic() > self._deadline:
                 self._notes.append(
-                    f"{FILES_MAX} files or {RUN_SECONDS_MAX / 60:g} minutes are the most: not all were fetched"
+                    f"{FILES_MAX} files or {RUN_SECONDS_MAX / 60:g} minutes are the limit: not all sitemaps were fetched"
                 )
                 return
             self._seen.add(url)

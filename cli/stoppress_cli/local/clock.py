@@ -1,6 +1,6 @@
 """The clock of a stack: virtual while a scenario plays, the machine's while `up` serves."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import time_machine
@@ -28,6 +28,13 @@ class Clock:
             self._coordinates.move_to(instant, tick=False)
             return
         self._travel = time_machine.travel(instant, tick=False)
+        self._coordinates = self._travel.start()
+
+    def jump(self, distance: timedelta) -> None:
+        """Moves the clock on. It runs from there."""
+        instant = self.now() + distance
+        self.release()
+        self._travel = time_machine.travel(instant, tick=True)
         self._coordinates = self._travel.start()
 
     def release(self) -> None:

@@ -31,13 +31,14 @@ class Guard:
         """Raises ClientError where the function's role does not allow the call."""
         role = self._permissions.role_of(function)
         assert role is not None, f"{function} has no role, and its stack has started"
-        for ask in self._asks(service, operation, params):
+        for ask in self.asks(service, operation, params):
             if self._permissions.may(role, ask):
                 continue
             self.refused.append(f"{role.logical} does not allow {ask}")
-            raise _denied(service, operation, f"User: {role.arn} is not authorized to perform: {ask}")
+            raise denied(service, operation, f"User: {role.arn} is not authorized to perform: {ask}")
 
-    def _asks(self, service: str, operation: str, params: Json) -> list[Ask]:
+    def asks(self, service: str, operation: str, params: Json) -> list[Ask]:
+        """The permissions that a call needs."""
         match service:
             case "dynamodb":
                 return self._of_table(operation, params)
@@ -46,14 +47,11 @@ class Guard:
             case "sqs":
                 queue = arn_of("sqs", str(params["QueueUrl"]).rsplit("/", 1)[1])
                 return [Ask(f"sqs:{operation.removesuffix('Batch')}", queue)]
-            case "ssm" if operation in ("GetParameter", "GetParametersByPath"):
-                name = params.get("Name") or params["Path"]
-                return [Ask(f"ssm:{operation}", arn_of("ssm", f"parameter{name}"))]
-            case "secretsmanager" if operation == "GetSecretValue":
+            case "ssm" if names := params.get("Names") or [params.get("Name") or params.get("Path")]:
+                return [Ask(f"ssm:{operation}", arn_of("ssm", f"parameter{name}")) for name in names]
+            case "secretsmanager" if name := params.get("SecretId") or params.get("Name"):
                 # AWS appends a hyphen and six random characters to the name.
-                return [
-                    Ask(f"secretsmanager:{operation}", arn_of("secretsmanager", f"secret:{params['SecretId']}-AbCdEf"))
-                ]
+                return [Ask(f"secretsmanager:{operation}", arn_of("secretsmanager", f"secret:{name}-AbCdEf"))]
             case "events" if operation == "PutEvents":
                 buses = {str(entry.get("EventBusName", "default")).rsplit("/", 1)[-1] for entry in params["Entries"]}
                 return [Ask("events:PutEvents", arn_of("events", f"event-bus/{bus}")) for bus in sorted(buses)]
@@ -68,8 +66,14 @@ class Guard:
                 return asks + ([Ask("s3:ListBucket", bucket)] if self._absent(params["Bucket"], params["Key"]) else [])
             case "PutObject" | "DeleteObject":
                 return [Ask(f"s3:{operation}", f"{bucket}/{params['Key']}")]
+            case "DeleteObjects":
+                actions = {True: "s3:DeleteObjectVersion", False: "s3:DeleteObject"}
+                objects = params["Delete"]["Objects"]
+                return [Ask(actions["VersionId" in each], f"{bucket}/{each['Key']}") for each in objects]
             case "ListObjectsV2":
                 return [Ask("s3:ListBucket", bucket)]
+            case "ListObjectVersions":
+                return [Ask("s3:ListBucketVersions", bucket)]
         return [Ask(f"s3:{operation}", "*")]
 
     def _of_table(self, operation: str, params: Json) -> list[Ask]:
@@ -88,6 +92,8 @@ class Guard:
                 return [self._ask(operation, table, map(_key_of_request, requests)) for table, requests in tables]
             case "Query":
                 return [self._ask(operation, params["TableName"], self._queried(params))]
+            case "Scan":
+                return [self._ask(operation, params["TableName"], [])]
         return [Ask(f"dynamodb:{operation}", "*")]
 
     def _ask(self, action: str, table: str, items: Iterable[Mapping[str, Any]]) -> Ask:
@@ -117,7 +123,8 @@ def _key_of_request(request: Json) -> Json:
     return _key_of(next(iter(request.values())))
 
 
-def _denied(service: str, operation: str, message: str) -> ClientError:
+def denied(service: str, operation: str, message: str) -> ClientError:
+    """The error with which AWS refuses a call."""
     code, status = ("AccessDenied", 403) if service in ("s3", "sqs") else ("AccessDeniedException", 400)
     detail: Any = {"Code": code, "Message": message}
     return ClientError({"Error": detail, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)  # type: ignore[typeddict-item]

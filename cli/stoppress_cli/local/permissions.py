@@ -1,7 +1,7 @@
 """Permissions: the statements of roles and of resources' policies, evaluated as IAM evaluates them.
 
-moto's own evaluator knows only the condition StringEquals, knows none of DynamoDB's resources, and takes an Allow whose
-condition fails for a Deny.
+moto's own evaluator knows only the condition StringEquals, knows none of DynamoDB's resources, and treats an Allow
+whose condition fails as a Deny.
 """
 
 import functools

@@ -12,13 +12,14 @@ from werkzeug.http import is_resource_modified
 from werkzeug.serving import make_server
 
 from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.panel import Panel
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import LOCK, uncounted
 from stoppress_cli.serving import QuietHandler, listener_on, request_of, until_interrupted
 
 TICK_S = 1.0
 
-_REASONS = {200: "OK", 304: "Not Modified", 404: "Not Found"}
+_REASONS = {200: "OK", 303: "See Other", 304: "Not Modified", 404: "Not Found"}
 # Headers of S3 that a file is served with.
 _KEPT = re.compile(r"content-type|content-encoding|cache-control|etag|last-modified|x-amz-(meta-.*|version-id)")
 
@@ -28,6 +29,7 @@ class Server:
 
     def __init__(self, stack: Stack, host: str, port: int) -> None:
         self._stack = stack
+        self._panel = Panel(stack)
         # Held while the stack delivers. Requests do not wait for it: their functions run between the others. moto has its own
         # lock, so that files are served while a function waits for a slow feed.
         self._drive = threading.Lock()
@@ -58,6 +60,11 @@ class Server:
             ticker.join()
             self.close()
 
+    def pages(self) -> list[str]:
+        """The addresses of the sites' pages."""
+        with uncounted():
+            return self._panel.addresses(self.url)
+
     def stop(self) -> None:
         """Makes `serve` return, from another thread."""
         self._server.shutdown()
@@ -84,8 +91,13 @@ class Server:
         if _signed_for_aws(environ):
             return self._aws_endpoint(environ, start_response)
         request = request_of(environ)
-        if any(route.match(request) is not None for route in self._stack.sources.routes):
+        if self._panel.takes(request):
+            with self._drive:
+                answer = self._panel.answer(request)
+        elif any(route.match(request) is not None for route in self._stack.sources.routes):
             answer = self._stack.request(request)
+            with uncounted():
+                answer = self._panel.extended(request, answer)
             self._wake.set()
         elif request.method in ("GET", "HEAD"):
             answer = self._file(request)

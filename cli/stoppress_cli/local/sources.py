@@ -166,7 +166,7 @@ class Sources:
                 mapping.deliver(self.invoke)
 
     def fire_due(self, *, every_schedule: bool = False) -> None:
-        """Fires each schedule that is due, once however often it was missed.
+        """Fires each schedule that is due, only once even if it was missed several times.
 
         With `every_schedule` the schedules of each minute fire too, although no whole minute has begun.
         """

@@ -48,13 +48,14 @@ class Template:
 
 
 def find(given: Path | None) -> Path:
-    """The template: the given one, else this checkout's, else the current folder's. Raises TemplateError."""
+    """The template: the given one, else this checkout's, else the wheel's. Raises TemplateError."""
     if given is not None and not given.is_file():
         raise TemplateError(f"there is no template {given}")
-    places = [Path(__file__).resolve().parents[3] / "template.yaml", Path.cwd() / "template.yaml"]
+    folders = Path(__file__).resolve().parents
+    places = [folders[3] / "template.yaml", folders[1] / "deployment/template.yaml"]
     path = given or next((place for place in places if place.is_file()), None)
     if path is None:
-        raise TemplateError("no template.yaml here; run in a checkout of Stoppress or give --template")
+        raise TemplateError("this installation has no template.yaml: install the wheel again, or give --template")
     return path
 
 

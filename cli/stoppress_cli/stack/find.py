@@ -97,7 +97,8 @@ def local(template: Path, endpoint: str) -> Iterator[None]:
     variables = {name: value for each in functions for name, value in each["Environment"]["Variables"].items()}
     named = {name: str(variables[name]) for name in (*_OUTPUTS, "SECRETS_PATH")}
     named |= {name: queues[logical] for name, (_, logical) in _QUEUES.items() if logical in queues}
-    named |= {"SECRETS_PATH": str(variables.get("SECRETS_PATH", "")), "WEBHOOKS_URL": endpoint.rstrip("/")}
+    start = endpoint.rstrip("/")
+    named |= {"WEBHOOKS_URL": start, "PAGES_URL": f"{start}/sites"}
     with _connected(named | here):
         yield
 
@@ -120,12 +121,10 @@ def deployed(stack: str) -> Iterator[None]:
     # Parameters are below /stoppress/<stack>/sites, secrets below stoppress/<stack>.
     named["SECRETS_PATH"] = named["SITES_PATH"].removeprefix("/").removesuffix("/sites")
     named |= {name: outputs[output] for name, (output, _) in _QUEUES.items() if output in outputs}
-    # The outputs give address and secret of the first site: <api>/webhooks/<host>/cms and <path>/<host>/cms.
-    api, _, first_source = outputs.get("WebhookUrl", "").partition("/webhooks/")
-    named |= {
-        "WEBHOOKS_URL": api,
-        "SECRETS_PATH": outputs.get("WebhookSecretName", "").removesuffix(f"/{first_source}"),
-    }
+    if pages := outputs.get("PagesUrl"):  # the stack has pages
+        named["PAGES_URL"] = pages
+    # The output has the address of the first site: <api>/webhooks/<host>/cms.
+    named["WEBHOOKS_URL"] = outputs.get("WebhookUrl", "").partition("/webhooks/")[0]
     with _connected(named | ({"AWS_DEFAULT_REGION": region} if region else {})):
         yield
 

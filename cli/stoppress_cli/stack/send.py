@@ -40,7 +40,7 @@ _LOOKS_EVERY_S = 0.1
 _POSTS_EVERY_S = 2.0
 # Characters that need no escape in the quotation marks of any program.
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~$%-]+")
-# 404: roll_window has not registered a new site yet. The others ask to send again.
+# 404: roll_window has not registered a new site yet. The other statuses ask the sender to send again.
 _SENT_AGAIN = {404, 429, 500, 502, 503, 504}
 
 

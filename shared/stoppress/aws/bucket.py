@@ -1,4 +1,4 @@
-"""The files in S3 under `<host>/<file>`. A file is written or deleted only while it is as it was read."""
+"""The files in S3 under `<host>/<file>`. A file is written or deleted only if it has not changed since it was read."""
 
 import os
 from collections.abc import Iterator
@@ -23,8 +23,9 @@ class Overtaken(Exception):
 class StoredFile:
     """A file in the bucket, when its bytes last changed, and the version of the configuration that made it.
 
-    `form`: line format and configuration, if changes can be folded in. `whole`: when it was last made from all its entries.
-    `ours` is false for a file that somebody else put: it has no such metadata, and perhaps other headers.
+    `form`: the line format and a hash of the configuration; empty if changes cannot be folded into the file
+    (`sitemaps.fold`). `whole`: when it was last made from all its entries. `ours` is false for a file that somebody
+    else put. Such a file lacks our metadata, and may have other headers.
     """
 
     body: bytes
@@ -109,7 +110,7 @@ def listed(site: str) -> Iterator[Listed]:
 
 
 def delete(site: str, file: str, stored: StoredFile | Listed) -> None:
-    """Delete a file that is as it was read. Raises Overtaken."""
+    """Delete a file if it has not changed since it was read. Raises Overtaken."""
     try:
         client("s3").delete_object(Bucket=bucket_name(), Key=f"{site}/{file}", IfMatch=stored.etag)
     except ClientError as error:

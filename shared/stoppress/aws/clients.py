@@ -26,12 +26,12 @@ class Limits:
 
     @property
     def attempt_s(self) -> float:
-        """The seconds of the longest attempt, and one second more for the handler."""
+        """Seconds that the longest attempt can take, plus one second for the handler."""
         return self.connect_s + self.read_s + 1
 
     @property
     def hanging_call_s(self) -> float:
-        """The seconds of the longest call to a service that accepts no connection, or accepts one and never answers.
+        """Seconds that a call can take if the service accepts no connection, or accepts one and never answers.
 
         Between attempts botocore waits at most 1, 2, 4 … seconds.
         """
@@ -82,7 +82,7 @@ def in_time(handler: Callable[[Any, Any], _Answer]) -> Callable[[Any, Any], _Ans
 
 @contextmanager
 def leaving(seconds: float) -> Iterator[None]:
-    """In the block no attempt is made that might leave the function less than these seconds for what comes after the block."""
+    """Keeps these seconds for the work after the block: in the block, an attempt that might use them raises OutOfTime."""
     before = _deadline.get()
     token = _deadline.set(Deadline(lambda: before.seconds_left * 1_000, seconds))
     try:

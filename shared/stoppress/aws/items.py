@@ -97,15 +97,15 @@ def file_of(pk: str) -> tuple[str, str]:
 
 
 def is_heartbeat(record: Mapping[str, Any]) -> bool:
-    """Whether a stream record is of roll_window's heartbeat."""
+    """Whether a stream record is roll_window's heartbeat."""
     return bool(record["Keys"]["pk"]["S"] == HEARTBEAT)
 
 
 def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Sort key and URL of the entry in a stream record; for a mark, the file's name twice. None if URL and sort key differ.
+    """Sort key and URL of the entry in a stream record; for a mark, the file's name twice.
 
-    Nothing else of the record's images is used: a redriven record may be older than the file. The URL cannot be outdated,
-    because the sort key is its hash.
+    None if the sort key is not the URL's hash. Nothing else of the record's images is used: a redriven record may be
+    older than the file. The URL cannot be outdated, because the sort key is its hash.
     """
     sk = record["Keys"]["sk"]["S"]
     if file_of(record["Keys"]["pk"]["S"])[1] == INDEX_FILE:

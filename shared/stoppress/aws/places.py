@@ -10,7 +10,8 @@ from stoppress.aws.items import places_pk, read_series, series_item
 from stoppress.aws.table import Conflict, Put, Throttled
 from stoppress.model.places import Place, Series, Want, entries_max_of
 
-# Each conflict is another writer's success, so a few attempts suffice. After these the queue tries again.
+# Each conflict is another writer's success, so a few attempts suffice. After them the queue delivers the messages
+# again.
 ATTEMPTS_MAX = 10
 
 
@@ -21,7 +22,7 @@ def reserve(host: str, name: str, wants: Sequence[Want], shard_size: int) -> lis
         if _keep_series(host, series):
             return places
         table.back_off(attempt + 1)
-    raise Conflict(f"the places of {host} {name} were written by others, {ATTEMPTS_MAX} attempts long")
+    raise Conflict(f"other writers changed the places of {host} {name} in each of {ATTEMPTS_MAX} attempts")
 
 
 def give_back(host: str, places: Sequence[Place]) -> None:

@@ -76,7 +76,7 @@ def send_rewrites(rewrites: Sequence[RewriteRequest], delay_seconds: int = 0) ->
 
 
 def send_again(queue_url: str, messages: Sequence[str]) -> None:
-    """Send dead letters unchanged to their queue. Raises SendError."""
+    """Send dead letters unchanged to the queue that they came from. Raises SendError."""
     _send(queue_url, messages, delay_seconds=0)
 
 

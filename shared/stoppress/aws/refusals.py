@@ -16,7 +16,7 @@ from stoppress.primitives.instants import epoch_seconds, exact, parse
 
 # How long a refusal is kept: as long as a page's story.
 KEPT = timedelta(days=90)
-# How many refusals are kept of a source's day.
+# How many refusals of one source are kept from each day.
 SLOTS = 50
 # The longest texts of an id, a URL, a reason and a delivery's id.
 CHARACTERS_MAX = {"id": 512, "url": 2_000, "reason": 500, "delivery": 200}
@@ -30,9 +30,10 @@ Outcome: TypeAlias = Literal["refused", "ignored"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An article that was refused (answer 400) or an event that was ignored (answer 200), and why. Its signature was right.
+    """An article that was refused (answer 400) or an event that was ignored (answer 200), and why.
 
-    `id` and `url` are as the sender gave them. `delivery` is the sender's id of the delivery. Unknown texts are empty.
+    The request's signature was valid. `id` and `url` are as the sender gave them. `delivery` is the sender's id of the
+    delivery. Unknown texts are empty.
     """
 
     at: datetime
@@ -60,7 +61,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A message of the articles queue: refusals of one source at the instant `at`, and a number of wrong signatures before it."""
+    """A message of the articles queue: refusals of one source at the instant `at`.
+
+    `unverified` is the number of requests with a wrong signature before that instant.
+    """
 
     site: str
     source: str
@@ -120,7 +124,7 @@ def counts(site: str) -> list[Count]:
 
 
 def counts_of_day(site: str, day: date, sources: Iterable[str]) -> list[Count]:
-    """The counts of one day, of the sources that have some. One read for 100 sources."""
+    """The counts of one day, without sources that have none. 100 sources take one read."""
     from stoppress.aws import table
 
     keys = [(refused_pk(site), f"{day}#{source}") for source in sources]
@@ -133,19 +137,19 @@ def refused_pk(site: str) -> str:
 
 
 def _keep_day(site: str, source: str, day: str, reports: Sequence[Report]) -> None:
-    from stoppress.aws import table  # receive_webhook only sends reports, and starts without the table
+    from stoppress.aws import table  # imported here: receive_webhook only sends reports, and needs no table
 
     refusals = [refusal for report in reports for refusal in report.refusals]
     key = refused_pk(site), f"{day}#{source}"
     ttl = epoch_seconds(max(report.at for report in reports) + KEPT)
     first = _count_more(key, len(refusals), sum(report.unverified for report in reports), ttl)
-    # Of more than SLOTS refusals the last ones stay.
+    # If there are more than SLOTS refusals, the last SLOTS stay.
     slots = {number % SLOTS: refusal for number, refusal in enumerate(refusals, first)}
     table.put_many([_item(key, slot, refusal, ttl) for slot, refusal in slots.items()])
 
 
 def _count_more(key: tuple[str, str], refused: int, unverified: int, ttl: int) -> int:
-    """Add to the counts of a day. Returns the number of refusals before. Raises Conflict."""
+    """Add to the counts of a day. Returns how many refusals the day had before. Raises Conflict."""
     from stoppress.aws import table
 
     for attempt in range(1, _ATTEMPTS_MAX + 1):
@@ -158,7 +162,7 @@ def _count_more(key: tuple[str, str], refused: int, unverified: int, ttl: int) -
             table.back_off(attempt)
         else:
             return before
-    raise table.Conflict(f"others counted {key} first in {_ATTEMPTS_MAX} attempts")
+    raise table.Conflict(f"other writers changed the counts {key} in each of {_ATTEMPTS_MAX} attempts")
 
 
 def _item(key: tuple[str, str], slot: int, refusal: Refusal, ttl: int) -> dict[str, Any]:

@@ -22,16 +22,17 @@ from stoppress.primitives.instants import exact, parse
 CACHE_AGE_MAX = timedelta(seconds=60)
 # After this long no function uses a replaced configuration: 60 s cache + 60 s run + 30 s clock skew.
 SETTLED_AFTER = CACHE_AGE_MAX * 2.5
-# A function that misses something in a configuration reads it again if it is older than this.
+# If a cached configuration lacks what a function looks for, and is older than this, the function reads it again.
 MISSED_AGE_MAX = timedelta(seconds=5)
-# Seconds that a webhook needs after the registry was read, or was not: configuration, secret and queue.
+# Seconds that a webhook needs after the attempt to read the registry: for configuration, secret and queue.
 READS_LEFT_S = 5.0
 # If roll_window has not confirmed the stored configurations for this long, poll_feeds reads Parameter Store itself.
 CONFIRMED_AGE_MAX = timedelta(minutes=10)
 # reconcile_sites runs every night; two more hours let a run be late.
 RECONCILED_EVERY = timedelta(hours=26)
-# Partition of the registry: the hosts that roll_window has seen. It tells a site without a parameter from an invented host. The
-# registry also has the last event of each site that sets `silent_after_hours`. One query reads the whole partition.
+# Partition of the registry: the hosts that roll_window has seen. It tells a site without a parameter from an invented
+# host. For each site that sets `silent_after_hours`, the registry also has the time of the last event. One query reads
+# the whole partition.
 REGISTRY = "sites"
 # Sort keys in the registry that are no hosts: roll_window's confirmation, and the time by which reconcile_sites must run.
 CONFIRMATION = "#confirmation"
@@ -320,7 +321,7 @@ def heard(site: Site, now: datetime) -> None:
 
 
 def expect_reconciliation(now: datetime) -> None:
-    """Record the time by which reconcile_sites must run again. It has just run."""
+    """Record by when reconcile_sites, which has just run, must run again."""
     _note(RECONCILIATION, now + RECONCILED_EVERY)
 
 
@@ -337,9 +338,10 @@ def confirm(known: Registry, now: datetime) -> None:
 
 
 def retire(host: str, now: datetime) -> None:
-    """Retire a site without a parameter. Its registry entry is deleted last: until then the site is still reported.
+    """Retire a site without a parameter.
 
-    The configuration's item then has neither version nor document, so a parameter created later counts as new.
+    Its registry entry is deleted last: until then roll_window still reports the missing parameter. The configuration's
+    item then has neither version nor document, so a parameter created later counts as new.
     """
     from stoppress.aws import table
     from stoppress.aws.items import configuration_key

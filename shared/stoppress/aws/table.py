@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from stoppress.aws.clients import client
 from stoppress.aws.items import Item
 
-# DynamoDB: at most 100 keys in a BatchGetItem. (A transaction takes 100 items too; ours have less than half of that.)
+# DynamoDB: at most 100 keys in a BatchGetItem. (A transaction also takes 100 items; ours have fewer than 50.)
 BATCH_KEYS_MAX = 100
 # DynamoDB: at most 25 items in a BatchWriteItem.
 BATCH_ITEMS_MAX = 25

@@ -26,7 +26,7 @@ _THREE_LETTERS = re.compile(r"[a-z]{3}")
 def news_language_fault(code: str) -> str | None:
     """The fault of a news:language (R2.10), or None. Any three letters are accepted."""
     if not _NEWS_LANGUAGE.fullmatch(code):
-        return "is no ISO 639 code of two or three small letters, zh-cn or zh-tw"
+        return "is neither zh-cn, zh-tw nor an ISO 639 code of two or three small letters"
     if code == "zh":
         return "does not say which Chinese: write zh-cn or zh-tw"
     if len(code) == 2 and code not in LANGUAGES:

@@ -14,8 +14,8 @@ from stoppress.model.limits import NEWS_ENTRIES_MAX, URLS_MAX
 from stoppress.model.namespaces import SITEMAP
 from stoppress.primitives.xml import Broken, Document, Node
 
-COMMENT_CHARACTERS_MAX = 500  # the part of a comment that is checked
-LINE_CHARACTERS_MAX = 65_536  # of a line in a text sitemap; no URL is as long
+COMMENT_CHARACTERS_MAX = 500  # only this part of a comment is checked
+LINE_CHARACTERS_MAX = 65_536  # only this part of a line in a text sitemap is read; no URL is as long
 _ROOT = re.compile(r"<(?:[\w.-]+:)?(urlset|sitemapindex|rss|feed|RDF)[\s>/]")
 _PAGE = re.compile(r"\s*(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
 _URL_LINE = re.compile(r"\s*https?://", re.IGNORECASE)
@@ -60,7 +60,7 @@ def check_file(source: Source, at: Pass) -> None:
             at.facts.is_whole = False
             for _ in text.rest:  # reading the rest reports the faults of its bytes
                 pass
-            if not text.size.cut:  # a cut has a finding already
+            if not text.size.cut:  # a file that is cut off has a finding already
                 at.tell("not-well-formed", None, "it is empty: a sitemap lists one URL at least")
     _check_name(source, text, at)
     _check_counts(at)
@@ -70,17 +70,17 @@ def _check_name(source: Source, text: Text, at: Pass) -> None:
     if at.facts.kind == "robots" or (source.headers or {}).get("content-encoding"):
         return
     if text.size.compressed and not source.name.lower().endswith((".gz", ".gzip")):
-        message = "these are compressed bytes under the name of a plain file: add .gz, or unpack"
+        message = "the file is compressed, but its name is that of a plain file: add .gz, or unpack the file"
         at.tell("compressed-name", None, message)
     elif source.name.lower().endswith((".gz", ".gzip")) and not text.size.compressed and text.size.bytes:
-        message = "these are plain bytes under the name of a compressed file: compress, or rename"
+        message = "the file is not compressed, but its name is that of a compressed file: compress it, or rename it"
         at.tell("compressed-name", None, message)
 
 
 def _check_counts(at: Pass) -> None:
     facts = at.facts
     if facts.articles > NEWS_ENTRIES_MAX:
-        message = f"{facts.articles:,} articles; {NEWS_ENTRIES_MAX:,} are the most: split the file"
+        message = f"the file has {facts.articles:,} articles, and the limit is {NEWS_ENTRIES_MAX:,}: split the file"
         at.tell("too-many-news", None, message)
     plain = facts.urls - facts.articles
     if facts.articles and plain and facts.kind == "urlset":
@@ -112,7 +112,7 @@ class _Sitemap:
             message = f"the comment {shown(text.strip())} tells when the file was made: leave it out"
             self._at.tell("generation-time", line, message)
         elif what == "text" and self.is_known:
-            self._at.tell("stray-text", line, f"{shown(text.strip())} stands outside the entries: take it out")
+            self._at.tell("stray-text", line, f"{shown(text.strip())} is outside the entries: take it out")
 
 
 def _check_xml(text: Text, at: Pass) -> None:
@@ -194,18 +194,22 @@ def _check_entry(root: Node, entry: Node, at: Pass) -> bool:
 def _check_child_of_root(root: Node, entry: Node, at: Pass) -> None:
     wanted = "sitemap" if root.name == "sitemapindex" else "url"
     if entry.name in {"url", "sitemap"} and entry.name != wanted:
-        at.tell("unknown-child", entry.line, f"{entry.tag} in {root.tag}: it holds {wanted} only")
+        at.tell("unknown-child", entry.line, f"{entry.tag} is in {root.tag}, which takes only {wanted}")
     elif entry.name != wanted:
-        at.tell("unknown-child", entry.line, f"{entry.tag} in {root.tag}: put it into a {wanted}, or leave it out")
+        at.tell(
+            "unknown-child",
+            entry.line,
+            f"{entry.tag} is directly in {root.tag}: put it into a {wanted}, or leave it out",
+        )
     elif wanted == "url":
         entries.check_url_entry(entry, at)
         if at.facts.urls == URLS_MAX + 1:
-            message = f"this is URL number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: split it"
+            message = f"this is URL number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: split the file"
             at.tell("too-many-urls", entry.line, message)
     else:
         entries.check_sitemap_entry(entry, at)
         if at.facts.urls == URLS_MAX + 1:
-            message = f"this is sitemap number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: make a second index"
+            message = f"this is sitemap number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: make a second index"
             at.tell("too-many-sitemaps", entry.line, message)
 
 
@@ -215,7 +219,7 @@ def _check_lines(text: Text, at: Pass) -> None:
         if not url.strip():
             continue
         if not _URL_LINE.match(url) or len(url.split()) > 1:
-            at.tell("text-line", number, f"{shown(url)} is no URL: one URL a line, and nothing else")
+            at.tell("text-line", number, f"{shown(url)} is no URL: write one URL a line, and nothing else")
             if len(url.split()) > 1 or "://" not in url:
                 continue
         place = check_url(url, at.on(number))
@@ -223,7 +227,7 @@ def _check_lines(text: Text, at: Pass) -> None:
             at.check_scope(url, place, number)
         at.count_url(url.strip(), place, number, is_news=False)
         if at.facts.urls == URLS_MAX + 1:
-            message = f"this is URL number {URLS_MAX + 1:,}; {URLS_MAX:,} are the most: split it"
+            message = f"this is URL number {URLS_MAX + 1:,}, and the limit is {URLS_MAX:,}: split the file"
             at.tell("too-many-urls", number, message)
 
 

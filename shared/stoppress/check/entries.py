@@ -42,7 +42,7 @@ def check_sitemap_entry(node: Node, at: Pass) -> None:
     place, lastmod = _check_entry(node, at, _ORDER[:2])
     for child in node.children:
         if child.namespace != SITEMAP and child.namespace is not None:
-            at.tell("unknown-child", child.line, f"{child.tag} in an index: it holds loc and lastmod only")
+            at.tell("unknown-child", child.line, f"{child.tag} is in an index, whose entries take only loc and lastmod")
     loc = _text(node, "loc")
     if place is not None:
         at.check_index_scope(loc, place, node.line)
@@ -52,7 +52,7 @@ def check_sitemap_entry(node: Node, at: Pass) -> None:
 def check_plainness(node: Node, at: Pass) -> None:
     """Reports stray text, CDATA, control characters and unknown attributes in an element and below (R1.3, R1.11, R1.16)."""
     if node.children and node.text.strip():
-        at.tell("stray-text", node.line, f"{shown(node.text.strip())} stands straight in {node.tag}: take it out")
+        at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}: take it out")
     if node.cdata:
         at.tell("cdata", node.line, f"{node.tag} holds a CDATA section: escape the text instead")
     if control := CONTROLS.search(node.text):
@@ -74,10 +74,10 @@ def check_attributes(node: Node, at: Pass) -> None:
 
 
 def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place | None, Moment | None]:
-    """Checks the children that `<url>` and `<sitemap>` share. Returns the place of the loc, and the lastmod."""
+    """Checks the children that `<url>` and `<sitemap>` share. Returns the loc as a Place, and the lastmod."""
     check_plainness(node, at)
     if not node.children and node.text.strip():
-        at.tell("stray-text", node.line, f"{shown(node.text.strip())} stands straight in {node.tag}: put it into a loc")
+        at.tell("stray-text", node.line, f"{shown(node.text.strip())} is directly in {node.tag}: put it into a loc")
     counts: dict[str, int] = {}
     place, lastmod = None, None
     for child in node.children:
@@ -85,12 +85,12 @@ def _check_entry(node: Node, at: Pass, allowed: tuple[str, ...]) -> tuple[Place 
             continue
         counts[child.name] = counts.get(child.name, 0) + 1
         if child.name not in allowed:
-            at.tell("unknown-child", child.line, f"{child.tag} in {node.tag}: it holds {', '.join(allowed)} only")
+            at.tell("unknown-child", child.line, f"{child.tag} is in {node.tag}, which takes only {', '.join(allowed)}")
         elif child.children:
-            message = f"{child.children[0].tag} in {child.tag}: it holds text only"
+            message = f"{child.children[0].tag} is in {child.tag}, which takes only text"
             at.tell("unknown-child", child.children[0].line, message)
         elif counts[child.name] > 1:
-            message = f"{child.name} stands {counts[child.name]} times in {node.tag}: keep one"
+            message = f"{child.name} is {counts[child.name]} times in {node.tag}: keep one"
             at.tell("child-count", child.line, message)
         elif child.name == "loc":
             place = _check_loc(child, at)
@@ -122,7 +122,7 @@ def _check_order(node: Node, at: Pass) -> None:
         if place < before:
             name = "news-order" if before == _AFTER_ALL and extension else "child-order"
             after = extension or "what follows it in the schema"
-            message = f"{child.name} stands after {after}: loc, lastmod, changefreq, priority come first"
+            message = f"{child.name} comes after {after}: loc, lastmod, changefreq, priority come first"
             at.tell(name, child.line, message)
             return
         before = place
@@ -148,7 +148,7 @@ def _check_extensions(node: Node, extensions: list[Node], loc: str, place: Place
     for (namespace, _), strays in by_name.items():
         if advice := EXTENSIONS.get(namespace or ""):
             for stray in strays:
-                at.tell("unknown-child", stray.line, f"{stray.tag} stands straight in {node.tag}: {advice}")
+                at.tell("unknown-child", stray.line, f"{stray.tag} is directly in {node.tag}: {advice}")
 
 
 def _text(node: Node, name: str) -> str:

@@ -15,7 +15,9 @@ _ENTRIES = {"rss": "item", "RDF": "item", "feed": "entry"}
 def check_root(root: Node, at: Pass) -> None:
     """Checks the version of a feed."""
     if root.name == "feed" and root.namespace != ATOM:
-        at.tell("feed-version", root.line, f"namespace {shown(root.namespace or '')}: Atom 1.0 has {ATOM}")
+        at.tell(
+            "feed-version", root.line, f"the namespace is {shown(root.namespace or '')}: write that of Atom 1.0, {ATOM}"
+        )
     elif root.name == "rss" and root.attributes.get("version") != "2.0":
         at.tell("feed-version", root.line, f"RSS {shown(root.attributes.get('version', ''))}: engines read RSS 2.0")
     elif root.name == "RDF":
@@ -55,7 +57,11 @@ def _check_mail_date(node: Node, at: Pass) -> None:
         date = parsedate_to_datetime(node.text.strip())
         instant = utc(date if date.tzinfo else date.astimezone())
     except (ValueError, TypeError, IndexError, OverflowError):
-        at.tell("date-form", node.line, f"{shown(node.text)} is no date as RSS has them: Fri, 20 Nov 2026 08:00:00 GMT")
+        at.tell(
+            "date-form",
+            node.line,
+            f"{shown(node.text)} is no date in the form of RSS: write it as Fri, 20 Nov 2026 08:00:00 GMT",
+        )
         return
     at.newest(Moment(instant))
     if instant > at.now:

@@ -248,7 +248,7 @@ def _legal(text: str, line: int, tell: TellLine) -> str:
 
 
 def _without_what_leads(text: Text, tell: TellLine) -> Text:
-    """Drop and report stray text before the XML declaration or the root element. Other files stay as they are."""
+    """Drop and report stray text before the XML declaration or the root element. A file without them stays as it is."""
     start = _XML_START.search(text.head)
     if start is None:
         return text
@@ -260,7 +260,7 @@ def _without_what_leads(text: Text, tell: TellLine) -> Text:
         tell(
             "leading-bytes",
             1,
-            f"{shown(before[:60])} stands before {'the XML declaration' if declared else 'the root element'}: take it out",
+            f"{shown(before[:60])} comes before {'the XML declaration' if declared else 'the root element'}: take it out",
         )
     return Text(text.head[start.start() :], text.rest, text.size, 1 + before.count("\n"))
 

@@ -36,7 +36,11 @@ def check_images(images: list[Node], at: Pass) -> None:
     """Checks the image:image of a `<url>`."""
     if len(images) > IMAGES_MAX:
         line = images[IMAGES_MAX].line
-        at.tell("too-many-images", line, f"the page has {len(images):,} images; {IMAGES_MAX:,} are the most")
+        at.tell(
+            "too-many-images",
+            line,
+            f"the page has {len(images):,} images, and the limit is {IMAGES_MAX:,}: leave some out",
+        )
     for image in images:
         locs = image.all(IMAGE, "loc")
         if len(locs) != 1:
@@ -61,7 +65,11 @@ def check_video(video: Node, loc: str, at: Pass) -> None:
     for name, count in counts.items():
         most = media_values.TAGS_MAX if name == "tag" else 1
         if name in _VIDEO_KNOWN and count > most:
-            at.tell("video-child-count", video.line, f"{video.tag} has {count} {name}: {most} is the most")
+            at.tell(
+                "video-child-count",
+                video.line,
+                f"{video.tag} has {count} {name}, and the limit is {most}: leave some out",
+            )
     for child in video.children:
         if child.namespace == VIDEO and child.name in _VIDEO_DEAD:
             at.tell_once("video-dead-tag", child.line, f"{child.tag} was retired in 2022: leave it out")
@@ -76,7 +84,7 @@ def _check_video_tag(child: Node, loc: str, at: Pass) -> None:
     if child.name in _VIDEO_URLS:
         _check_address("video-url", child, at)
         if text and text == loc and child.name != "thumbnail_loc":
-            at.tell("video-url", child.line, f"{child.tag} is the page itself: name the video")
+            at.tell("video-url", child.line, f"{child.tag} is the URL of the page itself: give that of the video")
         for name in sorted({"allow_embed", "autoplay"} & child.attributes.keys()):
             at.tell_once("video-dead-tag", child.line, f"the attribute {name} was retired in 2022: leave it out")
     elif child.name in _VIDEO_REQUIRED:
@@ -89,13 +97,13 @@ def _check_video_text(child: Node, text: str, at: Pass) -> None:
     if not text:
         at.tell("video-required", child.line, f"{child.tag} is empty: write it as on the page")
     if child.name == "description" and child.size > media_values.DESCRIPTION_MAX:
-        message = f"the description has {child.size:,} characters; {media_values.DESCRIPTION_MAX:,} are the most"
+        message = f"the description has {child.size:,} characters, and the limit is {media_values.DESCRIPTION_MAX:,}: shorten it"
         at.tell("video-description", child.line, message)
     if child.name == "title" and child.size > media_values.TITLE_MAX:
         at.tell(
             "video-title",
             child.line,
-            f"the title has {child.size} characters; the schema takes {media_values.TITLE_MAX}",
+            f"the title has {child.size} characters, and the schema takes {media_values.TITLE_MAX}: shorten it",
         )
     if is_escaped_twice(text):
         at.tell("escaped-twice", child.line, f"{child.tag} {shown(text)} was escaped twice: escape once")
@@ -137,18 +145,20 @@ def _restriction(text: str, child: Node, _loc: str) -> str | None:
 
 def _platform(text: str, child: Node, _loc: str) -> str | None:
     if not text or not set(text.split()) <= media_values.PLATFORMS:
-        return "has other words than web, mobile and tv"
+        return "has words other than web, mobile and tv"
     return _white_space(child) or _relationship(child)
 
 
 def _white_space(child: Node) -> str | None:
-    """The schema allows spaces between the words of a list, and no white space around them."""
+    """The fault of the white space in a list, or None. The schema allows spaces between the words, and nothing else."""
     is_list = re.fullmatch(r"(?:\S+(?: +\S+)*)?", child.text)
-    return None if is_list else "has white space around its words, or other than spaces between them"
+    return None if is_list else "has white space that is not a space between two words"
 
 
 def _relationship(child: Node) -> str | None:
-    return None if child.attributes.get("relationship") in {"allow", "deny"} else "has no relationship allow or deny"
+    return (
+        None if child.attributes.get("relationship") in {"allow", "deny"} else "has no relationship: give allow or deny"
+    )
 
 
 def _uploader(text: str, child: Node, loc: str) -> str | None:
@@ -209,12 +219,16 @@ def check_alternates(links: list[Node], loc: str, line: int, at: Pass) -> None:
             continue
         codes[code.lower()] += 1
         if codes[code.lower()] == 2:
-            at.tell("alternate-twice", link.line, f"hreflang {shown(code)} stands twice: one page for each")
+            at.tell(
+                "alternate-twice", link.line, f"hreflang {shown(code)} is there twice: give one page for each hreflang"
+            )
         hrefs.setdefault(href, link.line)
     if not hrefs or not loc:
         return
     if loc not in hrefs:
-        at.tell("alternate-without-self", line, f"the alternates of {shown(loc)} do not include itself: add it")
+        at.tell(
+            "alternate-without-self", line, f"the alternates of {shown(loc)} do not include the page itself: add it"
+        )
     page = place_of(loc)
     for href, where in hrefs.items():
         if href != loc:
@@ -227,7 +241,7 @@ def _check_link(link: Node, at: Pass) -> tuple[str, str]:
     """The hreflang and the href of a link; both empty where it is not a usable alternate."""
     attributes = link.attributes
     if link.children or link.text.strip():
-        at.tell("alternate-attributes", link.line, f"{link.tag} holds something: it has attributes only")
+        at.tell("alternate-attributes", link.line, f"{link.tag} has content: it takes only attributes")
     if _is_no_language(attributes):
         return "", ""
     code, href = attributes.get("hreflang", "").strip(), attributes.get("href", "").strip()

@@ -1,4 +1,4 @@
-"""The namespace of each element, and the correct ones for misspelt ones."""
+"""Checks the namespace of each element, and finds the correct one for a misspelt one."""
 
 from stoppress.check.findings import shown
 from stoppress.check.input import TellLine
@@ -35,14 +35,15 @@ ATTRIBUTES: dict[str, dict[str, set[str]]] = {
         "id": {"type"},
     },
 }
-# The marks of a misspelt namespace: the usual prefix, an element, a part of the namespace; and the rule it breaks.
+# How a misspelt namespace is recognised: by the usual prefix, an element or a part of the namespace. The rule that it
+# breaks comes last.
 _MEANT = (
     (NEWS, "news", "news", "sitemap-news", "news-namespace"),
     (IMAGE, "image", "image", "sitemap-image", "image-namespace"),
     (VIDEO, "video", "video", "sitemap-video", "video-namespace"),
     (XHTML, "xhtml", "link", "xhtml", "alternate-namespace"),
 )
-NAMESPACES_MAX = 1_000  # of one file, kept in memory
+NAMESPACES_MAX = 1_000  # so many namespaces of one file are kept in memory
 _ROOTS = {"urlset", "sitemapindex"}
 
 
@@ -93,5 +94,7 @@ class Namespaces:
         if name in _ROOTS or namespace == "" or "sitemaps.org" in namespace or "/schemas/sitemap/" in namespace:
             self._tell("namespace", line, f'{what if namespace else "no namespace"}: write xmlns="{SITEMAP}"')
             return SITEMAP
-        self._tell("unknown-extension", line, f"{what} of {shown(name)} is none that search engines know: leave it out")
+        self._tell(
+            "unknown-extension", line, f"{what} of {shown(name)} is unknown to search engines: leave the element out"
+        )
         return namespace

@@ -24,7 +24,9 @@ def check(articles: list[Node], loc: str, place: Place | None, at: Pass) -> None
     for further in articles[1:]:
         at.tell("news-twice", further.line, "a URL has one news:news: take the others out")
     if place is not None and place.is_home:
-        at.tell("news-home", articles[0].line, f"{shown(loc)} is the home page, no article: take its news tags out")
+        at.tell(
+            "news-home", articles[0].line, f"{shown(loc)} is the home page and not an article: take its news tags out"
+        )
     for article in articles:
         _check_article(article, at)
 

@@ -9,7 +9,7 @@ from stoppress.check.sets import Together
 from stoppress.check.values import Moment, Place, is_storage, place_of
 from stoppress.model.limits import URLS_MAX
 
-ONCE_MAX = 1_000  # different messages of `tell_once` in one file
+ONCE_MAX = 1_000  # so many different messages of `tell_once` are remembered in one file
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Pass:
         return lambda name, message: self.findings.add(self.facts.name, name, line, message)
 
     def newest(self, moment: Moment | None) -> None:
-        """Takes note of a date in the file."""
+        """Keeps the date if it is the newest in the file so far."""
         if moment and (self.facts.newest is None or moment.earliest > self.facts.newest.earliest):
             self.facts.newest = moment
 
@@ -87,7 +87,7 @@ class Pass:
         self.facts.urls += 1
         if loc in self.facts.children:
             first = self.facts.children[loc][0]
-            self.tell("duplicate", line, f"{shown(loc)} stands in the index twice, first on line {first}: list it once")
+            self.tell("duplicate", line, f"{shown(loc)} is in the index twice, first on line {first}: list it once")
         elif loc and len(self.facts.children) <= URLS_MAX:
             self.facts.children[loc] = (line, lastmod)
 
@@ -98,11 +98,11 @@ class Pass:
         if place.host != base.host:
             if place.host in self.guests:
                 return
-            self.tell("other-host", line, f"{shown(url)} is not on {base.host}, where this sitemap stands")
+            self.tell("other-host", line, f"{shown(url)} is not on {base.host}, where this sitemap is")
         elif place.scheme != base.scheme:
             self.tell("other-protocol", line, f"{shown(url)} is not {base.scheme}, as this sitemap is")
         elif not place.path.startswith(base.directory):
-            self.tell("out-of-scope", line, f"{shown(url)} is outside {base.directory}, where this sitemap stands")
+            self.tell("out-of-scope", line, f"{shown(url)} is outside {base.directory}, where this sitemap is")
 
     def check_index_scope(self, url: str, place: Place, line: int) -> None:
         """Checks that a sitemap has the index's host and protocol, and is in its directory (R6.1)."""
@@ -110,9 +110,9 @@ class Pass:
         base = self.base = self.base or Place(place.scheme, place.host, "/")
         if (place.host, place.scheme) != (base.host, base.scheme):
             where = f"{base.scheme}://{base.host}"
-            self.tell("index-scope", line, f"{shown(url)} is not on {where}, where this index stands")
+            self.tell("index-scope", line, f"{shown(url)} is not on {where}, where this index is")
         elif not place.path.startswith(base.directory):
-            self.tell("index-scope", line, f"{shown(url)} is outside {base.directory}, where this index stands")
+            self.tell("index-scope", line, f"{shown(url)} is outside {base.directory}, where this index is")
 
     def _check_storage(self, place: Place, line: int) -> None:
         if is_storage(place.host):

@@ -98,7 +98,7 @@ def _check_shut_out(groups: Mapping[str, list[_Rule]], at: Pass) -> None:
         if closing is not None and not any(rule.allows for rule in rules):
             shut_out.setdefault(closing, []).append(_ENGINES[agent])
     for line, names in shut_out.items():
-        message = f"this keeps {', '.join(names)} out of the whole site: allow what is to be found"
+        message = f"this keeps {', '.join(names)} out of the whole site: allow the pages that readers should find"
         at.tell("crawler-shut-out", line, message)
 
 

@@ -31,16 +31,20 @@ def check_headers(source: Source, at: Pass) -> None:
     wanted = _COMPRESSED_TYPES if is_compressed else _TYPES.get(at.facts.kind)
     if wanted and kind.strip().lower() not in wanted:
         served = f"as {shown(given)}" if given else "without Content-Type"
-        at.tell("content-type", None, f"it is served {served}: say {min(wanted)}")
+        at.tell("content-type", None, f"it is served {served}: serve it as {min(wanted)}")
     elif wanted and not is_compressed and (charset := _CHARSET.search(parameters)):
         if charset[1].lower() != "utf-8":
-            at.tell("content-type", None, f"it is served as {shown(given)}: a sitemap is UTF-8")
+            at.tell("content-type", None, f"it is served as {shown(given)}: serve it as UTF-8")
     elif kind.strip().lower() == "text/xml" and wanted:
-        message = "it is served as text/xml without charset, which some take for ASCII: say charset=utf-8"
+        message = "it is served as text/xml without charset, which some readers take for ASCII: add charset=utf-8"
         at.tell("content-type", None, message)
     if encoding := source.headers.get("content-encoding", "").strip():
-        whoever = "and is unpacked on the way" if is_compressed else "whoever asks"
-        at.tell("content-encoding", None, f"it has Content-Encoding {shown(encoding)}, {whoever}: store it without")
+        whoever = "so clients unpack it" if is_compressed else "whatever the client accepts"
+        at.tell(
+            "content-encoding",
+            None,
+            f"it has Content-Encoding {shown(encoding)}, {whoever}: store it without Content-Encoding",
+        )
     is_empty_news = at.facts.only_home and "news" in source.name
     if at.facts.is_news or is_empty_news or at.facts.kind == "sitemapindex":
         _check_cache(source.headers.get("cache-control", ""), at)
@@ -48,14 +52,12 @@ def check_headers(source: Source, at: Pass) -> None:
 
 def _check_cache(control: str, at: Pass) -> None:
     if not control:
-        message = "it has no Cache-Control, and caches may keep it for a day: say public, max-age=60"
+        message = "it has no Cache-Control, so caches may keep it for a day: set public, max-age=60"
         at.tell("cache-control", None, message)
         return
     if _KEPT_BY_NOBODY.search(control):
         return
     ages = {name.lower(): int(age) for name, age in _AGE.findall(control)}
     if not ages or max(ages.values()) > FRESH_AGE_SECONDS_MAX:
-        message = (
-            f"Cache-Control {shown(control)} lets it live longer than {FRESH_AGE_SECONDS_MAX} s: say public, max-age=60"
-        )
+        message = f"Cache-Control {shown(control)} lets caches keep it longer than {FRESH_AGE_SECONDS_MAX} s: set public, max-age=60"
         at.tell("cache-control", None, message)

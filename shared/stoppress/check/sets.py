@@ -21,7 +21,7 @@ _BOTH = 1 | 2
 # Alternates: a million pages in five languages. With more, this check does not test whether alternates are
 # mutual.
 PAIRS_MAX = 5_000_000
-ONE_SIDED_MAX = 1_000  # reported
+ONE_SIDED_MAX = 1_000  # so many alternates are reported
 _ENTRY = "sitemap.xml"  # engines look for it at the root of a host
 
 Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, message
@@ -30,7 +30,7 @@ Occurrence = tuple[int, int, int]  # file, line, number among the URLs of the fi
 
 
 def _arrays(kind: str) -> "defaultdict[int, array[int]]":
-    """An array for each bucket that has anything: most checks are of one small file."""
+    """Arrays by bucket, each made when it is first used: most checks are of one small file, and need few buckets."""
     return defaultdict(lambda: array(kind))
 
 
@@ -117,7 +117,7 @@ class Together:
                 if first is not here:
                     say(files[file].name, "news-duplicate", line, _twice("article", first, here, files))
                 elif whole and key not in pages:
-                    message = "this article is in no general sitemap: list it there too, it stays when it is no news"
+                    message = "this article is in no general sitemap: list it there too, where it stays when it is no longer news"
                     say(files[file].name, "news-only", line, message)
 
     def _page_duplicates(
@@ -161,7 +161,9 @@ class Together:
             say(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
 
     def _lonely(self) -> Iterator[tuple[int, int, int, int]]:
-        """The alternates that do not point back: file and line of the page, the alternate's hash, whether it is near."""
+        """The alternates that do not point back: file and line of the page, the alternate's hash, whether it is on the
+        same host.
+        """
         for number in sorted(self._sources):
             directions: dict[int, int] = {}
             for (key, _, _), source in zip(self._pairs.bucket(number), self._sources[number], strict=True):
@@ -173,9 +175,10 @@ class Together:
 
 
 def check_indexes(files: Mapping[int, "Facts"], say: Say, *, all_here: bool) -> tuple[set[int], bool]:
-    """Checks the indexes against the files (R6.3 to R6.5). Returns the files that an index holds, and whether all are here.
+    """Checks the indexes against the files (R6.3 to R6.5).
 
-    `all_here`: these are all the files that are published.
+    Returns the files that an index lists, and whether all of them are here. `all_here`: these are all the files that
+    are published.
     """
     whole = True
     by_url = {facts.url: facts for facts in files.values() if facts.url}
@@ -211,7 +214,12 @@ def _check_child(index: "Facts", child: "Facts", loc: str, line: int, lastmod: "
         say(index.name, "nested-index", line, f"{shown(loc)} is an index too: list its sitemaps here")
     elif lastmod and child.newest and lastmod.latest < child.newest.earliest:
         listed, newest = lastmod.at.isoformat(), child.newest.at.isoformat()
-        say(index.name, "index-outdated", line, f"lastmod {listed} of {child.name} is older than {newest} in it")
+        say(
+            index.name,
+            "index-outdated",
+            line,
+            f"lastmod {listed} of {child.name} is older than {newest}, its newest date: write that",
+        )
 
 
 def _check_named(files: Mapping[int, "Facts"], here: Collection[str | None], say: Say) -> None:
@@ -238,7 +246,7 @@ def _check_entries(files: Mapping[int, "Facts"], held: Collection[int], say: Say
         reported.add(root)
         folder, slash, name = facts.name.rpartition("/")
         message = (
-            f"there is no {_ENTRY}, and no robots.txt here names {name}: add one or the other, for engines to find it"
+            f"there is no {_ENTRY}, and no robots.txt here names {name}: add one or the other, so that engines find it"
         )
         say(f"{folder}{slash}{_ENTRY}", "no-entry", None, message)
 
@@ -295,6 +303,6 @@ def _hash(text: str) -> int:
 def _twice(what: str, first: Occurrence, here: Occurrence, files: Mapping[int, "Facts"]) -> str:
     file, line, number = first
     if here[:2] == (file, line):
-        return f"URL {here[2]} of this file is its URL {number} again: list it once"
+        return f"URL {here[2]} of this file is the same as its URL {number}: list it once"
     where = f"line {line}" if here[0] == file else f"{files[file].name}, line {line},"
-    return f"this {what} stands in {where} already: list it once"
+    return f"this {what} is in {where} already: list it once"

@@ -143,7 +143,7 @@ def check_url(text: str, tell: Tell) -> Place | None:
 
 def _check_parts(url: str, place: Place, tell: Tell) -> None:
     if len(url) > LOC_CHARACTERS_MAX:
-        message = f"{shown(url)} has {len(url):,} characters; {LOC_CHARACTERS_MAX:,} are the most: shorten it"
+        message = f"{shown(url)} has {len(url):,} characters, and the limit is {LOC_CHARACTERS_MAX:,}: shorten it"
         tell("loc-too-long", message)
     authority = urlsplit(url).netloc
     host = (urlsplit(url).hostname or "").lower()
@@ -164,7 +164,7 @@ def _check_parts(url: str, place: Place, tell: Tell) -> None:
     if names := _TRACKING.findall(query):
         tell("loc-tracking", f"{shown(url)} has tracking parameters ({', '.join(names[:5])}): take them out")
     if authority.rpartition("@")[2].endswith(f":{DEFAULT_PORTS[place.scheme]}"):
-        tell("default-port", f"{shown(url)} spells the default port out: leave it out")
+        tell("default-port", f"{shown(url)} contains the default port: leave it out")
 
 
 @lru_cache(maxsize=1_024)
@@ -197,7 +197,7 @@ def read_date(text: str) -> tuple[Moment | None, str | None, str]:
     try:
         full, minutes = _SECONDS.fullmatch(text), _MINUTES.fullmatch(text)
         if (full or minutes) and not text.endswith("Z") and not _ZONE.fullmatch(text[-_ZONE_CHARACTERS:]):
-            return None, "form", f"{shown(text)} has an offset that no zone has: {_USE}"
+            return None, "form", f"{shown(text)} has an offset that no time zone has: {_USE}"
         if full:
             return Moment(_instant(f"{full[1]}{(full[2] or '')[:7]}{full[3]}")), None, ""
         if _DAY.fullmatch(text):

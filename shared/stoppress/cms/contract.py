@@ -78,7 +78,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 def _meant_type(kind: str) -> str | None:
     """The type that a misspelt one means: `article.published` for `Article.publish`. None if it means no type of ours."""
-    from difflib import get_close_matches  # needed for misspelt types alone
+    from difflib import get_close_matches  # imported here: only a misspelt type needs it
 
     for noun, verb in pairwise(word.lower() for word in _WORD.findall(kind[:200])):
         things = get_close_matches(noun, ["article", "page"], n=1, cutoff=_ALIKE)
@@ -203,7 +203,7 @@ def _names(field: str, value: object, most: int) -> tuple[tuple[str, ...], list[
 
 
 def _hint(value: object) -> object:
-    """A changefreq. Search engines ignore it, so a wrong one counts as none and refuses no article."""
+    """Read a changefreq. A wrong one counts as none, because search engines ignore changefreq."""
     text = value.strip().lower() if isinstance(value, str) else None
     return text if text in get_args(ChangeFreq) else None
 
@@ -223,7 +223,9 @@ _Instant: TypeAlias = Annotated[datetime | None, BeforeValidator(_instant)]
 
 
 class _Removal(BaseModel):
-    model_config = ConfigDict(extra="allow", defer_build=True)  # an event needs one of the four models
+    model_config = ConfigDict(
+        extra="allow", defer_build=True
+    )  # built at first use, because an event needs one of the four models
 
     id: Annotated[str | None, BeforeValidator(_id)] = None
     url: str | None = None
@@ -248,7 +250,7 @@ class _Publication(_Removal):
     previous_urls: Annotated[tuple[str, ...], BeforeValidator(_texts)] = ()
     changefreq: Annotated[ChangeFreq | None, BeforeValidator(_hint)] = None
     priority: Annotated[str | None, BeforeValidator(_priority)] = None
-    # A broken image refuses no article: wrong values in these fields are dropped, each with its reason.
+    # An article is not refused for a broken image: wrong values in these fields are dropped, each with its reason.
     type: Any = None
     flags: Any = None
     images: Any = None
@@ -391,7 +393,7 @@ def _removed(removal: _Removal, site: Site) -> dict[str, Any]:
 
 
 def _urls(publication: _Publication, site: Site) -> dict[str, Any]:
-    """The URLs of a publication. If the canonical URL differs by its last slash alone, it is the URL to list."""
+    """The URLs of a publication. If `url` and `canonical_url` differ by the last slash alone, the canonical one is listed."""
     try:
         url = on_site(publication.url, site.host)
     except ValueError as error:

@@ -20,7 +20,7 @@ from stoppress.primitives.instants import exact, parse
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import host_of
 
-# Items of one delivery that are read. An item takes 1 to 2 ms, and a sender waits two seconds.
+# How many items of a delivery are read. An item takes 1 to 2 ms, and a sender waits two seconds.
 ITEMS_MAX = 200
 
 
@@ -263,7 +263,7 @@ def _dropped(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]:
 def _sender_time(timestamp: str | None, data: Mapping[str, Any]) -> datetime | None:
     """The sender's timestamp, else a version that is an instant.
 
-    So a deletion with the version of its publication has the same time, and wins the tie.
+    So a deletion that repeats the version of its publication has the same time. A removal wins a tie.
     """
     for instant in (timestamp, data.get("version")):
         if isinstance(instant, str) and not instant.isdigit():

@@ -40,7 +40,7 @@ def unpacked(document: Any) -> Any:
     if isinstance(document, str):
         document = _json(document.encode(errors="surrogatepass"))
     if isinstance(document, str | int | float):
-        raise BadDelivery("the body is JSON, and a text or a number: post an object")
+        raise BadDelivery("the body is a JSON text or number: post an object")
     return document
 
 

@@ -137,7 +137,7 @@ class MappingFile(_Part):
     variables: dict[str, Expression] = Field(default={}, alias="vars")
     items: Expression | None = None
     without_items: str = "there is no item in it"
-    # Whether a list as the body is one delivery. Otherwise each element is a delivery.
+    # Whether a body that is a list is one delivery. Otherwise each element is a delivery.
     whole_lists: bool = False
     when: tuple[When, ...] = ()
     action: Actions
@@ -145,7 +145,7 @@ class MappingFile(_Part):
     data: Expression | None = None
     # The base of relative URLs.
     base: Expression = "settings.base_url"
-    # Whether any bad field makes the delivery incomplete, needed or not, as in our own contract.
+    # Whether any bad field makes the delivery incomplete, even one that is not needed. Our own contract is strict.
     strict: bool = False
     required: tuple[str, ...] = ("id", "url", "title", "published_at")
     fields: dict[str, Expressions] = {}

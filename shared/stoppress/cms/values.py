@@ -26,7 +26,7 @@ _ZONELESS = re.compile(r"[\d\s:./,T-]+", re.ASCII)
 _FAR_ZONE = "Pacific/Kiritimati"
 _NO_DATE = re.compile(r"0000-00-00.*|-0001-.*|0001-01-01.*|0+|null|none", re.IGNORECASE)
 _YES, _NO = {"1", "true", "yes", "on", "noindex"}, {"0", "false", "no", "off", "index", "2", ""}
-# The directives for robots that allow a page. "none" is left out: a CMS may also mean no value by it.
+# The directives for robots that allow a page. "none" is left out, because a CMS may send it for a missing value.
 _SHOWN = {"all", "follow", "index", "noarchive", "nofollow", "noimageindex", "nosnippet", "notranslate"}
 _ROBOTS_PARTED = re.compile(r"[,;\s]+")
 _ROBOTS_CHARACTERS_MAX = 500
@@ -72,7 +72,7 @@ class Where:
 
 
 def is_absent(field: str, value: object) -> bool:
-    """Whether a value is none: null, an empty text, list or object, or false, by which PHP means "none"."""
+    """Whether a value is missing: null, an empty text, list or object, or false, which PHP sends for a missing value."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or (value is False and field != "news") or value in ([], {})

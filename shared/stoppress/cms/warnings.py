@@ -1,4 +1,4 @@
-"""Warnings in the answer to a sender: an accepted article will not be news, or not yet, or parts of it were left out.
+"""Warnings in the answer to a sender: an accepted article will not be listed, or not yet, or parts of it were left out.
 
 The event and the site's configuration alone decide. The table may have a date that the event lacks.
 """
@@ -64,7 +64,7 @@ def _meant_date(unknown: Mapping[str, object]) -> str:
     dated = [name for name, value in unknown.items() if isinstance(value, str) and _YEAR.search(value[:100])]
     if not dated:
         return ""
-    from difflib import SequenceMatcher  # needed for misspelt fields alone
+    from difflib import SequenceMatcher  # imported here: only a misspelt field needs it
 
     ratios = {name: SequenceMatcher(None, "publishedat", _LETTERS.sub("", name.lower())).ratio() for name in dated}
     likely = [name for name in dated if ratios[name] >= _ALIKE]

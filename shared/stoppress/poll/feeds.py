@@ -60,8 +60,9 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = N
             yield candidate.outcome("waiting", needs_somebody=True, new_trouble=new_trouble)
     if not due:
         return
-    # Feeds that the last run did not reach come first, in that run's order. So each feed has its turn, also if it fails.
-    # `next_poll_at` alone would not do: the state of an unchanged feed is seldom written, so its instant may be long past.
+    # Feeds that the last run did not reach come first, in that run's order. So each feed has its turn, even if it
+    # fails. `next_poll_at` alone would not do: the state of an unchanged feed is seldom written, so its instant may be
+    # long past.
     unreached = list(run.get("unreached", ())) if run else []
     places = {pk: place for place, pk in enumerate(unreached)}
     earliest = datetime.min.replace(tzinfo=now.tzinfo)

@@ -139,7 +139,9 @@ class Taker:
             return self._site
         if host not in self._others:
             if len(self._others) >= OTHER_SITES_MAX:
-                raise _Foreign(f"its host is {host}, the {OTHER_SITES_MAX + 1}th other one in one delivery")
+                raise _Foreign(
+                    f"its host is {host}, and a delivery may have articles of {OTHER_SITES_MAX} other hosts: split the delivery"
+                )
             self._others[host] = self._other(host)
         other = self._others[host]
         if other is None:

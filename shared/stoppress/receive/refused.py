@@ -52,8 +52,8 @@ def count_unverified(site: str, source: str, now: datetime) -> None:
 def named_in(document: Any) -> dict[str, str]:
     """`id` and `url` of the article in a delivery, as far as they are found.
 
-    The first object with a text `url` counts, from the top down, or from `data` if the delivery has it. If no object has a
-    `url`, the `id` at the same top counts.
+    The search begins at the object `data`, or at the whole document if there is none. It goes down level by level, to
+    the first object with a text as `url`. If no object has one, the `id` of the object where the search began counts.
     """
     data = document.get("data") if isinstance(document, dict) else None
     top = data if isinstance(data, dict) else document

@@ -1,7 +1,10 @@
 """Reconciling: compares table, index and bucket, and repairs differences. It never writes a sitemap itself.
 
-A difference may be a change that is still on its way. So a finding counts when two looks, minutes apart, see the same. The first
-look stores it in the table, and the second repairs it. If a look runs out of time, the next one continues it.
+A look compares the parts of a site, called units, one by one. If it runs out of time, the next look continues. A pass
+is complete when all units were compared.
+
+A difference may be work in progress. So the first look only stores it in the table, as a suspect. The second look,
+minutes later, repairs it if it is still the same.
 """
 
 from collections.abc import Iterable

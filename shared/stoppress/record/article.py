@@ -190,7 +190,7 @@ def _quarantine(message: Message, error: Unusable) -> MessageOutcome:
 
 
 def _independent(works: Sequence[_Work]) -> tuple[list[_Work], list[_Work]]:
-    """The events that may be decided together, and the rest in order.
+    """The events that may be decided together, called a wave, and the rest in order.
 
     A decision depends on its article and on the claims of its URLs. So events that share an article or a URL must be
     decided one after the other.

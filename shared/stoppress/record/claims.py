@@ -101,7 +101,7 @@ class Claimant:
         self.claim = known.claims.get(identity(self.url))
 
     def _is_removed_since(self) -> bool:
-        """Whether a newer event of the same source removed the URL itself."""
+        """Whether the same source has removed the URL by an event without an id that is newer than this event."""
         claim = self.claim
         if claim is None or claim.live or claim.owner != article_name(self.event.source, ""):
             return False
@@ -128,7 +128,10 @@ class Claimant:
         return None
 
     def _is_same_story(self, other: Article) -> bool:
-        """Whether another article of the URL is the same story: either is not a CMS's, or two CMSs use the same title."""
+        """Whether another article of the URL is the same story.
+
+        It is if either is not a CMS's, or if two CMSs give the same title.
+        """
         if min(other.rank, self.rank) < CMS_RANK:
             return True
         return other.source != self.event.source and self._has_same_title(other)

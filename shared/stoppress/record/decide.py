@@ -1,8 +1,8 @@
 """What one event changes. No I/O, no clock.
 
-`decide` sorts events: repeats change nothing, late events go to `late.py`, removals to `remove.py`, publications to
-`publication.py`. `claims.py` decides which article owns a URL. Source and id identify an article, `urls.identity` a page.
-`model/order.py` decides which of two events is newer, so events may come late and more than once.
+`decide` classifies events: repeats change nothing, late events go to `late.py`, removals to `remove.py`, publications
+to `publication.py`. `claims.py` decides which article owns a URL. Source and id identify an article, `urls.identity` a
+page. `model/order.py` decides which of two events is newer, so events may come late and more than once.
 """
 
 from dataclasses import replace

@@ -78,5 +78,7 @@ def url_removed(event: ArticleEvent, known: Known) -> Decision:
         rev=claim.rev if claim else None,
     )
     return Decision(
-        outcome="removed", reason="no page was known at its URL; older events of it count no more", claims=(buried,)
+        outcome="removed",
+        reason="no page was known at its URL; older events of that URL no longer count",
+        claims=(buried,),
     )

@@ -69,7 +69,7 @@ def commit(attempt: Attempt, rendered: Rendered, forms: Forms) -> str:
 
 
 def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
-    """What a rewrite does about a file that was rendered so. Pure: `predict` makes the same plan."""
+    """What a rewrite does about a file, given its rendered bytes. Pure: `predict` makes the same plan."""
     site, file, mark, stored = attempt.site, attempt.file, attempt.mark, attempt.stored
     stays = bool(rendered.urls) or file == INDEX_FILE or file in permanent_files(site)
     digest = digest_of(site, file, rendered.body, stays=stays)
@@ -79,7 +79,7 @@ def plan_of(attempt: Attempt, rendered: Rendered) -> Plan:
         changed = max(attempt.now, changed)  # it was empty before, and leaves the index now
     # A file that can no longer be folded into needs new metadata, even if its bytes stay.
     is_put = is_written or bool(stored and stored.form and not rendered.by_line)
-    # A file may have the bytes of an older mark again. Then the steps for the bytes in between may still be to do.
+    # A file may have the bytes of an older mark again, while steps for the bytes in between are unfinished.
     is_settled = marked_at is not None and marked_at >= changed
     must_announce = is_written or (file not in UNMARKED and not is_settled)
     return Plan(

@@ -23,7 +23,7 @@ from stoppress.sitemaps.tags import RENDERER
 READ_UNIT_BYTES = 4_096
 # As many entries as one call reads.
 FOLD_ENTRIES_MAX = table.BATCH_KEYS_MAX
-# A file is made from all its entries at least this often, so that a change missed by any fault lasts no longer.
+# A file is made from all its entries at least this often, so that a change that was missed is corrected by then.
 WHOLE_EVERY = timedelta(hours=6)
 
 # Rules that one article's own texts can break. Such a fault harms that article, and must not keep the file from being written.

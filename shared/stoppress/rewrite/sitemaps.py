@@ -22,7 +22,7 @@ from stoppress.rewrite.retire import clear_due
 
 # Each lost attempt means that another rewriter put a newer file. After so many the rewrites queue takes over.
 ATTEMPTS_MAX = 8
-# Time for a passing fault to end.
+# How long a file that failed waits in the rewrites queue: time for a passing fault to end.
 RETRY_DELAY_SECONDS = 5
 
 

@@ -318,7 +318,7 @@ def _objects(event: str) -> list[dict[str, Any]]:
     try:
         document = json.loads(event)
     except (ValueError, RecursionError):
-        # The first of a name counts.
+        # Reversed, so that of several values of one name the first counts.
         return [{name: _text(value) for name, value in reversed(_URL_OR_ID.findall(event))}]
     parts = (document.get("detail"), document.get("data"), document) if isinstance(document, dict) else ()
     return [part for part in parts if isinstance(part, dict)]

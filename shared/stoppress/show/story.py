@@ -354,7 +354,7 @@ def _unlisted(facts: Facts) -> Iterator[Reason]:
 
 
 def _absentees(facts: Facts) -> list[Article]:
-    """The articles that would list the page if their own reason ended: the claim on the URL does not keep them out."""
+    """The articles that would be listed at the page if their own reason ended: no claim on the URL keeps them out."""
     return [
         article
         for article in facts.articles

@@ -20,6 +20,7 @@ from tests.deployment.artifact import builds, events_now, faults
 from tests.deployment.artifact.runtime_api import Answer, aws_of, started
 from tests.support.event_files import (
     CHANGED,
+    EDITOR,
     FEED as PUSHED_FEED,
     HOST,
     NEWS,
@@ -166,10 +167,16 @@ def test_reconcile_sites_keeps_what_it_suspects_for_its_second_look(stack: Stack
     assert [one[:2] for one in kept["suspects"]] == [["missing", "sitemap-news.xml"], ["missing", "sitemap.xml"]]
 
 
+def test_show_site_answers_with_the_page(stack: Stack, built: Path, tmp_path: Path) -> None:
+    [answer] = answered(stack, built, tmp_path, EDITOR)
+    assert answer.payload["statusCode"] == 200
+    assert "no event named this page" in answer.payload["body"]
+
+
 def test_every_function_of_the_template_is_run_here(stack: Stack) -> None:
-    assert {function_of(name) for name in (WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, NIGHT, PUSH)} == set(
-        stack.functions
-    )
+    assert {
+        function_of(name) for name in (WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, NIGHT, PUSH, EDITOR)
+    } == set(stack.functions)
 
 
 # ── what goes wrong on Lambda goes wrong here ──

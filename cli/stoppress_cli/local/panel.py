@@ -1,0 +1,242 @@
+"""What the page of a site has only on a local stack: forms that publish, edit and unpublish articles, and that move the clock.
+
+A form becomes a webhook to the stack's own API. It is signed with the secret of the site's first source with the
+adapter `standard`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit
+
+from botocore.exceptions import ClientError
+from jinja2 import Environment, StrictUndefined
+
+from stoppress.aws.items import claim_key
+from stoppress.model.site import HOST, Site, read_site, secret_path
+from stoppress.primitives.instants import iso
+from stoppress.show.page_token import PAGE_SECRET, is_page_token, page_token
+from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.wire import uncounted
+from stoppress_cli.scenario.signing import standard
+
+# How far a button moves the clock, in hours.
+HOURS = (1, 12, 48)
+ACTIONS = {"publish": "article.published", "edit": "article.updated", "unpublish": "article.unpublished"}
+BODY_BYTES_MAX = 10_000
+# The forms come before this part of the page.
+_BEFORE = b'<div class="columns">'
+
+_TEMPLATE = """\
+<section aria-labelledby="panel">
+<h2 id="panel">Try it <span class="count">on this machine only</span></h2>
+{% if can_publish %}
+<form method="post" action="{{ action }}article">
+<div class="try">
+<p><label for="title">Headline</label><input id="title" name="title" autocomplete="off" maxlength="500"></p>
+<p><label for="url">Address of the story</label><input id="url" name="url" autocomplete="off" required maxlength="2000" value="{{ url }}"></p>
+</div>
+<p><input type="checkbox" id="dated" name="dated" checked> <label class="beside" for="dated">with a publication date</label></p>
+<p class="buttons"><button name="do" value="publish">Publish</button> <button class="second" name="do" value="edit">Edit</button> <button class="second" name="do" value="unpublish">Unpublish</button></p>
+</form>
+{% else %}
+<p class="hint">The site has no source of the adapter standard with a secret, so nothing can be published here.</p>
+{% endif %}
+<form method="post" action="{{ action }}clock">
+<p class="buttons"><span id="clock">Move the clock:</span>
+{% for each in hours %}
+<button class="second" name="hours" value="{{ each }}" aria-describedby="clock">+{{ each }} {{ "hour" if each == 1 else "hours" }}</button>
+{% endfor %}
+</p>
+</form>
+</section>
+"""
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The page that a form belongs to, and what the form does."""
+
+    site: Site
+    token: str
+    form: str
+
+    @property
+    def path(self) -> str:
+        return f"/sites/{self.site.host}/{self.token}"
+
+
+class Panel:
+    """The forms on the pages of a stack."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    def addresses(self, base: str) -> list[str]:
+        """The addresses of the pages of all sites. `base` is the server's URL, with a slash at its end."""
+        try:
+            secret = self._secrets(PAGE_SECRET)[0]
+        except ClientError:  # the stack's parameter StatusPage is no
+            return []
+        return [f"{base}sites/{host}/{page_token(secret, host)}" for host in self._hosts()]
+
+    def takes(self, request: Request) -> bool:
+        """Whether a request is a form of a page."""
+        return request.method == "POST" and request.path.startswith("/sites/")
+
+    def extended(self, request: Request, answer: Answer) -> Answer:
+        """The answer to a request, with the forms if it is a page."""
+        if answer.status != 200 or not request.path.startswith("/sites/"):
+            return answer
+        site = self._site(request.path.split("/")[2])
+        if site is None:
+            return answer
+        asked = dict(parse_qsl(request.query)).get("q", "")
+        forms = self._template.render(
+            action=f"{request.path.rstrip('/')}/",
+            can_publish=self._source(site) is not None,
+            hours=HOURS,
+            url=asked if asked.startswith(site.home) else site.home,
+        )
+        before, found, after = answer.body.partition(_BEFORE)
+        # Under `no-referrer` a browser sends its forms with the origin `null`.
+        headers = {**answer.headers, "referrer-policy": "same-origin"}
+        return replace(answer, headers=headers, body=before + forms.encode() + found + after)
+
+    def answer(self, request: Request) -> Answer:
+        """Does what a form asks for, lets the stack come to rest, and leads back to the page."""
+        if not _is_own(request.headers):
+            return _text(403, "A form is taken only from a page of this server.")
+        with uncounted():
+            target = self._target(request.path)
+        if target is None or len(request.body) > BODY_BYTES_MAX:
+            return _text(404, "There is no such form: open the page again.")
+        fields = dict(parse_qsl(request.body.decode(errors="replace")))
+        if target.form == "clock":
+            return self._move(target, fields)
+        return self._send(target, fields)
+
+    def _move(self, target: _Target, fields: Mapping[str, str]) -> Answer:
+        hours = fields.get("hours", "")
+        if hours not in map(str, HOURS):
+            return _text(400, f"hours: give one of {', '.join(map(str, HOURS))}.")
+        self._stack.clock.jump(timedelta(hours=int(hours)))
+        self._stack.come_due()
+        return _back(target.path)
+
+    def _send(self, target: _Target, fields: Mapping[str, str]) -> Answer:
+        kind, source = ACTIONS.get(fields.get("do", "")), self._source(target.site)
+        if kind is None or source is None:
+            return _text(400, f"do: give one of {', '.join(ACTIONS)}.")
+        url = urljoin(target.site.home, fields.get("url", "").strip())
+        with uncounted():
+            webhook = self._webhook(target.site, source, kind, url, fields)
+        taken = self._stack.request(webhook)
+        if taken.status >= 500:
+            return taken
+        self._stack.come_due()
+        return _back(target.path, url)
+
+    def _webhook(self, site: Site, source: str, kind: str, url: str, fields: Mapping[str, str]) -> Request:
+        """The signed webhook of a form."""
+        now = self._stack.clock.now()
+        data: dict[str, Any] = {"id": self._article(site, source, url), "url": url}
+        if fields.get("title"):
+            data["title"] = fields["title"]
+        if kind == "article.published" and "dated" in fields:
+            data["published_at"] = iso(now)
+        if kind == "article.updated":
+            data["updated_at"] = iso(now)
+        body = json.dumps({"type": kind, "timestamp": now.isoformat(), "data": data}).encode()
+        secret = self._secrets(secret_path(site.host, site.sources[source].secret or ""))[0]
+        headers = standard(secret, {}, body, f"panel-{now.timestamp()}", now)
+        headers["content-type"] = "application/json"
+        return Request("POST", f"/webhooks/{site.host}/{source}", "", headers, body)
+
+    def _article(self, site: Site, source: str, url: str) -> str:
+        """The id of the source's article at a URL. The id of a new article is the path."""
+        path = urlsplit(url).path.strip("/") or "home"
+        try:
+            pk, sk = claim_key(site.host, url)
+        except ValueError:  # the webhook says what is wrong with the URL
+            return path
+        item = (
+            self._stack.client("dynamodb")
+            .get_item(TableName=self._stack.variable("TABLE_NAME"), Key={"pk": {"S": pk}, "sk": {"S": sk}})
+            .get("Item", {})
+        )
+        owner, _, article = item.get("owner", {}).get("S", "").partition("#")
+        return article if owner == source and article else path
+
+    def _target(self, path: str) -> _Target | None:
+        """The page of a form's path `/sites/<host>/<token>/<form>`. None if the token is wrong."""
+        parts = path.split("/")[2:]
+        if len(parts) != 3 or parts[2] not in ("article", "clock"):
+            return None
+        host, token, form = parts
+        if not is_page_token(token, self._secrets(PAGE_SECRET), host):
+            return None
+        site = self._site(host)
+        return _Target(site, token, form) if site else None
+
+    def _site(self, host: str) -> Site | None:
+        if not HOST.fullmatch(host) or host not in self._hosts():
+            return None
+        name = f"{self._stack.variable('SITES_PATH')}/{host}"
+        parameter = self._stack.client("ssm").get_parameter(Name=name)["Parameter"]
+        try:
+            return read_site(parameter["Value"], parameter["Version"])
+        except ValueError:
+            return None
+
+    def _hosts(self) -> list[str]:
+        path = self._stack.variable("SITES_PATH")
+        pages = self._stack.client("ssm").get_paginator("get_parameters_by_path").paginate(Path=path)
+        return sorted(row["Name"].rpartition("/")[2] for page in pages for row in page["Parameters"])
+
+    def _source(self, site: Site) -> str | None:
+        """The first source that takes our own format, signed."""
+        return next((name for name, each in site.sources.items() if each.adapter == "standard" and each.secret), None)
+
+    def _secrets(self, name: str) -> list[str]:
+        full = f"{self._stack.variable('SECRETS_PATH')}/{name}"
+        text: str = self._stack.client("secretsmanager").get_secret_value(SecretId=full)["SecretString"]
+        return text.split()
+
+    @cached_property
+    def _template(self) -> Any:
+        made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        return made.from_string(_TEMPLATE)
+
+
+def _is_own(headers: Mapping[str, str]) -> bool:
+    """Whether a page of this server sent the form.
+
+    The origin must be the server, and the server's name an IP address or `localhost`: anyone can let another name point
+    to this machine.
+    """
+    host = headers.get("host", "")
+    name = urlsplit(f"http://{host}").hostname or ""
+    return headers.get("origin") == f"http://{host}" and (name == "localhost" or _is_address(name))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _back(path: str, question: str = "") -> Answer:
+    query = f"?{urlencode({'q': question}, quote_via=quote)}" if question else ""
+    return Answer(303, {"location": f"{path}{query}", "cache-control": "no-store"}, b"")
+
+
+def _text(status: int, text: str) -> Answer:
+    return Answer(status, {"content-type": "text/plain; charset=utf-8"}, f"{text}\n".encode())

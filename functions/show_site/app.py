@@ -1,0 +1,59 @@
+"""Shows the page of a site: GET /sites/{host}/{token} of the HTTP API, with ?q=<url> also the answer about a story.
+
+It only reads. A wrong token and an unknown host get the same answer, 404.
+"""
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from stoppress.aws import secrets, sites
+from stoppress.aws.clients import in_time
+from stoppress.aws.metrics import publish
+from stoppress.model.http_request import request_of
+from stoppress.show.page import headers, render
+from stoppress.show.page_token import PAGE_SECRET, is_page_token, is_token
+from stoppress.show.read_page import read_page
+
+logger = Logger()
+
+TEXT = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
+
+
+@logger.inject_lambda_context
+@in_time
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Answers one request of API Gateway (payload format 2.0) with HTML, or with a line of text if there is no page."""
+    request = request_of(event)
+    host, token = request.path_parameters.get("host", ""), request.path_parameters.get("token", "")
+    question = request.query_parameters().get("q", "")
+    try:
+        page = _page(host, token, question)
+    except Exception:
+        logger.exception("page not shown")  # without the path: it has the token
+        publish({"PagesFailed": 1})
+        return _text(HTTPStatus.SERVICE_UNAVAILABLE, "The page cannot be read at the moment: try again in a minute.")
+    if page is None:
+        publish({"PagesRefused": 1})
+        return _text(HTTPStatus.NOT_FOUND, "There is no such page: ask for its address again.")
+    publish({"PagesShown": 1})
+    return {"statusCode": HTTPStatus.OK, "headers": headers(), "body": page}
+
+
+def _page(host: str, token: str, question: str) -> str | None:
+    """The page as HTML; None for a wrong token, or a host without a site. Raises NoSecret, BadConfiguration, and AWS's errors."""
+    if not is_token(token):  # checked first, so that such a request costs no AWS call
+        return None
+    if not is_page_token(token, secrets.load(PAGE_SECRET), host):
+        return None
+    try:
+        return render(read_page(host, question, datetime.now(UTC)))
+    except sites.UnknownSite:
+        return None
+
+
+def _text(status: HTTPStatus, text: str) -> dict[str, Any]:
+    return {"statusCode": status, "headers": headers() | TEXT, "body": f"{text}\n"}

@@ -1,0 +1,186 @@
+"""The page of a site as HTML: one story's answer, the news window, deliveries, files, feeds and quarantine. Pure."""
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from stoppress.model.entries import NewsEntry
+from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.site import Site
+from stoppress.primitives.instants import iso, utc
+from stoppress.show.site import SiteStatus, StackStatus
+from stoppress.show.story import Story
+
+# How many rows of each kind the page shows.
+STORIES_MAX = 200
+DELIVERIES_MAX = 50
+QUARANTINED_MAX = 20
+FILES_MAX = 20
+
+_TEMPLATES = Path(__file__).parent / "templates"
+# Colour of an outcome, beside its word.
+_TONES = {"listed": "good", "held": "wait", "duplicate": "plain", "late": "plain", "ignored": "plain"}
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A delivery and its outcome: one of recording, or refused or ignored. `about` is the URL or the name of its article."""
+
+    at: datetime
+    about: str
+    by: str
+    action: str
+    outcome: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """An event in quarantine, and why."""
+
+    at: datetime
+    reason: str
+
+
+@dataclass(frozen=True)
+class SitePage:
+    """What the page of a site shows. `news` and `deliveries` are newest first.
+
+    `question` is what the reader asked about; `story` answers it, or `unclear` says what to ask instead.
+    """
+
+    site: Site
+    status: StackStatus
+    news: tuple[NewsEntry, ...]
+    deliveries: tuple[Delivery, ...]
+    quarantined: tuple[Quarantined, ...]
+    question: str = ""
+    story: Story | None = None
+    unclear: str = ""
+
+    @property
+    def at(self) -> datetime:
+        """When the page was read."""
+        return self.status.at
+
+    @property
+    def site_status(self) -> SiteStatus:
+        """The status of this site."""
+        return self.status.sites[0]
+
+
+def render(page: SitePage) -> str:
+    """The page as HTML. It loads no other file."""
+    zone, now = page.site.zone, page.at
+
+    def time(instant: datetime | None) -> Markup:
+        """An instant in the newsroom's time zone."""
+        return _time(instant, _local(instant, zone, now) if instant else "never")
+
+    def distance(instant: datetime | None) -> Markup:
+        """An instant as the time until then, or since then. The script keeps it current."""
+        return _time(instant, _distance(instant, now) if instant else "never", relative=True)
+
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            page=page,
+            site=page.site_status,
+            story=page.story,
+            stories=[entry for entry in page.news if entry.expires_at > now],
+            files=sorted(page.site_status.files, key=lambda file: file.changed, reverse=True),
+            stories_max=STORIES_MAX,
+            files_max=FILES_MAX,
+            time=time,
+            distance=distance,
+            zone=page.site.timezone,
+            left=lambda entry: f"{max(0.0, (entry.expires_at - now) / NEWS_WINDOW) * 100:.2f}",
+            style=Markup(_text("page.css")),  # noqa: S704 - a file of this package
+            script=Markup(_text("page.js")),  # noqa: S704 - a file of this package
+        )
+    )
+
+
+def headers() -> dict[str, str]:
+    """The headers of the page. Nobody may store, index or frame it, and it loads nothing and runs only its own script."""
+    return {
+        "content-type": "text/html; charset=utf-8",
+        "cache-control": "no-store",
+        "content-security-policy": (
+            f"default-src 'none'; style-src {_source('page.css')}; script-src {_source('page.js')}; form-action 'self';"
+            " base-uri 'none'; frame-ancestors 'none'"
+        ),
+        "referrer-policy": "no-referrer",
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "x-robots-tag": "noindex, nofollow, noarchive",
+    }
+
+
+@cache
+def _text(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _source(name: str) -> str:
+    """The text of a style or script as CSP names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(_text(name).encode()).digest()).decode()}'"
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(path=_path, tone=_tone, instant=_parsed)
+    return made
+
+
+def _tone(outcome: str) -> str:
+    return _TONES.get(outcome, "bad")
+
+
+def _parsed(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _path(url: str) -> str:
+    """Path and query of a URL; a text that is no URL stays."""
+    parts = urlsplit(url)
+    return f"{parts.path}{f'?{parts.query}' if parts.query else ''}" if parts.scheme else url
+
+
+def _time(instant: datetime | None, text: str, *, relative: bool = False) -> Markup:
+    if instant is None:
+        return Markup("{}").format(text)
+    attribute = Markup(" data-relative") if relative else ""
+    return Markup('<time datetime="{}"{}>{}</time>').format(iso(instant), attribute, text)
+
+
+def _local(instant: datetime, zone: ZoneInfo, now: datetime) -> str:
+    local = instant.astimezone(zone)
+    year = f" {local.year}" if local.year != now.astimezone(zone).year else ""
+    return f"{local.day} {local:%b}{year} {local:%H:%M} {local:%Z}"
+
+
+def _distance(instant: datetime, now: datetime) -> str:
+    """`in 3 h 12 min`, `5 min ago`. The script has the same words."""
+    minutes = abs(utc(instant) - now) // timedelta(minutes=1)
+    if minutes < 1:
+        return "now"
+    days, hours = minutes // 1_440, minutes // 60
+    text = f"{days} days" if days > 2 else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
+    return f"in {text}" if instant > now else f"{text} ago"

@@ -1,0 +1,256 @@
+"""ReadersPolicy and OperatorsPolicy, the outputs of the template: which commands they are enough for, on a local stack."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from botocore.client import BaseClient
+from samtranslator.yaml_helper import yaml_parse
+from typer.testing import CliRunner
+
+from stoppress_cli.app import app
+from stoppress_cli.commands.options import READS, WRITES
+from stoppress_cli.local import resources
+from stoppress_cli.local.guard import denied
+from stoppress_cli.local.permissions import Ask, Statement, allowed, statements
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import ACCOUNT, REGION, arn_of
+from stoppress_cli.stack import find, forget, quarantine, sites
+from tests.cli.test_commands_as_typed import commands
+from tests.support.event_files import items, objects
+from tests.support.operated import HOST, SITE, event, later, on_the_bus, operated, url
+from tests.support.playing import TEMPLATE
+
+pytestmark = pytest.mark.moto
+
+NEW = "www.example.org"
+# Nobody can apply it.
+BAD = on_the_bus(id="7", url=url("flood"), version="x")
+# It can be applied once its site is there.
+EARLY = on_the_bus(site=NEW, id="8", url=f"https://{NEW}/a", title="A", published_at="2026-11-20T12:00:00Z")
+
+# By command: the arguments, and the exit code with both policies.
+READING = {
+    "status": ([], 1),
+    "explain": ([url("flood")], 0),
+    "robots": ([HOST], 0),
+    "feeds show": ([], 0),
+    "quarantine list": ([], 1),
+    "quarantine show": (["ID"], 0),
+    "sites list": ([], 0),
+    "sites show": ([HOST], 0),
+    "sites check": (["site.json"], 1),
+    "page": ([HOST], 0),
+}
+# In this order on one stack: later commands need what earlier ones leave.
+WRITING = {
+    "rebuild": ([], 0),
+    "reconcile": ([], 0),
+    "redrive": ([], 0),
+    "sites put": (["site.json", "--yes"], 0),
+    "quarantine retry": (["--all"], 1),
+    "quarantine drop": (["--all", "--yes"], 0),
+    "secrets put": ([NEW, "cms"], 0),
+    "secrets rotate": ([NEW, "cms"], 0),
+    "send": ([HOST, "cms", "--api", "http://127.0.0.1:9"], 2),  # nobody answers there; AWS is asked before
+    "forget": ([url("flood"), "--yes"], 0),
+    "sites remove": ([NEW, "--delete-files", "--yes"], 0),
+    "restore": (["stoppress-Restored", "--yes"], 0),
+    "retire": ([HOST, "--yes"], 0),
+}
+
+
+def document(stack: Stack, output: str) -> str:
+    """A policy document as the stack's output has it."""
+    text = yaml_parse(TEMPLATE.read_text())["Outputs"][output]["Value"]["Fn::Sub"]
+    names = {
+        "AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::StackName": stack.name,
+    }  # fmt: skip
+    names |= {f"{name}.Arn": resource.arn for name, resource in stack.resources.items()}
+    for name, value in names.items():
+        text = text.replace(f"${{{name}}}", value)
+    return str(text)
+
+
+class Person:
+    """Types commands with the rights of some policies, and with no others."""
+
+    def __init__(self, stack: Stack, folder: Path, policies: list[Statement]) -> None:
+        self.stack, self.folder, self.policies = stack, folder, policies
+        self.refused: list[str] = []
+        self.is_acting = False
+
+    def __call__(self, words: str, arguments: list[str]) -> Any:
+        known = {"site.json": str(self.folder / "site.json"), "ID": quarantined(self.stack)}
+        self.is_acting = True
+        try:
+            return CliRunner().invoke(
+                app, [*words.split(), *(known.get(each, each) for each in arguments), "--stack", self.stack.name]
+            )
+        finally:
+            self.is_acting = False
+
+    def check(self, service: str, operation: str, params: Mapping[str, Any]) -> None:
+        """Raises ClientError where no policy allows the call."""
+        if not self.is_acting:
+            return
+        for ask in self.stack.wire.guard.asks(service, operation, dict(params)):
+            if not allowed(ask, self.policies):
+                self.refused.append(str(ask))
+                raise denied(service, operation, f"not authorized to perform: {ask}")
+
+    def sleep(self, _: float) -> None:
+        """A minute goes by for the functions, which have rights of their own."""
+        self.is_acting = False
+        later(self.stack, 1)
+        self.is_acting = True
+
+
+def quarantined(stack: Stack) -> str:
+    """The id of an event in quarantine."""
+    return next((item.id for item in quarantine.kept()), "none")
+
+
+@contextmanager
+def acting(folder: Path, patch: pytest.MonkeyPatch, *outputs: str) -> Iterator[Person]:
+    """Somebody with these policies, on a stack with a site, an article, and two events in quarantine."""
+
+    @contextmanager
+    def connected(_stack: str) -> Iterator[None]:
+        yield
+
+    patch.setattr(find, "deployed", connected)
+    patch.setenv("PAGES_URL", "https://pages.example.com/sites")
+    patch.setattr(find, "described", lambda _: {"Outputs": [{"OutputKey": "WebhookUrl", "OutputValue": "x/webhooks/"}]})
+    site = {**SITE, "host": NEW, "sources": {"cms": {"secret": "newsroom"}, "bus": {}}}
+    (folder / "site.json").write_text(json.dumps(site))
+    with operated([event(1, "1", "flood"), BAD, EARLY], folder, versioned=True) as stack:
+        later(stack, 2)
+        policies = [each for name in outputs for each in statements(json.loads(document(stack, name)))]
+        person = Person(stack, folder, policies)
+        call = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+        def checked(client: BaseClient, operation: str, params: Any) -> Any:
+            person.check(client.meta.service_model.service_name, operation, params)
+            return call(client, operation, params)
+
+        patch.setattr(BaseClient, "_make_api_call", checked)
+        for function in (forget.forget, sites.remove):
+            patch.setitem(function.__kwdefaults__ or {}, "pause", person.sleep)
+        yield person
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
+    with acting(tmp_path, monkeypatch, "ReadersPolicy") as person:
+        yield person
+
+
+@pytest.fixture
+def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
+    with acting(tmp_path, monkeypatch, "ReadersPolicy", "OperatorsPolicy") as person:
+        yield person
+
+
+def test_every_command_on_a_stack_is_tried_by_its_effect() -> None:
+    root: Any = typer.main.get_command(app)
+    effects = {}
+    for words in commands(root):
+        command = root
+        for word in words.split():
+            command = command.commands[word]
+        if "--stack" in getattr(command, "example", ""):
+            effects[words] = command.effect
+
+    assert effects == dict.fromkeys(READING, READS) | dict.fromkeys(WRITING, WRITES)
+
+
+def test_a_reader_may_run_each_command_that_reads(reader: Person) -> None:
+    for words, (arguments, code) in READING.items():
+        done = reader(words, arguments)
+        assert (words, done.exit_code, reader.refused) == (words, code, []), done.output
+
+
+def test_a_reader_may_run_no_command_that_writes(reader: Person) -> None:
+    prepare_restored(reader)
+    reader.stack.client("ssm").put_parameter(
+        Name=f"{reader.stack.variable('SITES_PATH')}/{NEW}", Value=(reader.folder / "site.json").read_text(), Type="String",
+    )  # fmt: skip
+    without_its_parameter(reader.stack, "gone.example.com")
+    before = items(reader.stack), objects(reader.stack)
+    # `sites put` must differ from what is there.
+    site = json.loads((reader.folder / "site.json").read_text())
+    (reader.folder / "site.json").write_text(json.dumps(site | {"publication": "Another"}))
+    for words, (arguments, _) in WRITING.items():
+        reader.refused.clear()
+        done = reader(words, ["gone.example.com", "--yes"] if words == "retire" else arguments)
+        assert (words, done.exit_code, len(reader.refused)) == (words, 2, 1), done.output
+    assert (items(reader.stack), objects(reader.stack)) == before
+
+
+def test_an_operator_may_run_every_command(operator: Person) -> None:
+    prepare_restored(operator)
+    for words, (arguments, code) in WRITING.items():
+        if words == "retire":
+            without_its_parameter(operator.stack, HOST)
+        done = operator(words, arguments)
+        assert (words, done.exit_code, operator.refused) == (words, code, []), done.output
+
+
+@pytest.mark.parametrize("output", ["ReadersPolicy", "OperatorsPolicy"])
+def test_a_policy_reaches_this_stack_alone_and_no_function(output: str, reader: Person) -> None:
+    text = document(reader.stack, output)
+    policy = statements(json.loads(text))
+
+    assert len(text) < 6_144  # IAM quotas: characters of a managed policy
+    other = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{reader.stack.name}-staging/x"
+    assert not allowed(Ask("cloudformation:DescribeStacks", other), policy)
+    for service, rest in (
+        ("dynamodb", "table/other-Table"),
+        ("ssm", "parameter/stoppress/other/sites/a"),
+        ("sqs", "other-Failures"),
+    ):
+        for action in (
+            "GetItem",
+            "PutItem",
+            "Scan",
+            "GetParameter",
+            "PutParameter",
+            "SendMessage",
+            "GetQueueAttributes",
+        ):
+            assert not allowed(Ask(f"{service}:{action}", arn_of(service, rest)), policy)
+    functions = resources.of_type(reader.stack.resources.values(), "AWS::Lambda::Function")
+    assert not any(allowed(Ask("lambda:InvokeFunction", each.arn), policy) for each in functions)
+
+
+def test_a_reader_finds_the_stack(reader: Person) -> None:
+    arn = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{reader.stack.name}/0a1b"
+    assert allowed(Ask("cloudformation:DescribeStacks", arn), reader.policies)
+
+
+def prepare_restored(person: Person) -> None:
+    """A table like the one that point-in-time recovery makes."""
+    client, own = person.stack.client("dynamodb"), person.stack.variable("TABLE_NAME")
+    keys = [{"AttributeName": key, "KeyType": kind} for key, kind in (("pk", "HASH"), ("sk", "RANGE"))]
+    types = [{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")]
+    client.create_table(
+        TableName="stoppress-Restored", KeySchema=keys, AttributeDefinitions=types, BillingMode="PAY_PER_REQUEST"
+    )
+    for item in client.scan(TableName=own)["Items"]:
+        client.put_item(TableName="stoppress-Restored", Item=item)
+
+
+def without_its_parameter(stack: Stack, host: str) -> None:
+    """The stack has registered the site, and its parameter is gone."""
+    name = f"{stack.variable('SITES_PATH')}/{host}"
+    stack.client("ssm").put_parameter(
+        Name=name, Value=json.dumps({**SITE, "host": host}), Type="String", Overwrite=True
+    )
+    later(stack, 2)
+    stack.client("ssm").delete_parameter(Name=name)
+    later(stack, 2)

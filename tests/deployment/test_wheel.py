@@ -1,0 +1,88 @@
+"""The wheel, installed where there is no checkout, as pipx installs it."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.check_good_site import BASE, NOW, good
+
+pytestmark = pytest.mark.artifact
+
+ROOT = Path(__file__).parents[2]
+WHEEL_BYTES_MAX = 1_000_000
+BARE = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHONPATH"))}
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def started(*words: object, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(  # noqa: S603 - our own code
+        [*map(str, words)], cwd=cwd, env=BARE, capture_output=True, text=True, timeout=180, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The command `stoppress` of an environment that has the wheel, run in an empty folder.
+
+    What the wheel depends on comes from this environment: a path in a .pth file brings its packages, without the checkout.
+    """
+    folder = tmp_path_factory.mktemp("wheel")
+    built = started(
+        sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, ROOT, cwd=folder
+    )
+    assert built.returncode == 0, built.stderr
+    [wheel] = folder.glob("*.whl")
+    assert wheel.stat().st_size < WHEEL_BYTES_MAX
+    made = started(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
+    assert made.returncode == 0, made.stderr
+    python = folder / "venv/bin/python"
+    into = started(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", wheel, cwd=folder)
+    assert into.returncode == 0, into.stderr
+    [packages] = (folder / "venv/lib").glob("python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    cwd = folder / "empty"
+    cwd.mkdir()
+    where = started(
+        python, "-c", "import stoppress, stoppress_cli; print(stoppress.__path__, stoppress_cli.__path__)", cwd=cwd
+    )
+    assert where.stdout.count(str(folder)) == 2, where.stdout + where.stderr
+    return lambda *words: started(folder / "venv/bin/stoppress", *words, cwd=cwd)
+
+
+def test_help_and_version(installed: Run) -> None:
+    assert "quarantine" in installed("--help").stdout
+    assert installed("--version").stdout.startswith("stoppress ")
+
+
+def test_a_file_is_checked(installed: Run, tmp_path: Path) -> None:
+    for name, body in good().files.items():
+        (tmp_path / name).write_bytes(body)
+    done = installed("check", tmp_path, "--base-url", BASE, "--now", NOW)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no findings" in done.stdout
+
+
+def test_a_scenario_is_played_on_the_local_stack(installed: Run) -> None:
+    done = installed("play", ROOT / "tests/scenarios/publish.jsonl")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 differences" in done.stdout
+
+
+def test_the_demo_runs(installed: Run) -> None:
+    done = installed("demo", "--once")
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_command_on_a_stack_asks_for_credentials(installed: Run) -> None:
+    done = installed("status", "--stack", "stoppress", "--profile", "nobody")
+
+    assert done.returncode == 2
+    assert "there is no AWS profile 'nobody'" in done.stderr

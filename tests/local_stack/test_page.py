@@ -1,0 +1,248 @@
+"""The page of a site on the local stack: who gets it, what it reads, and the forms that only a local server has."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from stoppress.show.page_token import page_token
+from stoppress_cli.local import resources, template
+from stoppress_cli.local.gateway import Answer, Request
+from stoppress_cli.local.guard import Guard
+from stoppress_cli.local.permissions import Permissions
+from stoppress_cli.local.server import Server
+from stoppress_cli.local.stack import WITH_ALL, Stack
+from stoppress_cli.local.wire import Fault, absent
+from stoppress_cli.scenario import player
+from tests.deployment.test_grants import Grant, grants
+from tests.support import playing
+from tests.support.operated import HOST, MADE, SITE, event, url
+from tests.support.planting import planted
+from tests.support.playing import TEMPLATE
+
+pytestmark = pytest.mark.moto
+
+STORY = url("news/flood")
+REFUSED = url("news/refused")
+STEPS = [
+    *MADE,
+    {"site": {"host": "two.example.org", "publication": "Two"}},
+    event(1, "1", "news/flood", title="Flood & fire", author="Ann Author"),
+    event(2, "2", "news/refused", published_at="yesterday"),
+    event(3, "3", "news/later", published_at="2026-11-20T13:00:00Z", title=""),
+]
+
+
+def played(stack: Stack, tmp_path: Any) -> None:
+    lines = playing.written(STEPS)
+    with player.playing(stack, tmp_path / "made.jsonl", tmp_path, lambda _line, _text: None) as played_by:
+        played_by.play(lines)
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with Stack(TEMPLATE, start=playing.written(STEPS)[0].at) as running:
+        played(running, tmp_path_factory.mktemp("page"))
+        site = json.dumps(SITE | {"feeds": [url("feed.xml")]})
+        name = f"{running.variable('SITES_PATH')}/{HOST}"
+        running.client("ssm").put_parameter(Name=name, Value=site, Type="String", Overwrite=True)
+        yield running
+
+
+def token(stack: Stack, host: str = HOST) -> str:
+    name = f"{stack.variable('SECRETS_PATH')}/page"
+    secret = stack.client("secretsmanager").get_secret_value(SecretId=name)["SecretString"]
+    return page_token(secret, host)
+
+
+def ask(stack: Stack, path: str, question: str = "") -> Answer:
+    return stack.request(Request("GET", path, f"q={quote(question, safe='')}" if question else ""))
+
+
+def page(stack: Stack, question: str = "") -> str:
+    answer = ask(stack, f"/sites/{HOST}/{token(stack)}", question)
+    assert answer.status == 200, answer.body
+    return answer.body.decode()
+
+
+def test_the_page_shows_the_window_the_deliveries_and_the_files_and_changes_nothing(stack: Stack) -> None:
+    stack.wire.guard.refused.clear()
+    html = page(stack)
+
+    assert "Flood &amp; fire" in html
+    assert "sitemap-news.xml" in html
+    assert "/news/refused" in html
+    assert "refused</span>" in html
+    assert "Ann Author" not in html
+    assert stack.wire.guard.refused == []
+    operations = {operation.partition(".")[2] for name, operation in stack.wire.meter.calls if name == "ShowSite"}
+    assert all(operation.startswith(("Get", "BatchGet", "Query", "List", "Describe")) for operation in operations)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (STORY, 'news sitemap: <span class="verdict yes">yes'),
+        (REFUSED, "was refused"),
+        (url("news/missing"), "no event named this page"),
+        ("flood", 'news sitemap: <span class="verdict yes">yes'),
+        ("https://two.example.org/", f"two.example.org is not {HOST}"),
+        ("\ud83d", "no page"),
+    ],
+)
+def test_a_question_is_answered_for_this_site(stack: Stack, question: str, answer: str) -> None:
+    assert answer in page(stack, question.encode(errors="replace").decode())
+
+
+def calls(stack: Stack) -> int:
+    return sum(number for (name, _), number in stack.wire.meter.calls.items() if name == "ShowSite")
+
+
+def test_what_is_no_token_costs_no_call(stack: Stack) -> None:
+    stack.forget_clients()
+    before = calls(stack)
+
+    assert ask(stack, f"/sites/{HOST}/short").status == HTTPStatus.NOT_FOUND
+    assert calls(stack) == before
+
+
+def test_a_wrong_token_costs_the_cached_secret_and_looks_like_an_unknown_host(stack: Stack) -> None:
+    stack.forget_clients()
+    before = calls(stack)
+    answers = [
+        ask(stack, f"/sites/{host}/{wrong}")
+        for host in (HOST, "unknown.example.com", "two.example.org", "a b")
+        for wrong in (token(stack, "other.example.com"), "A" * 43)
+    ]
+    assert calls(stack) == before + 1
+
+    answers.append(ask(stack, f"/sites/unknown.example.com/{token(stack, 'unknown.example.com')}"))
+    assert {(answer.status, answer.body) for answer in answers} == {(404, answers[0].body)}
+
+
+def test_another_secret_makes_other_tokens(stack: Stack) -> None:
+    old, name = token(stack), f"{stack.variable('SECRETS_PATH')}/page"
+    stack.client("secretsmanager").put_secret_value(SecretId=name, SecretString="another-secret-of-many-letters")
+    stack.forget_clients()
+
+    assert ask(stack, f"/sites/{HOST}/{old}").status == HTTPStatus.NOT_FOUND
+    assert ask(stack, f"/sites/{HOST}/{token(stack)}").status == HTTPStatus.OK
+
+
+def test_a_site_whose_parameter_cannot_be_used_is_shown_as_last_applied(stack: Stack) -> None:
+    name = f"{stack.variable('SITES_PATH')}/{HOST}"
+    before = stack.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+    stack.client("ssm").put_parameter(Name=name, Value='{"host": 1}', Type="String", Overwrite=True)
+    html = page(stack)
+    stack.client("ssm").put_parameter(Name=name, Value=before, Type="String", Overwrite=True)
+
+    assert "cannot be used" in html
+    assert "Flood" in html
+
+
+def test_a_page_that_cannot_be_read_is_503(stack: Stack) -> None:
+    stack.wire.faults.append(Fault("dynamodb", "Query"))
+    answer = ask(stack, f"/sites/{HOST}/{token(stack)}")
+
+    assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert b"InternalError" not in answer.body
+
+
+# ── grants ──
+
+
+OF_THE_PAGE = [grant for grant in grants() if grant.role == "ShowSiteRole" and grant.sid != "WriteItsLog"]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("grant", OF_THE_PAGE, ids=str)
+def test_a_grant_of_the_page_that_is_taken_away_is_missed(
+    grant: Grant, stack: Stack, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = resources.resolve(template.load(planted(tmp_path, grant.taken_from), {}, WITH_ALL))
+    guard = Guard(Permissions(found), found, absent)
+    monkeypatch.setattr(stack.wire, "guard", guard)
+    stack.forget_clients()
+    for question in ("", STORY, url("news/missing"), "flood"):
+        ask(stack, f"/sites/{HOST}/{token(stack)}", question)
+    stack.forget_clients()
+
+    assert guard.refused
+
+
+# ── forms of the local server ──
+
+
+@pytest.fixture(scope="module")
+def server(stack: Stack) -> Iterator[Server]:
+    running = Server(stack, "127.0.0.1", 0)
+    thread = threading.Thread(target=running._server.serve_forever, daemon=True)
+    thread.start()
+    yield running
+    running.stop()
+    thread.join()
+    running.close()
+
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *arguments: Any) -> None:
+        return None
+
+
+def post(server: Server, path: str, fields: dict[str, str], **headers: str) -> tuple[int, str]:
+    sent = {"Origin": server.url.rstrip("/"), **headers}
+    request = urllib.request.Request(server.url + path, urlencode(fields).encode(), sent)  # noqa: S310 - loopback
+    try:
+        with urllib.request.build_opener(Stay).open(request, timeout=60) as answer:
+            return answer.status, ""
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers.get("location", "")
+
+
+def test_only_the_local_server_has_forms_that_post(stack: Stack, server: Server) -> None:
+    [address] = [each for each in server.pages() if HOST in each]
+    with urllib.request.urlopen(address) as answer:  # noqa: S310 - loopback
+        served = answer.read().decode()
+
+    assert 'method="post"' in served
+    assert 'method="post"' not in page(stack)
+    assert ask(stack, f"/sites/{HOST}/{token(stack)}/article").status == HTTPStatus.NOT_FOUND
+
+
+def test_a_form_publishes_and_the_page_answers(stack: Stack, server: Server) -> None:
+    fields = {"do": "publish", "title": "New", "url": "/news/new", "dated": "on"}
+    status, location = post(server, f"sites/{HOST}/{token(stack)}/article", fields)
+
+    assert status == HTTPStatus.SEE_OTHER
+    assert location.endswith(f"?q={quote(url('news/new'), safe='')}")
+    assert 'news sitemap: <span class="verdict yes">yes' in page(stack, url("news/new"))
+
+    post(server, f"sites/{HOST}/{token(stack)}/article", {"do": "unpublish", "url": url("news/new")})
+    assert "its source removed" in page(stack, url("news/new"))
+
+
+def test_a_form_of_another_page_is_refused(stack: Stack, server: Server) -> None:
+    fields, path = {"do": "publish", "title": "New", "url": "/news/no"}, f"sites/{HOST}/{token(stack)}/article"
+
+    for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": ""}):
+        assert post(server, path, fields, **headers)[0] == HTTPStatus.FORBIDDEN
+    # A stranger's name that leads to this machine.
+    assert post(server, path, fields, Host="evil.example", Origin="http://evil.example")[0] == HTTPStatus.FORBIDDEN
+    assert post(server, f"sites/{HOST}/{'A' * 43}/article", fields)[0] == HTTPStatus.NOT_FOUND
+    assert "no event named this page" in page(stack, url("news/no"))
+
+
+def test_nothing_is_made_unless_the_parameter_says_so() -> None:
+    assert template.load(TEMPLATE).parameters["StatusPage"] == "no"
+    document = json.loads(template._read(TEMPLATE.resolve(), TEMPLATE.stat().st_mtime_ns))
+    named = [name for name in document["Resources"] if name.startswith(("ShowSite", "PageApi", "StatusPage"))]
+
+    assert len(named) == 5
+    assert all(document["Resources"][name]["Condition"] == "HasStatusPage" for name in named)

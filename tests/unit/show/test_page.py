@@ -1,0 +1,162 @@
+"""The page of a site: what it shows, and what it does not let in."""
+
+import base64
+import hashlib
+import re
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from stoppress.model.entries import NewsEntry
+from stoppress.model.site import Site
+from stoppress.show.page import STORIES_MAX, Delivery, Quarantined, SitePage, headers, render
+from stoppress.show.page_token import is_page_token, page_token
+from stoppress.show.site import Access, Quarantine, SiteFacts, StackFacts, Unknown, stack_status
+from stoppress.show.story import Facts, tell
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOST = "www.example.com"
+SITE = Site.model_validate({"host": HOST, "publication": "News", "timezone": "Europe/Paris"})
+EMPTY = Quarantine()
+HOSTILE = '<script>alert(1)</script><img src=x onerror="a">\'"&{{ 7 * 7 }}'
+
+
+def entry(path: str, hours: float = 1, title: str = "Flood") -> NewsEntry:
+    return NewsEntry(f"https://{HOST}/{path}", title, NOW - timedelta(hours=hours))
+
+
+def page(*news: NewsEntry, quarantine: Quarantine = EMPTY, unknown: tuple[Unknown, ...] = (), **more: Any) -> str:
+    facts = SiteFacts(SITE, {}, (), (), news, None, quarantine)
+    status = stack_status(StackFacts((facts,), confirmed_at=NOW, unknown=unknown), NOW, Access())
+    return render(SitePage(SITE, status, news, more.pop("deliveries", ()), more.pop("quarantined", ()), **more))
+
+
+def story(url: str) -> Any:
+    return tell(Facts(asked=url, site=SITE, url=url, general={}), NOW)
+
+
+class Tags(HTMLParser):
+    """The tags of a page, each with its attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.all: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.all.append((tag, dict(attrs)))
+
+
+def everything_hostile() -> str:
+    return page(
+        entry(f"a?{HOSTILE}", title=HOSTILE),
+        quarantine=Quarantine(1, newest_at=NOW, newest_reason=HOSTILE),
+        unknown=(Unknown("secrets", HOSTILE),),
+        deliveries=(Delivery(NOW, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
+        quarantined=(Quarantined(NOW, HOSTILE),),
+        question=HOSTILE,
+        story=story(f"https://{HOST}/{HOSTILE}"),
+    )
+
+
+def test_text_of_others_stays_text() -> None:
+    harmless = Tags(page()).all
+    hostile = Tags(everything_hostile()).all
+
+    assert [tag for tag, _ in hostile].count("script") == [tag for tag, _ in harmless].count("script") == 1
+    assert "img" not in {tag for tag, _ in hostile}
+    assert "{{ 7 * 7 }}" in everything_hostile()
+
+
+def test_the_page_has_no_inline_attribute_that_its_policy_would_refuse() -> None:
+    names = {name for _, attributes in Tags(everything_hostile()).all for name in attributes}
+
+    assert not {name for name in names if name == "style" or name.startswith("on")}
+
+
+def test_the_policy_names_the_style_and_the_script_of_the_page() -> None:
+    html, policy = page(), headers()["content-security-policy"]
+    for tag in ("style", "script"):
+        [text] = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+
+
+def test_the_page_loads_nothing_and_links_only_to_itself() -> None:
+    for tag, attributes in Tags(everything_hostile()).all:
+        for name in ("src", "href", "action", "srcset"):
+            target = attributes.get(name) or ""
+            assert not target or target.startswith(("?", "#")), (tag, target)
+    assert "@import" not in page()
+    assert "url(" not in page()
+
+
+def test_a_story_shows_when_it_leaves_in_the_time_zone_of_the_newsroom() -> None:
+    html = page(entry("a", hours=47))
+
+    assert '<time datetime="2026-11-20T13:00:00Z" data-relative>in 1 h 0 min</time>' in html
+    assert "20 Nov 14:00 CET" in html
+    assert 'class="rest" width="2.08"' in html
+
+
+def test_a_story_that_has_expired_is_not_in_the_news() -> None:
+    assert "none was published in the last 48 hours" in page(entry("a", hours=48))
+
+
+def test_more_stories_than_the_page_shows_are_counted() -> None:
+    assert "And 3 older stories" in page(*(entry(str(number)) for number in range(STORIES_MAX + 3)))
+
+
+def test_the_first_line_says_whether_something_needs_attention() -> None:
+    assert "All is well" in page()
+    troubled = page(quarantine=Quarantine(2, newest_at=NOW, newest_reason="no title"))
+    assert "1 thing needs attention" in troubled
+    assert "in quarantine: 2" in troubled
+    assert "not everything could be read" in page(unknown=(Unknown("secrets", "denied"),))
+
+
+def test_a_question_is_answered_with_its_reason() -> None:
+    html = page(question="x", story=story(f"https://{HOST}/x"))
+
+    assert re.search(r'news sitemap: <span class="verdict no">no</span>', html)
+    assert "Because no event named this page." in html
+
+
+def test_an_unclear_question_is_answered_with_what_to_give_instead() -> None:
+    assert "give a URL" in page(question="x", unclear="give a URL")
+
+
+def test_nobody_stores_indexes_or_frames_the_page() -> None:
+    sent = headers()
+
+    assert sent["cache-control"] == "no-store"
+    assert sent["x-robots-tag"].startswith("noindex")
+    assert sent["x-frame-options"] == "DENY"
+    assert sent["referrer-policy"] == "no-referrer"
+    assert '<meta name="robots" content="noindex' in page()
+
+
+@pytest.mark.parametrize("host", ["other.example.com", "www.example.com.", ""])
+def test_a_token_is_valid_for_its_host_only(host: str) -> None:
+    token = page_token("secret", HOST)
+
+    assert is_page_token(token, ["secret"], HOST)
+    assert not is_page_token(token, ["secret"], host)
+
+
+def test_while_the_secret_is_rotated_both_tokens_are_valid() -> None:
+    old, new = page_token("old-secret", HOST), page_token("new-secret", HOST)
+
+    assert old != new
+    assert is_page_token(old, ["new-secret", "old-secret"], HOST)
+    assert not is_page_token(old, ["new-secret"], HOST)
+
+
+@pytest.mark.parametrize("text", ["", "x", "ä" * 43, f"{page_token('secret', HOST)}=", "\ud800" * 43])
+def test_what_is_no_token_is_refused(text: str) -> None:
+    assert not is_page_token(text, ["secret"], HOST)

@@ -30,9 +30,10 @@ class RewriteRequest:
     """A request to rewrite a file with this version of the configuration or a later one.
 
     `release`: the instant of the due record that caused the request. The rewriter's clock counts as at least this late.
-    `repair_forms`: compare the other forms even if the file is unchanged, and delete those that this version does not want.
-    `entries`: sort key and URL of each changed entry, from the table's stream; None: use all entries. Not part of the message:
-    other entries may change while it waits in the queue.
+    `repair_forms`: compare the other forms even if the file is unchanged, and delete those that this version does not
+    want.
+    `entries`: sort key and URL of each changed entry, from the table's stream; None: use all entries. The message leaves
+    `entries` out, because other entries may change while it waits in the queue.
     """
 
     site: str
@@ -45,7 +46,7 @@ class RewriteRequest:
     def message(self) -> str:
         fields: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
         fields |= {"release": exact(self.release)} if self.release else {}
-        # The key keeps its old name: messages of the version before may wait in the queue during an upgrade.
+        # The key keeps its old name: messages of the previous version may wait in the queue during an upgrade.
         return json.dumps(fields | ({"thorough": True} if self.repair_forms else {}))
 
 

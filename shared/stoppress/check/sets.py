@@ -21,7 +21,7 @@ _BOTH = 1 | 2
 # Alternates: a million pages in five languages. With more, this check does not test whether alternates are
 # mutual.
 PAIRS_MAX = 5_000_000
-ONE_SIDED_MAX = 1_000  # so many alternates are reported
+ONE_SIDED_MAX = 1_000  # alternates that are reported
 _ENTRY = "sitemap.xml"  # engines look for it at the root of a host
 
 Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, message

@@ -111,8 +111,8 @@ def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -
 
 def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
     """The digest in a commit mark: of the file's bytes and of the other forms that the site wants."""
-    # A feed names the publication even without entries. " leaving" changes the digest of an empty file that is no longer
-    # permanent, so that it is announced.
+    # A feed names the publication even without entries. The suffix " leaving" changes the digest of an empty file that
+    # is no longer permanent, so that the change is announced.
     named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
     wanted = f"{site.outputs.model_dump_json()}{named}{'' if stays else ' leaving'}"
     return hashlib.sha256(body + wanted.encode()).hexdigest()[:32]

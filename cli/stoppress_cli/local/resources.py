@@ -92,7 +92,7 @@ class Resource:
 def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
     """Every resource of the template that runs here, in the template's order, all properties resolved.
 
-    Raises TemplateError for a type that is neither run nor known as not run.
+    Raises TemplateError for a type that is neither run nor listed in NOT_RUN.
     """
     nameless = Resolver(template, {}, stack_name)
     names: dict[str, Names] = {}

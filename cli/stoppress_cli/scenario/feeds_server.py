@@ -210,7 +210,7 @@ def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> I
     checked = door.pool_to
 
     def pool_to(scheme: str, host: str, other_port: int) -> Any:
-        if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server of the user on this machine
+        if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server that the user runs on this machine
             return urllib3.HTTPConnectionPool("127.0.0.1", other_port)
         checked(scheme, host, other_port, look_up)
         return urllib3.HTTPConnectionPool("127.0.0.1", port)

@@ -65,7 +65,7 @@ def read_rewrite(message: str) -> RewriteRequest:
 
 def send_articles(events: "Sequence[ArticleEvent | Incomplete | Report]") -> None:
     """Send article events, incomplete deliveries for quarantine, and reports of refusals to the articles queue. Raises SendError."""
-    from stoppress.model.event import ArticleEvent, to_message  # rewrite_sitemaps does without it
+    from stoppress.model.event import ArticleEvent, to_message  # imported here: rewrite_sitemaps does not need it
 
     messages = [to_message(event) if isinstance(event, ArticleEvent) else event.message() for event in events]
     _send(os.environ["ARTICLES_QUEUE_URL"], messages, delay_seconds=0)

@@ -35,8 +35,8 @@ ATTRIBUTES: dict[str, dict[str, set[str]]] = {
         "id": {"type"},
     },
 }
-# How a misspelt namespace is recognised: by the usual prefix, an element or a part of the namespace. Each ends with the
-# rule that the mistake breaks.
+# How a misspelt namespace is recognised: by the usual prefix, an element or a part of the namespace. Each line ends
+# with the rule that the mistake breaks.
 _MEANT = (
     (NEWS, "news", "news", "sitemap-news", "news-namespace"),
     (IMAGE, "image", "image", "sitemap-image", "image-namespace"),

@@ -30,7 +30,8 @@ _PACKED = re.compile(rb"/([^/<]+)\.gz</loc>")
 class Forms:
     """The other forms of a rendered file, made on demand: most rewrites need none, and a feed reads its whole series.
 
-    `more_indexes`: the parts after the first. `news`: the entries of a news sitemap that was made from all of them.
+    `more_indexes`: the parts of the index after the first. `news`: the entries of a news sitemap that was made from all
+    of them.
     """
 
     site: Site
@@ -41,7 +42,7 @@ class Forms:
     news: Sequence[NewsEntry] = ()
 
     def bodies(self) -> dict[str, bytes]:
-        """Their bytes by name."""
+        """The bytes of the forms by name."""
         file, outputs = self.file, self.site.outputs
         if file == file_names.ROBOTS_FILE:
             return {}

@@ -124,7 +124,7 @@ def stored_forms(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
 
 
 def delete_forms(site: Site, forms: Mapping[str, StoredFile]) -> None:
-    """Delete other forms that are as they were read, except those that the index still lists. Raises Overtaken."""
+    """Delete other forms, except those that the index still lists. Raises Overtaken if one has changed since it was read."""
     # A form that is still listed is deleted later: see `requeue_unlisted_forms`.
     index = bucket.read(site.host, file_names.INDEX_FILE) if forms else None
     listed = {name for name in forms if index and f"/{name}</loc>".encode() in index.body}

@@ -1,6 +1,6 @@
-# Everything starts here, on a fresh clone as well: Python >= 3.11 and make are all it needs.
+# Every task of a developer. A fresh clone needs only Python >= 3.11 and make.
 
-# The first Python that is new enough; name another with PYTHON=/path/to/python3.
+# The first Python on the path that is new enough. PYTHON=/path/to/python3 chooses another.
 NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p $(NEW_ENOUGH) 2>/dev/null && echo $$p && break; done)
@@ -18,12 +18,12 @@ ARTICLES ?= 500
 SENDERS ?= 16
 SEED ?= 1
 TEMPLATES := template.yaml template-cdn.yaml template-door.yaml .github/deploy-role.yaml
-# A lock is complete, so pip resolves nothing. It takes no hash for this package itself, which therefore comes last.
+# A lock is complete, so pip resolves nothing. pip cannot hash this package itself, so a second call installs it.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps
 INSTALL_LOCKED := $(PIP_INSTALL) --require-hashes --requirement
 INSTALL_SELF := $(PIP_INSTALL) --no-build-isolation --editable .
 
-# Made after what they stand for succeeded; a changed lock or pyproject.toml makes them old.
+# Stamp files: make touches one after its installation succeeded. A newer lock or pyproject.toml makes it out of date.
 INSTALLED := .venv/installed
 INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
@@ -37,23 +37,23 @@ help: ## print this list
 install: $(INSTALLED) ## make .venv with the stoppress command in it (PYTHON=… picks the interpreter)
 	@echo "Ready: .venv/bin/stoppress --help"
 
-demo: $(INSTALLED) ## run the whole flow on this machine, then serve it on http://127.0.0.1:8000/ (PORT=…: elsewhere; ONCE=1: do not serve)
+demo: $(INSTALLED) ## run the whole flow on this machine, then serve it on http://127.0.0.1:8000/ (PORT=…: another port; ONCE=1: do not serve)
 	@STOPPRESS_PORT_OPTION="make demo PORT=" .venv/bin/stoppress demo --port $(PORT) $(if $(ONCE),--once)
 
-play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=… names the folder of what it saves)
+play: $(INSTALLED) ## play a scenario: make play SCENARIO=file.jsonl (OUT=…: folder for saved files)
 	@test -n "$(SCENARIO)" || { echo "Which scenario? make play SCENARIO=path/to/file.jsonl" >&2; exit 2; }
 	@.venv/bin/stoppress play "$(SCENARIO)" --out "$(OUT)"
 
-# 69: this machine cannot build, which skips the tests of what is built.
-test: lint types ## run everything that has to hold: lint, types, tests of the code and of what SAM builds
+# A script exits with 69 if this machine cannot build. The tests of built functions are then skipped.
+test: lint types ## run all checks: lint, types, tests of the code and of what SAM builds
 	@scripts/build && scripts/build native && scripts/build emulator >/dev/null || test $$? -eq 69
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal
 
-deployed: $(INSTALLED_DEV) ## deploy what SAM builds to an emulator of AWS, and use it, two minutes long (KEEP=1: leave it running)
+deployed: $(INSTALLED_DEV) ## deploy what SAM builds to an emulator of AWS, and use it; takes two minutes (KEEP=1: leave it running)
 	@scripts/build native && scripts/build emulator >/dev/null
 	KEEP=$(KEEP) .venv/bin/pytest -q tests/deployment/deployed
 
-# What moto, SAM and many combinations prove once more is left to `make test`.
+# Slower tests, with moto, with SAM and with many combinations, run only in `make test`.
 check: $(INSTALLED_DEV) ## check a change in less than a minute: style, types, imports, unit tests, scenarios on doubles, ten seeds
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
@@ -61,39 +61,39 @@ check: $(INSTALLED_DEV) ## check a change in less than a minute: style, types, i
 	.venv/bin/mypy & types=$$!; \
 		.venv/bin/pytest -q -n $(WORKERS) --dist worksteal --quick --seeds 10 --pairs 10; tests=$$?; wait $$types && exit $$tests
 
-build: | .venv/bin/pip ## build with SAM what is deployed, into .aws-sam/build (with the pinned SAM CLI, in .venv/sam)
+build: | .venv/bin/pip ## build the functions and the layer into .aws-sam/build (with the pinned SAM CLI in .venv/sam)
 	@scripts/build
 	@echo "Built: .aws-sam/build"
 
-bench: $(INSTALLED_DEV) ## measure cost, speed and latency, beside others where they can be fetched: ten minutes at most
+bench: $(INSTALLED_DEV) ## measure cost, speed and latency, also of other projects if they can be fetched: ten minutes at most
 	@.venv/bin/python -m bench
 
-bench-quick: $(INSTALLED_DEV) ## measure the most of it in less than a minute, and write nothing
+bench-quick: $(INSTALLED_DEV) ## make the faster measurements of bench in less than a minute, and write nothing
 	@.venv/bin/python -m bench --quick
 
 month: $(INSTALLED_DEV) ## compute the price of a month for three newsrooms, in less than a minute (WRITE=1: write it to the docs)
 	@.venv/bin/python -m bench.month $(if $(WRITE),--write)
 
-cold: $(INSTALLED_DEV) ## measure the cold start of each built function, some minutes long
+cold: $(INSTALLED_DEV) ## measure the cold start of each built function; takes minutes
 	@.venv/bin/python -m bench.cold_starts
 
-large: $(INSTALLED_DEV) ## play a year: ten thousand articles through the whole stack, some minutes long
+large: $(INSTALLED_DEV) ## play a year of ten thousand articles through the whole stack; takes minutes
 	@.venv/bin/python -m bench.large_run
 
-load: $(INSTALLED_DEV) ## flood the served stack with signed webhooks, faults on, some minutes long (WEBHOOKS=…, ARTICLES=…, SENDERS=…, SEED=…)
+load: $(INSTALLED_DEV) ## flood the served stack with signed webhooks while AWS calls fail; takes minutes (WEBHOOKS=…, ARTICLES=…, SENDERS=…, SEED=…)
 	@.venv/bin/python -m bench.load --webhooks $(WEBHOOKS) --articles $(ARTICLES) --senders $(SENDERS) --seed $(SEED)
 
 strangers: $(INSTALLED_DEV) ## flood the local stack with unsigned requests for made-up hosts: five virtual minutes
 	@.venv/bin/python -m bench.load.strangers
 
-soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day, some minutes long
+soak: $(INSTALLED_DEV) ## poll two hundred feeds over a virtual day; takes minutes
 	@.venv/bin/python -m bench.soak
 
 simulate: $(INSTALLED_DEV) ## run the whole flow under crashes and reordering (SEEDS=…, FIRST=…, DOORS=moto; or MINUTES=…)
 	.venv/bin/pytest -q -n $(WORKERS) --dist worksteal tests/simulation/test_seeds.py -k "newsroom or as_long_as" \
 		--seeds $(SEEDS) --first-seed $(FIRST) --minutes $(MINUTES) --doors $(DOORS)
 
-lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style, and template and workflows for form and security
+lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style; check templates and workflows for form and security
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/lint-imports
@@ -106,16 +106,16 @@ lint: $(INSTALLED_DEV) $(INSTALLED_LINTERS) ## check style, and template and wor
 types: $(INSTALLED_DEV) ## check types, strictly
 	.venv/bin/mypy
 
-format: $(INSTALLED_DEV) ## put the code into form, and mend what can be mended by itself
+format: $(INSTALLED_DEV) ## format the code, and mend what ruff can mend
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 
-# One list for Python 3.11 to 3.13 on Linux and macOS. The layer's is its part that the functions import, without what the
-# runtime brings (boto3 and below: 19 MB that every cold start would carry).
-# With hashes: pip refuses a file that somebody put in the place of the one that was locked.
+# requirements.lock serves Python 3.11 to 3.13 on Linux and macOS. The layer's list has only packages that the functions import,
+# without those of the Lambda runtime (boto3 and its dependencies: 19 MB in every cold start).
+# With a hash for each file, pip refuses a file that somebody has replaced.
 COMPILE := .venv/bin/uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--annotation-style line --custom-compile-command "make lock"
-lock: | .venv/bin/pip ## pin the newest versions that fit, for development, for the Lambda layer and for the tools that build it
+lock: | .venv/bin/pip ## pin the newest versions that fit together, for development, for the Lambda layer and for the tools that build it
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(COMPILE) pyproject.toml --extra dev --universal --python-version 3.11 --output-file requirements.lock
 	$(COMPILE) pyproject.toml --extra cli --constraint requirements.lock --universal --python-version 3.11 --output-file scripts/cli.lock
@@ -128,7 +128,7 @@ lock: | .venv/bin/pip ## pin the newest versions that fit, for development, for 
 	printf '%s\n' awslambdaric boto3 | $(COMPILE) --constraint requirements.lock --python-version 3.13 \
 		--python-platform x86_64-unknown-linux-gnu --no-annotate --output-file scripts/runtime.lock - >/dev/null
 
-docs: $(INSTALLED_DEV) ## generate what is generated in the documentation, and serve it on http://localhost:8000/
+docs: $(INSTALLED_DEV) ## write the generated parts of the documentation, and serve it on http://localhost:8000/
 	.venv/bin/python -m tests.docs.generated
 	.venv/bin/zensical serve
 
@@ -138,7 +138,7 @@ docs-build: $(INSTALLED_DEV) ## build the documentation into site/; a broken lin
 release: ## make the annotated tag of this version, if pyproject.toml, CHANGELOG.md and template.yaml agree on it
 	@scripts/release
 
-clean: ## remove .venv and everything else that is made
+clean: ## remove .venv and all other files that make creates
 	rm -rf .venv .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/.peers out site .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -162,7 +162,7 @@ $(INSTALLED_DEV): pyproject.toml requirements.lock | .venv/bin/pip
 	@.venv/bin/python $(INSTALL_SELF)
 	@touch $(INSTALLED) $@
 
-# An environment of their own: checkov wants other versions of boto3 and much else than the tests.
+# The linters have a virtual environment of their own, because checkov needs other versions of boto3 and other packages than the tests.
 $(INSTALLED_LINTERS): scripts/linters.lock | .venv/bin/pip
 	@echo "Installing the linters of template and workflows into .venv/linters, a minute at most the first time ..."
 	@.venv/bin/python -m venv .venv/linters

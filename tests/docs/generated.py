@@ -17,35 +17,35 @@ from tests.docs.pages import DOCS, PAGES
 from tests.support.breakages import BREAKAGES
 
 PART = re.compile(r"(?<=<!-- generated: )([\w ]+)( -->\n\n).*?(?=\n\n<!-- /generated -->)", re.DOTALL)
-# Rules that neither a file nor a folder of files can show, and why.
+# Requirements that `stoppress check` cannot check in a file or a folder of files, and why.
 NOT_CHECKABLE = {
-    "R1.12": "whether lastmod is the page's own date shows on the page",
-    "R2.7": "whether a news sitemap keeps its URL shows over time",
-    "R2.14": "how a publication gets into Google News does not show in a file",
-    "R2.15": "as R2.14",
-    "R4.4": "says that there is no such limit",
-    "R5.3": "says how R2.10 and R5.2 differ",
-    "R6.2": "how many indexes a site may submit shows in Search Console",
-    "R6.7": "advice on sizes; the limits are R1.10",
-    "R7.1": "whether lastmod is true shows on the page",
-    "R7.2": "as R7.1, and between two versions of a file",
-    "R7.3": "says how Bing uses lastmod",
-    "R8.1": "pings are requests",
-    "R8.3": "requests to Search Console",
-    "R8.4": "requests to another interface",
-    "R8.5": "feeds beside the sitemaps",
-    "R8.6": "requests to IndexNow",
-    "R8.8": "requests to Baidu",
-    "R8.9": "requests to Naver and Seznam",
-    "R8.10": "order of requests and writes",
-    "R9.4": "shows over two requests",
-    "R9.6": "how files are written",
-    "R9.7": "settings of the storage; URLs that lead there are R1.9",
-    "R10": "how feeds are read by their pollers",
-    "R11.2": "how URLs are fetched",
-    "R11.3": "webhooks",
-    "R11.4": "webhooks",
-    "R11.5": "webhooks; what comes out is R1.4 to R1.7",
+    "R1.12": "only the page shows whether lastmod is the page's own date",
+    "R2.7": "only time shows whether a news sitemap keeps its URL",
+    "R2.14": "it is about how a publication gets into Google News",
+    "R2.15": "it says that a news sitemap gives no ranking advantage",
+    "R4.4": "it says that a page has no limit of 1,000 videos",
+    "R5.3": "it says how the language codes of R2.10 and R5.2 differ",
+    "R6.2": "Search Console shows how many indexes a site has submitted",
+    "R6.7": "it is advice on the size of files; R1.10 has the limits",
+    "R7.1": "only the page shows whether lastmod is true",
+    "R7.2": "only two versions of a page show whether lastmod changes with the page",
+    "R7.3": "it says how Bing uses lastmod",
+    "R8.1": "it is about pings, which are requests",
+    "R8.3": "it is about requests to Search Console",
+    "R8.4": "it is about requests to Google's Indexing API",
+    "R8.5": "it is about feeds beside the sitemaps",
+    "R8.6": "it is about requests to IndexNow",
+    "R8.8": "it is about requests to Baidu",
+    "R8.9": "it is about requests to Naver and Seznam",
+    "R8.10": "it is about failed requests to search engines",
+    "R9.4": "only a second request shows whether ETag and Last-Modified stay",
+    "R9.6": "it is about how files are written",
+    "R9.7": "it is about settings of the storage; R1.9 covers URLs of the storage",
+    "R10": "it is about how feeds are polled",
+    "R11.2": "it is about how URLs are fetched",
+    "R11.3": "it is about webhooks",
+    "R11.4": "it is about webhooks",
+    "R11.5": "it is about webhooks; R1.4 to R1.7 check the URLs in the files",
 }
 
 
@@ -103,7 +103,7 @@ def _parameter(parameter: Any) -> tuple[str, ...]:
 
 
 def breakages() -> str:
-    """What rings when something breaks, as tests/local_stack/test_alarms.py has seen it."""
+    """The alarms that ring when something breaks, as tests/local_stack/test_alarms.py checks them."""
     return _table(
         ("what breaks", "what rings", "after minutes"),
         *(

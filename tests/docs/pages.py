@@ -13,10 +13,15 @@ def text_of(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
+def fenced(text: str) -> list[tuple[str, str]]:
+    """The language and the code of each fenced block, without its indentation in a list."""
+    matches = re.findall(r"^( *)```(\w*)\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
+    return [(language, re.sub(f"^{indent}", "", code, flags=re.MULTILINE)) for indent, language, code in matches]
+
+
 def blocks(text: str, *languages: str) -> list[str]:
-    """The fenced blocks of code in these languages, without their indentation in a list."""
-    fenced = re.findall(r"^( *)```(\w*)\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
-    return [re.sub(f"^{indent}", "", code, flags=re.MULTILINE) for indent, name, code in fenced if name in languages]
+    """The fenced blocks of code in these languages."""
+    return [code for language, code in fenced(text) if language in languages]
 
 
 def table_rows(text: str, heading: str) -> list[list[str]]:
@@ -32,10 +37,29 @@ def prose(text: str) -> str:
     return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
+def anchor(heading: str) -> str:
+    """The name under which GitHub links to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
 def anchors(text: str) -> set[str]:
-    """The names under which GitHub links to the headings."""
-    headings = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)}
+
+
+def section(page: str, name: str) -> str:
+    """The text below the heading with this anchor, to the next heading. Raises AssertionError if there is no such heading."""
+    lines: list[str] = []
+    is_inside = is_code = False
+    for line in text_of(page).splitlines():
+        is_code ^= line.lstrip().startswith("```")
+        if line.startswith("#") and not is_code:
+            if is_inside:
+                break
+            is_inside = anchor(line.lstrip("# ")) == name
+        elif is_inside:
+            lines.append(line)
+    assert is_inside, f"{page} has no section #{name}"
+    return "\n".join(lines) + "\n"
 
 
 def links(text: str) -> list[str]:

@@ -50,6 +50,21 @@ def test_the_guide_has_a_command_for_the_role_of_each_environment_and_they_do_no
             assert value in parameter.get("AllowedValues", [value]), f"{name}={value}"
 
 
+@pytest.mark.parametrize(
+    ("page", "line"), [(page, line) for page, line, _ in commands("sam") if "--parameter-overrides" in line]
+)
+def test_the_template_accepts_each_parameter_that_a_command_for_sam_sets(page: str, line: str) -> None:
+    words = shlex.split(line)
+    for word in words[words.index("--parameter-overrides") + 1 :]:
+        name, _, value = word.partition("=")
+        parameter = SOURCE["Parameters"][name]
+        # SAM refuses a value without quotation marks if it is empty.
+        assert value, f"{page}: {word}"
+        value = value.strip('"')
+        assert re.fullmatch(parameter.get("AllowedPattern", ".*"), value), f"{page}: {word}"
+        assert value in map(str, parameter.get("AllowedValues", [value])), f"{page}: {word}"
+
+
 def longest_name(service: str, operation: str) -> int:
     shape = botocore.session.get_session().get_service_model(service).operation_model(operation).input_shape
     assert shape

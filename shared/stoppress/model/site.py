@@ -126,7 +126,7 @@ class Source(_Part):
         pattern=r"^[A-Za-z0-9/_+=.@-]{1,256}$",
         description="name of the source's secret; without one only the event bus may use the source",
     )
-    settings: dict[str, Any] = Field(default={}, description="what the adapter needs to know, and how it signs")
+    settings: dict[str, Any] = Field(default={}, description="what the adapter needs to know; the signature's settings")
 
     @pydantic.field_validator("adapter")
     @classmethod
@@ -166,7 +166,7 @@ class Rule(_Part):
 
     exclude: Target | None = Field(default=None, description="the sitemaps that leave the page out")
     include: Target | None = Field(default=None, description="the sitemaps that list the page")
-    path: str | None = Field(default=None, description="pattern of the URL's path, * for any characters")
+    path: str | None = Field(default=None, description="pattern of the URL's path, with * for any characters")
     section: str | None = Field(default=None, description="section that the event must name")
     keyword: str | None = Field(default=None, description="keyword that the event must have")
     type: str | None = Field(default=None, description="type that the event must have")
@@ -217,7 +217,9 @@ class Edition(Voice):
     """The pages below a path, with their own publication or language, and with a news sitemap if `news` is set."""
 
     prefix: str = Field(
-        pattern=r"^/[^\s?#]*$", max_length=200, description="start of the path, in whole segments: /fr is not /france"
+        pattern=r"^/[^\s?#]*$",
+        max_length=200,
+        description="start of the path, in whole segments: /fr does not match /france",
     )
     news: str | None = Field(
         default=None,
@@ -272,7 +274,7 @@ def _url_object(value: object) -> object:
 class Site(_Part):
     """A site: one host with its publication, feeds, sources and rules."""
 
-    host: str = Field(description="the host as readers see it; `www.` counts")
+    host: str = Field(description="the host as readers see it, including `www.`")
     publication: Annotated[str, AfterValidator(_publication)] = Field(
         description="name exactly as news.google.com shows it"
     )
@@ -290,7 +292,9 @@ class Site(_Part):
         default=(), description="which pages stay out; for each sitemap the first rule that applies decides"
     )
     sections: dict[str, Voice] = Field(default={}, description="publication and language of a section, by its name")
-    editions: tuple[Edition, ...] = Field(default=(), description="parts of the site with a voice of their own")
+    editions: tuple[Edition, ...] = Field(
+        default=(), description="parts of the site with their own publication, language or news sitemap"
+    )
     pages: tuple[Annotated[Page, BeforeValidator(_url_object)], ...] = Field(
         default=(), max_length=PAGES_MAX, description="pages that are no articles, as paths or objects"
     )

@@ -120,6 +120,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "retire": ([], 0, "every site has its parameter"),
     "quarantine list": ([], 1, "title: give it"),
     "quarantine show": (["ID"], 0, "title: give it"),
+    "status": ([HOST], 1, "events in quarantine: 1"),
     "quarantine retry": (["--all"], 1, "1 stay"),
     "quarantine drop": (["--all", "--yes"], 0, "1"),
     "redrive": ([], 0, "0 stay"),
@@ -127,6 +128,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "restore": (["copy", "--dry-run"], 0, "copy has"),
     "forget": ([f"https://{HOST}/news/bus", "--yes"], 0, ""),
     "reconcile": (["--dry-run"], 0, "0 repaired, 0 seen once"),
+    "page": ([HOST], 2, "StatusPage=yes"),
     "sites list": ([], 0, f"{HOST}  applied"),
     "sites show": ([HOST], 0, f'"host": "{HOST}"'),
     "sites put": (["FILE", "--yes"], 0, "the files follow within a minute or two"),
@@ -151,9 +153,10 @@ def every_command_answers(stack: Stack) -> None:
     for command, (arguments, code, words) in COMMANDS.items():
         typed = [*command.split(), *(known.get(word, word) for word in arguments)]
 
-        def answers(typed: list[str] = typed, expected: tuple[int, str] = (code, ""), words: str = words) -> bool:
+        def answers(typed: list[str] = typed, code: int = code, words: str = words) -> bool:
             answer = stack.command(*typed)
-            return (answer.returncode, answer.stderr) == expected and words in answer.stdout
+            errors, printed = (answer.stdout, answer.stderr) if code == 2 else (answer.stderr, answer.stdout)
+            return (answer.returncode, errors) == (code, "") and words in printed
 
         # Repeated, because `reconcile` shows files that are being written, `forget` may ask to be run again, and `sites list` waits for
         # roll_window.

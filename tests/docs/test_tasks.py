@@ -1,0 +1,125 @@
+"""docs/how-to/operate.md, "What do you want to do?": each task has a short section, and a test runs its commands."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stoppress.aws import bucket
+from stoppress.http import client as http
+from stoppress_cli.app import app
+from tests.cli.test_sites import Operator, on_a_stack, valid, waiting
+from tests.docs import test_status, test_why_is_a_story_missing
+from tests.docs.pages import ROOT, blocks, fenced, section, table_rows, text_of
+from tests.support.event_files import objects
+from tests.support.operated import later
+
+SITE = "www.example.org"
+FEED_URL = f"https://{SITE}/rss.xml"
+FEED = "<rss version='2.0'><channel><item><title>A</title><link>/a</link></item></channel></rss>"
+SCREEN_LINES = 40
+
+FOLDER = "docs/how-to"
+TASKS = [
+    f"{page}#{name}" if page else f"operate.md#{name}"
+    for _, how in table_rows(text_of(f"{FOLDER}/operate.md"), "| task | how |")
+    for page, name in re.findall(r"\]\((.*)#(.*)\)", how)
+]
+# Tests of their own run all commands of these pages.
+PAGES_RUN_ELSEWHERE = {test_status.HOW_TO, test_why_is_a_story_missing.PAGE.relative_to(ROOT).as_posix()}
+
+
+def section_of(link: str) -> str:
+    page, name = link.split("#")
+    return section(f"{FOLDER}/{page}", name)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(http, "fetch", lambda url, _headers=None: http.Response(200, {}, FEED.encode(), url))
+    with on_a_stack([], tmp_path, monkeypatch) as operator:
+        waiting(operator, monkeypatch)
+        yield operator
+
+
+def type_in(operator: Operator, link: str) -> None:
+    """Run the commands of a section, and edit `site.json` where the section shows what is in it."""
+    for language, code in fenced(section_of(link)):
+        if language == "json":
+            path = operator.folder / "site.json"
+            known = json.loads(path.read_text()) if path.exists() else {}
+            path.write_text(json.dumps({**known, **json.loads(code)}))
+        if language != "sh":
+            continue
+        for line in code.splitlines():
+            words = shlex.split(line, comments=True)
+            assert words.pop(0) == "stoppress"
+            file = words.pop() if ">" in words else ""
+            words = [word for word in words if word != ">"]
+            done = CliRunner().invoke(app, words, input="y\n")
+            assert done.exit_code == 0, f"{line}\n{done.output}"
+            if file:
+                (operator.folder / file).write_text(done.stdout)
+            later(operator.stack, 1)
+
+
+def has_added_the_site(run: Operator) -> None:
+    assert f"{SITE}/sitemap.xml" in objects(run.stack)
+    has_one_secret(run)
+
+
+def has_added_the_feed(run: Operator) -> None:
+    assert run.parameter(SITE)["feeds"] == [FEED_URL]
+    assert f"https://{SITE}/a".encode() in b"".join(objects(run.stack).values())
+
+
+def has_the_site(run: Operator) -> None:
+    assert SITE in run("sites", "list").stdout
+
+
+def has_one_secret(run: Operator) -> None:
+    assert len(valid(run, f"{SITE}/cms")) == 1
+
+
+def has_removed_the_site(run: Operator) -> None:
+    assert [file.file for file in bucket.listed(SITE)]
+    assert SITE not in run("sites", "list").stdout
+
+
+# The sections in the order in which they are typed, and what is true after each.
+TYPED: dict[str, Callable[[Operator], None]] = {
+    "sites.md#add-a-site": has_added_the_site,
+    "sites.md#add-a-feed": has_added_the_feed,
+    "sites.md#change-a-setting": has_the_site,
+    "sites.md#rotate-a-secret": has_one_secret,
+    "operate.md#write-files-again": has_the_site,
+    "sites.md#remove-a-site": has_removed_the_site,
+    "migrate.md#replace-the-sitemaps-of-a-cms-or-plug-in": lambda _run: None,
+}
+
+
+@pytest.mark.moto
+def test_the_commands_of_the_sections_do_what_they_say(run: Operator) -> None:
+    secrets = set()
+    for link, check in TYPED.items():
+        type_in(run, link)
+        check(run)
+        secrets.update(valid(run, f"{SITE}/cms"))
+
+    assert len(secrets) == 2, "rotate-a-secret left the first secret"
+
+
+@pytest.mark.parametrize("link", TASKS)
+def test_a_task_has_a_section_of_one_screen_with_commands_that_a_test_runs(link: str) -> None:
+    text = section_of(link)
+    assert len(text.splitlines()) <= SCREEN_LINES
+
+    code = "".join(blocks(text, "sh", "console"))
+    assert code
+    is_run = link in TYPED or f"{FOLDER}/{link.partition('#')[0]}" in PAGES_RUN_ELSEWHERE
+    assert is_run or not re.search(r"^(?:\$ )?(?:\.venv/bin/)?stoppress ", code, re.MULTILINE)

@@ -70,7 +70,7 @@ def request_of(environ: WSGIEnvironment) -> Request:
 @contextmanager
 def until_interrupted() -> Iterator[None]:
     """Runs the block until it returns. Ctrl-C and SIGTERM end it without an error."""
-    # SIGINT too, because a shell ignores it for commands in the background.
+    # SIGINT too, because a shell starts background commands with SIGINT ignored.
     numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
     before = {number: signal.signal(number, _interrupt) for number in numbers}
     try:

@@ -20,7 +20,7 @@ from stoppress.aws.queues import RewriteRequest, read_rewrite, retry_later
 from stoppress.primitives.deadline import Deadline
 from stoppress.rewrite.sitemaps import Result, hand_over, rewrite_all
 
-# Time after the deadline to finish one file and to queue the others.
+# Seconds after the deadline: to finish one file and to queue the others.
 RESERVE_SECONDS = 20.0
 
 logger = Logger()

@@ -19,7 +19,7 @@ from stoppress.model.site import Site
 from stoppress.primitives.deadline import Deadline
 from stoppress.roll.window import NotApplied, beat, in_turn, roll
 
-# Time after the deadline to free the places of expired entries.
+# Seconds after the deadline: to free the places of expired entries.
 RESERVE_SECONDS = 10.0
 
 logger = Logger()
@@ -28,7 +28,10 @@ logger = Logger()
 @logger.inject_lambda_context
 @in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Handle an event of the schedule or of Parameter Store. Raises at the end if a site's work failed, so that an alarm rings."""
+    """Handle an event of the schedule or of Parameter Store.
+
+    Raises at the end if a site's work failed, so that an alarm rings.
+    """
     now = datetime.now(UTC)
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     failures: list[Exception] = []

@@ -3,7 +3,8 @@
 import gc
 import os
 
-# Objects made at a cold start stay alive. By default Python searches them for garbage after every 2,000 new ones.
+# Objects made at a cold start stay alive, so a search for garbage finds none. By default Python searches after every
+# 2,000 new objects.
 LAMBDA_GC_THRESHOLD = 200_000
 if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
     gc.set_threshold(LAMBDA_GC_THRESHOLD)

@@ -1,8 +1,8 @@
 """Counts what the functions use of AWS: calls, DynamoDB capacity units, S3 requests and bytes.
 
-moto reports capacity as a stub, so the units are computed from item sizes by AWS's published rules
-(DynamoDB developer guide, "DynamoDB item sizes and formats" and "read and write capacity").
-Another DynamoDB endpoint reports the units that it consumed.
+moto reports no real capacity, so the units are computed from item sizes. The rules are AWS's (DynamoDB developer guide,
+"DynamoDB item sizes and formats" and "read and write capacity"). Another DynamoDB endpoint reports the units that it
+consumed.
 """
 
 import json

@@ -2,8 +2,8 @@
 
 - A transaction keeps a snapshot of the items that it touches. moto copies the whole table for each item.
 - A Query reads one partition and copies nothing. moto reads and copies the table.
-- The stream leaves out what AWS leaves out: writes that change nothing, and the first of the two INSERTs that moto emits
-  when UpdateItem creates an item.
+- The stream leaves out writes that change nothing, as on AWS. When UpdateItem creates an item, moto emits two INSERTs; the
+  stream leaves out the first one.
 - Attribute values become JSON directly, without botocore's service model.
 - Sending to a queue does not count the queue's messages several times.
 - Replaced and deleted objects are released. moto keeps a list of every object that it ever created.

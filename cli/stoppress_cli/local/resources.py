@@ -6,8 +6,8 @@ from typing import Any
 
 from stoppress_cli.local.template import ACCOUNT, REGION, STACK_NAME, Json, Resolver, Template, TemplateError, arn_of
 
-# Types that are not run on purpose. A type that is neither here nor in _NAMES is refused, so that the local stack does not
-# silently leave out a new part of the template.
+# Types that the local stack leaves out on purpose. A type that is neither here nor in _NAMES is refused. Otherwise the
+# local stack would silently leave out a new part of the template.
 NOT_RUN = {
     "AWS::ApiGatewayV2::Stage": "the local API has one stage only",
     "AWS::CloudWatch::Alarm": "nobody watches alarms of a local stack",
@@ -92,7 +92,7 @@ class Resource:
 def resolve(template: Template, stack_name: str = STACK_NAME) -> list[Resource]:
     """Every resource of the template that runs here, in the template's order, all properties resolved.
 
-    Raises TemplateError for a type that is neither run nor known as not run.
+    Raises TemplateError for a type that is neither run nor listed in NOT_RUN.
     """
     nameless = Resolver(template, {}, stack_name)
     names: dict[str, Names] = {}

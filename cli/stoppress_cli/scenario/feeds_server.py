@@ -1,7 +1,7 @@
-"""A server on loopback for the feeds of a scenario, with awkward answers too.
+"""A server on loopback for the feeds of a scenario. Its answers may be slow, cut off or wrongly compressed.
 
-Only the last step of a fetch is replaced: stoppress.http looks the name up (here in the scenario) and checks scheme, port and
-every address. Then its connection goes to this server.
+Only the last step of a fetch is replaced: stoppress.http looks the name up (here in the scenario) and checks scheme,
+port and every address. Then its connection goes to this server.
 """
 
 import gzip
@@ -187,7 +187,7 @@ class _Threads(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Prints nothing: the poller closes the connection of an awkward answer on purpose."""
+        """Prints nothing: the poller closes a connection on purpose if its answer is too slow or too large."""
 
 
 def _key(host: str, url: str) -> tuple[str, str]:
@@ -210,7 +210,7 @@ def _pools_led_to(port: int, look_up: Callable[..., list[tuple[Any, ...]]]) -> I
     checked = door.pool_to
 
     def pool_to(scheme: str, host: str, other_port: int) -> Any:
-        if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server of the user on this machine
+        if host in _LOOPBACK and other_port not in _PLAIN_PORTS:  # a server that the user runs on this machine
             return urllib3.HTTPConnectionPool("127.0.0.1", other_port)
         checked(scheme, host, other_port, look_up)
         return urllib3.HTTPConnectionPool("127.0.0.1", port)

@@ -63,7 +63,7 @@ class Player:
             self._move(now, line.at, every_minute=line.step.tick)
         try:
             text = self._steps[line.kind](line)
-        except (ClientError, BotoCoreError) as error:  # of the step itself; functions handle their own
+        except (ClientError, BotoCoreError) as error:  # an error of the step itself; functions handle theirs
             raise self._error(line, str(error)) from error
         self.report.steps += 1
         self._show(line, text)

@@ -1,8 +1,8 @@
 """Erases a page for good: from the table, the quarantine, the queues and the older versions of the files.
 
 First the article is removed as its source would remove it, so that rewrite_sitemaps updates the files. Then the rest is
-erased. A tombstone without content stays, with a hash of the URL and the id in the CMS: without it a late event would bring
-the article back.
+erased. A tombstone without content stays: a hash of the URL, and the id in the CMS. Without the tombstone a late event
+would bring the article back.
 """
 
 import json

@@ -33,8 +33,8 @@ _EMPTY_RECEIVES_MAX = 3
 class Dead:
     """A dead letter: what it is, why it failed, and where it goes.
 
-    `goes` is the queue `articles` or `rewrites`, `rebuild` (every file of every site is written again), `nowhere` (later runs
-    have done its work), or empty: the letter stays, and `why` says what to do.
+    `goes` is the queue `articles` or `rewrites`, or one of the following. `rebuild`: every file of every site is
+    written again. `nowhere`: later runs have done the work. Empty: the letter stays, and `why` says what to do.
     """
 
     queue: Name

@@ -253,7 +253,7 @@ def _delete(names: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is there of a site: its parameters, its files in the bucket and the secrets that only this site uses."""
+    """What the stack has of a site: its parameters, its files in the bucket and the secrets that only this site uses."""
 
     host: str
     parameters: list[str]
@@ -266,7 +266,7 @@ class Removal:
 
 
 def removal(host: str) -> Removal:
-    """What is there of a site. Raises BadRequest for a host that no site has."""
+    """What the stack has of a site. Raises BadRequest for a host that no site has."""
     parameters = [_name(host, name) for name in stored(host)]
     if not parameters and host not in without_parameter():
         known = ", ".join(row.host for row in listing()) or "none"

@@ -11,7 +11,8 @@ from botocore.exceptions import ClientError
 from stoppress.aws.clients import client
 from stoppress.primitives.instants import exact, parse
 
-# 412: the file was written since it was read. 409: it is being written. 404: it was deleted (R9.6).
+# S3's refusals of a conditional write. 412: the file was written since it was read. 409: it is being written. 404: it
+# was deleted (R9.6).
 _OVERTAKEN = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "412", "409", "404"}
 
 

@@ -167,7 +167,7 @@ def article_item(article: "Article") -> Item:
 
 
 def _dated_order_item(article: "Article") -> list[Any] | bool | None:
-    """The order of the event that set `first_published`; True if it is the newest event, to keep most items below 1 KB."""
+    """The order of the event that set `first_published`; True stands for the newest event, and keeps most items below 1 KB."""
     if article.dated_order is None:
         return None
     return article.dated_order == article.order or _order_item(article.dated_order)
@@ -383,8 +383,8 @@ def quarantine_item(
 ) -> Item:
     """An event that could not be applied, and why.
 
-    `event` is the message of the articles queue. For another `kind`, `more` has the attributes needed to read it again.
-    A text that is too long is cut, and `characters` is its original length.
+    `event` is the message of the articles queue. For any other `kind`, `more` has the attributes needed to read it
+    again. A text that is too long is cut, and `characters` is its original length.
     """
     long = len(event) > QUARANTINED_CHARACTERS_MAX
     return {

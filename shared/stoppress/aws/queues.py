@@ -30,9 +30,10 @@ class RewriteRequest:
     """A request to rewrite a file with this version of the configuration or a later one.
 
     `release`: the instant of the due record that caused the request. The rewriter's clock counts as at least this late.
-    `repair_forms`: compare the other forms even if the file is unchanged, and delete those that this version does not want.
-    `entries`: sort key and URL of each changed entry, from the table's stream; None: use all entries. Not part of the message:
-    other entries may change while it waits in the queue.
+    `repair_forms`: compare the other forms even if the file is unchanged, and delete those that this version does not
+    want.
+    `entries`: sort key and URL of each changed entry, from the table's stream; None: use all entries. The message leaves
+    `entries` out, because other entries may change while it waits in the queue.
     """
 
     site: str
@@ -45,7 +46,7 @@ class RewriteRequest:
     def message(self) -> str:
         fields: dict[str, Any] = {"site": self.site, "file": self.file, "config_version": self.config_version}
         fields |= {"release": exact(self.release)} if self.release else {}
-        # The key keeps its old name: messages of the version before may wait in the queue during an upgrade.
+        # The key keeps its old name: messages of the previous version may wait in the queue during an upgrade.
         return json.dumps(fields | ({"thorough": True} if self.repair_forms else {}))
 
 
@@ -64,7 +65,7 @@ def read_rewrite(message: str) -> RewriteRequest:
 
 def send_articles(events: "Sequence[ArticleEvent | Incomplete | Report]") -> None:
     """Send article events, incomplete deliveries for quarantine, and reports of refusals to the articles queue. Raises SendError."""
-    from stoppress.model.event import ArticleEvent, to_message  # rewrite_sitemaps does without it
+    from stoppress.model.event import ArticleEvent, to_message  # imported here: rewrite_sitemaps does not need it
 
     messages = [to_message(event) if isinstance(event, ArticleEvent) else event.message() for event in events]
     _send(os.environ["ARTICLES_QUEUE_URL"], messages, delay_seconds=0)

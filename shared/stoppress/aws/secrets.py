@@ -72,7 +72,7 @@ def _listed(text: str) -> list[str]:
     except (ValueError, RecursionError):
         secrets = None
     if not isinstance(secrets, list) or not all(isinstance(secret, str) and secret.strip() for secret in secrets):
-        raise ValueError("begins like a JSON list, but is not a list of texts")
+        raise ValueError("begins like a JSON list, but is no list of texts")
     return secrets
 
 

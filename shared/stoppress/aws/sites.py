@@ -34,7 +34,8 @@ RECONCILED_EVERY = timedelta(hours=26)
 # host. For each site that sets `silent_after_hours`, the registry also has the time of the last event. One query reads
 # the whole partition.
 REGISTRY = "sites"
-# Sort keys in the registry that are no hosts: roll_window's confirmation, and the time by which reconcile_sites must run.
+# Sort keys in the registry that are not hosts: roll_window's confirmation, and the time by which reconcile_sites must
+# run.
 CONFIRMATION = "#confirmation"
 RECONCILIATION = "#reconciliation"
 # Suffix of the sort key of a site's last event: <host>#heard.
@@ -52,7 +53,8 @@ _cache: dict[str, tuple[datetime, Any]] = {}
 _NEVER = datetime.min.replace(tzinfo=UTC)
 # By the name of a parameter: when `load_registered` failed to read a site from it, and the error's type and text.
 _failures: dict[str, tuple[datetime, type[Exception], str]] = {}
-# While the registry cannot be read, strangers can name any host. So `_failures` is emptied when it has this many.
+# While the registry cannot be read, strangers can name any host. So `_failures` is emptied when it has this many
+# entries.
 _FAILURES_MAX = 1_000
 
 

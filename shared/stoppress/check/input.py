@@ -135,7 +135,7 @@ def _plain(read: Read, tell: TellLine, size: Size, layer: int = 1) -> Iterator[b
 
 
 def _reading(first: bytes, rest: Iterator[bytes]) -> Read:
-    """A `read` that returns the first piece, then the rest, one piece a call, whatever the size."""
+    """A `read` that returns the first piece, then the rest, one piece a call, whatever size the caller asks for."""
     pieces = chain([first], rest)
     return lambda _size: next(pieces, b"")
 

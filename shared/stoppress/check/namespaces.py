@@ -35,15 +35,15 @@ ATTRIBUTES: dict[str, dict[str, set[str]]] = {
         "id": {"type"},
     },
 }
-# How a misspelt namespace is recognised: by the usual prefix, an element or a part of the namespace. The rule that it
-# breaks comes last.
+# How a misspelt namespace is recognised: by the usual prefix, an element or a part of the namespace. Each line ends
+# with the rule that the mistake breaks.
 _MEANT = (
     (NEWS, "news", "news", "sitemap-news", "news-namespace"),
     (IMAGE, "image", "image", "sitemap-image", "image-namespace"),
     (VIDEO, "video", "video", "sitemap-video", "video-namespace"),
     (XHTML, "xhtml", "link", "xhtml", "alternate-namespace"),
 )
-NAMESPACES_MAX = 1_000  # so many namespaces of one file are kept in memory
+NAMESPACES_MAX = 1_000  # kept in memory for one file
 _ROOTS = {"urlset", "sitemapindex"}
 
 

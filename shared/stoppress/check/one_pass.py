@@ -9,7 +9,7 @@ from stoppress.check.sets import Together
 from stoppress.check.values import Moment, Place, is_storage, place_of
 from stoppress.model.limits import URLS_MAX
 
-ONCE_MAX = 1_000  # so many different messages of `tell_once` are remembered in one file
+ONCE_MAX = 1_000  # different messages of `tell_once` that are remembered for one file
 
 
 @dataclass

@@ -124,13 +124,13 @@ def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, list[_Rule]]:
 
 
 def _forbids(rules: list[_Rule], path: str) -> bool:
-    """The longest matching pattern decides; of equally long ones, Allow (RFC 9309, 2.2.2)."""
+    """Whether the rules forbid a path. The longest matching pattern decides; of equally long ones, Allow (RFC 9309, 2.2.2)."""
     matching = [(len(rule.pattern), rule.allows) for rule in rules if _matches(rule.pattern, path)]
     return bool(matching) and not max(matching)[1]
 
 
 def _matches(pattern: str, path: str) -> bool:
-    """Whether a path begins with the pattern. In it, * stands for any characters, $ for the end."""
+    """Whether a path begins with the pattern. In a pattern, * stands for any characters, and $ for the end."""
     ends = pattern.endswith("$")
     first, *parts = pattern.removesuffix("$").split("*")
     if not path.startswith(first):

@@ -21,7 +21,7 @@ _BOTH = 1 | 2
 # Alternates: a million pages in five languages. With more, this check does not test whether alternates are
 # mutual.
 PAIRS_MAX = 5_000_000
-ONE_SIDED_MAX = 1_000  # so many alternates are reported
+ONE_SIDED_MAX = 1_000  # alternates that are reported
 _ENTRY = "sitemap.xml"  # engines look for it at the root of a host
 
 Say = Callable[[str, str, int | None, str], None]  # file, name of the rule, line, message
@@ -161,9 +161,7 @@ class Together:
             say(files[file].name, "alternate-not-mutual", line, f"an alternate of this page {why}")
 
     def _lonely(self) -> Iterator[tuple[int, int, int, int]]:
-        """The alternates that do not point back: file and line of the page, the alternate's hash, whether it is on the
-        same host.
-        """
+        """Alternates that do not point back: file and line of the page, hash of the alternate, whether both share a host."""
         for number in sorted(self._sources):
             directions: dict[int, int] = {}
             for (key, _, _), source in zip(self._pairs.bucket(number), self._sources[number], strict=True):

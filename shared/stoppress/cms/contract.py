@@ -223,9 +223,8 @@ _Instant: TypeAlias = Annotated[datetime | None, BeforeValidator(_instant)]
 
 
 class _Removal(BaseModel):
-    model_config = ConfigDict(
-        extra="allow", defer_build=True
-    )  # built at first use, because an event needs one of the four models
+    # Built at first use: an event needs one of the four models.
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     id: Annotated[str | None, BeforeValidator(_id)] = None
     url: str | None = None

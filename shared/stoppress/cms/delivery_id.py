@@ -1,4 +1,4 @@
-"""The sender's id of a delivery, by which a repeated delivery is known."""
+"""The sender's id of a delivery, by which a repeated delivery is recognised."""
 
 from collections.abc import Mapping
 from typing import Any

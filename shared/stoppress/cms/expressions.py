@@ -113,7 +113,7 @@ def _either(kinds: list[str]) -> str:
 
 
 def _misfit(function: str, argument: Mapping[str, Any], kinds: list[str]) -> str:
-    """Describes an argument that can be of none of the kinds, whatever the delivery holds; empty if it can."""
+    """Describes an argument that fits none of the kinds, whatever the delivery holds; empty if it may fit one."""
     if (argument["type"] == "expref") != ("expref" in kinds):
         return "an expression" if argument["type"] == "expref" else "a value"
     if argument["type"] != "literal":

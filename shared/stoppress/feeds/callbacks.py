@@ -1,6 +1,6 @@
 """The callback URL and the secret of each subscription, both derived from one secret of the stack and stored nowhere.
 
-While that secret is rotated, the stack has several. The first makes new tokens, and all of them are accepted.
+While that secret is rotated, the stack has several secrets. The first makes new tokens, and all of them are accepted.
 """
 
 import hashlib

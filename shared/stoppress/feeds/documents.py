@@ -149,7 +149,7 @@ def _feed_root(text: str) -> re.Match[str]:
 
 
 def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
-    """Cut a text that begins with the root where the feed ends, breaks off or reaches a limit. Raises FeedError."""
+    """Cut a text where its feed ends, breaks off or reaches a limit. The text begins with the root element. Raises FeedError."""
     item_end = rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>"
     items = [end_tag.end() for end_tag in re.finditer(item_end, text, re.IGNORECASE)]
     if _LONG_TAG.search(text):

@@ -1,7 +1,7 @@
 """Whether an answer is a stale copy from a cache: older than the newest answer that was used. Pure functions.
 
-Of two answers, the one fetched later counts as newer, so a stale copy would undo edits. Three instants reveal a stale copy:
-the making of the answer, the last change by the server's headers, and the build date in the feed.
+Of two answers, the one fetched later counts as newer, so a stale copy would undo edits. Three instants reveal a stale
+copy: when the answer was made, when it changed by the server's headers, and the build date in the feed.
 """
 
 import re

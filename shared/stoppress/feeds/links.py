@@ -7,8 +7,8 @@ from urllib.parse import urljoin, urlsplit
 from stoppress.feeds.media import pages_of
 
 # feedparser resolves relative links and guids against this host, which cannot exist (RFC 6761). `web_url` replaces it
-# with the feed's own host. The URL that relative links are resolved against begins with HERE, so that "story" and
-# "/story" stay distinct.
+# with the feed's own host. HERE comes before the path of the feed's URL there, so that "story" and "/story" stay
+# distinct.
 NOWHERE = "feed.invalid"
 HERE = "/here.invalid"
 # Hosts of proxies: FeedBurner (techcrunch.com, jn.pt, arstechnica.com), feedsportal (rue89.com), and Pheedo (R10.7).

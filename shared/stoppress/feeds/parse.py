@@ -120,7 +120,8 @@ def _entry(entry: Any, url: str, base: str, site: Site, language: str | None) ->
         # An episode of a podcast may have only `itunes:title`.
         title=clean(entry.get("title") or entry.get("itunes_title") or ""),
         published_at=first,
-        # A date before publication is no date of a change. It belongs to an event or to the print edition.
+        # A date before publication is no date of a change. It may be that of the print edition, or of what the story
+        # announces.
         updated_at=updated if updated and first and updated >= first else None,
     )
 

@@ -21,8 +21,8 @@ LEASE_MIN, LEASE_USUAL, LEASE_MAX = timedelta(minutes=5), timedelta(days=1), tim
 # A failed request is repeated after RETRY_FIRST, then after twice as long, and so on. After a denial the wait is RETRY_MAX.
 RETRY_FIRST, RETRY_MAX = timedelta(minutes=10), timedelta(days=1)
 
-# How often the feed of a trusted hub is polled: a fifteenth of the usual requests. If the hub stops silently, one story is
-# late by up to this time.
+# The longest wait between backup polls. Polls each minute would send fifteen times as many requests. If the hub stops
+# silently, a story is late by up to this time.
 BACKUP = timedelta(minutes=15)
 # The wait for a backup poll is the time of trust divided by this: after an hour of trust, five minutes.
 TRUST_PARTS = 12

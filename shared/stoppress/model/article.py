@@ -96,8 +96,9 @@ class Article:
 class Claim:
     """Which article owns a URL, and the order of the event that decided it. Not live: the page was removed or has moved.
 
-    `waiting` names articles of equal rank with the same URL. They are recorded again when the owner gives up the URL. An owner
-    without an id (`cms#`) is a source that removed the URL itself. `is_old_form` is as in `Article`.
+    `waiting` names articles of equal rank with the same URL. They are recorded again when the owner gives up the URL.
+    An owner without an id (`cms#`) stands for a source that removed the page by its URL alone. `is_old_form` is as in
+    `Article`.
     """
 
     site: str

@@ -13,7 +13,7 @@ ROBOTS_FILE = "robots.txt"
 # Matches the name of every file that Stoppress writes, except robots.txt.
 WRITTEN = re.compile(r"sitemap(-[a-z0-9-]+)?\.(xml|xml\.gz|txt|atom)")
 
-# The first number that could be read as a day or a month.
+# From this number on, two digits could be read as a day or a month.
 _DAY_LIKE = 10
 
 

@@ -7,10 +7,12 @@ first), and whether it is a removal. The rule:
    versions may start again. Then timestamps decide, if both events have one.
 2. Else timestamps decide, as given, if both events have one. A timestamp that was ahead of our clock when heard counts as the
    moment we heard it, if the other was not ahead. So nothing is lost when a sender corrects its clock.
-3. If timestamps are equal and both events were heard within a few seconds, the later one is newer. Else a removal is newer.
+3. If timestamps are equal and both events were heard within a few seconds, the one heard later is newer. Else a
+   removal is newer.
 4. Without timestamps the event heard later is newer.
 
-A timestamp ahead of our clock is stored as given: if it were cut, each attempt of one delivery would get another order.
+A timestamp ahead of our clock is stored as given. If it were replaced by our time, each attempt of one delivery would get
+another order.
 """
 
 import base64

@@ -101,7 +101,7 @@ class Claimant:
         self.claim = known.claims.get(identity(self.url))
 
     def _is_removed_since(self) -> bool:
-        """Whether the same source has removed the URL by an event without an id that is newer than this event."""
+        """Whether a newer event of the same source removed the page by its URL alone."""
         claim = self.claim
         if claim is None or claim.live or claim.owner != article_name(self.event.source, ""):
             return False

@@ -30,7 +30,7 @@ def decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Deci
     if by_url and known.article:
         event = replace(event, id=known.article.id)
     decision = _decide(event, known, site, now) if event.id else url_removed(event, known)
-    if by_url:  # the source removed the URL itself, so articles that wait for the URL do not return
+    if by_url:  # the source removed the page by its URL alone, so articles that wait for the URL do not return
         decision = replace(decision, returns=())
     before, changed = known.article, [article for article in (decision.article, *decision.displaced) if article]
     after = next((article for article in changed if article.name == event.name), before)

@@ -81,7 +81,10 @@ def _embargo_moved(event: ArticleEvent, article: Article, known: Known, site: Si
 
 
 def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now: datetime) -> Decision | None:
-    """Hold a listed article by a late embargo. Its newest event has no date, so it would have kept an embargo heard before."""
+    """Hold a listed article by a late embargo.
+
+    The article's newest event has no date, so it would have kept an embargo that came before it.
+    """
     if event.action == "remove" or not article.is_undated or not is_embargo(event, now):
         return None
     order, entries = order_of(event), known.entries.get(article.name, Entries())

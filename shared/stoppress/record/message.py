@@ -1,7 +1,7 @@
 """Read a message of the articles queue: article events, each with its site, or why there are none.
 
-There are four kinds: an event that Stoppress sent, a bus event in Stoppress's own format, a bus event with a CMS's delivery,
-and receive_webhook's report of refusals.
+There are four kinds of messages. Stoppress sends article events, and receive_webhook's reports of refusals. The bus
+sends events in Stoppress's own format, and events with a CMS's delivery.
 """
 
 import json

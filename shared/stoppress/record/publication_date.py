@@ -4,8 +4,8 @@ The rule:
 
 1. A date in the future is an embargo and holds the article, listed or not. At its release it becomes the publication date.
 2. Else the first date stays. A later event may change it to an earlier date, or to at most five minutes after we first heard
-   of the article. If the article's earliest timestamp is earlier, it counts as that moment. But it does not count for an event
-   whose own timestamp is before the event's date.
+   of the article. An earlier timestamp of the article counts as that moment, unless the event's own timestamp is missing or
+   before the event's date.
 3. Any later date is re-dating and is ignored, unless the site's `republish` allows it. So re-dating cannot keep an article in
    the news for longer than 48 hours after its first event.
 4. Dates of late events count as if the events had come in order.

@@ -30,7 +30,8 @@ _PACKED = re.compile(rb"/([^/<]+)\.gz</loc>")
 class Forms:
     """The other forms of a rendered file, made on demand: most rewrites need none, and a feed reads its whole series.
 
-    `more_indexes`: the parts after the first. `news`: the entries of a news sitemap that was made from all of them.
+    `more_indexes`: the parts of the index after the first. `news`: the entries of a news sitemap that was made from all
+    of them.
     """
 
     site: Site
@@ -41,7 +42,7 @@ class Forms:
     news: Sequence[NewsEntry] = ()
 
     def bodies(self) -> dict[str, bytes]:
-        """Their bytes by name."""
+        """The bytes of the forms by name."""
         file, outputs = self.file, self.site.outputs
         if file == file_names.ROBOTS_FILE:
             return {}
@@ -123,7 +124,7 @@ def stored_forms(site: Site, names: Iterable[str]) -> dict[str, StoredFile]:
 
 
 def delete_forms(site: Site, forms: Mapping[str, StoredFile]) -> None:
-    """Delete other forms that are as they were read, except those that the index still lists. Raises Overtaken."""
+    """Delete other forms, except those that the index still lists. Raises Overtaken if one has changed since it was read."""
     # A form that is still listed is deleted later: see `requeue_unlisted_forms`.
     index = bucket.read(site.host, file_names.INDEX_FILE) if forms else None
     listed = {name for name in forms if index and f"/{name}</loc>".encode() in index.body}

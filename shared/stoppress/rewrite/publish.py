@@ -1,7 +1,7 @@
 """Publishing a rendered file in five steps: plan, put, forms, announce, mark.
 
-The file is put only while its object is as it was read. A crash may end the steps anywhere: the mark shows the next rewrite what
-is left to do.
+The file is put only if its object has not changed since it was read. A crash may end the steps anywhere: the mark shows
+the next rewrite what is left to do.
 """
 
 import hashlib
@@ -111,8 +111,8 @@ def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -
 
 def digest_of(site: Site, file: str, body: bytes, *, stays: bool) -> str:
     """The digest in a commit mark: of the file's bytes and of the other forms that the site wants."""
-    # A feed names the publication even without entries. " leaving" changes the digest of an empty file that is no longer
-    # permanent, so that it is announced.
+    # A feed names the publication even without entries. The suffix " leaving" changes the digest of an empty file that
+    # is no longer permanent, so that the change is announced.
     named = f" {site.publication} {site.language}" if site.outputs.atom and is_news(file) else ""
     wanted = f"{site.outputs.model_dump_json()}{named}{'' if stays else ' leaving'}"
     return hashlib.sha256(body + wanted.encode()).hexdigest()[:32]
@@ -173,10 +173,11 @@ def _mark(attempt: Attempt, plan: Plan, before: Mark | None, also: tuple[str, ..
 
 
 def _put_mark(site: Site, mark: Mark, before: Mark | None) -> None:
-    """Write a file's mark while it is as it was read before the file. Raises Overtaken.
+    """Write a file's mark if it has not changed since it was read. Raises Overtaken.
 
-    An unchanged file's mark is written too. Another rewriter may have read the table earlier and may still put the file: S3
-    would not stop it, because equal bytes have equal ETags. The second of the two writers of the mark starts again.
+    An unchanged file's mark is written too. Another rewriter may have read the table earlier and may still put the
+    file: S3 would not stop it, because equal bytes have equal ETags. The second of the two writers of the mark starts
+    again.
     """
     try:
         table.put(mark_item(site.host, mark), before.rev if before else None)

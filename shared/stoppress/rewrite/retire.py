@@ -47,7 +47,10 @@ def _due_name(file: str) -> str:
 
 
 def retire(attempt: Attempt) -> str:
-    """Delete a file that is as it was read, its other forms and its mark. Returns the outcome. Raises Overtaken."""
+    """Delete a file, its other forms and its mark. Returns the outcome.
+
+    Raises Overtaken if the file has changed since it was read.
+    """
     site, file, mark, stored = attempt.site, attempt.file, attempt.mark, attempt.stored
     if file == ROBOTS_FILE and not attempt.has_own_object:
         return "unchanged"  # the site keeps its own robots.txt

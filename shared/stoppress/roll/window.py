@@ -34,7 +34,10 @@ TURN = 7_919
 
 
 def beat(now: datetime) -> None:
-    """Send a heartbeat through the table's stream: rewrite_sitemaps then has a batch each minute, and its absence rings FilesLateAlarm."""
+    """Send a heartbeat through the table's stream, so that rewrite_sitemaps has a batch each minute.
+
+    FilesLateAlarm rings if batches stop.
+    """
     table.put_if({"pk": items.HEARTBEAT, "sk": "-", "at": exact(now)})
 
 

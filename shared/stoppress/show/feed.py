@@ -16,7 +16,7 @@ OVERDUE_AFTER = WRITTEN_EVERY + timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class FeedStatus:
-    """A feed of a site with its state and its subscription; None before the first request."""
+    """A feed of a site. `state` is None before the first poll, `subscription` before the first request to a hub."""
 
     site: Site
     feed: Feed

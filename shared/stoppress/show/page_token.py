@@ -1,6 +1,7 @@
 """The token in the address of a site's page: HMAC-SHA256 of the host, under the stack's secret for pages. It is stored nowhere.
 
-While the secret is rotated, the stack may have several. The first makes new tokens, and all of them are accepted.
+While the secret is rotated, the stack may have several secrets. The first makes new tokens, and all of them are
+accepted.
 """
 
 import base64

@@ -27,7 +27,7 @@ from stoppress.sitemaps.tags import under_scheme
 # How many entries are searched for a fragment of a path, and how many matches are shown.
 SEARCHED_MAX = 50_000
 MATCHES_MAX = 10
-# URL and id in an event of which quarantine kept only the beginning.
+# Matches URL and id in an event of which quarantine kept only the beginning.
 _URL_OR_ID = re.compile(r'"(url|id)"\s*:\s*("(?:[^"\\]|\\.)*"|\d{1,20}\b)')
 
 

@@ -10,7 +10,8 @@ from stoppress.primitives.instants import iso
 from stoppress.primitives.text import escaped
 from stoppress.sitemaps.tags import language_of, publication_of, under_scheme
 
-# A day of a newsroom that publishes or edits a page every 15 minutes, about 40 KB. Each reader fetches all of it.
+# The limit for a feed: a day of a newsroom that publishes or edits a page every 15 minutes, about 40 KB. Each reader
+# fetches all of it.
 FEED_ENTRIES_MAX = 100
 # `updated` of an empty feed. The date is fixed, so that the bytes stay equal. It is after 1990, because validators doubt older
 # dates.

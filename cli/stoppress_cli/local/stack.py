@@ -64,7 +64,8 @@ class Stack:
         self.dynamodb_elsewhere = dynamodb_url is not None
         self._open = contextlib.ExitStack()
         self._clients: dict[str, Any] = {}
-        self._sites: dict[str, dict[str, Any]] = {}  # the sites' configurations that each function caches
+        # What each function caches of `stoppress.aws.sites`: its sites, and its failures to read one.
+        self._sites: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opening:
@@ -176,7 +177,7 @@ class Stack:
         # On Lambda each function has its own cache, so one may still use a configuration that another has replaced.
         module: Any = sys.modules.get("stoppress.aws.sites")
         if function is not None and module is not None:
-            module._cache = self._sites.setdefault(function, {})
+            module._cache, module._failures = self._sites.setdefault(function, ({}, {}))
 
     def _reader(self, stream_arn: str) -> Reader:
         table = stream_arn.split("/")[1]

@@ -159,7 +159,10 @@ def _parsed(text: str | None) -> datetime | None:
 
 def _path(url: str) -> str:
     """Path and query of a URL; a text that is no URL stays."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a refused delivery may name anything
+        return url
     return f"{parts.path}{f'?{parts.query}' if parts.query else ''}" if parts.scheme else url
 
 

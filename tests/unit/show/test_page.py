@@ -11,7 +11,7 @@ import pytest
 
 from stoppress.model.entries import NewsEntry
 from stoppress.model.site import Site
-from stoppress.show.page import STORIES_MAX, Delivery, Quarantined, SitePage, headers, render
+from stoppress.show.page import STORIES_MAX, Delivery, Quarantined, SitePage, _path, headers, render
 from stoppress.show.page_token import is_page_token, page_token
 from stoppress.show.site import Access, Quarantine, SiteFacts, StackFacts, Unknown, stack_status
 from stoppress.show.story import Facts, tell
@@ -160,3 +160,11 @@ def test_while_the_secret_is_rotated_both_tokens_are_valid() -> None:
 @pytest.mark.parametrize("text", ["", "x", "ä" * 43, f"{page_token('secret', HOST)}=", "\ud800" * 43])
 def test_what_is_no_token_is_refused(text: str) -> None:
     assert not is_page_token(text, ["secret"], HOST)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [("https://www.example.com/a?b=1", "/a?b=1"), ("https://[draft]/a", "https://[draft]/a"), ("42", "42")],
+)
+def test_a_refused_address_is_shown_even_if_it_is_no_url(address: str, shown: str) -> None:
+    assert _path(address) == shown

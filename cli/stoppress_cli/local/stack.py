@@ -65,7 +65,7 @@ class Stack:
         self._open = contextlib.ExitStack()
         self._clients: dict[str, Any] = {}
         # What each function caches of `stoppress.aws.sites`: its sites, and its failures to read one.
-        self._sites: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._sites: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opening:
@@ -177,7 +177,7 @@ class Stack:
         # On Lambda each function has its own cache, so one may still use a configuration that another has replaced.
         module: Any = sys.modules.get("stoppress.aws.sites")
         if function is not None and module is not None:
-            module._cache, module._failures = self._sites.setdefault(function, ({}, {}))
+            module._cache = self._sites.setdefault(function, {})
 
     def _reader(self, stream_arn: str) -> Reader:
         table = stream_arn.split("/")[1]

@@ -48,14 +48,12 @@ FURTHER_FEEDS = re.compile(r"feeds-([1-9][0-9]{0,3})")
 ITEM_BYTES_MAX = 409_600
 CONFIGURATION_BYTES_MAX = ITEM_BYTES_MAX - 2_048
 
-# Each value has the time of its read. Keys: the name of a parameter for its site, and REGISTRY for the registered hosts.
+# Suffix of the cache key of a configuration that cannot be used.
+_UNUSABLE = "#unusable"
+# Each value has the time of its read. Keys: the name of a parameter for its site, the same name and _UNUSABLE for the error's text,
+# and REGISTRY for the registered hosts.
 _cache: dict[str, tuple[datetime, Any]] = {}
 _NEVER = datetime.min.replace(tzinfo=UTC)
-# By the name of a parameter: when `load_registered` failed to read a site from it, and the error's type and text.
-_failures: dict[str, tuple[datetime, type[Exception], str]] = {}
-# While the registry cannot be read, strangers can name any host. So `_failures` is emptied when it has this many
-# entries.
-_FAILURES_MAX = 1_000
 
 
 class UnknownSite(LookupError):
@@ -129,22 +127,21 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
 def load_registered(host: str, age_max: timedelta = CACHE_AGE_MAX) -> Site:
     """Like `load`, for a host from an unverified request. A host that is not in the registry costs no call of Parameter Store.
 
-    A registered host whose parameter is gone or cannot be used costs one call in MISSED_AGE_MAX.
+    A registered host whose parameter cannot be used costs one call in MISSED_AGE_MAX. roll_window notes within a minute that a
+    parameter is gone.
     roll_window registers a new site seconds after the site's parameter is created. Until then the site is unknown.
     """
     name = parameter_name(host)
     if name not in _cache and not _is_registered(host):
         raise _unknown(name)
-    failed_at, kind, text = _failures.get(name, (_NEVER, UnknownSite, ""))
-    if _is_younger(failed_at, MISSED_AGE_MAX) and not _is_cached(name, age_max):
-        raise kind(text)
+    unusable = f"{name}{_UNUSABLE}"
+    if _is_cached(unusable, MISSED_AGE_MAX) and not _is_cached(name, age_max):
+        raise BadConfiguration(_cache[unusable][1])
     try:
         return load(host, age_max=age_max)
-    except (BadConfiguration, UnknownSite) as error:
-        if len(_failures) >= _FAILURES_MAX:
-            _failures.clear()
+    except BadConfiguration as error:
         # The error itself would keep the frames of its traceback in memory, and the request with them.
-        _failures[name] = (datetime.now(UTC), type(error), str(error))
+        _cache[unusable] = (datetime.now(UTC), str(error))
         raise
 
 
@@ -359,7 +356,6 @@ def retire(host: str, now: datetime) -> None:
 def forget() -> None:
     """Empty the cache, like a cold start."""
     _cache.clear()
-    _failures.clear()
 
 
 def _parameters(path: str) -> Iterator[dict[str, Any]]:

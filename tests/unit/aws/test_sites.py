@@ -92,24 +92,26 @@ def test_a_site_whose_parameter_is_gone_costs_no_call_of_parameter_store(behind:
     assert parameters == []
 
 
-@pytest.mark.parametrize(
-    ("value", "error"), [("{}", BadConfiguration), (None, sites.UnknownSite)], ids=["unusable", "deleted"]
-)
-def test_100_requests_for_a_registered_site_without_a_usable_parameter_make_one_call(
-    behind: Doors, value: str | None, error: type[Exception]
-) -> None:
+def test_100_requests_for_a_registered_site_without_a_usable_parameter_make_one_call(behind: Doors) -> None:
     sites.register(HOST)
-    if value:
-        client("ssm").put_parameter(Name=sites.parameter_name(HOST), Value=value, Type="String")
+    client("ssm").put_parameter(Name=sites.parameter_name(HOST), Value="{}", Type="String")
     with counted("ssm", "GetParameter") as parameters:
         for number in range(100):
             behind.clock.move_to(EIGHT + number * SECOND / 25)
-            with pytest.raises(error):
+            with pytest.raises(BadConfiguration):
                 sites.load_registered(HOST)
     assert len(parameters) == 1
     client("ssm").delete_parameters(Names=[sites.parameter_name(HOST)])
     put()
     behind.clock.move_to(EIGHT + 5 * SECOND)
+    assert sites.load_registered(HOST).host == HOST
+
+
+def test_a_site_whose_parameter_is_created_again_is_known_at_once(behind: Doors) -> None:
+    sites.register(HOST)
+    with pytest.raises(sites.UnknownSite):
+        sites.load_registered(HOST)
+    put()
     assert sites.load_registered(HOST).host == HOST
 
 

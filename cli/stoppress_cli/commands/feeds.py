@@ -64,7 +64,9 @@ def try_feed(
     timezone: Annotated[str, typer.Option(help="Zone of dates that have none.")] = "UTC",
     take: Annotated[
         list[str] | None,
-        typer.Option(help="What to take besides, as in the site's `feeds`: images, videos, …", show_default=False),
+        typer.Option(
+            help="What else to read from entries, as in the site's `feeds`: images, videos, …", show_default=False
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

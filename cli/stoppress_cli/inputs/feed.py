@@ -33,7 +33,11 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Trial:
-    """What a poll would read, or why it would fail. An incomplete feed has entries and a reason."""
+    """What a poll would read, or why it would fail.
+
+    `outcome`: `parse`, `empty` (no entries), or `reject` (the poll would fail). `reason` says why a feed is empty or
+    rejected, or why it is incomplete although it has entries.
+    """
 
     outcome: Literal["parse", "empty", "reject"]
     reason: str | None

@@ -95,8 +95,8 @@ class Stack:
     def advance(self, instant: datetime, *, every_schedule: bool = False) -> None:
         """Moves the clock to `instant`, fires what is due once, and comes to rest.
 
-        With `every_schedule` the schedules of each minute fire too, although no whole minute has begun: on AWS their minutes
-        may begin at any second.
+        With `every_schedule` the schedules that fire every minute also fire if no new minute has begun since they last did:
+        on AWS their minutes may begin at any second.
         """
         self.clock.move(instant)
         self.come_due(every_schedule=every_schedule)

@@ -249,7 +249,7 @@ def _older_versions(site: Site, articles: list[Article]) -> Iterator[tuple[str, 
 
 
 def _letters(traces: Traces, queue: redrive.Name, *, erase: bool) -> int:
-    """Number of dead letters about the page; `erase` deletes them. The articles queue itself empties within seconds."""
+    """Number of dead letters about the page; `erase` deletes them. The articles queue is not searched: it empties within seconds."""
     if queue == "rewrites":  # it holds names of files only
         return 0
     number = 0

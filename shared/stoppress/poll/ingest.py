@@ -101,11 +101,11 @@ def _is_gone(feed: DueFeed, answer: client.Response) -> bool:
 
 
 def _not_modified(feed: DueFeed, answer: client.Response) -> tuple[PollOutcome, FeedState, Subscription | None]:
-    """A 304. It may bring new validators (R10.1)."""
+    """Handle a 304, which may have new validators (RFC 9110, 15.4.5)."""
     subscribed = _polled(feed, feed.state)
     state = _answered(feed, answer)
     if subscribed and subscribed.pushed:
-        # The server has not yet seen the entries of these pushes. Without validators, the next poll reads the whole feed.
+        # The hub pushed entries that the feed's server does not show yet. Without validators, the next poll reads the whole feed.
         state, subscribed = _without_validators(state), None
     elif _place(answer.url) != _place(feed.state.answered_by or answer.url):
         # The validators came from another server than this 304. The next poll sends none.

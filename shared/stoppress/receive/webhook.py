@@ -103,7 +103,7 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
         error = f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the article's text out"
         raise _Refused(413, error, of_stranger=True)
     try:
-        # The request is not verified yet, so the host may be invented.
+        # The request is not verified yet. Its host may be invented, and must not cost a call of Parameter Store.
         site = sites.load_registered(host.lower())
         if name not in site.sources:
             site = sites.load_registered(host.lower(), age_max=sites.MISSED_AGE_MAX)

@@ -35,7 +35,8 @@ ALARM_COMMANDS = {
     "ArticlesDeadAlarm": "redrive articles --dry-run",
     "RewritesDeadAlarm": "redrive rewrites --dry-run",
     "FailuresAlarm": "redrive failures --dry-run",
-    # Quarantine and feeds are problems of their sites. The third cause of this alarm is drift.
+    # Events in quarantine and failing feeds are problems of their sites, with commands of their own. The alarm's other causes
+    # are differences between files and table, and a missing run of reconcile_sites.
     "AttentionAlarm": "reconcile --dry-run",
 }
 
@@ -136,7 +137,8 @@ class Alarm:
 class StackFacts:
     """What a stack holds. `gone`: sites without a parameter that were not retired. `alarms`: those that ring.
 
-    `quarantine`: events that name no known site.
+    `quarantine`: events that name no known site. `confirmed_at`: when roll_window last noted that its runs finish.
+    `reconciliation_due`: the instant before which reconcile_sites must run. None: the registry has no such note.
     """
 
     sites: tuple[SiteFacts, ...]

@@ -107,7 +107,7 @@ def read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) ->
 
 
 def _file(path: Path) -> bytes:
-    """A file's bytes, gunzipped and limited like a fetched body. Raises FetchError."""
+    """A file's bytes, gunzipped and limited like a fetched body. Raises FetchError, and Unreadable if it cannot be opened."""
     try:
         with path.open("rb") as file:
             return read_body(iter(lambda: file.read(CHUNK_BYTES), b""))

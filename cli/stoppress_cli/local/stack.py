@@ -32,8 +32,10 @@ class Stack:
     """A running stack; use it as a context manager, one at a time in a process.
 
     `parameters` are the template's. `first_site` creates the site parameter and the secret of the template; scenarios bring
-    their own. `dynamodb_url` names another DynamoDB endpoint than moto. The functions' output goes to `log`. Raises
-    TemplateError for a template that it cannot run whole.
+    their own. `dynamodb_url` names another DynamoDB endpoint than moto. The functions' output goes to `log`.
+    `start` is the instant at which the virtual clock starts; without it the clock is this machine's.
+
+    Raises TemplateError for a template that it cannot run whole.
     """
 
     def __init__(

@@ -79,10 +79,7 @@ def uncounted() -> Iterator[None]:
 
 
 class Wire:
-    """The hooks of a running stack on every AWS call.
-
-    `running` is the function that runs in this thread; None for calls of no function.
-    """
+    """The hooks of a running stack on every AWS call."""
 
     def __init__(self, guard: Guard, dynamodb_url: str | None = None) -> None:
         self.guard = guard
@@ -93,7 +90,7 @@ class Wire:
 
     @property
     def running(self) -> str | None:
-        """The function that runs in this thread."""
+        """The logical name of the function that runs in this thread; None outside functions."""
         return getattr(self._local, "running", None)
 
     @running.setter

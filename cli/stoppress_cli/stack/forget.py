@@ -113,7 +113,7 @@ def forget(
     show: Callable[[str], None],
     pause: Callable[[float], None] = time.sleep,
 ) -> Traces:
-    """Removes the page, waits until no file lists it, and erases it. Returns what is left. Raises as `gather`."""
+    """Removes the page, waits until no file lists it, and erases it. Returns what is left. Raises as `gather`, and Conflict."""
     traces = gather(target, host)
     for line in traces.lines():
         show(line)
@@ -303,7 +303,7 @@ def _tombstone(article: Article) -> Article:
 
 
 def _erase(traces: Traces) -> None:
-    """Erases everything once no file lists the page. Raises Conflict where the article was written meanwhile."""
+    """Erases the dead letters, and the rest once no file lists the page. Raises Conflict where the article was written meanwhile."""
     for queue in traces.letters:
         _letters(traces, queue, erase=True)
     if traces.listed or traces.files:

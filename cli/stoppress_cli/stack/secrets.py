@@ -147,7 +147,7 @@ def _put(secret: SourceSecret, values: list[str]) -> None:
 
 
 def _text(values: list[str]) -> str:
-    """Several values as the functions read them. Raises BadRequest."""
+    """The text of a secret with these values: separated by spaces, else a JSON list. Raises BadRequest."""
     is_plain = not any(value.split() != [value] or value.startswith("[") for value in values)
     text = " ".join(values) if is_plain else json.dumps(values)
     try:

@@ -293,7 +293,7 @@ def remove(
 ) -> None:
     """Delete a site's parameters, retire the site, and with `delete_files` delete its files.
 
-    After the parameters it waits until no function uses the configuration any more. Such a function could register the site again,
+    Before it retires the site, it waits until no function uses the deleted configuration. Such a function could register the site again,
     or write a file. After an interruption, a second call does the rest.
     """
     if removed.parameters:

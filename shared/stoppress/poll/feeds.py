@@ -34,7 +34,7 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = N
     """Poll the feeds that are due until the deadline, and yield the outcome of each.
 
     A feed's failure raises nothing. Feeds that are not reached stay due. Nothing is polled while another run has the lease, or
-    in the minute in which another run ended.
+    in the minute in which another run ended. Raises the table's errors if the feeds' items cannot be read.
     """
     began = time.monotonic()
     configured = {feed_key(site.host, feed.url): (site, feed) for site in sites for feed in site.feeds}

@@ -133,7 +133,7 @@ class _Entries:
     shared: tuple[str, ...]
 
     def new(self, heard: set[str], subscribed: Subscription | None) -> list[ArticleEvent]:
-        """The events that no earlier poll and no push brought."""
+        """The events that neither the last poll (its digests are `heard`) nor a push brought."""
         each = zip(self.events, self.digests, strict=True)
         return [
             event
@@ -148,7 +148,7 @@ class _Entries:
 
 
 def _read(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState, Subscription | None]:
-    """Send the entries of a body that neither the last good body nor a push had. Raises FeedError."""
+    """Send the entries that neither the last poll nor a push brought; under a new configuration, all. Raises FeedError."""
     state = _of_body(feed, fetched)
     if fetched.body_digest == feed.state.body_digest and feed.has_this_configuration:
         subscribed = _polled(feed, state)
@@ -261,7 +261,7 @@ def _newest(new: list[ArticleEvent], feed: DueFeed, *, first: bool) -> datetime 
 
 
 def _known(feed: DueFeed) -> Seen:
-    """The digests of the entries that were sent before."""
+    """What the last poll stored: entries with these digests are not sent again."""
     key = feed_entries_key(feed.site.host, feed.feed.url)
     return read_feed_entries(table.get_many([key]).get(key))
 

@@ -80,7 +80,7 @@ def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscri
 def prepared(site: Site, feed: str, hub: str, topic: str, now: datetime) -> Ask | None:
     """Note in the subscription's item that the hub is about to be asked, and return the request.
 
-    None if no request is due, for example because another run has just sent it. Raises NotSubscribed.
+    None if no request is due, for example because another run has just sent it. Raises NotSubscribed, and as `change`.
     """
 
     def to_ask(known: Subscription | None) -> Subscription | None:

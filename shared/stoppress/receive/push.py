@@ -199,7 +199,7 @@ def _changed(known: _Known, decide: Callable[[Subscription], Subscription | None
 
 
 def _make_due(known: _Known, now: datetime) -> None:
-    """Makes the next run of poll_feeds poll the feed. A poll that is under way then cannot write its state, and is repeated.
+    """Makes the next run of poll_feeds poll the feed. A poll under way cannot write its state after this, and is repeated.
 
     Does nothing while polls of the feed fail, because its server may have asked for fewer requests.
     """

@@ -32,9 +32,10 @@ def reconcile(
 ) -> Report:
     """Look at a site, repair faults that an earlier look found too, and store new suspects for the next look.
 
-    The deadline is checked before each unit. `dry_run` looks at everything, and repairs and stores nothing. `anew` begins a pass
-    even if none is due. A file that cannot be examined is reported and does not stop the others. Raises the errors of bucket, table
-    and queues.
+    The deadline is checked before each unit. `dry_run` looks at everything, and repairs and stores nothing. `anew` begins a new
+    pass after a complete one, even if none is due. A file that cannot be examined is reported and does not stop the others.
+
+    Raises the errors of bucket, table and queues.
     """
     if deadline.is_over():
         return Report()

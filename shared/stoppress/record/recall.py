@@ -1,4 +1,4 @@
-"""Read from the table what the decisions about a batch of events need, in three reads for the whole batch.
+"""Read from the table what the decisions about a batch of events need, mostly in three reads for the whole batch.
 
 What to read next for an event depends on what was read before. So each event is a generator of keys, and each round reads the
 keys of all events together.

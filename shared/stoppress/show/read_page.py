@@ -23,7 +23,9 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     """The page of a site, with the answer to a question if one was asked.
 
     Calls: two of Parameter Store, one for the registry, those of `read_site`, one for refusals, one for quarantine, and one for
-    each of STORIES_ASKED_MAX stories. Raises UnknownSite, BadConfiguration, and the errors of AWS.
+    each of STORIES_ASKED_MAX stories. A question adds the calls of `story_of`.
+
+    Raises UnknownSite, BadConfiguration, and the errors of AWS.
     """
     site, unreadable = _configuration(host)
     registry = sites.registry()

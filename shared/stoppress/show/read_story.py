@@ -334,7 +334,10 @@ def _text(quoted: str) -> str:
 
 
 def _spelling(text: object, site: Site) -> str | None:
-    """The canonical form of a URL in an event; None for a text that is no URL. A path alone is resolved against the site's home page."""
+    """The canonical form of a URL in an event; None for a text that is no URL.
+
+    A path alone is resolved against the site's home page.
+    """
     try:
         return on_site(canonical(urljoin(site.home, text.strip())), site.host) if isinstance(text, str) else None
     except ValueError:

@@ -82,8 +82,8 @@ class SiteFacts:
 
     `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`; `heard_version` is
-    the version of the configuration at that event. `counts`: for each source the numbers of today's refused or ignored
-    deliveries, and of its wrong signatures.
+    the version of the configuration at that event. `counts`: for each source the numbers of today's refused articles and
+    ignored events, and of its wrong signatures.
     """
 
     site: Site

@@ -35,7 +35,7 @@ class Reader:
     secrets: Sequence[str] = ()
 
     def source_of(self, request: Request) -> ReadAs | None:
-        """How to read a delivery. None without `mapping`, if the end of the path names no source of the site."""
+        """How to read a delivery. None if there is no `mapping` and the end of the path names no source of the site."""
         source = self.site.sources.get(request.path.rpartition("/")[2]) if self.site else None
         settings = {**(source.settings if source else {}), **self.settings}
         if self.mapping is not None:

@@ -43,8 +43,8 @@ class Rule:
 class Schedule:
     """A schedule that fires every `period_s`, on whole periods of the clock, or each day at `minutes`.
 
-    `minutes` are minutes since midnight (UTC), empty for a rate. `fired`: how many firings since 1970 were due at the last
-    one (`_count`); None before the first.
+    `minutes` are minutes since midnight (UTC), empty for a rate. `fired`: the value of `_count` at the
+    last firing; None before the first.
     """
 
     name: str

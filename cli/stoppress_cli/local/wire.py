@@ -1,7 +1,8 @@
 """The place that every AWS call of the process passes: permissions, a lock, faults, and the meter.
 
-moto answers botocore's "before-send" event. moto is not thread-safe, so it answers under a lock, which `up` also holds while
-it serves. Only the calls of a running function are checked, counted and subject to faults; the stack's own calls are not.
+moto answers botocore's "before-send" event. moto is not thread-safe, so it answers under a lock. `up` holds this lock too,
+while it answers as the AWS endpoint. Only the calls of a running function are checked, counted and subject to faults; the
+stack's own calls are not.
 """
 
 import json

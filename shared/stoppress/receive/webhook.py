@@ -1,6 +1,7 @@
 """Webhooks: who may post, what a delivery means, and the answer. A refusal says what the sender must change.
 
-What is refused or ignored is reported to record_article, which keeps it (`aws/refusals.py`).
+What is refused or ignored after the signature was verified is reported to record_article, which keeps it
+(`aws/refusals.py`). Of requests with a wrong signature it keeps the number.
 """
 
 import json

@@ -16,7 +16,7 @@ from stoppress.reconcile.findings import END, Finding, Past, Report, keep_past, 
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.repair import repair
 
-# Longer than any function runs: a change that was on its way at the first look has arrived, or never will.
+# Longer than any function runs that records events or writes files (60 s): a change that was on its way at the first look has arrived, or never will.
 LOOKS_APART = timedelta(minutes=2)
 # As many suspects as one item of the table can hold. The look stops there, and the next look continues.
 SUSPECTS_MAX = 1_000

@@ -107,7 +107,10 @@ def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
 
 
 def _may_change(event: ArticleEvent, owner: Article) -> bool:
-    """Whether a publication may displace the owner of its URL, or date an owner of higher rank that has no date."""
+    """Whether a decision needs the entries of the URL's owner.
+
+    A publication may make an owner of equal rank wait for the URL, or date an owner of higher rank that has no date.
+    """
     rank = rank_of(event.source)
     is_dated = owner.rank > rank and owner.first_published is None
     return event.action == "publish" and (owner.rank == rank or is_dated)

@@ -17,7 +17,7 @@ ROLLED_AGE_MAX = timedelta(minutes=10)
 Verdict: TypeAlias = Literal["well", "attention", "unknown"]
 SecretState: TypeAlias = Literal["there", "missing", "not needed", "unknown"]
 
-# The function whose log explains an alarm; empty: all functions. Both names are those in template.yaml.
+# The function or API whose log explains an alarm; empty: all functions. The names are those in template.yaml.
 ALARM_LOGS = {
     "WebhooksFailingAlarm": "ReceiveWebhook",
     "HubsFailingAlarm": "ReceivePush",

@@ -1,8 +1,8 @@
 """Poll the feeds that are due: fetch several at once, and ingest each answer as it comes.
 
 Only the fetches and the requests to hubs are concurrent. A run begins with a conditional write that leases all feeds.
-So two runs never fetch a feed at the same time. No feed waits for a hub. The run
-ends when the feeds are read and the hubs have answered, or at its deadline.
+So two runs never fetch a feed at the same time. No feed waits for a hub. The run ends when
+the feeds are read and the hubs have answered, or at its deadline.
 """
 
 import time

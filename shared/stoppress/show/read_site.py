@@ -36,8 +36,8 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
     Calls: one of Parameter Store for ten parameters, or two for one site. One for the registry, five for the queues, one for the
     alarms. For each site those of `read_site`.
 
-    Raises UnknownSite for a host that is no site of the stack, and the table's and Parameter
-    Store's errors. What any other service refuses is `unknown`.
+    Raises UnknownSite for a host that is no site of the stack, and the table's and Parameter Store's errors. What any other
+    service refuses is `unknown`.
     """
     unknown: list[Unknown] = []
     registry = sites.registry()
@@ -65,7 +65,7 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
 
 
 def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: list[Unknown]) -> SiteFacts:
-    """The facts of a site. What could not be read is added to `unknown`.
+    """The facts of a site. What S3 or Secrets Manager refuses is added to `unknown`. Raises the table's errors.
 
     Calls of the table: one for 50 feeds, one for the refusals of 100 sources, one for the commit marks. One for the names
     of the news sitemaps, one for each of them, and up to six for quarantine. Other calls: one for each secret, and one of

@@ -57,7 +57,7 @@ class Access:
         return f"stoppress {words}{options}"
 
     def log(self, function: str) -> str:
-        """The command that shows a function's log. `function`: its name in template.yaml; empty for all functions."""
+        """The command that shows the log of a function or API. `function`: its name in template.yaml; empty for all functions."""
         if self.stack is None:
             return "stoppress up --log functions.log"
         return f"sam logs --stack-name {self.stack}" + (f" --name {function}" if function else "")

@@ -193,8 +193,8 @@ def _receive_adapted(request: Request, site: Site, name: str, now: datetime, del
         raise _Refused(400, str(error)) from None
     report = report_of(site, name, now, items, delivery)
     if messages := [item.message for item in items if item.message]:
-        queues.send_articles([*messages, report] if report else messages)
-    elif report:
+        queues.send_articles(messages)
+    if report:  # apart from the articles, because its failure must not fail them
         send(report)
     names = [item.names for item in items]
     if len(items) == 1:

@@ -40,6 +40,7 @@ STEPS = [
     {"site": {"host": "two.example.org", "publication": "Two"}},
     event(1, "1", "news/flood", title="Flood & fire", author="Ann Author"),
     event(2, "2", "news/refused", published_at="yesterday"),
+    event(3, "4", "", url=None),
     event(3, "3", "news/later", published_at="2026-11-20T13:00:00Z", title=""),
 ]
 
@@ -84,6 +85,7 @@ def test_the_page_shows_the_window_the_deliveries_and_the_files_and_changes_noth
     assert "sitemap-news.xml" in html
     assert "/news/refused" in html
     assert "refused</span>" in html
+    assert 'href="?q=cms%234"' in html  # without a URL, the page asks about the article
     assert "Ann Author" not in html
     assert stack.wire.guard.refused == []
     operations = {operation.partition(".")[2] for name, operation in stack.wire.meter.calls if name == "ShowSite"}

@@ -9,6 +9,7 @@ from typing import TypeVar
 from stoppress.aws import items, refusals, sites, table
 from stoppress.aws.refusals import Refusal
 from stoppress.model.entries import NewsEntry
+from stoppress.model.event import article_name
 from stoppress.model.site import BadConfiguration, Site
 from stoppress.primitives.instants import parse
 from stoppress.show.page import DELIVERIES_MAX, QUARANTINED_MAX, Delivery, Quarantined, SitePage
@@ -112,7 +113,7 @@ def _refused(host: str, question: str, now: datetime) -> Sequence[Refusal]:
 
 def _deliveries(refused: Iterable[Refusal]) -> Iterator[Delivery]:
     for refusal in islice(refused, DELIVERIES_MAX):
-        about = refusal.url or refusal.id
+        about = refusal.url or (article_name(refusal.source, refusal.id) if refusal.id else "")
         yield Delivery(refusal.at, about, refusal.source, "", refusal.outcome, refusal.reason)
 
 

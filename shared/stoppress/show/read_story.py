@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, TypeVar
 from unicodedata import normalize
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
@@ -235,9 +235,9 @@ def _articles(site: Site, names: Iterable[str]) -> tuple[Article, ...]:
 
 
 def _kept(pk: str, now: datetime, *, consistent: bool = False) -> Iterator[Item]:
-    """The items of a partition that are not past their time to live, newest first."""
+    """The items of a partition, newest first, down to the first one that is past its time to live."""
     stored = table.query(pk, consistent=consistent, newest_first=True)
-    return (item for item in stored if items.is_kept(item, now))
+    return takewhile(lambda item: items.is_kept(item, now), stored)
 
 
 def _newest(found: Iterator[_Item], number: int, what: str, unsearched: list[str]) -> Iterator[_Item]:

@@ -22,6 +22,8 @@ from tests.deployment.test_deployment import (
 )
 from tests.docs.pages import text_of
 
+pytestmark = pytest.mark.deployed
+
 TEMPLATE = ROOT / "template.yaml"
 INSIDE: Context = {"iam:permissionsboundary": (BOUNDARY,)}
 FOREIGN_BOUNDARY: Context = {"iam:permissionsboundary": (arn("iam", "policy/news-of-mine", ""),)}
@@ -106,8 +108,9 @@ def test_one_role_plans_and_the_other_executes(action: str, role: str) -> None:
     assert role_may(ask, name=other) is (action == "DescribeChangeSet")
 
 
-def test_the_deploy_role_deletes_the_secret_for_hubs_and_no_other() -> None:
-    names = {"websub": True, "www.example.com/cms": False, "www.example.com/websub": False, "shared/websub": False}
+def test_the_deploy_role_deletes_the_secrets_that_parameters_make_and_no_other() -> None:
+    made = {"websub": True, "page": True}
+    names = made | {"www.example.com/cms": False, "www.example.com/websub": False, "shared/page": False}
 
     for name, may in names.items():
         secret = arn("secretsmanager", f"secret:stoppress/{DEPLOYED}/{name}-AbCdEf")

@@ -400,7 +400,10 @@ def quarantine_item(
 
 
 def is_kept(item: Item, now: datetime) -> bool:
-    """Whether an item's time to live has not ended. DynamoDB may take days to delete an expired item."""
+    """Whether an item's time to live has not ended. DynamoDB may take days to delete an expired item.
+
+    An item without a time to live is kept.
+    """
     return int(item.get("ttl", 2**40)) > epoch_seconds(now)
 
 

@@ -19,8 +19,8 @@ from stoppress.primitives.instants import epoch_seconds, exact, parse
 KEPT = timedelta(days=90)
 # How many refusals of one source are kept from each day.
 SLOTS = 50
-# The longest texts of an id, a URL, a reason and a delivery's id, in bytes of UTF-8. JSON in ASCII takes up to six bytes for one of
-# these, so a report of SLOTS refusals always fits into a message of SQS.
+# The longest texts of an id, a URL, a reason and a delivery's id, in bytes of UTF-8. JSON in ASCII has at most six characters for
+# each byte. So a report of SLOTS refusals always fits into a message of SQS.
 BYTES_MAX = {"id": 512, "url": 2_000, "reason": 500, "delivery": 200}
 # The field by which record_article recognises a report.
 FIELD = "refusals"

@@ -23,7 +23,7 @@ DELIVERIES_OF_A_STORY_MAX = 5
 QUESTION_CHARACTERS_MAX = 2_000
 CANNOT_BE_TOLD = "The answer cannot be told now: ask again in a minute."
 
-_Item = TypeVar("_Item")
+_Each = TypeVar("_Each")
 _log = logging.getLogger(__name__)
 
 
@@ -31,8 +31,9 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     """The page of a site, with the answer to a question if one was asked.
 
     Calls: two of Parameter Store, one for the registry, those of `read_site`, one for quarantine, one for each of
-    STORIES_ASKED_MAX stories, and one for each megabyte of the refusals that are shown. Refusals, quarantine, stories and the
-    answer are left out if they cannot be read. Raises UnknownSite, BadConfiguration, and the errors of AWS for all else.
+    STORIES_ASKED_MAX stories, and one for each megabyte of refusals. A question costs the calls of `story_of`. Deliveries,
+    quarantine and the answer are left out if they cannot be read. Raises UnknownSite, BadConfiguration, and the errors of AWS for
+    all else.
     """
     site, unreadable = _configuration(host)
     registry = sites.registry()
@@ -69,7 +70,7 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     )
 
 
-def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Item]]) -> Sequence[_Item]:
+def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Each]]) -> Sequence[_Each]:
     """What `read` returns. If that fails, logs why, adds it to `unknown` and returns nothing, so that the rest can be shown."""
     try:
         return read()

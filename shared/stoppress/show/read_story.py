@@ -29,8 +29,8 @@ from stoppress.sitemaps.tags import under_scheme
 # How many entries are searched for a fragment of a path, and how many matches are shown.
 SEARCHED_MAX = 50_000
 MATCHES_MAX = 10
-# How many items of each kind are searched for a page: the newest, and the articles that are held for the shortest time. At the usual
-# sizes each number takes at most six queries.
+# How many items of each kind are searched for a page: the newest ones, and the held articles that are published first. If the items
+# have their usual size, each of these searches takes at most six queries.
 REFUSED_SEARCHED_MAX = 5_000
 QUARANTINED_SEARCHED_MAX = 500
 HELD_SEARCHED_MAX = 1_000
@@ -39,7 +39,7 @@ HEARD_SEARCHED_MAX = 5_000
 _URL_OR_ID = re.compile(r'"(url|id)"\s*:\s*("(?:[^"\\]|\\.)*"|\d{1,20}\b)')
 
 
-_Item = TypeVar("_Item")
+_Each = TypeVar("_Each")
 
 
 class Unclear(ValueError):
@@ -192,7 +192,7 @@ def read(question: Question, now: datetime) -> Facts:
         item = table.get(*items.claim_key(site.host, url))
         claim = items.read_claim(item, url) if item else None
         stored = _kept(items.story_pk(site.host, url), now, consistent=True)
-        lines = tuple(_newest(stored, HEARD_SEARCHED_MAX, "deliveries of the page", unsearched))[::-1]
+        lines = tuple(_first(stored, HEARD_SEARCHED_MAX, "deliveries of the page", unsearched))[::-1]
     names = dict.fromkeys([*([name] if name else []), *([claim.owner] if claim else []), *map(article_of, lines)])
     held = dict(_held(site, url, unsearched)) if url and (name or not (claim and claim.live)) else {}
     names |= dict.fromkeys(held)
@@ -200,7 +200,7 @@ def read(question: Question, now: datetime) -> Facts:
     refused = read_refused(site.host, now) if question.refused is None else question.refused
     heard = [
         *(_line(line, url) for line in lines),
-        *_refused(_newest(iter(refused), REFUSED_SEARCHED_MAX, "refused deliveries", unsearched), site, url, names),
+        *_refused(_first(iter(refused), REFUSED_SEARCHED_MAX, "refused deliveries", unsearched), site, url, names),
         *_quarantined(site, url, names, now, unsearched),
     ]
     facts = Facts(
@@ -235,15 +235,15 @@ def _articles(site: Site, names: Iterable[str]) -> tuple[Article, ...]:
 
 
 def _kept(pk: str, now: datetime, *, consistent: bool = False) -> Iterator[Item]:
-    """The items of a partition, newest first, down to the first one that is past its time to live."""
+    """The items of a partition, newest first. They end before the first item that is past its time to live."""
     stored = table.query(pk, consistent=consistent, newest_first=True)
     return takewhile(lambda item: items.is_kept(item, now), stored)
 
 
-def _newest(found: Iterator[_Item], number: int, what: str, unsearched: list[str]) -> Iterator[_Item]:
-    """At most the first `number` of these. If there are more, `unsearched` gets a line about `what` was left out."""
-    yield from islice(found, number)
-    if next(found, None) is not None:
+def _first(stored: Iterator[_Each], number: int, what: str, unsearched: list[str]) -> Iterator[_Each]:
+    """The first `number` of these. If there are more, adds a line to `unsearched`, which calls them `what`."""
+    yield from islice(stored, number)
+    if next(stored, None) is not None:
         unsearched.append(f"there are more than {number:,} {what}, and only {number:,} were searched")
 
 
@@ -253,7 +253,7 @@ def _held(site: Site, url: str, unsearched: list[str]) -> Iterator[tuple[str, Ar
     A held article claims no URL. The page's story may lack its event, because a killed function writes no story.
     """
     due = table.query(items.due_pk(site.host), consistent=False)
-    for item in _newest(due, HELD_SEARCHED_MAX, "held articles", unsearched):
+    for item in _first(due, HELD_SEARCHED_MAX, "held articles", unsearched):
         event = from_message(item["message"]) if item["queue"] == "articles" else None
         if event and event.url and identity(event.url) == identity(url):
             yield event.name, event
@@ -327,7 +327,7 @@ def _quarantined(site: Site, url: str, names: Collection[str], now: datetime, un
     ids = {name.partition("#")[2] for name in names} - {""}
     for where, of in ((site.host, ""), (UNKNOWN_SITE, " of unknown sites")):
         stored = _kept(items.quarantine_pk(where), now)
-        for item in _newest(stored, QUARANTINED_SEARCHED_MAX, f"events{of} in quarantine", unsearched):
+        for item in _first(stored, QUARANTINED_SEARCHED_MAX, f"events{of} in quarantine", unsearched):
             if is_about(item["event"], url, site, ids):
                 at = parse(item["sk"].partition("#")[0])
                 yield Heard(at, "", "", "quarantined", item["reason"])

@@ -195,7 +195,7 @@ class ArticleState:
 class Story:
     """The answer about one page. `heard` are its newest deliveries, `heard_earlier` counts the others.
 
-    `timezone` is the site's, in which the texts have their times. `unsearched` says what was not searched for the page.
+    The times in sentences are in `timezone`, the site's time zone. `unsearched` says what was not searched for the page.
     """
 
     asked: str

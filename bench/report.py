@@ -305,8 +305,8 @@ def _sentences(results: Results) -> str:
     sentences = [
         f"{_on(results)}.",
         "*Moved* is what S3 received and sent. *CPU* is the time of this code and its libraries, without the doubles of AWS.",
-        f"From the CMS's request to the file in S3 it takes **{model['p50_s']:.1f} s** at the median,",
-        f"**{model['p99_s']:.1f} s** at p99, by a model of AWS (its assumptions: `bench/hops.toml`).",
+        "A model of AWS (`bench/hops.toml`) estimates the time from the CMS's request to the file in S3:",
+        f"**{model['p50_s']:.1f} s** at the median, **{model['p99_s']:.1f} s** at p99.",
         f"To the index it is {index['p50_s']:.1f} s and {index['p99_s']:.1f} s.",
         f"With every function cold the file takes {cold['p50_s']:.1f} s and {cold['p99_s']:.1f} s.",
         f"One core verifies, normalises and enqueues **{results['webhook']['per_second']:,.0f}** webhooks a second,",

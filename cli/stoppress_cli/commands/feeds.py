@@ -65,7 +65,8 @@ def try_feed(
     take: Annotated[
         list[str] | None,
         typer.Option(
-            help="What else to read from entries, as in the site's `feeds`: images, videos, …", show_default=False
+            help="What to read besides page, title and dates, as `take` in the site's `feeds`: images, videos, …",
+            show_default=False,
         ),
     ] = None,
     as_json: Json = False,

@@ -70,8 +70,8 @@ class _Refused(Exception):
 def receive(request: Request, now: datetime) -> Answer:
     """Verifies, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
 
-    Costs one write to the queue, another one for a report, and reads of the registry, a parameter and a secret if their cache
-    entries expired.
+    Costs one write to the queue, another one to report what was refused or ignored, and reads of the registry, a parameter and
+    a secret if their cache entries expired.
     """
     try:
         site, name = _site_and_source(request)

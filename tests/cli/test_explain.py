@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from stoppress.aws import sites
 from stoppress.model.site import Site
 from stoppress.show import read_story
 from stoppress.show.read_story import is_about, story_of
@@ -366,6 +367,16 @@ def test_what_left_the_window_says_when(tmp_path: Path) -> None:
 
     assert "In the general sitemap: yes" in story
     assert "the window ended at 2026-11-22 12:00:00 UTC" in story.splitlines()[0]
+
+
+@pytest.mark.parametrize(("asked", "host"), [(url("flood"), None), ("cms#1", None), ("cms#1", HOST)])
+def test_a_site_goes_on_without_its_parameter_and_so_does_the_answer(asked: str, host: str | None, tmp_path: Path) -> None:
+    gone: Step = {"at": "2026-11-20T12:05:00Z", "site": {"host": HOST}, "gone": True}
+    steps = [event(1, "1", "flood"), gone, {"at": "2026-11-20T12:08:00Z", "save": "later"}]
+    story = answer(steps, asked, tmp_path, host=host, after=timedelta(minutes=9), before=sites.forget)
+
+    assert story.news.listed
+    assert story.url == url("flood")
 
 
 @pytest.mark.moto

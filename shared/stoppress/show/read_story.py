@@ -106,14 +106,15 @@ def page_of(url: str, host: str | None) -> tuple[Site, str]:
 
 
 def _site(host: str | None, url: str = "") -> Site:
-    """A site by its host; without a host the stack's only site. An error lists the sites."""
+    """A site by its host, also if its parameter is gone; without a host the stack's only site. An error lists the sites."""
     if host is None:
-        hosts = sorted(sites.registry().present)
+        known = sites.registry()
+        hosts = sorted(known.present or known.gone)
         if len(hosts) != 1:
             raise Unclear(f"this stack has {len(hosts)} sites: choose one with --site. {_listing_of(hosts)}")
         [host] = hosts
     try:
-        return sites.load_usable(host)
+        return sites.load_kept(host)
     except sites.UnknownSite as error:
         hosts = sorted(sites.registered())
         hint = f". Did you mean {url.replace(host, _other(host), 1)}?" if url and _other(host) in hosts else ""

@@ -1,5 +1,6 @@
 """`stoppress send`: the stages of a test article, what is printed when one is not reached, and the printed programs."""
 
+import base64
 import json
 import os
 import re
@@ -23,7 +24,10 @@ from tests.cli.test_commands_as_typed import _get, serving
 pytestmark = pytest.mark.moto
 
 HOST, STRICT, SHUT = "www.example.com", "strict.example.com", "shut.example.com"
-SECRET, OTHER = "whsec_c3RvcHByZXNzLXNlY3JldC0yNGJ5dGU=", "YW5vdGhlci1zZWNyZXQtb2YtdGhlLXNpdGU="
+SECRET, OTHER = (
+    "whsec_c3RvcHByZXNzLXNlY3JldC0yNGJ5dGU=",
+    base64.b64encode(b"more bytes than a block of SHA-256" * 3).decode(),
+)
 SITES: list[dict[str, Any]] = [
     {
         "host": HOST,
@@ -223,6 +227,28 @@ def test_a_printed_program_posts_what_the_webhook_takes(program: str, served: Se
         assert succeeded, printed
         assert '"status": "queued"' in printed
         assert f'"action": "{action}"' in printed
+    for secret in (SECRET.rstrip("="), OTHER):
+        succeeded, printed = answer(secret)
+        assert succeeded, printed
     succeeded, printed = answer("whsec_c29tZWJvZHktZWxzZXMtc2VjcmV0")
     assert not succeeded
     assert "webhook-signature does not match" in printed
+
+
+def test_the_program_for_curl_gives_the_key_to_no_other_program_as_an_argument(served: Served, tmp_path: Path) -> None:
+    if missing := [name for name in ("curl", "openssl") if shutil.which(name) is None]:
+        pytest.skip(f"{', '.join(missing)} is not installed, so the program was not run")
+    _, text, _ = served.send(HOST, "cms", "--print", "curl")
+    (tmp_path / "send").write_text(text, encoding="utf-8")
+    for name in ("curl", "openssl"):
+        wrapper = tmp_path / name
+        wrapper.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {shutil.which(name)} "$@"\n')
+        wrapper.chmod(0o755)
+    environment = os.environ | {"STOPPRESS_SECRET": SECRET, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["sh", tmp_path / "send"], env=environment, check=True, timeout=60)  # noqa: S603, S607 - our own program
+
+    arguments = (tmp_path / "arguments").read_text()
+    key = base64.b64decode(SECRET.removeprefix("whsec_"))
+    assert "webhook-signature" in arguments
+    assert key.hex() not in arguments
+    assert SECRET.removeprefix("whsec_") not in arguments

@@ -133,6 +133,8 @@ def test_check_names_all_errors_with_their_place(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["sites", "check", str(path), "--json"])
     assert [line.partition(":")[0] for line in json.loads(done.stdout)["errors"]] == places
     assert CliRunner().invoke(app, ["sites", "check", str(tmp_path / "none.json")]).exit_code == 2
+    path.write_text(json.dumps(SITE), encoding="utf-8-sig")  # as some editors of Windows write
+    assert CliRunner().invoke(app, ["sites", "check", str(path)]).exit_code == 0
     piped = CliRunner().invoke(app, ["sites", "check", "-"], input=json.dumps(SITE))
     assert (piped.exit_code, piped.stdout) == (0, f"{HOST}: 0 feeds, no errors\n")
 

@@ -227,7 +227,7 @@ def _read(file: str) -> "SiteFile":
     from stoppress_cli.inputs.site_file import read
 
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         errors.print(f"stoppress: {file}: {error}")
         raise typer.Exit(FAILED) from None

@@ -94,7 +94,7 @@ def listing() -> list[Listing]:
         Listing(site.host, _state(site), site.version, tuple(sorted(site.sources)), len(site.feeds)) for site in good
     ]
     rows += [Listing(unreadable.host, UNREADABLE) for unreadable in bad]
-    rows += [Listing(host, GONE) for host in without_parameter()]
+    rows += [Listing(host, GONE) for host in sites.registered() - {row.host for row in rows}]
     return sorted(rows, key=lambda row: row.host)
 
 

@@ -361,22 +361,24 @@ def test_a_page_of_another_host_is_found_in_the_site_that_was_told_of_it(tmp_pat
     assert "In the news sitemap: no, because cms#1 is excluded: foreign host: shop.example.com is not www" in story
 
 
-def test_what_left_the_window_says_when(tmp_path: Path) -> None:
-    steps: list[Step] = [event(1, "1", "flood"), {"at": "2026-11-22T12:05:00Z", "save": "later"}]
-    story = told(steps, url("flood"), tmp_path, after=timedelta(hours=49))
-
-    assert "In the general sitemap: yes" in story
-    assert "the window ended at 2026-11-22 12:00:00 UTC" in story.splitlines()[0]
-
-
 @pytest.mark.parametrize(("asked", "host"), [(url("flood"), None), ("cms#1", None), ("cms#1", HOST)])
-def test_a_site_goes_on_without_its_parameter_and_so_does_the_answer(asked: str, host: str | None, tmp_path: Path) -> None:
+def test_a_site_goes_on_without_its_parameter_and_so_does_the_answer(
+    asked: str, host: str | None, tmp_path: Path
+) -> None:
     gone: Step = {"at": "2026-11-20T12:05:00Z", "site": {"host": HOST}, "gone": True}
     steps = [event(1, "1", "flood"), gone, {"at": "2026-11-20T12:08:00Z", "save": "later"}]
     story = answer(steps, asked, tmp_path, host=host, after=timedelta(minutes=9), before=sites.forget)
 
     assert story.news.listed
     assert story.url == url("flood")
+
+
+def test_what_left_the_window_says_when(tmp_path: Path) -> None:
+    steps: list[Step] = [event(1, "1", "flood"), {"at": "2026-11-22T12:05:00Z", "save": "later"}]
+    story = told(steps, url("flood"), tmp_path, after=timedelta(hours=49))
+
+    assert "In the general sitemap: yes" in story
+    assert "the window ended at 2026-11-22 12:00:00 UTC" in story.splitlines()[0]
 
 
 @pytest.mark.moto

@@ -35,7 +35,7 @@ def put(
         stored.create(secret, value)
         if not as_json:
             console.print(f"made {secret.name}")
-        _print_settings(secret, None if stdin else value, as_json=as_json)
+        _print_settings(secret, None if stdin else value, stack, local, as_json=as_json)
 
 
 @secrets.command("rotate", effect=WRITES, example="stoppress secrets rotate www.example.com cms --stack stoppress")
@@ -72,10 +72,11 @@ def rotate(
         stored.rotate(secret, value)
         if not as_json:
             console.print(f"{secret.name} has a new value; the old one stays valid")
-        _print_settings(secret, None if stdin else value, as_json=as_json)
+        _print_settings(secret, None if stdin else value, stack, local, as_json=as_json)
         if not as_json:
-            finish_command = access.command(f"secrets rotate {site} {source} --finish")
-            console.print(f"When the CMS uses the new value: {finish_command}")
+            console.print(
+                f"When the CMS uses the new value: {access.command(f'secrets rotate {site} {source} --finish')}"
+            )
 
 
 def _read() -> str:
@@ -84,11 +85,13 @@ def _read() -> str:
     return str(text).strip()
 
 
-def _print_settings(secret: "SourceSecret", generated: str | None, *, as_json: bool) -> None:
+def _print_settings(
+    secret: "SourceSecret", generated: str | None, stack: str | None, endpoint: str, *, as_json: bool
+) -> None:
     """What to set in the CMS. `generated` is shown; a value that the operator brought is not."""
     from stoppress_cli.stack.secrets import webhook_url
 
-    address = webhook_url(secret)
+    address = webhook_url(secret, stack, endpoint)
     if as_json:
         print_json({"secret": secret.name, "address": address, "value": generated, "sent_as": secret.how()})
         return

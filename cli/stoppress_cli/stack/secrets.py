@@ -15,6 +15,7 @@ from stoppress.model.site import Site, secret_path
 from stoppress.receive.webhook import scheme_of
 from stoppress.signatures.parametric import keys
 from stoppress.signatures.verify import BadSecret
+from stoppress_cli.stack import find
 from stoppress_cli.stack.find import BadRequest
 
 _GENERATED_BYTES = 32
@@ -161,6 +162,10 @@ def _text(values: list[str]) -> str:
     raise BadRequest(f"the secret {reason}")
 
 
-def webhook_url(secret: SourceSecret) -> str:
-    """The address to which the CMS posts."""
-    return f"{os.environ['WEBHOOKS_URL']}/webhooks/{secret.host}/{secret.source}"
+def webhook_url(secret: SourceSecret, stack: str | None, endpoint: str) -> str:
+    """The address to which the CMS posts. `stack` is the deployed stack, else `endpoint` serves the stack."""
+    path = f"webhooks/{secret.host}/{secret.source}"
+    if stack is None:
+        return f"{endpoint.rstrip('/')}/{path}"
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in find.described(stack).get("Outputs", [])}
+    return f"{outputs['WebhookUrl'].partition('webhooks/')[0]}{path}"

@@ -1,8 +1,9 @@
 """`stoppress sites` and `stoppress secrets` on a stack of their own: what they show, ask, change and refuse."""
 
 import json
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from typer.testing import CliRunner, Result
 
 from stoppress.aws import secrets as functions_secrets, sites
 from stoppress.aws.clients import client
+from stoppress.rewrite import predict
+from stoppress.rewrite.publish import plan_of
 from stoppress_cli.app import app
 from stoppress_cli.inputs.site_file import PARAMETER_BYTES_MAX
 from stoppress_cli.local.functions import environment
@@ -321,6 +324,23 @@ def test_a_removal_that_was_interrupted_goes_on(run: Operator, monkeypatch: pyte
     assert run("sites", "remove", HOST, "--yes").exit_code == 0
     assert pauses == []
     assert run("retire").stdout == "every site has its parameter\n"
+
+
+def test_put_reads_files_at_the_same_time(run: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = threading.Barrier(2)
+    met: list[str] = []
+
+    def planned(attempt: Any, rendered: Any) -> Any:
+        if not met:
+            with suppress(threading.BrokenBarrierError):
+                two.wait(timeout=5)
+                met.append(attempt.file)
+        return plan_of(attempt, rendered)
+
+    monkeypatch.setattr(predict, "plan_of", planned)
+    done = run("sites", "put", run.file({**SITE, "publication": "Another"}), "--dry-run")
+    assert done.exit_code == 0
+    assert len(met) == 2
 
 
 # ── secrets ──

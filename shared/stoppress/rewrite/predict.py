@@ -3,9 +3,11 @@
 import gzip
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from stoppress.aws import bucket
 from stoppress.aws.inventory import all_files
@@ -19,8 +21,11 @@ from stoppress.rewrite.publish import plan_of
 from stoppress.rewrite.render import assert_valid, render
 from stoppress.sitemaps.render import render_index
 
+# Files that are read and rendered at once. More would need more memory, and more connections than boto3 keeps.
+FILES_AT_ONCE = 8
 _LOC = re.compile(r"<loc>([^<]*)</loc>")
 _NEWS_TAG = "<news:news>"
+_Predicted = TypeVar("_Predicted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +78,31 @@ def predict(site: Site, now: datetime) -> Iterator[FileChange]:
     marks: dict[str, Mark] = {}
     kept: set[str] = set()
     unwanted: set[str] = set()
-    for file in all_files(site, robots=True):
+
+    def predicted(file: str) -> tuple[Attempt, list[FileChange]]:
         attempt = _attempt(site, file, now, stored)
         bodies = _index(attempt, marks) if file == INDEX_FILE else _rewritten(attempt, marks)
-        if file == ROBOTS_FILE and not bodies and not attempt.has_own_object:
+        return attempt, [FileChange(name, _before(attempt, name, stored), bodies[name]) for name in sorted(bodies)]
+
+    for attempt, changes in _some_at_once(predicted, all_files(site, robots=True)):
+        file = attempt.file
+        if file == ROBOTS_FILE and not changes and not attempt.has_own_object:
             continue  # the site keeps its own robots.txt
         # The feed of a news series is a form of each of its files.
-        for name in sorted(bodies.keys() - kept):
-            yield FileChange(name, _before(attempt, name, stored), bodies[name])
-        kept |= bodies.keys()
+        yield from (change for change in changes if change.file not in kept)
+        kept |= {change.file for change in changes}
         unwanted |= {file, *possible_forms(file), *(attempt.mark.also if attempt.mark else ())}
     for name in sorted(unwanted & stored - kept):
         yield FileChange(name, _body(site, name), None)
+
+
+def _some_at_once(predicted: Callable[[str], _Predicted], files: Sequence[str]) -> Iterator[_Predicted]:
+    """What `predicted` returns for each file, FILES_AT_ONCE files at a time. The last file comes alone: the index needs all marks."""
+    *others, index = files
+    with ThreadPoolExecutor(FILES_AT_ONCE) as executor:
+        for start in range(0, len(others), FILES_AT_ONCE):
+            yield from executor.map(predicted, others[start : start + FILES_AT_ONCE])
+    yield predicted(index)
 
 
 def _attempt(site: Site, file: str, now: datetime, stored: Collection[str]) -> Attempt:

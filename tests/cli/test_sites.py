@@ -321,6 +321,40 @@ def test_a_removal_that_was_interrupted_goes_on(run: Operator, monkeypatch: pyte
     assert run("retire").stdout == "every site has its parameter\n"
 
 
+def test_a_site_that_somebody_puts_again_meanwhile_stays(run: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = objects(run.stack)
+    removing = commands.remove
+
+    def put_again(_seconds: float) -> None:
+        run.put_by_hand(HOST, json.dumps(SITE))
+
+    monkeypatch.setattr(commands, "remove", lambda *given, **options: removing(*given, **options, pause=put_again))
+    done = run("sites", "remove", HOST, "--yes", "--delete-files")
+    assert done.exit_code == 2
+    assert f"somebody else has put {HOST} again" in done.stderr
+    later(run.stack, 2)
+    assert objects(run.stack) == before
+    assert run("sites", "list").exit_code == 0
+
+
+def test_files_that_a_removal_left_can_still_be_deleted(run: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting(run, monkeypatch)
+    assert run("sites", "remove", HOST, "--yes").exit_code == 0
+    assert objects(run.stack)
+    assert run("sites", "remove", HOST, "--yes", "--delete-files").exit_code == 0
+    assert objects(run.stack) == {}
+    assert run("sites", "remove", HOST, "--yes", "--delete-files").exit_code == 2
+
+
+@pytest.mark.parametrize("host", ["", "/", f"{HOST}/", f"{HOST}/feeds-1", "*"])
+def test_only_a_whole_host_is_removed(run: Operator, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    waiting(run, monkeypatch)
+    run.put_by_hand(HOST, "[]", "/feeds-1")
+    done = run("sites", "remove", host, "--yes", "--delete-files")
+    assert done.exit_code == 2
+    assert f"there is no site {host!r}: give one of {HOST}" in done.stderr
+
+
 # ── secrets ──
 
 SCHEMES: list[tuple[Document, str, str]] = [

@@ -156,6 +156,18 @@ def test_an_alarm_that_rings_has_the_name_of_the_template(tmp_path: Path, monkey
     assert problem.mend == "sam logs --stack-name news --name RewriteSitemaps"
 
 
+def test_an_alarm_of_a_stack_whose_name_begins_alike_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
+        now = newsroom.stack.clock.now()
+        rings = {"AlarmName": "news-test-FilesLateAlarm-1A2B3C", "StateUpdatedTimestamp": now}
+        monkeypatch.setattr(alarms, "ringing", lambda _prefix: [rings])
+        status = stack_status(read_site.read_stack(None, now, "news"), now, Access("news"))
+
+    assert (status.alarms, status.verdict) == ((), "well")
+
+
 def test_a_full_quarantine_is_counted_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
         now = newsroom.stack.clock.now()

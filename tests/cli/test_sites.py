@@ -15,7 +15,7 @@ from stoppress_cli.app import app
 from stoppress_cli.inputs.site_file import PARAMETER_BYTES_MAX
 from stoppress_cli.local.functions import environment
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.stack import find, sites as commands
+from stoppress_cli.stack import find, secrets as stored_secrets, sites as commands
 from tests.support.event_files import objects
 from tests.support.operated import HOST, SITE, event, everything, later, operated, url
 from tests.support.playing import Step
@@ -443,6 +443,25 @@ def test_a_secret_belongs_to_a_source_that_needs_one(run: Operator, words: list[
     done = run("secrets", *words)
     assert done.exit_code == 2
     assert reason in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["--finish", "--yes"]], ids=["rotate", "finish"])
+def test_a_rotation_that_meets_another_one_says_so(
+    run: Operator, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    name = f"{run.stack.variable('SECRETS_PATH')}/{HOST}/newsroom"
+    manager = run.stack.client("secretsmanager")
+    assert run("secrets", "rotate", HOST, "cms").exit_code == 0
+    writing = stored_secrets._text
+
+    def write_after_another(values: list[str]) -> str:
+        manager.put_secret_value(SecretId=name, SecretString="whsec_c29tZWJvZHktZWxzZS1yb3RhdGVzLWl0")
+        return writing(values)
+
+    monkeypatch.setattr(stored_secrets, "_text", write_after_another)
+    done = run("secrets", "rotate", HOST, "cms", *words)
+    assert done.exit_code == 2
+    assert f"somebody else wrote the secret {name} in the same moment" in done.stderr
 
 
 def test_a_secret_that_is_not_there_cannot_be_rotated(run: Operator) -> None:

@@ -151,7 +151,9 @@ def test_a_stage_that_is_not_reached_is_named_with_its_reason_and_the_next_comma
 
     assert (code, err) == (1, "")
     assert "not reached  listed in any file: rule 1 of the site" in out
-    assert re.search(rf"^see why: stoppress explain https://{SHUT}/stoppress-test-\w+ --local {served.url}; ", out, re.MULTILINE)
+    assert re.search(
+        rf"^see why: stoppress explain https://{SHUT}/stoppress-test-\w+ --local {served.url}; ", out, re.MULTILINE
+    )
     assert "answered 200 to article.deleted" in stages(out)  # it is removed all the same
 
 

@@ -1,3 +1,4 @@
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,7 +12,8 @@ from stoppress_cli.printing import console, errors, print_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stoppress_cli.stack.send import Stage
+    from stoppress.show.site import Access
+    from stoppress_cli.stack.send import Sample, Stage
 
 
 def send(
@@ -70,12 +72,8 @@ def send(
             follow(sample.arrive())
         finally:  # after Ctrl-C too
             if sample.may_be_taken and not keep:
-                try:
+                with _warning_of_what_stays(sample, access):
                     follow(sample.leave())
-                finally:
-                    if not sample.is_removed:
-                        forget = access.command(f"forget {sample.url}")
-                        errors.print(f"stoppress: the test article may stay in the files: remove it with `{forget}`")
         if as_json:
             print_json({"url": sample.url, "stages": [asdict(stage) for stage in stages], "missed": missed})
         elif missed:
@@ -83,3 +81,14 @@ def send(
         elif keep:
             console.print("\nit stays: remove it with `stoppress forget`, or let it leave the news sitemap in 48 hours")
         raise typer.Exit(ATTENTION if missed else OK)
+
+
+@contextmanager
+def _warning_of_what_stays(sample: "Sample", access: "Access") -> "Iterator[None]":
+    """Prints how to remove the article if the block ends before the webhook takes the removal."""
+    try:
+        yield
+    finally:
+        if not sample.is_removed:
+            forget = access.command(f"forget {sample.url}")
+            errors.print(f"stoppress: the test article may stay in the files: remove it with `{forget}`")

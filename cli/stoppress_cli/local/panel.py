@@ -147,9 +147,7 @@ class Panel:
         self._stack.come_due()
         return _back(target.path, url)
 
-    def _webhook(
-        self, site: Site, source: str, secret: str, kind: str, url: str, fields: Mapping[str, str]
-    ) -> Request:
+    def _webhook(self, site: Site, source: str, secret: str, kind: str, url: str, fields: Mapping[str, str]) -> Request:
         """The signed webhook of a form."""
         now = self._stack.clock.now()
         data: dict[str, Any] = {"id": self._article(site, source, url), "url": url}

@@ -445,6 +445,23 @@ def test_a_secret_belongs_to_a_source_that_needs_one(run: Operator, words: list[
     assert reason in done.stderr
 
 
+@pytest.mark.parametrize("words", [("put", NEW), ("rotate", HOST)], ids=["put", "rotate"])
+def test_a_generated_value_is_stored_only_if_it_can_be_shown(
+    run: Operator, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str]
+) -> None:
+    run.put_by_hand(NEW, json.dumps({**SITE, "host": NEW}))
+    before = valid(run, f"{HOST}/newsroom")
+
+    def expired(_stack: str) -> Any:
+        raise find.BadRequest("the AWS credentials have expired: sign in again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(find, "described", expired)
+        assert run("secrets", *words, "cms").exit_code == 2
+    assert valid(run, f"{HOST}/newsroom") == before
+    assert run("secrets", "put", NEW, "cms").exit_code == 0
+
+
 @pytest.mark.parametrize("words", [[], ["--finish", "--yes"]], ids=["rotate", "finish"])
 def test_a_rotation_that_meets_another_one_says_so(
     run: Operator, monkeypatch: pytest.MonkeyPatch, words: list[str]

@@ -216,6 +216,18 @@ def test_a_new_host_is_shown_as_new(run: Operator) -> None:
     assert f"{NEW}/robots.txt" in objects(run.stack)
 
 
+def test_a_document_from_a_pipe_leaves_no_answer_to_the_question(run: Operator) -> None:
+    document = json.dumps({**SITE, "publication": "Another"})
+    done = run("sites", "put", "-", typed=document)
+    assert done.exit_code == 2
+    assert "give --yes" in done.stderr
+    assert run.parameter(HOST) == SITE
+    assert run("sites", "put", "-", "--dry-run", typed=document).exit_code == 0
+    assert run("sites", "put", "-", "--yes", typed=document).exit_code == 0
+    assert run.parameter(HOST)["publication"] == "Another"
+    assert run("sites", "put", "-", typed=document).exit_code == 0  # nothing to ask
+
+
 def test_a_document_with_errors_is_not_put(run: Operator) -> None:
     done = run("sites", "put", run.file({**SITE, "language": "klingon"}), "--yes")
     assert done.exit_code == 2

@@ -156,6 +156,8 @@ def put(
             ) from error
         for line in effects:
             show(line)
+        if file == "-" and not (dry_run or yes or sys.stdin.isatty()):
+            raise BadRequest("the document came from standard input, which cannot answer the question: give --yes")
         is_agreed = not dry_run and confirmed(f"Put the configuration of {change.host}?", yes=yes, as_json=as_json)
         version = change.version
         if is_agreed:

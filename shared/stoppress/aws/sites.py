@@ -127,9 +127,9 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
 def load_registered(host: str, age_max: timedelta = CACHE_AGE_MAX) -> Site:
     """Like `load`, for a host from an unverified request. A host that is not in the registry costs no call of Parameter Store.
 
-    A registered host whose parameter cannot be used costs one call in MISSED_AGE_MAX. roll_window notes within a minute that a
-    parameter is gone.
-    roll_window registers a new site seconds after the site's parameter is created. Until then the site is unknown.
+    A registered host whose parameter cannot be used costs one call in MISSED_AGE_MAX. roll_window registers a new site seconds
+    after the site's parameter is created. Until then the site is unknown. roll_window notes within a minute that a parameter is
+    gone.
     """
     name = parameter_name(host)
     if name not in _cache and not _is_registered(host):
@@ -278,7 +278,7 @@ def load_polled(now: datetime) -> tuple[list[Site], list[BadSite]]:
 
 
 def registry() -> Registry:
-    """Read the registry with one query. It is eventually consistent, at half the price: a new host may be missing."""
+    """Read the registry with one query. The query is eventually consistent, at half the price, so a new host may be missing."""
     # Importing `table` would slow receive_webhook's cold start. One page suffices: 1 MB holds some 20,000 hosts.
     items = client("dynamodb").query(
         TableName=os.environ["TABLE_NAME"],

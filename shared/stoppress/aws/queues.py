@@ -27,7 +27,7 @@ class SendError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RewriteRequest:
-    """A request to rewrite a file with this version of the configuration or a later one.
+    """A request to rewrite a file with the version `config_version` of the configuration or a later one.
 
     `release`: the instant of the due record that caused the request. rewrite_sitemaps treats this instant as reached, even if
     its clock is behind. `repair_forms`: compare the file's other forms (gzip, text, feed) even if the file is unchanged, and

@@ -96,10 +96,11 @@ class Registry:
 
 
 def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Site:
-    """A site's configuration, without the feeds of further parameters. It was read at most `age_max` ago and has at least version `at_least`.
+    """A site's configuration, without the feeds of further parameters.
 
-    If Parameter Store does not answer, the cached configuration is used, however old. Raises UnknownSite if there is no parameter, and
-    BadConfiguration if the parameter cannot be used.
+    It was read at most `age_max` ago and has at least version `at_least`. If Parameter Store does not answer, the cached
+    configuration is used, however old. Raises UnknownSite if there is no parameter, and BadConfiguration if the parameter cannot
+    be used.
     """
     if not HOST.fullmatch(host):
         raise UnknownSite(f"{host[:120]!r} is not a host name")
@@ -379,7 +380,10 @@ def parameters_of(host: str) -> Iterator[dict[str, Any]]:
 
 
 def _checked(host: str, parameter: Mapping[str, Any], further: Mapping[str, Mapping[str, Any]] | None = None) -> Site:
-    """The site that its parameter and `further` describe. `further`: parameters with feeds, by the last part of the name. Raises BadConfiguration."""
+    """The site that its parameter and `further` describe. Raises BadConfiguration.
+
+    `further` has the parameters with further feeds, by the last part of their names.
+    """
     further = further or {}
     if unknown := sorted(name for name in further if not FURTHER_FEEDS.fullmatch(name)):
         raise BadConfiguration(

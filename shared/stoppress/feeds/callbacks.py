@@ -1,7 +1,7 @@
 """The callback URL and the secret of each subscription, both derived from one secret of the stack and stored nowhere.
 
-The stack's secret is called `master` here. While it is rotated, the stack has several. The first makes new tokens, and tokens
-of all of them are accepted.
+The stack's secret is called `master` here. During a rotation the stack has several masters. The first makes new tokens, and
+the tokens of all masters are accepted.
 """
 
 import hashlib

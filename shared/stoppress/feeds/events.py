@@ -33,9 +33,9 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
     """Judge each entry of the document at the URL `feed`, in its order; `now` is when the document was fetched.
 
     The identity is the guid, else the URL. A guid that several URLs share identifies none of them. `shared` are the hashes of
-    such guids in earlier readings (`shared_guids`). Of two entries with one identity the newer counts. Of equally new ones the first counts,
-    because feeds list the newest entry first. A tombstone counts if it is newer than its entry, or if the entry has no date
-    (RFC 6721, 3).
+    such guids in earlier readings (`shared_guids`). Of two entries with one identity the newer counts. Of equally new ones
+    the first counts, because feeds list the newest entry first. A tombstone counts if it is newer than its entry, or if
+    the entry has no date (RFC 6721, 3).
     """
     verdicts = [_placed(entry, site, feed) for entry in reading.entries]
     shared = {*shared, *_shared(verdicts)}

@@ -178,9 +178,9 @@ def must_be_written(before: FeedState, after: FeedState, now: datetime, *, is_pu
 def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> timedelta:
     """How long to wait after a good answer: a part of the time since the last story, between floor and cap.
 
-    A feed of someone else waits at least as long as its hints ask. With a trusted hub the wait is longer, at most
-    `Subscription.backup`. The wait ends before the subscription is renewed. It also ends before the entries of a lost push
-    leave the feed, unless the feed has had no story for long.
+    A feed of someone else waits at least as long as its hints ask. A trusted hub can lengthen the wait to
+    `Subscription.backup`, but not beyond the renewal of the subscription. Nor may the entries of a lost push leave the feed
+    before the next poll, unless the feed has had no story for long.
     """
     quiet = now - (state.last_new or state.known_since or now)
     wanted = min(max(_whole_minutes(quiet / QUIET_PARTS), pace.floor), pace.cap)

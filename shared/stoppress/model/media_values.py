@@ -89,7 +89,7 @@ def _text(characters_max: int) -> Reader:
     def read(value: object, page: Page, notes: list[str]) -> str:
         if not isinstance(value, str):
             raise ValueError(f"{shown(value)} is no text: give it in quotation marks")
-        # `clean` cuts the text and removes a space at the cut. Two characters beyond the limit show that the text is too long.
+        # `clean` cuts the text two characters after the limit, and removes a space there. So a text over the limit stays over it.
         plain = clean(value, max(characters_max + 2, TITLE_CHARACTERS_MAX))
         if not plain:
             raise ValueError("is empty: give it as readers see it")

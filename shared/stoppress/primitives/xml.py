@@ -136,7 +136,7 @@ class Document:
         what = _SYNTAX.get(error.code, "not well-formed")
         line = error.lineno + self._offset
         if error.code in _BAD_CHARACTERS:
-            return Broken("control-character", line, "a reference such as &#1; stands for a character that XML forbids: take it out")
+            return Broken("control-character", line, "&#…; stands for a character that XML forbids: take it out")
         if error.code in _DECLARATION_MISPLACED:
             return Broken("leading-bytes", line, "an XML declaration stands in the middle of the file")
         index = self._parser.ErrorByteIndex - self._base

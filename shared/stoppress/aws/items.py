@@ -1,8 +1,8 @@
 """The items of the table: keys and attributes of each kind, written and read.
 
 Partition keys: `article#<site>#<source>#<id>`, `url#<site>#<hash>`, `file#<site>/<file>`, `places#<site>`, `due#<site>`,
-`quarantine#<site>`, `story#<site>#<hash>`. `poll.items` has `feed#<site>#<hash>`, `aws.sites` the registry of sites.
-Attributes without a value are left out.
+`quarantine#<site>`, `story#<site>#<hash>`, `heartbeat`. Other modules have the items of further partitions: `poll.items` of
+`feed#<site>#<hash>`, `aws.refusals` of `refused#<site>`, `aws.sites` of `sites`. Attributes without a value are left out.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ Item: TypeAlias = dict[str, Any]
 
 # An operator has a month to look at a quarantined event.
 QUARANTINE_KEPT = timedelta(days=30)
-# DynamoDB's TTL removes an expired news entry that roll_window missed.
+# DynamoDB's TTL removes a news entry this long after it expired, in case roll_window missed the entry.
 EXPIRED_KEPT = timedelta(days=1)
 # How long `stoppress explain` can show what happened to a page.
 STORY_KEPT = timedelta(days=90)
@@ -104,8 +104,8 @@ def is_heartbeat(record: Mapping[str, Any]) -> bool:
 def changed_entry(record: Mapping[str, Any]) -> tuple[str, str] | None:
     """Sort key and URL of the entry in a stream record; for a mark, the file's name twice.
 
-    None if the sort key is not the URL's hash. Nothing else of the record's images is used: a redriven record may be
-    older than the file. The URL cannot be outdated, because the sort key is its hash.
+    None if the sort key does not end with the URL's hash. Only the URL of the record's images is used, because a redriven
+    record may be older than the file. The URL cannot be outdated, because the sort key has its hash.
     """
     sk = record["Keys"]["sk"]["S"]
     if file_of(record["Keys"]["pk"]["S"])[1] == INDEX_FILE:
@@ -383,8 +383,8 @@ def quarantine_item(
 ) -> Item:
     """An event that could not be applied, and why.
 
-    `event` is the message of the articles queue. For any other `kind`, `more` has the attributes needed to read it
-    again. A text that is too long is cut, and `characters` is its original length.
+    An item of the kind `event` has a message of the articles queue as its text `event`. For a text of another kind, `more`
+    has the attributes needed to read the text again. A long text is cut, and `characters` is its original length.
     """
     long = len(event) > QUARANTINED_CHARACTERS_MAX
     return {

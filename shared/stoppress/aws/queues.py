@@ -27,11 +27,11 @@ class SendError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RewriteRequest:
-    """A request to rewrite a file with this version of the configuration or a later one.
+    """A request to rewrite a file with the version `config_version` of the configuration or a later one.
 
-    `release`: the instant of the due record that caused the request. The rewriter's clock counts as at least this late.
-    `repair_forms`: compare the other forms even if the file is unchanged, and delete those that this version does not
-    want.
+    `release`: the instant of the due record that caused the request. rewrite_sitemaps treats this instant as reached, even if
+    its clock is behind. `repair_forms`: compare the file's other forms (gzip, text, feed) even if the file is unchanged, and
+    delete those that the configuration does not ask for.
     `entries`: sort key and URL of each changed entry, from the table's stream; None: use all entries. The message leaves
     `entries` out, because other entries may change while it waits in the queue.
     """

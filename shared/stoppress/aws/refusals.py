@@ -51,8 +51,8 @@ class Refusal:
 class Count:
     """The counts of a source's day (`YYYY-MM-DD`, UTC).
 
-    `refused` counts refused articles and ignored events. `unverified` counts requests with a wrong signature. It is a
-    lower bound: an execution environment reports its number once a minute, and Lambda may stop it before it reports.
+    `refused` counts refused articles and ignored events. `unverified` counts requests with a wrong signature. This number
+    is a lower bound: each execution environment reports once a minute, and Lambda may stop an environment before its report.
     """
 
     day: str

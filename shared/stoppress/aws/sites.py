@@ -96,10 +96,11 @@ class Registry:
 
 
 def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Site:
-    """A site's configuration, without the feeds of further parameters. It was read at most `age_max` ago and has at least version `at_least`.
+    """A site's configuration, without the feeds of further parameters.
 
-    If Parameter Store does not answer, the cached configuration is used, however old. Raises UnknownSite if there is no parameter, and
-    BadConfiguration if the parameter cannot be used.
+    It was read at most `age_max` ago and has at least version `at_least`. If Parameter Store does not answer, the cached
+    configuration is used, however old. Raises UnknownSite if there is no parameter, and BadConfiguration if the parameter cannot
+    be used.
     """
     if not HOST.fullmatch(host):
         raise UnknownSite(f"{host[:120]!r} is not a host name")
@@ -127,9 +128,9 @@ def load(host: str, at_least: int = 0, age_max: timedelta = CACHE_AGE_MAX) -> Si
 def load_registered(host: str, age_max: timedelta = CACHE_AGE_MAX) -> Site:
     """Like `load`, for a host from an unverified request. A host that is not in the registry costs no call of Parameter Store.
 
-    A registered host whose parameter cannot be used costs one call in MISSED_AGE_MAX. roll_window notes within a minute that a
-    parameter is gone.
-    roll_window registers a new site seconds after the site's parameter is created. Until then the site is unknown.
+    A registered host whose parameter cannot be used costs one call in MISSED_AGE_MAX. roll_window registers a new site seconds
+    after the site's parameter is created. Until then the site is unknown. roll_window notes within a minute that a parameter is
+    gone.
     """
     name = parameter_name(host)
     if name not in _cache and not _is_registered(host):
@@ -278,7 +279,7 @@ def load_polled(now: datetime) -> tuple[list[Site], list[BadSite]]:
 
 
 def registry() -> Registry:
-    """Read the registry with one query. It is eventually consistent, at half the price: a new host may be missing."""
+    """Read the registry with one query. The query is eventually consistent, at half the price, so a new host may be missing."""
     # Importing `table` would slow receive_webhook's cold start. One page suffices: 1 MB holds some 20,000 hosts.
     items = client("dynamodb").query(
         TableName=os.environ["TABLE_NAME"],
@@ -379,7 +380,10 @@ def parameters_of(host: str) -> Iterator[dict[str, Any]]:
 
 
 def _checked(host: str, parameter: Mapping[str, Any], further: Mapping[str, Mapping[str, Any]] | None = None) -> Site:
-    """The site that its parameter and `further` describe. `further`: parameters with feeds, by the last part of the name. Raises BadConfiguration."""
+    """The site that its parameter and `further` describe. Raises BadConfiguration.
+
+    `further` has the parameters with further feeds, by the last part of their names.
+    """
     further = further or {}
     if unknown := sorted(name for name in further if not FURTHER_FEEDS.fullmatch(name)):
         raise BadConfiguration(

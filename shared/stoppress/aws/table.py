@@ -83,7 +83,10 @@ def get(pk: str, sk: str = "-") -> Item | None:
 
 
 def get_many(keys: Iterable[tuple[str, str]], *, consistent: bool = True) -> dict[tuple[str, str], Item]:
-    """The items at these keys; absent ones are left out. Eventually consistent reads cost half."""
+    """The items at these keys; absent ones are left out. Eventually consistent reads cost half.
+
+    Raises TimeoutError if DynamoDB leaves some unread.
+    """
     wanted = [_key(*key) for key in dict.fromkeys(keys)]
     read: dict[tuple[str, str], Item] = {}
     for attempt in range(_UNPROCESSED_ATTEMPTS_MAX):
@@ -155,7 +158,7 @@ def put_many(items: Sequence[Item]) -> None:
 
 
 def put_if(item: Item, condition: str | None = None, values: dict[str, Any] | None = None) -> None:
-    """Write an item under a DynamoDB condition. Raises Conflict if the condition fails."""
+    """Write an item under a DynamoDB condition (None: unconditionally). Raises Conflict if the condition fails."""
     _conditionally("put_item", condition, values, Item=_write(item))
 
 

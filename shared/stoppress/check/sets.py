@@ -102,8 +102,8 @@ class Together:
     def duplicates(self, files: Mapping[int, "Facts"], indexed: Collection[int], say: Say, *, whole: bool) -> None:
         """Reports duplicate URLs (R2.4, R6.6), and articles that only a news sitemap lists (R2.6).
 
-        Two general sitemaps may list the same page if no index holds both. Missing articles are reported only for a
-        `whole` set.
+        `indexed` are the files that an index lists. Two general sitemaps may list the same page if no index holds both.
+        R2.6 is checked only if the set is `whole`, with every sitemap that the indexes list.
         """
         whole = whole and any(files[number].is_sitemap and not files[number].is_news for number in indexed)
         for bucket in sorted(self._pages.buckets | self._articles.buckets):

@@ -408,7 +408,7 @@ def _urls(publication: _Publication, site: Site) -> dict[str, Any]:
         if identity(canonical_url) != identity(url) and _without_slash(canonical_url) == _without_slash(url):
             previous, urls["url"] = [url], canonical_url
     for text in publication.previous_urls[:PREVIOUS_URLS_MAX]:
-        with suppress(ValueError):  # a hint, without which the removal by id still works
+        with suppress(ValueError):  # only a hint: the article's id also leads to its earlier URL
             previous.append(on_site(canonical(urljoin(url, text.strip())), site.host))
     urls["previous_urls"] = tuple(dict.fromkeys(text for text in previous if text != urls["url"]))
     return urls

@@ -255,7 +255,7 @@ def _reason(fields: Fields, missing: tuple[str, ...], hold_until: datetime | Non
 def _dropped(fields: Fields, missing: tuple[str, ...]) -> tuple[str, ...]:
     """The faults of fields that are not needed."""
     good = {name for name in fields.data if name not in OF_DELIVERIES} - fields.misread
-    # An incomplete delivery is not applied, so the faults of the fields it needs are enough.
+    # An incomplete delivery is not applied, so the faults of the fields about the delivery do not matter.
     unmentioned = {*good, *missing, *(OF_DELIVERIES if missing else ())}
     return tuple(f"{name}: {fault}" for name, fault in fields.faults.items() if name not in unmentioned)
 

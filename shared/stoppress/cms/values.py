@@ -179,7 +179,7 @@ def _urls(value: object, where: Where) -> list[str]:
         try:
             good.append(_url(item, where))
         except ValueError:
-            continue  # a hint, without which the removal by id still works
+            continue  # only a hint: the article's id also leads to its earlier URL
     return list(dict.fromkeys(good))
 
 

@@ -1,6 +1,7 @@
 """The callback URL and the secret of each subscription, both derived from one secret of the stack and stored nowhere.
 
-While that secret is rotated, the stack has several secrets. The first makes new tokens, and all of them are accepted.
+The stack's secret is called `master` here. During a rotation the stack has several masters. The first makes new tokens, and
+the tokens of all masters are accepted.
 """
 
 import hashlib

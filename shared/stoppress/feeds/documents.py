@@ -88,7 +88,7 @@ _TAG_OF_A_LINK_WITH_TEXT = re.compile(
 )
 # The prefix of the items. `_mended` drops it if no `xmlns:` declares it. No known feed has this mistake.
 _PREFIX_OF_ITEMS = re.compile(rf"</([\w.-]+):{_FEED_ITEMS}\s*>", re.IGNORECASE)
-# Mends `isPermaLink` with a value such as `True`, `1` or `yes`. All values but false, no and 0 mean true (R10.7), but
+# Mends `isPermaLink` with a value such as `True`, `1` or `yes`. All values but false, no and 0 mean true, but
 # feedparser accepts only `true`. No known feed has this mistake.
 _TRUE_PERMALINK = re.compile(
     r"""(<guid\s[^<>]*?\bisPermaLink\s*=\s*["'])(?!\s*(?:false|no|0)\b)[^<>"']*+(?=["'])""", re.IGNORECASE
@@ -153,7 +153,7 @@ def _as_far_as_complete(text: str, tag: str, name: str) -> Document:
     item_end = rf"</(?:[\w.-]+:)?{_ITEMS.get(name, _FEED_ITEMS)}\s*>"
     items = [end_tag.end() for end_tag in re.finditer(item_end, text, re.IGNORECASE)]
     if _LONG_TAG.search(text):
-        raise FeedError(f"a tag of it is longer than {TAG_CHARACTERS_MAX:,} characters")
+        raise FeedError(f"the feed has a tag longer than {TAG_CHARACTERS_MAX:,} characters")
     fitting = len(items) if name in SITEMAPS else _fitting(text, items)
     if fitting < len(items):
         whole = _mended(_closed(text[: items[fitting - 1]], tag))
@@ -196,7 +196,7 @@ def _fitting(text: str, items: list[int]) -> int:
         tags = accumulate(_tags(text[start:end]) for start, end in pairwise([0, *items[:fitting]]))
         fitting = sum(count <= TAGS_MAX for count in tags)
         if not fitting:
-            raise FeedError(f"it has more than {TAGS_MAX:,} tags before its first item is complete")
+            raise FeedError(f"the feed has more than {TAGS_MAX:,} tags before its first item is complete")
     return fitting
 
 
@@ -273,7 +273,7 @@ def _mended(text: str) -> str:
         text = _without_items_inside(text)
     text = without_nested(text)
     if text.count("&") > REFERENCES_MAX:
-        raise FeedError(f"it has more than {REFERENCES_MAX:,} ampersands")
+        raise FeedError(f"the feed has more than {REFERENCES_MAX:,} ampersands")
     pieces, position = [], 0
     while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
         pieces += [_AMPERSAND.sub(_reference, text[position:start]), text[start : end + 3]]

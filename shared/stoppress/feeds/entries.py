@@ -40,7 +40,7 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The content of a feed. `incomplete`: why entries may be missing. `left_out`: how many are over the limit."""
+    """The content of a feed. `incomplete`: why entries may be missing. `left_out`: texts that say how many are over the limit."""
 
     entries: tuple[Entry, ...] = ()
     deleted: tuple[Deletion, ...] = ()

@@ -32,10 +32,10 @@ class Judged:
 def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] = (), *, feed: str) -> list[Judged]:
     """Judge each entry of the document at the URL `feed`, in its order; `now` is when the document was fetched.
 
-    The identity is the guid, else the URL. A guid that several URLs share identifies none of them. `shared` are such guids of
-    earlier readings (`shared_guids`). Of two entries with one identity the newer counts. Of equally new ones the first counts,
-    because feeds list the newest entry first. A tombstone counts if it is newer than its entry, or if the entry has no date
-    (RFC 6721, 3).
+    The identity is the guid, else the URL. A guid that several URLs share identifies none of them. `shared` are the hashes of
+    such guids in earlier readings (`shared_guids`). Of two entries with one identity the newer counts. Of equally new ones
+    the first counts, because feeds list the newest entry first. A tombstone counts if it is newer than its entry, or if
+    the entry has no date (RFC 6721, 3).
     """
     verdicts = [_placed(entry, site, feed) for entry in reading.entries]
     shared = {*shared, *_shared(verdicts)}
@@ -90,7 +90,7 @@ def to_events(
 ) -> tuple[list[ArticleEvent], list[str]]:
     """The article events of a reading (entries, then tombstones), and the reasons why some entries have no event.
 
-    `shared` are the guids that several pages shared in earlier readings (`shared_guids`).
+    `shared` are the hashes of guids that several pages shared in earlier readings (`shared_guids`).
     """
     verdicts = judged(reading, site, now, shared, feed=feed)
     events = [verdict.event for verdict in verdicts if verdict.event]

@@ -1,4 +1,4 @@
-"""The wishes of a feed to its pollers: how long to wait, and which hours and days to skip (R10.4)."""
+"""The wishes of a feed to its pollers: how long to wait, and which hours and days to skip."""
 
 import re
 from collections.abc import Mapping

@@ -7,11 +7,11 @@ from urllib.parse import urljoin, urlsplit
 from stoppress.feeds.media import pages_of
 
 # feedparser resolves relative links and guids against this host, which cannot exist (RFC 6761). `web_url` replaces it
-# with the feed's own host. HERE comes before the path of the feed's URL there, so that "story" and "/story" stay
-# distinct.
+# with the feed's own host. In the base URL that feedparser gets, HERE precedes the path of the feed's URL, so that "story"
+# and "/story" stay distinct.
 NOWHERE = "feed.invalid"
 HERE = "/here.invalid"
-# Hosts of proxies: FeedBurner (techcrunch.com, jn.pt, arstechnica.com), feedsportal (rue89.com), and Pheedo (R10.7).
+# Hosts of proxies: FeedBurner (techcrunch.com, jn.pt, arstechnica.com), feedsportal (rue89.com), and Pheedo.
 _PROXY = re.compile(r"feeds\..+|feedproxy\..+|(?:.+\.)?(?:feedburner\.com|feedsportal\.com|pheedo\.com)")
 # Mends a link without a scheme: `www.example.com/7`. No known feed has this mistake.
 _HOST_ALONE = re.compile(r"www\.[\w-]+\.[\w.-]+(?:[/?#]|$)", re.IGNORECASE)

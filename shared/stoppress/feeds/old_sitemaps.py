@@ -1,7 +1,7 @@
 """Read a site's own old sitemap as a feed: a news sitemap, a plain one, or an index of them.
 
 Images, videos, language versions and keywords are read too. Namespaces of elements are ignored, because they are often
-misspelt (R12.2). Pages without title or date have the source `sitemap`, which any feed and CMS overrides. Otherwise they
+misspelt. Pages without title or date have the source `sitemap`, which any feed and CMS overrides. Otherwise they
 would remove a story's title.
 """
 

@@ -143,14 +143,14 @@ def _with_taken(entry: Entry, item: Any, url: str, language: str | None, take: C
 
 
 def _guid(identity: str, base: str) -> str | None:
-    """The guid as the feed has it, perhaps a number or a sentence. feedparser resolves a guid like a link; this undoes it."""
+    """The guid as the feed has it, perhaps a number or a sentence: without the base URL that feedparser puts before it."""
     for prefix in (base[: base.rindex("/") + 1], base[: base.index(NOWHERE) + len(NOWHERE)]):
         identity = identity.removeprefix(prefix)
     return clean(identity, limit=10_000) or None
 
 
 def _deletions(text: str, site: Site) -> Iterator[Deletion]:
-    """The tombstones of a feed (RFC 6721). An entry that is merely missing counts as still published (R10.6)."""
+    """The tombstones of a feed (RFC 6721). An entry that is merely missing counts as still published."""
     position, number = 0, 0
     while _TOMBSTONES in text and number < DELETIONS_MAX and (tag := _DELETED_OR_INSIDE.search(text, position)):
         if tag[1] is None:

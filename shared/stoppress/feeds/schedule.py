@@ -27,7 +27,7 @@ QUIET_PARTS = 12
 # The number of backup polls in the time that a feed takes to replace all its entries. So the feed still holds the entries
 # of a lost push.
 POLLS_A_TURNOVER = 2
-# Other people's feeds are polled at most this often, unless the configuration says otherwise (R10.4).
+# Other people's feeds are polled at most this often, unless the configuration says otherwise.
 FOREIGN_FLOOR = timedelta(minutes=15)
 FOREIGN_CAP = timedelta(hours=1)
 
@@ -37,7 +37,7 @@ MOVE_TRUSTED = timedelta(days=1)
 WRITTEN_EVERY = timedelta(minutes=15)
 # A feed that fails for this long raises the alarm.
 FAILING_AFTER = timedelta(hours=1)
-# Two intervals of poll_feeds, because a run may begin some seconds late.
+# How long `has_just_failed_long` is true: two intervals of poll_feeds, because a run may begin some seconds late.
 JUST = timedelta(minutes=2)
 
 
@@ -178,9 +178,9 @@ def must_be_written(before: FeedState, after: FeedState, now: datetime, *, is_pu
 def interval_of(state: FeedState, now: datetime, pace: Pace, subscribed: Subscription | None = None) -> timedelta:
     """How long to wait after a good answer: a part of the time since the last story, between floor and cap.
 
-    A feed of someone else waits at least as long as its hints ask. With a trusted hub the wait is longer. But it
-    ends before the subscription is renewed, and before the entries of a lost push leave the feed. After a long silence the
-    second bound does not apply.
+    A feed of someone else waits at least as long as its hints ask. A trusted hub can lengthen the wait to
+    `Subscription.backup`, but not beyond the renewal of the subscription. Nor may the entries of a lost push leave the feed
+    before the next poll, unless the feed has had no story for long.
     """
     quiet = now - (state.last_new or state.known_since or now)
     wanted = min(max(_whole_minutes(quiet / QUIET_PARTS), pace.floor), pace.cap)

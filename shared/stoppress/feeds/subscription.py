@@ -74,8 +74,8 @@ class Subscription:
 
     `asked_at` is the last request's time until the hub verifies it; `asks` counts requests since the last verification.
     `last_push` is the last push that brought something new. `pushed` has an `EntryDigest` for each entry that pushes brought
-    and no poll has seen. Without `pushed`, a poll that finds an edit undone would take the old version for known. `owed` has
-    the entries that a poll found before any push.
+    and no poll has seen. If a push brings an edit and the publisher then undoes the edit, an earlier poll has seen the
+    restored version. Only `pushed` shows that this version is news. `owed` has the entries that a poll found before any push.
     """
 
     hub: str

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from stoppress.http.errors import TooLarge, Unreachable
 
-# The limit for the compressed and for the decompressed body, so that it stops a gzip bomb (R10.5). The largest real feed that
-# we know has a fiftieth of this size.
+# The limit for the compressed and for the decompressed body, so that it stops a gzip bomb. The largest real feed that we know
+# has a fiftieth of this size.
 BODY_BYTES_MAX = 10_000_000
 CHUNK_BYTES = 65_536
 
@@ -16,8 +16,9 @@ _GZIP_MAGIC = b"\x1f\x8b"
 def read_body(chunks: Iterable[bytes], encoding: str = "") -> bytes:
     """Join the chunks of a body; decompress gzip, whatever the Content-Encoding says: many servers get it wrong.
 
-    Gzip that breaks off is decompressed as far as it goes, and bytes behind it are dropped. Chunks stay small, because
-    zlib copies what follows each gzip member. Raises TooLarge, and Unreachable for damaged gzip and other encodings.
+    Gzip that breaks off is decompressed as far as it goes. Bytes after the gzip are dropped. The chunks must be small
+    (CHUNK_BYTES), because zlib copies what follows each gzip member. Raises TooLarge, and Unreachable for damaged gzip
+    and other encodings.
     """
     pieces = _limited(chunks)
     start = _with_magic(b"", pieces)

@@ -23,9 +23,9 @@ from stoppress.http.errors import Refused, TooManyRedirects, TooSlow, Unreachabl
 
 USER_AGENT = "Stoppress/1"
 
-# The Fetch standard allows 20; more than five redirects of a feed are a loop or a mistake (R10.2).
+# The Fetch standard allows 20; more than five redirects of a feed are a loop or a mistake.
 REDIRECTS_MAX = 5
-# A feed that takes longer could not be polled every minute (R10.5).
+# A feed that takes longer could not be polled every minute.
 CONNECT_SECONDS_MAX = 5.0
 FETCH_SECONDS_MAX = 20.0
 # A hub answers at once; it verifies the subscription later.
@@ -42,7 +42,8 @@ _URL_SAFE = "/%:@!$&'()*+,;=~-._?[]"
 class Response:
     """An answer: header names in lower case, the body decompressed and perhaps incomplete.
 
-    `url` is the URL after all redirects. `permanent_url` is the URL after those permanent redirects that came first.
+    `url` is the URL after all redirects. `permanent_url` is the URL after the permanent redirects that precede any temporary one;
+    None if there are none.
     """
 
     status: int
@@ -53,7 +54,7 @@ class Response:
 
 
 def user_agent(home: str) -> str:
-    """The User-Agent for the feeds of a site. Its home page tells a server's operator whom to write to (R10.5)."""
+    """The User-Agent for the feeds of a site. Its home page tells a server's operator whom to write to."""
     return f"{USER_AGENT} (sitemap updater; +{home})"
 
 
@@ -168,7 +169,7 @@ def _within(deadline: float, host: str, look_up: Callable[[], _Result]) -> _Resu
 
 
 def _seconds_left(deadline: float) -> float:
-    """The seconds until the deadline. Raises TooSlow after it."""
+    """The seconds until the deadline, which is a value of `time.monotonic`. Raises TooSlow after the deadline."""
     seconds_left = deadline - time.monotonic()
     if seconds_left <= 0:
         raise TooSlow("the request took too long")
@@ -191,8 +192,8 @@ class _ConnectionCutter:
     """Cuts the pool's connections at the deadline.
 
     A socket's time-out starts again with each byte: it never ends an answer, or a TLS handshake, that arrives byte by byte.
-    So this keeps a duplicate of each socket from the moment it connects. The original cannot be cut: TLS wraps and
-    detaches it, and a connection releases it before the body is read.
+    So the cutter keeps a duplicate of each socket from the moment the socket connects. The original cannot be cut: TLS wraps
+    and detaches it, and a connection releases it before the body is read.
     """
 
     def __init__(self, pool: urllib3.HTTPConnectionPool, deadline: float) -> None:

@@ -21,7 +21,7 @@ class TooLarge(FetchError):
 
 
 class TooManyRedirects(FetchError):
-    """The server redirects more often than a feed has reason to."""
+    """The request was redirected more than `client.REDIRECTS_MAX` times."""
 
 
 class Unreachable(FetchError):

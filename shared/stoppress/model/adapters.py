@@ -1,6 +1,7 @@
 """Names and settings of the adapters that a source in a site's configuration may have.
 
-Each file of `cms/mappings/` is an adapter. The file is read only for a source that has settings.
+An adapter says how to read what a CMS sends. Each file of `cms/mappings/` is one. This module reads the file only for a
+source that has settings.
 """
 
 from collections.abc import Callable, Mapping
@@ -77,7 +78,7 @@ def _urls(value: object) -> None:
 
 def _named(value: object) -> dict[str, Any]:
     if not isinstance(value, dict) or not value or len(value) > _TEXTS_MAX:
-        raise ValueError("give an object, in curly brackets, of texts by name")
+        raise ValueError(f"give an object, in curly brackets, of 1 to {_TEXTS_MAX} texts by name")
     for text in value.values():
         _text(text)
     return value
@@ -85,7 +86,7 @@ def _named(value: object) -> dict[str, Any]:
 
 def _texts(value: object) -> None:
     if not isinstance(value, list) or not value or len(value) > _TEXTS_MAX:
-        raise ValueError("give a list of texts, in square brackets")
+        raise ValueError(f"give a list of 1 to {_TEXTS_MAX} texts, in square brackets")
     for text in value:
         _text(text)
 

@@ -29,9 +29,10 @@ class Article:
     `shard` is the article's place for life, listed or not. `news` is its place while it is in a news sitemap.
     `changed_at` is the last change that the source reported.
     `dated_by` is the rank of the source that set `first_published`, `dated_order` the order of that event.
-    `held_order` is the order of the event that holds the article, or of the newest event whose date was ignored.
+    `held_order` is the order of the newest event with a date, if that date is not `first_published`: the date holds the article,
+    or was ignored.
     `heard_at` is when an event of the article first arrived, `known_since` the earliest timestamp if that is earlier.
-    `reborn` is when an article with the same id was deleted.
+    `reborn` is when an earlier article with the same id was deleted, as text like the instants of `Order`.
     `title` and `publication` are kept only while a late date could still make the article news.
     `reason` says why the article is in no file, `news_reason` why it is in no news sitemap, `dropped` what its entries omit.
     `is_undated`: the newest event had no publication date.
@@ -94,10 +95,10 @@ class Article:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Which article owns a URL, and the order of the event that decided it. Not live: the page was removed or has moved.
+    """Which article owns a URL, and the order of the event that decided this. `live` is false once the page was removed or moved.
 
     `waiting` names articles of equal rank with the same URL. They are recorded again when the owner gives up the URL.
-    An owner without an id (`cms#`) stands for a source that removed the page by its URL alone. `is_old_form` is as in
+    An owner without an id, such as `cms#`, is a source that removed the page by its URL alone. `is_old_form` is as in
     `Article`.
     """
 

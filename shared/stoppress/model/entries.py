@@ -47,7 +47,8 @@ class NewsEntry:
 class Mark:
     """Commit mark: what the index records about the last rewrite of a file.
 
-    `also` names the file's other forms (gzip, text, feed); `rev` counts the writes of the mark.
+    `digest` is a hash of the file's bytes and of the settings of its other forms. `also` names these forms (gzip, text, feed).
+    `rev` counts the writes of the mark.
     """
 
     file: str

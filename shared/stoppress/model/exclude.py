@@ -67,8 +67,9 @@ def not_news_because(event: ArticleEvent, url: str, first_published: datetime | 
 def is_embargo(event: ArticleEvent, now: datetime) -> bool:
     """Whether the event's date holds the article.
 
-    A date up to five minutes ahead of our clock holds only a CMS's article, and only if the sender's timestamp is before the
-    date. Otherwise the sender's clock is ahead. A feed's article is public already.
+    A date up to five minutes ahead of our clock holds only a CMS's article, and not if the sender's timestamp has reached the
+    date: then the sender's clock is ahead. A feed's article is public already. An event that is recorded again at its
+    `release` holds the article no more.
     """
     date = event.published_at
     if date is None or date <= now or (event.release is not None and event.release >= date):

@@ -1,4 +1,7 @@
-"""Names of files: the series of a page, the files of a series, and the kind of a file by its name."""
+"""Names of files: the series of an article, the files of a series, and the kind of a file by its name.
+
+A series is the files that list one kind of page: the shards of a period (`2026-11`), or the news sitemaps (`news`).
+"""
 
 import re
 

@@ -1,7 +1,7 @@
 """Reads the images and videos of an article from what a CMS sends. An invalid one is left out, with a reason.
 
-`base` is the page's URL, with the site's scheme. URLs become canonical but keep all parameters, because the URL of a file
-may be signed. Dates become the text that the sitemap shows, so that JSON, the table and the file agree.
+`base` is the page's URL, the base of relative URLs. URLs become canonical but keep all parameters, because the URL of
+an image or a video may be signed. Dates become the text that the sitemap shows, so that JSON, the table and the sitemap agree.
 """
 
 from collections.abc import Iterator, Mapping

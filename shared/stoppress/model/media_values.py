@@ -89,7 +89,7 @@ def _text(characters_max: int) -> Reader:
     def read(value: object, page: Page, notes: list[str]) -> str:
         if not isinstance(value, str):
             raise ValueError(f"{shown(value)} is no text: give it in quotation marks")
-        # Two characters more than fit: `clean` removes a space at the end.
+        # `clean` cuts the text two characters after the limit, and removes a space there. So a text over the limit stays over it.
         plain = clean(value, max(characters_max + 2, TITLE_CHARACTERS_MAX))
         if not plain:
             raise ValueError("is empty: give it as readers see it")
@@ -156,7 +156,7 @@ def read_date(value: object, page: Page | None = None, notes: list[str] | None =
 def _yes_or_no(value: object, page: Page, notes: list[str]) -> bool:
     answer = _YES_NO.get(value.strip().lower()) if isinstance(value, str) else value
     if not isinstance(answer, bool):
-        raise ValueError(f"{shown(value)} is neither: give yes or no")
+        raise ValueError(f"{shown(value)} is neither yes nor no: give one of them")
     return answer
 
 

@@ -4,7 +4,7 @@ Senders' clocks may be wrong. What we know of an event: the sender's version and
 first), and whether it is a removal. The rule:
 
 1. If both events have a `version` (both numbers or both instants), versions decide, then `sequence`. After `article.deleted`
-   versions may start again. Then timestamps decide, if both events have one.
+   versions may start again, so there timestamps decide if both events have one.
 2. Else timestamps decide, as given, if both events have one. A timestamp that was ahead of our clock when heard counts as the
    moment we heard it, if the other was not ahead. So nothing is lost when a sender corrects its clock.
 3. If timestamps are equal and both events were heard within a few seconds, the one heard later is newer. Else a
@@ -131,9 +131,10 @@ def _own_time(order: Order) -> str:
 def known_by(
     *, verb: str, timestamp: datetime | None, version: int | datetime | None, delivery: str | None, digest: str
 ) -> tuple[str, ...]:
-    """The hashes that identify a delivery: of type, timestamp, version and content, and of id, type, version and content.
+    """Up to two hashes that identify a delivery. Both are of type, version and content; one has the timestamp, one the id.
 
-    Without a timestamp only a publication has the first hash: an update or a removal may have the same content twice.
+    A delivery without an id lacks the second hash. Without a timestamp only a publication has the first hash: an update
+    or a removal may have the same content twice.
     """
     names, digest = [], f"{version} {digest}"
     if timestamp is not None:
@@ -151,7 +152,10 @@ def dated_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def remembered(deliveries: Iterable[str], names: tuple[str, ...], *, removal: Removal) -> tuple[str, ...]:
-    """The deliveries to remember after one more, newest first. An unpublished article may be published again unchanged."""
+    """The hashes of deliveries to remember after one more delivery, newest first.
+
+    An unpublished article may be published again unchanged. So it forgets the hashes of publications without a timestamp.
+    """
     kept = [name for name in deliveries if name not in names and not (removal == "unpublished" and name[0] == _UNDATED)]
     return (*names, *kept)[: 2 * DELIVERIES_KEPT]
 

@@ -61,7 +61,8 @@ class Series:
     def reserve(self, wants: Iterable[Want], entries_max: int) -> tuple["Series", list[Place]]:
         """The series after reserving, and a place for each want, in order.
 
-        A news entry goes into the first file with room. A page goes into the last file, or into a new one if the last is full.
+        An entry with a `held` place keeps its file if that has room for the larger entry. Otherwise a news entry goes into
+        the first file with room, and a page into the last file, or into a new one if the last is full.
         """
         series, places = self, []
         for want in wants:

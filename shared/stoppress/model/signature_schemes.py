@@ -38,9 +38,10 @@ class Hmac:
 
     `header` holds the signature, or several items. `separator` is between the items: a space, or a comma with or without
     spaces. An item that begins with `prefix` is a signature, written in `encoding`; an item that begins with `time` is
-    the time. Other items are ignored. Alternatively the header `time_header` holds the time. `signed` is the template:
-    {body}, {t} for the time, {a-header} for the value of another header. The key is the secret without `key_prefix`,
-    as text or decoded. Signatures are compared as written, because base64 can spell one digest in several ways.
+    the time. Other items are ignored. Alternatively the header `time_header` holds the time. The time counts seconds or
+    milliseconds (`unit`) since 1970. `signed` is the template: {body}, {t} for the time, {a-header} for the value of another
+    header. The key is the secret without `key_prefix`, as text or decoded (`key`). A signature must be spelled as we spell
+    it: base64 has several spellings of one digest. `how` is the advice in errors.
     """
 
     header: str

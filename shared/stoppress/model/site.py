@@ -22,7 +22,7 @@ from stoppress.primitives.urls import canonical, host_of, identity, on_site, pat
 # All feeds of a site form one source. All polled sitemaps form another.
 FEED_SOURCE = "feed"
 SITEMAP_SOURCE = "sitemap"
-# Stands in quarantine for the host of events that name no known site.
+# Quarantine keeps events that name no known site under this name, in place of a host.
 UNKNOWN_SITE = "unknown"
 
 HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")

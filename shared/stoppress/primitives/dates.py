@@ -1,4 +1,4 @@
-"""Read dates as feeds write them: RFC 822, also misspelt, and ISO 8601, in many languages, with or without a zone (R10.8)."""
+"""Read dates as feeds write them: RFC 822, also misspelt, and ISO 8601, in many languages, with or without a zone."""
 
 import re
 import unicodedata
@@ -55,8 +55,8 @@ OFFSET_HOURS_MAX = 14
 
 _ISO = re.compile(
     r"(?P<year>\d{4})(?:[-/.]\s?(?P<month>\d\d?)[-/.]\s?(?P<day>\d\d?)\.?|(?P<month2>\d\d)(?P<day2>\d\d))"
-    # T, or what feeds write instead: spaces, a comma, a bar, a dash, a word as short as "um", or the zone ("GMT"). No known
-    # feed writes these. The look-ahead keeps a second date from being read as a time.
+    # T or spaces. Also read, though no known feed writes them: a comma, a bar, a dash, a word as short as "um", or the zone
+    # ("GMT"). The look-ahead keeps a second date from being read as a time.
     r"(?:(?:\s*T\s*|[\s,_|]+(?:(?:(?P<word>[A-Za-z\u00c0-\u024f\u0400-\u052f]{1,3})|[-\N{EN DASH}]) )?(?!\d{4}[-/.]\s?\d|\d{8}))"
     r"(?P<hour>\d\d?)[:h]?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?(?P<rest>.*)"
     # A date without a time may have a zone, too (XML Schema, 3.3.9).
@@ -109,7 +109,8 @@ _AFTERNOON = {"下午", "午後", "오후"}
 _HALF_BEFORE_TIME = re.compile(r"\A([^:]*\b)([ap])\.?m\b\.?\s*(\d\d?:\d\d?(?::\d\d?)?)", re.IGNORECASE)
 # Mends ISO 8601 without T and separators: `20261120080000`. No known feed has this mistake.
 _DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)")
-# Mends an offset that begins with a minus sign or a dash in place of the hyphen. No known feed has this mistake.
+# An offset such as `+0100`, `-05:00` or `GMT+1`. Mends a minus sign or a dash in place of the hyphen, a mistake that no known
+# feed has.
 _OFFSET = re.compile(
     r"(?:gmt|utc|ut)?\s*(?P<sign>[+\-\N{MINUS SIGN}\N{EN DASH}])(?P<hours>\d\d?):?(?P<minutes>\d\d)?(?!\d)",
     re.IGNORECASE,
@@ -310,7 +311,8 @@ def _zone(rest: str, local: datetime, site_zone: ZoneInfo) -> tzinfo:
 
 
 def _zone_of_place(rest: str) -> ZoneInfo | None:
-    # `_zone` asks for a place only after an unknown abbreviation: after Z or GMT it does not change the instant (RFC 9557, 2).
+    # A place such as `[Europe/Paris]` counts only if no offset or known abbreviation does. After Z or GMT a place does not change
+    # the instant (RFC 9557, 2).
     place = _ZONE_NAME.search(rest)
     try:
         return ZoneInfo(place.group()) if place else None

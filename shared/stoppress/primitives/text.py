@@ -47,7 +47,7 @@ def utf8(body: bytes) -> str:
 def not_json(content_type: str) -> str:
     """Why a body of this content type is not JSON, and what to change; empty if it may be JSON."""
     kind = content_type.partition(";")[0].strip().lower()
-    return f"the body is {clean(kind, 100)}: have it post JSON" if kind.endswith(_NOT_JSON) else ""
+    return f"the body is {clean(kind, 100)}: post JSON" if kind.endswith(_NOT_JSON) else ""
 
 
 def clean(text: str, limit: int = TITLE_CHARACTERS_MAX) -> str:

@@ -37,7 +37,8 @@ def canonical(url: str, scheme: str | None = None, *, keep_query: bool = False) 
 
     The URL is absolute http(s), with the host in small letters and punycode. It has no default port, fragment, tracking
     parameter or session. Characters that are not allowed become percent-encoded UTF-8; existing escapes stay. With
-    `keep_query` every parameter stays, because a file's URL may be signed. Raises ValueError, with what to change.
+    `keep_query` every parameter stays, because the URL of an image or a video may be signed. Raises ValueError, with what to
+    change.
     """
     shown = repr(url[:120])
     if _CONTROL.search(url.strip()):

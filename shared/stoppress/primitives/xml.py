@@ -54,7 +54,7 @@ class Node:
 
 
 class Broken(Exception):
-    """Parsing cannot continue: the name of the broken rule, the line, and a message."""
+    """Parsing cannot continue. `rule` is the name of a rule of `stoppress check` that the file breaks."""
 
     def __init__(self, rule: str, line: int, message: str) -> None:
         super().__init__(message)
@@ -69,8 +69,9 @@ Meant = Callable[[str | None, str, str, int], str | None]
 class Document:
     """Parses text in pieces. `root` is set as soon as its tag is parsed.
 
-    `hear(what, line, text)` is called for "comment", "doctype" and "text" outside the entries. `meant` corrects a misspelled
-    namespace.
+    `hear(what, line, text)` is called for each comment, for the document type, and for text outside the entries. `what` is
+    "comment", "doctype" or "text". `meant` corrects a misspelt namespace. `entry_depth` gives the depth of the entries in
+    a document with this root; the root's own depth is 1.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class Document:
         what = _SYNTAX.get(error.code, "not well-formed")
         line = error.lineno + self._offset
         if error.code in _BAD_CHARACTERS:
-            return Broken("control-character", line, "a number stands for a character that XML forbids: take it out")
+            return Broken("control-character", line, "&#…; stands for a character that XML forbids: take it out")
         if error.code in _DECLARATION_MISPLACED:
             return Broken("leading-bytes", line, "an XML declaration stands in the middle of the file")
         index = self._parser.ErrorByteIndex - self._base

@@ -46,8 +46,8 @@ def contentful(request: Request, secrets: list[str], now: datetime, tolerance: t
     if not any_equal(expected, [given]):
         raise BadSignature(
             f"{CONTENTFUL} does not match: give this source the signing secret of Contentful's space. Contentful signs the"
-            " path too: if it posts to another path than this function sees (a custom domain with a base path), name that"
-            " as signed_path in this source's settings"
+            " path too: if it posts to another path than this function sees (a custom domain with a base path), give"
+            " Contentful's path as signed_path in this source's settings"
         )
 
 

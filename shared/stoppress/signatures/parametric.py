@@ -20,7 +20,10 @@ def verify(scheme: Hmac, request: Request, secrets: list[str], now: datetime, to
 
 
 def _mistake(scheme: Hmac, secrets: list[str], text: bytes, given: list[str]) -> str:
-    """The mistake of a sender that has the secret; empty if none is recognised. No other sender gets this answer."""
+    """The sender's mistake: a missing prefix, or another encoding of the secret or of the signature. Empty if it is not recognised.
+
+    Only a sender that has the secret learns of an encoding: without the secret no encoding gives the sender's signature.
+    """
     if not given:
         return f"it has no signature that begins with {scheme.prefix}; "
     for key, prefix, encoding in product(KEYS, dict.fromkeys(("", scheme.key_prefix)), ENCODINGS):
@@ -116,8 +119,8 @@ def _key(scheme: Hmac, secret: str) -> bytes:
             case _:
                 key = header_bytes(encoded)
     except ValueError:  # binascii.Error, or a character outside ASCII
-        example = f"{scheme.key_prefix} and base64, 24 to 64 bytes of it" if scheme.key == "base64" else "hex digits"
-        raise BadSecret(f"the secret is not {scheme.key}: make it of {example}") from None
+        example = f"{scheme.key_prefix}<24 to 64 bytes in base64>" if scheme.key == "base64" else "hex digits"
+        raise BadSecret(f"the secret is not {scheme.key}: make it {example}") from None
     if not key:
         raise BadSecret("the secret is empty")
     return key

@@ -15,7 +15,7 @@ from stoppress.model.signature_schemes import NAMED, NONE, PRESETS, Hmac, Scheme
 
 # Standard Webhooks: a delivery whose timestamp is further from now is refused.
 TOLERANCE = timedelta(minutes=5)
-# A day. A time that is this near to now in the other unit was sent in that unit.
+# A day. If a time is this near to now when it is read in the other unit (s or ms), the sender used the other unit.
 OTHER_UNIT_MS_MAX = 86_400_000
 
 

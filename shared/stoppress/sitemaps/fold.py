@@ -107,7 +107,10 @@ def _folded(
     entries_max: int,
     locs: tuple[str, ...] = (),
 ) -> Rendered | None:
-    """The file of these lines, or None if it is too large: a batch still to come may remove entries from it."""
+    """The file of these lines, or None if it is too large.
+
+    The table may already lack entries that a later batch of the stream removes. So the file made from all entries may fit.
+    """
     fresh_file = file(fresh) if fresh else b""
     rendered = Rendered(file(lines), len(lines), newest, locs, by_line=True, fresh=fresh_file)
     return rendered if render.is_within_limits(rendered, entries_max) else None

@@ -177,7 +177,7 @@ def checked(file: Rendered, entries_max: int) -> Rendered:
     """Returns the file as it is. Raises FileTooLarge if it exceeds the protocol's limits."""
     if not is_within_limits(file, entries_max):
         raise FileTooLarge(
-            f"{file.urls} entries, at most {entries_max}, and {len(file.body)} bytes, at most {BYTES_MAX}: "
+            f"the file has {file.urls} entries, at most {entries_max}, and {len(file.body)} bytes, at most {BYTES_MAX}: "
             "its series handed out too many places"
         )
     return file

@@ -169,9 +169,9 @@ def test_a_date_without_a_zone_asks_for_the_setting_however_it_is_written() -> N
 @pytest.mark.parametrize(
     ("content_type", "body", "words"),
     [
-        ("application/x-www-form-urlencoded; charset=utf-8", b"post_id=12", "is application/x-www-form-urlencoded: have it post JSON"),
-        ("multipart/form-data; boundary=x", b"--x", "is multipart/form-data: have it post JSON"),
-        ("text/xml", b"<post/>", "is text/xml: have it post JSON"),
+        ("application/x-www-form-urlencoded; charset=utf-8", b"post_id=12", "is application/x-www-form-urlencoded: post JSON"),
+        ("multipart/form-data; boundary=x", b"--x", "is multipart/form-data: post JSON"),
+        ("text/xml", b"<post/>", "is text/xml: post JSON"),
         ("application/json", b"post_id=12", "is not JSON: Expecting value"),
         ("", b"post_id=12", "is not JSON: Expecting value"),
     ],

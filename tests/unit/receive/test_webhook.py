@@ -536,7 +536,7 @@ def test_a_compressed_body_and_a_form_are_400_with_what_to_change(behind: Doors,
     assert refused(behind, packed, 400) == "the body is compressed with gzip: send and sign it uncompressed"
     for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/xml"):
         error = refused(behind, request(b"title=Flood", headers={"content-type": kind}), 400)
-        assert error == f"the body is {kind.partition(';')[0]}: have it post JSON"
+        assert error == f"the body is {kind.partition(';')[0]}: post JSON"
 
 
 def test_a_body_over_a_mebibyte_is_413_and_one_of_a_mebibyte_is_read(behind: Doors) -> None:

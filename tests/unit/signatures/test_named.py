@@ -30,7 +30,7 @@ def refused(scheme: str, request: Request, *secrets: str) -> str:
 )
 def test_contentful_signs_method_path_and_query(changed: dict[str, Any]) -> None:
     reason = refused("contentful", replace(CONTENTFUL.request(), **changed), CONTENTFUL.secret)
-    assert "name that as signed_path in this source's settings" in reason
+    assert "give Contentful's path as signed_path in this source's settings" in reason
 
 
 def test_a_query_counts_encoded_as_it_came_and_decoded() -> None:

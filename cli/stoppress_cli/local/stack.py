@@ -25,7 +25,7 @@ from stoppress_cli.local.template import STACK_NAME, TemplateError, load
 from stoppress_cli.local.wire import LOCK, Wire, absent
 
 # Parts that a deployed stack leaves out by default. The local stack has them: they cost nothing, and scenarios may need them.
-WITH_ALL = {"Hubs": "yes", "StatusPage": "yes"}
+WITH_ALL = {"Hubs": "yes", "Listing": "yes", "StatusPage": "yes"}
 
 
 class Stack:

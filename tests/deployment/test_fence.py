@@ -106,8 +106,9 @@ def test_one_role_plans_and_the_other_executes(action: str, role: str) -> None:
     assert role_may(ask, name=other) is (action == "DescribeChangeSet")
 
 
-def test_the_deploy_role_deletes_the_secret_for_hubs_and_no_other() -> None:
-    names = {"websub": True, "www.example.com/cms": False, "www.example.com/websub": False, "shared/websub": False}
+def test_the_deploy_role_deletes_the_secrets_that_parameters_make_and_no_other() -> None:
+    made = {"websub": True, "page": True}
+    names = made | {"www.example.com/cms": False, "www.example.com/websub": False, "shared/page": False}
 
     for name, may in names.items():
         secret = arn("secretsmanager", f"secret:stoppress/{DEPLOYED}/{name}-AbCdEf")

@@ -281,7 +281,7 @@ class Site(_Part):
     language: Annotated[str, AfterValidator(_language)] = Field(
         default="en", description="language of the publication, such as en, fr, zh-tw"
     )
-    timezone: str = Field(default="UTC", description="IANA name, for feeds whose times have no zone")
+    timezone: str = Field(default="UTC", description="IANA name, for dates of feeds and CMSs without a zone")
     scheme: Literal["https", "http"] = Field(default="https", description="scheme of the site's URLs")
     feeds: tuple[Annotated[Feed, BeforeValidator(_url_object)], ...] = Field(
         default=(), description="feeds and old sitemaps to poll, as URLs or objects"

@@ -11,6 +11,8 @@ from bench import model, month, picture, prices, report, webhooks
 from bench.measuring import Measured, Run
 from bench.rendering import DJANGO, OURS, SITEMAP_JS
 
+pytestmark = pytest.mark.moto
+
 RESULTS = json.loads(report.RESULTS.read_text(encoding="utf-8"))
 
 REWRITE = "run make month WRITE=1"

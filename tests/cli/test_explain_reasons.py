@@ -16,6 +16,8 @@ from stoppress.show.story import Kind
 from tests.cli.test_explain import HOST, NOON, SITE, answer, event, on_the_bus, url
 from tests.support.playing import Step
 
+pytestmark = pytest.mark.moto
+
 OLD: dict[str, Any] = {"published_at": "2026-11-17T12:00:00Z"}
 NEW_DATES: list[Step] = [{"site": SITE | {"republish": "new-date"}}]
 PLAIN: Step = {"at": "2026-11-20T12:05:00Z", "site": SITE | {"rules": []}}

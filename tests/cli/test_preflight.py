@@ -14,6 +14,8 @@ from stoppress_cli.app import app
 from stoppress_cli.local import resources, template
 from stoppress_cli.stack.preflight import concurrency
 
+pytestmark = pytest.mark.deployed
+
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
     "/ssm/parameter-store/default-parameter-tier": "Standard",

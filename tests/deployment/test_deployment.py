@@ -19,6 +19,8 @@ from stoppress_cli.local import permissions, template
 from stoppress_cli.local.permissions import Ask
 from tests.docs.pages import text_of
 
+pytestmark = pytest.mark.deployed
+
 ROOT = Path(__file__).parents[2]
 SOURCE: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
 STACK = template.load(ROOT / "template.yaml")

@@ -10,6 +10,8 @@ from samtranslator.yaml_helper import yaml_parse
 from stoppress_cli.local import resources
 from stoppress_cli.local.template import Json, load
 
+pytestmark = pytest.mark.deployed
+
 ROOT = Path(__file__).parents[2]
 DOCUMENT: Json = yaml_parse((ROOT / "template-door.yaml").read_text(encoding="utf-8"))
 STACK = load(ROOT / "template.yaml")

@@ -22,6 +22,8 @@ from tests.deployment.test_deployment import (
 )
 from tests.docs.pages import text_of
 
+pytestmark = pytest.mark.deployed
+
 TEMPLATE = ROOT / "template.yaml"
 INSIDE: Context = {"iam:permissionsboundary": (BOUNDARY,)}
 FOREIGN_BOUNDARY: Context = {"iam:permissionsboundary": (arn("iam", "policy/news-of-mine", ""),)}

@@ -141,6 +141,7 @@ def test_the_scenario_of_its_page_plays_as_it_expects(tmp_path: Path) -> None:
     assert played.failures == []
 
 
+@pytest.mark.artifact
 @pytest.mark.skipif(
     not importlib.util.find_spec("zensical"), reason="zensical is not installed: make .venv/installed-dev"
 )

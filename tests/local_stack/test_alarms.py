@@ -12,6 +12,8 @@ from tests.support import breakages, cloudwatch
 from tests.support.breakages import BREAKAGES, Breakage
 from tests.support.playing import TEMPLATE
 
+pytestmark = pytest.mark.moto
+
 # What is trouble only after an hour or a night.
 AFTER_HOURS = {
     "a feed answers 500",

@@ -10,6 +10,8 @@ from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError
 from tests.local_stack.toy import NOON, QUEUES, Toy, arn, lets_in
 
+pytestmark = pytest.mark.moto
+
 SECOND = timedelta(seconds=1)
 BUS: dict[str, Any] = {"Bus": {"Type": "AWS::Events::EventBus", "Properties": {"Name": "articles"}}}
 EVERY_MINUTE: dict[str, Any] = {

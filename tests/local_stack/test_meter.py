@@ -10,6 +10,8 @@ from stoppress_cli.local import meter
 from stoppress_cli.local.stack import Stack
 from tests.local_stack.toy import TABLE, Toy
 
+pytestmark = pytest.mark.moto
+
 
 @pytest.mark.parametrize(
     ("value", "size"),

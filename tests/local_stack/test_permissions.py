@@ -9,6 +9,8 @@ from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.template import TemplateError
 from tests.local_stack.toy import TABLE, Toy
 
+pytestmark = pytest.mark.moto
+
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:articles"
 TABLE_ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/articles"
 ROLE = "arn:aws:iam::123456789012:role/role"

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from stoppress.aws import refusals
 from tests.support.operated import CMS, HOST, event, on_the_bus, operated, url
 from tests.support.playing import Step
+
+pytestmark = pytest.mark.moto
 
 
 def forged(minute: int, number: int) -> Step:

@@ -10,6 +10,8 @@ from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import TemplateError, load
 from tests.local_stack.toy import NOON, QUEUES, Toy
 
+pytestmark = pytest.mark.moto
+
 REAL = Path(__file__).parents[2] / "template.yaml"
 
 

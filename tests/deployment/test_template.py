@@ -127,7 +127,8 @@ def test_a_statement_reaches_what_is_the_stacks_and_nothing_of_its_neighbours() 
             own = "Fn::GetAtt" in resource or "Ref" in resource if isinstance(resource, dict) else False
             # The imports queue exists with Listing=yes only, so its grant has the name that CloudFormation gives it.
             named = any(
-                says(resource, part) for part in ("${AWS::StackName}/", "${AWS::StackName}-ImportsQueue*", "${Bucket.Arn}")
+                says(resource, part)
+                for part in ("${AWS::StackName}/", "${AWS::StackName}-ImportsQueue*", "${Bucket.Arn}")
             )
             assert own or named or (role, *as_list(statement["Action"])) in ANY_RESOURCE, f"{role}: {resource}"
 

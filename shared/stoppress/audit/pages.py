@@ -1,0 +1,158 @@
+"""Read a listing page by page, with one page in memory.
+
+A page that fails is asked for again. If it keeps failing and pages have numbers, it becomes a problem and the next page is read.
+Nothing is asked for without end: a page that repeats the one before, and positions that go round in a circle, end the listing.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from hashlib import sha256
+
+from stoppress.cms.listing import Answer, Ignored, Position, Query, after_failure, next_position, position_of
+from stoppress.http import client
+from stoppress.http.errors import FetchError
+from stoppress.model.listed import Listed, ListingError, Page, Problem
+from stoppress.primitives.deadline import NEVER, Deadline
+
+# The waits between the attempts to get a page, in seconds. A `Retry-After` of the server overrides them.
+WAITS_S = (1.0, 4.0, 16.0)
+# A longer `Retry-After` means that the server does not want to be asked now.
+RETRY_AFTER_MAX_S = 600.0
+# After so many failed pages one after the other the server is down, not the page broken.
+FAILED_PAGES_MAX = 3
+_PASSING = {408, 425, 429, 500, 502, 503, 504}
+
+
+class _Failed(Exception):
+    """A page could not be had in all attempts."""
+
+
+@dataclass
+class _Circle:
+    """Notices positions or pages that come again, with a memory of two of them (Brent's algorithm)."""
+
+    steps: int = 0
+    power: int = 1
+    marks: list[str] = field(default_factory=list)
+
+    def closes_at(self, mark: str) -> bool:
+        if self.marks and mark in self.marks:
+            return True
+        self.steps += 1
+        if not self.marks or self.steps == self.power:
+            self.marks, self.steps, self.power = [mark], 0, self.power * 2
+        return False
+
+
+@dataclass
+class Reader:
+    """Asks a source for the pages of a listing. `fetch`, `sleep` and `clock` stand for the network and the time."""
+
+    query: Query
+    by: str
+    deadline: Deadline = NEVER
+    fetch: Callable[..., client.Response] = client.fetch
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def pages(self, cursor: str | None = None) -> Iterator[Page]:
+        """The pages from the cursor on; without one, all. Raises ListingError.
+
+        If the deadline ends the reading, the last page has a cursor.
+        """
+        at: Position | None = position_of(cursor)
+        circle, failed = _Circle(), 0
+        before = ""
+        while at is not None and not self.deadline.is_over():
+            asked_at = self.clock()
+            place = _place(self.query, at)
+            try:
+                answer = self._answer(at, place)
+            except _Failed as error:
+                failed += 1
+                following = after_failure(self.query, at) if failed < FAILED_PAGES_MAX else None
+                if following is None:
+                    raise ListingError(f"{place}: {error}") from None
+                yield Page(problems=(Problem(place, str(error)),), cursor=following.text(), total=at.total)
+                at = following
+                continue
+            failed = 0
+            digest = sha256(repr(answer.items).encode()).hexdigest()
+            if answer.items and digest == before:
+                raise ListingError(f"{place}: repeats the page before it")
+            before = digest
+            following = next_position(self.query, at, answer)
+            if following and following.page <= 1 and circle.closes_at(following.text()):
+                raise ListingError(f"{place}: names a page that was read before as the next")
+            yield self._page(answer, place, asked_at, following)
+            at = following
+
+    def _answer(self, at: Position, place: str) -> Answer:
+        """Raises ListingError, and _Failed if the page may be skipped."""
+        url, headers = self.query.request(at)
+        headers["User-Agent"] = client.user_agent(self.query.site.home)
+        reason = ""
+        for wait_s in (*WAITS_S, None):
+            asked_s: float | None = None
+            try:
+                response = self.fetch(url, headers)
+            except FetchError as error:
+                reason = str(error)
+            else:
+                if response.status == 200:
+                    try:
+                        return self.query.answer(response.body, response.headers)
+                    except ListingError as error:
+                        raise ListingError(f"{place}: {error}") from None
+                reason = f"the server answers {response.status}"
+                if response.status not in _PASSING:
+                    raise ListingError(f"{place}: {reason}: {_hint(response.status)}")
+                asked_s = _retry_after_s(response.headers.get("retry-after", ""), self.clock())
+            wait_s = asked_s if asked_s is not None and wait_s is not None else wait_s
+            if wait_s is None or wait_s > min(RETRY_AFTER_MAX_S, self.deadline.seconds_left):
+                break
+            self.sleep(wait_s)
+        raise _Failed(reason)
+
+    def _page(self, answer: Answer, place: str, asked_at: datetime, following: Position | None) -> Page:
+        items: list[Listed] = []
+        problems: list[Problem] = []
+        ignored: list[Problem] = []
+        for number, item in enumerate(answer.items, 1):
+            where = f"{place}, item {number}"
+            try:
+                taken = self.query.item(answer, item, where, asked_at, self.by)
+            except Ignored as reason:
+                ignored.append(Problem(where, str(reason)))
+            else:
+                (items if isinstance(taken, Listed) else problems).append(taken)  # type: ignore[arg-type]
+        cursor = following.text() if following else None
+        return Page(tuple(items), tuple(problems), tuple(ignored), cursor, answer.total)
+
+
+def _place(query: Query, at: Position) -> str:
+    match query.listing.next:
+        case "link":
+            return at.url or "the first page"
+        case "cursor":
+            return f"the page behind {at.cursor}" if at.cursor else "the first page"
+    return f"page {at.page}"
+
+
+def _hint(status: int) -> str:
+    if status in (401, 403):
+        return "give the API's key in the secret that list.secret names"
+    return "compare list.url with the adapter's part of the reference"
+
+
+def _retry_after_s(text: str, now: datetime) -> float | None:
+    """The seconds that a `Retry-After` header asks to wait: a number or a date; None if it asks nothing readable."""
+    if text.strip().isdigit():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - now).total_seconds())
+    except (ValueError, TypeError):
+        return None

@@ -23,6 +23,8 @@ WAITS_S = (1.0, 4.0, 16.0)
 RETRY_AFTER_MAX_S = 600.0
 # After so many failed pages one after the other the server is down, not the page broken.
 FAILED_PAGES_MAX = 3
+# How often a listing goes back to an earlier page because articles were deleted meanwhile.
+BACKWARD_MAX = 100
 _PASSING = {408, 425, 429, 500, 502, 503, 504}
 
 
@@ -64,7 +66,7 @@ class Reader:
         If the deadline ends the reading, the last page has a cursor.
         """
         at: Position | None = position_of(cursor)
-        circle, failed = _Circle(), 0
+        circle, failed, backward = _Circle(), 0, 0
         before = ""
         while at is not None and not self.deadline.is_over():
             asked_at = self.clock()
@@ -85,8 +87,12 @@ class Reader:
                 raise ListingError(f"{place}: repeats the page before it")
             before = digest
             following = next_position(self.query, at, answer)
-            if following and following.page <= 1 and circle.closes_at(following.text()):
+            if following and following.page == 1 and circle.closes_at(following.text()):
                 raise ListingError(f"{place}: names a page that was read before as the next")
+            if following and following.page <= at.page > 1:
+                backward += 1
+                if backward > BACKWARD_MAX:
+                    raise ListingError(f"{place}: the number of articles keeps changing: list again at a quieter time")
             yield self._page(answer, place, asked_at, following)
             at = following
 
@@ -95,7 +101,7 @@ class Reader:
         url, headers = self.query.request(at)
         headers["User-Agent"] = client.user_agent(self.query.site.home)
         reason = ""
-        for wait_s in (*WAITS_S, None):
+        for planned_s in (*WAITS_S, None):
             asked_s: float | None = None
             try:
                 response = self.fetch(url, headers)
@@ -111,8 +117,8 @@ class Reader:
                 if response.status not in _PASSING:
                     raise ListingError(f"{place}: {reason}: {_hint(response.status)}")
                 asked_s = _retry_after_s(response.headers.get("retry-after", ""), self.clock())
-            wait_s = asked_s if asked_s is not None and wait_s is not None else wait_s
-            if wait_s is None or wait_s > min(RETRY_AFTER_MAX_S, self.deadline.seconds_left):
+            wait_s = planned_s if asked_s is None else asked_s
+            if planned_s is None or wait_s is None or wait_s > min(RETRY_AFTER_MAX_S, self.deadline.seconds_left):
                 break
             self.sleep(wait_s)
         raise _Failed(reason)
@@ -128,7 +134,10 @@ class Reader:
             except Ignored as reason:
                 ignored.append(Problem(where, str(reason)))
             else:
-                (items if isinstance(taken, Listed) else problems).append(taken)  # type: ignore[arg-type]
+                if isinstance(taken, Listed):
+                    items.append(taken)
+                else:
+                    problems.append(taken)
         cursor = following.text() if following else None
         return Page(tuple(items), tuple(problems), tuple(ignored), cursor, answer.total)
 

@@ -118,15 +118,15 @@ class Query:
             raise ListingError(f"the answer has no list of items at {self.listing.items!r}: {fault or 'null'}")
         total = search(self.listing.total, root)[0] if self.listing.total else None
         cursor = search(self.listing.cursor, root)[0] if self.listing.cursor else None
-        is_number = isinstance(total, int | float | str) and not isinstance(total, bool) and str(total).isdigit()
+        number = str(total)
         return Answer(
-            items, int(total) if is_number else None, str(cursor) if cursor else "", _next_link(headers), root
+            items, int(number) if number.isdigit() else None, str(cursor) if cursor else "", _next_link(headers), root
         )
 
-    def item(self, answer: "Answer", item: Any, place: str, asked_at: datetime, by: str) -> "Listed | Problem | None":
-        """An item as an event; a Problem if it should be an article and cannot be, or None with no article in it.
+    def item(self, answer: "Answer", item: Any, place: str, asked_at: datetime, by: str) -> Listed | Problem:
+        """An item as an event, or the reason why it cannot be one. Raises Ignored for what is no article of the site.
 
-        `by` is the beginning of the event's delivery id: who lists. Raises Ignored.
+        `by` is the beginning of the event's delivery id: who lists.
         """
         body, fault = search(self.listing.delivery, {**answer.root, "item": item})
         if fault or body is None:
@@ -172,7 +172,7 @@ def marked(event: ArticleEvent, asked_at: datetime, by: str) -> ArticleEvent:
     The delivery id depends on the content alone: whoever lists the same article twice sends a repeat.
     """
     version = exact(event.version) if isinstance(event.version, datetime) else event.version
-    return replace(event, heard_at=asked_at, delivery=f"{by}:{digest_of(event)}:{version}")
+    return replace(event, verb="updated", heard_at=asked_at, delivery=f"{by}:{digest_of(event)}:{version}")
 
 
 def next_position(query: Query, at: Position, answer: Answer) -> Position | None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from botocore.exceptions import ClientError
 
 from stoppress.aws import alarms, bucket, items, queues, refusals, secrets, sites, table
-from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES
+from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
 from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key
 from stoppress.primitives.instants import epoch_seconds, parse
@@ -70,9 +70,6 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
     S3 for 1,000 files.
     """
     marks = (item for item in table.query(items.file_pk(site.host, INDEX_FILE), consistent=False) if "digest" in item)
-    news_items = table.query(items.places_pk(site.host), prefix=NEWS_SERIES, consistent=False)
-    series = [items.read_series(item["sk"], item) for item in news_items]
-    files = [file for each in series for file in items.series_files(each)]
     stored = _attempt("files in the bucket", unknown, _stored, site.host)
     return SiteFacts(
         site=site,
@@ -83,11 +80,7 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
         },
         feeds=tuple(read_feeds([site])),
         marks=tuple(map(items.read_mark, marks)),
-        news=tuple(
-            items.read_news(item)
-            for file in files
-            for item in table.query(items.file_pk(site.host, file), consistent=False)
-        ),
+        news=tuple(news_entries(site.host)),
         stored=stored,
         quarantine=_quarantine(site.host, now),
         last_event=heard.at if heard else None,

@@ -13,6 +13,7 @@ from stoppress.aws.sites import UnknownSite
 from stoppress.show import read_story
 from stoppress.show.read_story import Unclear
 from stoppress.show.story import Kind
+from stoppress_cli.stack.explain import as_lines
 from tests.cli.test_explain import HOST, NOON, SITE, answer, event, on_the_bus, url
 from tests.support.playing import Step
 
@@ -68,8 +69,8 @@ MENDED: dict[Kind, tuple[list[Step], str, list[Step]]] = {
         ],
     ),
 }
-# Kinds that no later event may end, and those of a site that is not at rest.
-OTHERS: set[Kind] = {"other host", "forgotten", "not written"}
+# Kinds that no later event may end, and those of a site that is not at rest, or where too much is kept to be searched.
+OTHERS: set[Kind] = {"other host", "forgotten", "not written", "not found"}
 
 
 def test_every_kind_of_reason_is_tried() -> None:
@@ -230,6 +231,56 @@ def test_a_search_that_was_cut_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(read_story, "SEARCHED_MAX", 1)
 
     assert "newest 1 entries" in failure([event(1, "1", "flood"), event(2, "2", "vote")], "vote", tmp_path)
+
+
+# By kind of item: the number that is bounded, what was sent, and what the answer says about an item too many.
+TOO_MANY: dict[str, tuple[str, list[Step], str]] = {
+    "quarantine": ("QUARANTINED_SEARCHED_MAX", [on_the_bus(1), on_the_bus(2)], "more than 1 events in quarantine"),
+    "refused": (
+        "REFUSED_SEARCHED_MAX",
+        [event(1, "1", "flood", title=""), event(2, "2", "vote", title="")],
+        "more than 1 refused deliveries",
+    ),
+    "held": (
+        "HELD_SEARCHED_MAX",
+        [event(minute, str(minute), "later", published_at="2026-11-21T08:00:00Z") for minute in (1, 2)],
+        "more than 1 held articles",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_MANY)
+def test_where_not_all_was_searched_the_answer_says_so_and_claims_no_more(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound, steps, text = TOO_MANY[kind]
+    assert answer(steps, url("missing"), tmp_path).unsearched == ()
+
+    monkeypatch.setattr(read_story, bound, 1)
+    story = answer(steps, url("missing"), tmp_path)
+
+    assert [text in each for each in story.unsearched] == [True]
+    assert [reason.kind for reason in story.news.reasons] == ["not found"]
+    assert "no event named" not in "\n".join(as_lines(story))
+    assert text in "\n".join(as_lines(story))
+
+
+def test_a_long_story_is_told_from_its_newest_deliveries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_story, "HEARD_SEARCHED_MAX", 2)
+    steps = [event(minute, "1", "flood", title=f"Flood {minute}") for minute in range(1, 6)]
+    story = answer(steps, url("flood"), tmp_path)
+
+    assert [heard.at.minute for heard in story.heard] == [4, 5]
+    assert (story.news.listed, story.news.since) == (True, None)
+    assert len(story.unsearched) == 1
+
+
+@pytest.mark.parametrize("kind", ["refused", "quarantined", "ignored"])
+def test_what_is_past_its_time_to_live_is_told_no_more(kind: Kind, tmp_path: Path) -> None:
+    steps, asked, _ = MENDED[kind]
+    story = answer(steps, asked, tmp_path, after=timedelta(days=91))
+
+    assert ([reason.kind for reason in story.news.reasons], story.heard) == (["never heard"], ())
 
 
 def test_a_refused_article_without_a_url_is_found_by_its_id(tmp_path: Path) -> None:

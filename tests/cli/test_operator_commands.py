@@ -133,7 +133,7 @@ def test_what_is_forgotten_stands_nowhere_and_the_rest_stays(tmp_path: Path) -> 
         assert not left.anything
         assert url("flood").encode() in objects(stack)[f"{HOST}/sitemap-news.xml"]
         assert len(on_queue(stack, "ArticlesDeadLetters")) == 1
-        assert [refusal.url for refusal in refusals.read(HOST)] == [url("flood")]
+        assert [refusal.url for _, refusal in refusals.stored(HOST)] == [url("flood")]
 
 
 def test_a_late_publish_does_not_bring_back_what_was_forgotten(tmp_path: Path) -> None:

@@ -7,10 +7,15 @@ import urllib.request
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import quote, urlencode
 
 import pytest
+from botocore.exceptions import ClientError
 
+from stoppress.aws import table
+from stoppress.aws.clients import OutOfTime
+from stoppress.show import read_page
 from stoppress.show.page_token import page_token
 from stoppress_cli.local import resources, template
 from stoppress_cli.local.gateway import Answer, Request
@@ -35,6 +40,7 @@ STEPS = [
     {"site": {"host": "two.example.org", "publication": "Two"}},
     event(1, "1", "news/flood", title="Flood & fire", author="Ann Author"),
     event(2, "2", "news/refused", published_at="yesterday"),
+    event(3, "4", "", url=None),
     event(3, "3", "news/later", published_at="2026-11-20T13:00:00Z", title=""),
 ]
 
@@ -79,6 +85,7 @@ def test_the_page_shows_the_window_the_deliveries_and_the_files_and_changes_noth
     assert "sitemap-news.xml" in html
     assert "/news/refused" in html
     assert "refused</span>" in html
+    assert 'href="?q=cms%234"' in html  # without a URL, the page asks about the article
     assert "Ann Author" not in html
     assert stack.wire.guard.refused == []
     operations = {operation.partition(".")[2] for name, operation in stack.wire.meter.calls if name == "ShowSite"}
@@ -152,6 +159,65 @@ def test_a_page_that_cannot_be_read_is_503(stack: Stack) -> None:
 
     assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert b"InternalError" not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("part", "missing"),
+    [
+        ("_refused", "refused deliveries: they cannot be read now"),
+        ("_recorded", "deliveries of the newest stories: they cannot be read now"),
+        ("_quarantined", "events in quarantine: they cannot be read now"),
+        ("story_of", "The answer cannot be told now"),
+    ],
+)
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ClientError({"Error": {"Code": "InternalError", "Message": "a fault that the test ordered"}}, "Query"),
+        OutOfTime(service="s3", seconds=2.0),
+        ValueError("a defect"),
+    ],
+    ids=["refused by AWS", "out of time", "a defect"],
+)
+def test_a_part_that_cannot_be_read_leaves_the_rest_of_the_page(
+    part: str, missing: str, failure: Exception, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise failure
+
+    page(stack)  # the module of the function is imported with the first page
+    monkeypatch.setattr(read_page, part, fail)
+    html = page(stack, STORY)
+
+    assert missing in html
+    assert ("verdict yes" in html) is (part != "story_of")
+    assert "sitemap-news.xml" in html
+    assert str(failure) not in html
+
+
+def test_the_refusals_are_read_once_for_the_page_and_the_answer(stack: Stack) -> None:
+    def queries(question: str) -> int:
+        before = sum(stack.wire.meter.calls.values())
+        with patch.object(table, "query", side_effect=table.query) as query:
+            page(stack, question)
+        assert sum(stack.wire.meter.calls.values()) > before
+        return sum(call.args[0].startswith("refused#") for call in query.call_args_list)
+
+    assert [queries(question) for question in ("", REFUSED, "refused")] == [1, 1, 1]
+
+
+def test_the_page_of_an_unusable_site_with_a_question_needs_no_other_grant(stack: Stack) -> None:
+    name = f"{stack.variable('SITES_PATH')}/{HOST}"
+    before = stack.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+    stack.client("ssm").put_parameter(Name=name, Value='{"host": 1}', Type="String", Overwrite=True)
+    stack.forget_clients()
+    stack.wire.guard.refused.clear()
+    for question in (STORY, REFUSED, url("news/missing"), "flood", "cms#1", "bus#7"):
+        assert "cannot be told now" not in page(stack, question)
+    stack.client("ssm").put_parameter(Name=name, Value=before, Type="String", Overwrite=True)
+    stack.forget_clients()
+
+    assert stack.wire.guard.refused == []
 
 
 # ── grants ──
@@ -237,6 +303,19 @@ def test_a_form_of_another_page_is_refused(stack: Stack, server: Server) -> None
     assert post(server, path, fields, Host="evil.example", Origin="http://evil.example")[0] == HTTPStatus.FORBIDDEN
     assert post(server, f"sites/{HOST}/{'A' * 43}/article", fields)[0] == HTTPStatus.NOT_FOUND
     assert "no event named this page" in page(stack, url("news/no"))
+
+
+@pytest.mark.parametrize("address", ["http://[", "//[draft]/a", "https://exa\u2100mple.com/"])
+def test_a_form_with_an_address_that_is_no_url_is_refused(address: str, stack: Stack, server: Server) -> None:
+    fields = {"do": "publish", "title": "New", "url": address}
+
+    assert post(server, f"sites/{HOST}/{token(stack)}/article", fields)[0] == HTTPStatus.BAD_REQUEST
+
+
+def test_a_form_to_a_host_that_is_no_name_is_refused(stack: Stack, server: Server) -> None:
+    path = f"sites/{HOST}/{token(stack)}/article"
+
+    assert post(server, path, {"do": "publish"}, Host="[", Origin="http://[")[0] == HTTPStatus.FORBIDDEN
 
 
 def test_nothing_is_made_unless_the_parameter_says_so() -> None:

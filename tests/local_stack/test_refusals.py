@@ -31,7 +31,10 @@ def test_what_was_refused_or_ignored_can_be_read_back_and_what_was_accepted_is_n
         on_the_bus(id="6", url=url("on-the-bus"), title="On the bus"),
     ]
     with operated(steps, tmp_path) as stack:
-        kept = [(refusal.outcome, refusal.id, refusal.url, refusal.reason[:30]) for refusal in refusals.read(HOST)]
+        kept = [
+            (refusal.outcome, refusal.id, refusal.url, refusal.reason[:30])
+            for refusal in refusals.read(HOST, 100, stack.clock.now())
+        ]
         counts = refusals.counts(HOST)
 
         assert kept == [
@@ -49,6 +52,6 @@ def test_a_flood_of_wrong_signatures_writes_one_number_a_minute(tmp_path: Path) 
     with operated(flood, tmp_path) as stack:
         [count] = refusals.counts(HOST)
 
-        assert list(refusals.read(HOST)) == []
+        assert refusals.read(HOST, 100, stack.clock.now()) == []
         assert (count.refused, count.unverified) == (0, 101)
         assert stack.functions["RecordArticle"].invocations == 2

@@ -24,7 +24,7 @@ def stories(
             opening.enter_context(mock.patch.object(module, "client", clients.__getitem__))
         [site], _ = sites.load_all(host)
         for url, spelling in sorted(spellings.items()):
-            yield url, tell(read(Question(spelling, site, canonical(spelling))), now)
+            yield url, tell(read(Question(spelling, site, canonical(spelling)), now), now)
 
 
 def difference(found: reading.Listed, url: str, story: Story) -> str:

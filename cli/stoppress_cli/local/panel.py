@@ -133,7 +133,10 @@ class Panel:
         kind, source = ACTIONS.get(fields.get("do", "")), self._source(target.site)
         if kind is None or source is None:
             return _text(400, f"do: give one of {', '.join(ACTIONS)}.")
-        url = urljoin(target.site.home, fields.get("url", "").strip())
+        try:
+            url = urljoin(target.site.home, fields.get("url", "").strip())
+        except ValueError as error:
+            return _text(400, f"url: {error}: give the address of a story, such as {target.site.home}flood.")
         with uncounted():
             webhook = self._webhook(target.site, source, kind, url, fields)
         taken = self._stack.request(webhook)
@@ -221,7 +224,10 @@ def _is_own(headers: Mapping[str, str]) -> bool:
     to this machine.
     """
     host = headers.get("host", "")
-    name = urlsplit(f"http://{host}").hostname or ""
+    try:
+        name = urlsplit(f"http://{host}").hostname or ""
+    except ValueError:
+        return False
     return headers.get("origin") == f"http://{host}" and (name == "localhost" or _is_address(name))
 
 

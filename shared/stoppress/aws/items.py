@@ -399,6 +399,14 @@ def quarantine_item(
     }
 
 
+def is_kept(item: Item, now: datetime) -> bool:
+    """Whether an item's time to live has not ended. DynamoDB may take days to delete an expired item.
+
+    An item without a time to live is kept.
+    """
+    return int(item.get("ttl", 2**40)) > epoch_seconds(now)
+
+
 def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: datetime) -> Item:
     """A line of a page's story: an event and its outcome. A repeated message writes the same line again."""
     return _present(

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 from stoppress.primitives.instants import epoch_seconds, exact, parse
@@ -18,8 +19,9 @@ from stoppress.primitives.instants import epoch_seconds, exact, parse
 KEPT = timedelta(days=90)
 # How many refusals of one source are kept from each day.
 SLOTS = 50
-# The longest texts of an id, a URL, a reason and a delivery's id.
-CHARACTERS_MAX = {"id": 512, "url": 2_000, "reason": 500, "delivery": 200}
+# The longest texts of an id, a URL, a reason and a delivery's id, in bytes of UTF-8. JSON in ASCII has at most six characters for
+# each byte. So a report of SLOTS refusals always fits into a message of SQS.
+BYTES_MAX = {"id": 512, "url": 2_000, "reason": 500, "delivery": 200}
 # The field by which record_article recognises a report.
 FIELD = "refusals"
 # Another execution environment may count the same day at the same time.
@@ -104,13 +106,24 @@ def keep(reports: Iterable[Report]) -> None:
         _keep_day(site, source, day, of_day)
 
 
-def read(site: str) -> Iterator[Refusal]:
-    """The stored refusals of a site, newest first."""
-    yield from sorted((refusal for _, refusal in stored(site)), key=lambda refusal: refusal.at, reverse=True)
+def read(site: str, number: int, now: datetime) -> list[Refusal]:
+    """The newest refusals of a site, at most `number`, newest first. Those past their time to live are left out.
+
+    The sort keys order a day's refusals by source and slot. So whole days are read, newest first, until there are enough.
+    """
+    from stoppress.aws.items import is_kept
+
+    kept = ((item, refusal) for item, refusal in stored(site) if is_kept(item, now))
+    refusals: list[Refusal] = []
+    for _, of_day in groupby(kept, key=lambda each: each[0]["sk"].partition("#")[0]):
+        refusals += sorted((refusal for _, refusal in of_day), key=lambda refusal: refusal.at, reverse=True)
+        if len(refusals) >= number:
+            break
+    return refusals[:number]
 
 
 def stored(site: str) -> Iterator[tuple[dict[str, Any], Refusal]]:
-    """The items with refusals of a site, each with its refusal."""
+    """The items with refusals of a site, newest day first, each with its refusal. Some may be past their time to live."""
     for item in _items(site):
         if not _is_count(item):
             yield item, _refusal(item["sk"].split("#")[1], parse(item["at"]), item)
@@ -172,7 +185,7 @@ def _item(key: tuple[str, str], slot: int, refusal: Refusal, ttl: int) -> dict[s
 def _items(site: str) -> Iterator[dict[str, Any]]:
     from stoppress.aws import table
 
-    return table.query(refused_pk(site), consistent=False)
+    return table.query(refused_pk(site), consistent=False, newest_first=True)
 
 
 def _is_count(item: Mapping[str, Any]) -> bool:
@@ -199,9 +212,9 @@ def _refusal(source: str, at: datetime, texts: Mapping[str, Any]) -> Refusal:
 
 def _texts(refusal: Refusal) -> dict[str, str]:
     """The texts of a refusal that are not empty, each cut. DynamoDB refuses lone surrogates, which become question marks."""
-    texts = {name: getattr(refusal, name)[:characters] for name, characters in CHARACTERS_MAX.items()}
-    texts["outcome"] = refusal.outcome
-    return {name: text.encode(errors="replace").decode() for name, text in texts.items() if text}
+    texts = {name: getattr(refusal, name).encode(errors="replace")[:size] for name, size in BYTES_MAX.items()}
+    fields = {name: text.decode(errors="ignore") for name, text in texts.items()} | {"outcome": refusal.outcome}
+    return {name: text for name, text in fields.items() if text}
 
 
 def _day(at: datetime) -> str:

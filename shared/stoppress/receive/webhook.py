@@ -69,7 +69,8 @@ class _Refused(Exception):
 def receive(request: Request, now: datetime) -> Answer:
     """Verifies, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
 
-    Costs one write to the queue, and reads of the registry, a parameter and a secret if their cache entries expired.
+    Costs one write to the queue, another one for a report, and reads of the registry, a parameter and a secret if their cache
+    entries expired.
     """
     try:
         site, name = _site_and_source(request)
@@ -193,8 +194,8 @@ def _receive_adapted(request: Request, site: Site, name: str, now: datetime, del
         raise _Refused(400, str(error)) from None
     report = report_of(site, name, now, items, delivery)
     if messages := [item.message for item in items if item.message]:
-        queues.send_articles([*messages, report] if report else messages)
-    elif report:
+        queues.send_articles(messages)
+    if report:  # apart from the articles, because its failure must not fail them
         send(report)
     names = [item.names for item in items]
     if len(items) == 1:

@@ -1,34 +1,50 @@
 """Reads what the page of a site shows, and changes nothing."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import islice, takewhile
+from typing import TypeVar
 
 from stoppress.aws import items, refusals, sites, table
+from stoppress.aws.refusals import Refusal
 from stoppress.model.entries import NewsEntry
+from stoppress.model.event import article_name
 from stoppress.model.site import BadConfiguration, Site
-from stoppress.primitives.instants import epoch_seconds, parse
+from stoppress.primitives.instants import parse
 from stoppress.show.page import DELIVERIES_MAX, QUARANTINED_MAX, Delivery, Quarantined, SitePage
 from stoppress.show.read_site import read_site
-from stoppress.show.read_story import Unclear, article_of, story_of
+from stoppress.show.read_story import Unclear, article_of, read_refused, story_of
 from stoppress.show.site import Access, StackFacts, Unknown, Unreadable, stack_status
 
 # The table has no list of all deliveries. So the page shows those of the newest stories, with a query for each of these.
 STORIES_ASKED_MAX = 25
 DELIVERIES_OF_A_STORY_MAX = 5
 QUESTION_CHARACTERS_MAX = 2_000
+CANNOT_BE_TOLD = "The answer cannot be told now: ask again in a minute."
+
+_Each = TypeVar("_Each")
+_log = logging.getLogger(__name__)
 
 
 def read_page(host: str, question: str, now: datetime) -> SitePage:
     """The page of a site, with the answer to a question if one was asked.
 
-    Calls: two of Parameter Store, one for the registry, those of `read_site`, one for refusals, one for quarantine, and one for
-    each of STORIES_ASKED_MAX stories. Raises UnknownSite, BadConfiguration, and the errors of AWS.
+    Calls: two of Parameter Store, one for the registry, those of `read_site`, one for quarantine, one for each of
+    STORIES_ASKED_MAX stories, and one for each megabyte of refusals. A question costs the calls of `story_of`. Deliveries,
+    quarantine and the answer are left out if they cannot be read. Raises UnknownSite, BadConfiguration, and the errors of AWS for
+    all else.
     """
     site, unreadable = _configuration(host)
     registry = sites.registry()
     unknown: list[Unknown] = []
     facts = read_site(site, registry.heard.get(host), now, unknown)
+    news = tuple(sorted(facts.news, key=lambda entry: entry.published, reverse=True))
+    question = question.strip()[:QUESTION_CHARACTERS_MAX]
+    refused = _attempt("refused deliveries", unknown, lambda: _refused(host, question, now))
+    recorded = _attempt("deliveries of the newest stories", unknown, lambda: list(_recorded(site, news)))
+    quarantined = _attempt("events in quarantine", unknown, lambda: list(_quarantined(site, now)))
+    deliveries = sorted([*recorded, *_deliveries(refused)], key=lambda delivery: delivery.at, reverse=True)
     status = stack_status(
         StackFacts(
             sites=(facts,),
@@ -40,17 +56,28 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
         now,
         Access(),
     )
-    news = tuple(sorted(facts.news, key=lambda entry: entry.published, reverse=True))
-    deliveries = sorted([*_recorded(site, news), *_refused(site)], key=lambda delivery: delivery.at, reverse=True)
     story, unclear = None, ""
-    question = question.strip()[:QUESTION_CHARACTERS_MAX]
     if question:
         try:
-            story = story_of(question, host, now)
+            story = story_of(question, host, now, refused or None)  # what could not be read is tried again
         except Unclear as reason:
             unclear = str(reason)
-    quarantined = tuple(_quarantined(site, now))
-    return SitePage(site, status, news, tuple(deliveries[:DELIVERIES_MAX]), quarantined, question, story, unclear)
+        except Exception:  # noqa: BLE001 - the rest of the page must be shown
+            _log.exception("answer not shown")
+            unclear = CANNOT_BE_TOLD
+    return SitePage(
+        site, status, news, tuple(deliveries[:DELIVERIES_MAX]), tuple(quarantined), question, story, unclear
+    )
+
+
+def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Each]]) -> Sequence[_Each]:
+    """What `read` returns. If that fails, logs why, adds it to `unknown` and returns nothing, so that the rest can be shown."""
+    try:
+        return read()
+    except Exception:  # noqa: BLE001 - the rest of the page must be shown
+        _log.exception("%s not shown", what)
+        unknown.append(Unknown(what, "they cannot be read now, and the log of show_site has the reason"))
+        return ()
 
 
 def _configuration(host: str) -> tuple[Site, tuple[Unreadable, ...]]:
@@ -80,14 +107,19 @@ def _recorded(site: Site, news: tuple[NewsEntry, ...]) -> Iterator[Delivery]:
             )
 
 
-def _refused(site: Site) -> Iterator[Delivery]:
-    for refusal in islice(refusals.read(site.host), DELIVERIES_MAX):
-        about = refusal.url or refusal.id
+def _refused(host: str, question: str, now: datetime) -> Sequence[Refusal]:
+    """The refusals that are shown. With a question, those that are searched for its page: they include the former."""
+    return read_refused(host, now) if question else refusals.read(host, DELIVERIES_MAX, now)
+
+
+def _deliveries(refused: Iterable[Refusal]) -> Iterator[Delivery]:
+    for refusal in islice(refused, DELIVERIES_MAX):
+        about = refusal.url or (article_name(refusal.source, refusal.id) if refusal.id else "")
         yield Delivery(refusal.at, about, refusal.source, "", refusal.outcome, refusal.reason)
 
 
 def _quarantined(site: Site, now: datetime) -> Iterator[Quarantined]:
     stored = table.query(items.quarantine_pk(site.host), consistent=False, newest_first=True)
-    kept = (item for item in stored if int(item.get("ttl", 2**40)) > epoch_seconds(now))
-    for item in islice(kept, QUARANTINED_MAX):
+    # Events expire in the order of their arrival, so all after the first expired one are expired too.
+    for item in islice(takewhile(lambda item: items.is_kept(item, now), stored), QUARANTINED_MAX):
         yield Quarantined(parse(item["sk"].partition("#")[0]), item["reason"])

@@ -6,13 +6,13 @@ from datetime import datetime
 from itertools import islice
 from typing import TypeVar
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import alarms, bucket, items, queues, refusals, secrets, sites, table
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
 from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key
-from stoppress.primitives.instants import epoch_seconds, parse
+from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
 from stoppress.show.site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown, Unreadable
 
@@ -111,9 +111,7 @@ def read_feeds(chosen: Iterable[Site]) -> list[FeedStatus]:
 
 def _quarantine(host: str, now: datetime) -> Quarantine:
     stored = table.query(items.quarantine_pk(host), consistent=False, newest_first=True)
-    # DynamoDB may take days to delete an expired item.
-    kept = (item for item in stored if int(item.get("ttl", 2**40)) > epoch_seconds(now))
-    counted = list(islice(kept, QUARANTINED_COUNTED_MAX + 1))
+    counted = list(islice((item for item in stored if items.is_kept(item, now)), QUARANTINED_COUNTED_MAX + 1))
     if not counted:
         return Quarantine()
     newest_at = parse(counted[0]["sk"].partition("#")[0])
@@ -142,10 +140,10 @@ def _stored(host: str) -> frozenset[str]:
 
 
 def _attempt(what: str, unknown: list[Unknown], read: Callable[[str], _Answer], argument: str) -> _Answer | None:
-    """What `read` returns. If the service refuses, adds that to `unknown` once, and returns None."""
+    """What `read` returns. If the service refuses or does not answer, adds that to `unknown` once, and returns None."""
     try:
         return read(argument)
-    except ClientError as error:
+    except (ClientError, BotoCoreError) as error:
         reason = Unknown(what, str(error))
         if reason not in unknown:
             unknown.append(reason)

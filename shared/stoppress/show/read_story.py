@@ -2,16 +2,18 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from itertools import islice, takewhile
+from typing import Any, TypeVar
 from unicodedata import normalize
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from stoppress.aws import bucket, items, refusals, sites, table
 from stoppress.aws.inventory import all_files
 from stoppress.aws.items import Item
+from stoppress.aws.refusals import Refusal
 from stoppress.model.article import Article, EntryKey
 from stoppress.model.entries import GeneralEntry
 from stoppress.model.event import ArticleEvent, article_name, from_message
@@ -27,8 +29,17 @@ from stoppress.sitemaps.tags import under_scheme
 # How many entries are searched for a fragment of a path, and how many matches are shown.
 SEARCHED_MAX = 50_000
 MATCHES_MAX = 10
+# How many items of each kind are searched for a page: the newest ones, and the held articles that are published first. If the items
+# have their usual size, each of these searches takes at most six queries.
+REFUSED_SEARCHED_MAX = 5_000
+QUARANTINED_SEARCHED_MAX = 500
+HELD_SEARCHED_MAX = 1_000
+HEARD_SEARCHED_MAX = 5_000
 # Matches URL and id in an event of which quarantine kept only the beginning.
 _URL_OR_ID = re.compile(r'"(url|id)"\s*:\s*("(?:[^"\\]|\\.)*"|\d{1,20}\b)')
+
+
+_Each = TypeVar("_Each")
 
 
 class Unclear(ValueError):
@@ -37,35 +48,46 @@ class Unclear(ValueError):
 
 @dataclass(frozen=True)
 class Question:
-    """What a user asks about: a page by its URL, or an article by its name. `asked` is what the user gave."""
+    """What a user asks about: a page by its URL, or an article by its name. `asked` is what the user gave.
+
+    `refused` is what `read_refused` returned, if it was read already.
+    """
 
     asked: str
     site: Site
     url: str = ""
     article: str = ""
     others: tuple[str, ...] = ()
+    refused: Sequence[Refusal] | None = None
 
 
-def story_of(asked: str, host: str | None, now: datetime) -> Story:
+def story_of(asked: str, host: str | None, now: datetime, refused: Sequence[Refusal] | None = None) -> Story:
     """The answer about a URL, an article `source#id`, or a fragment of a path. `host` is the site, if not the URL's.
 
-    Raises Unclear, UnknownSite, BadConfiguration, and the errors of the table and the bucket.
+    `refused`: what `read_refused` returned, if the caller has read it. Raises Unclear, UnknownSite, BadConfiguration, and the
+    errors of the table and the bucket.
     """
-    return tell(read(question(asked, host)), now)
+    return tell(read(question(asked, host, now, refused), now), now)
 
 
-def question(asked: str, host: str | None) -> Question:
+def read_refused(site: str, now: datetime) -> Sequence[Refusal]:
+    """The refusals of a site that are searched for a page, newest first, and one more if there are more."""
+    return refusals.read(site, REFUSED_SEARCHED_MAX + 1, now)
+
+
+def question(asked: str, host: str | None, now: datetime, refused: Sequence[Refusal] | None = None) -> Question:
     """Find what a user asks about. Raises as `story_of`."""
     text = asked.strip()
     source, _, id_ = text.partition("#")
     if "://" in text:
-        return Question(asked, *page_of(text, host))
+        return Question(asked, *page_of(text, host), refused=refused)
     if id_ and SOURCE.fullmatch(source):
-        return Question(asked, _site(host), article=article_name(source, id_))
+        return Question(asked, _site(host), article=article_name(source, id_), refused=refused)
     host_like = text.partition("/")[0].lower()
     if sites.registered() & {host_like, _other(host_like)}:
-        return Question(asked, *page_of(f"https://{text}", host))
-    return _matching(text, asked, _site(host))
+        return Question(asked, *page_of(f"https://{text}", host), refused=refused)
+    site = _site(host)
+    return _matching(text, asked, site, read_refused(site.host, now) if refused is None else refused)
 
 
 def page_of(url: str, host: str | None) -> tuple[Site, str]:
@@ -108,7 +130,7 @@ def _listing_of(hosts: Collection[str]) -> str:
 # ── a fragment of a path ──
 
 
-def _matching(text: str, asked: str, site: Site) -> Question:
+def _matching(text: str, asked: str, site: Site, refused: Sequence[Refusal]) -> Question:
     """The page whose path ends with a text, else the page whose path contains it. Raises Unclear for none or several."""
     wanted = unquote(text).strip("/").casefold()
     if not wanted:
@@ -122,7 +144,8 @@ def _matching(text: str, asked: str, site: Site) -> Question:
         count += 1
         if wanted in _path(url).casefold():
             matches[url] = None
-    matches |= {url: None for url in _refused_urls(site) if wanted in _path(url).casefold()}
+    spellings = (_spelling(refusal.url, site) for refusal in refused if refusal.url)
+    matches |= {url: None for url in spellings if url and wanted in _path(url).casefold()}
     scope = f"of the newest {count:,} entries of {site.host}" if is_cut else f"of {site.host}"
     if not matches:
         raise Unclear(
@@ -131,7 +154,7 @@ def _matching(text: str, asked: str, site: Site) -> Question:
     ends = [url for url in matches if f"/{_path(url).casefold()}".rstrip("/").endswith(f"/{wanted}")]
     if len(best := ends or list(matches)) == 1:
         others = [url for url in matches if url not in best]
-        return Question(asked, site, best[0], others=tuple(others[:MATCHES_MAX]))
+        return Question(asked, site, best[0], others=tuple(others[:MATCHES_MAX]), refused=refused)
     shown = "".join(f"\n  {url}" for url in [*ends, *(url for url in matches if url not in ends)][:MATCHES_MAX])
     more = f"\n  and {len(matches) - MATCHES_MAX:,} more" if len(matches) > MATCHES_MAX else ""
     raise Unclear(
@@ -148,12 +171,6 @@ def _entry_urls(site: Site) -> Iterator[str]:
             yield item["loc"]
 
 
-def _refused_urls(site: Site) -> Iterator[str]:
-    for refusal in refusals.read(site.host):
-        if url := _spelling(refusal.url, site):
-            yield url
-
-
 def _path(url: str) -> str:
     """Path and query of a URL as people read them, without the first slash."""
     parts = urlsplit(url)
@@ -163,8 +180,9 @@ def _path(url: str) -> str:
 # ── the facts ──
 
 
-def read(question: Question) -> Facts:
+def read(question: Question, now: datetime) -> Facts:
     """What the table and the files hold of a page or an article. Raises the errors of the table and the bucket."""
+    unsearched: list[str] = []
     site, name = question.site, question.article
     articles = _articles(site, [name] if name else [])
     url = question.url or next((article.url for article in articles if article.url), "")
@@ -173,11 +191,18 @@ def read(question: Question) -> Facts:
     if url:
         item = table.get(*items.claim_key(site.host, url))
         claim = items.read_claim(item, url) if item else None
-        lines = tuple(table.query(items.story_pk(site.host, url)))
+        stored = _kept(items.story_pk(site.host, url), now, consistent=True)
+        lines = tuple(_first(stored, HEARD_SEARCHED_MAX, "deliveries of the page", unsearched))[::-1]
     names = dict.fromkeys([*([name] if name else []), *([claim.owner] if claim else []), *map(article_of, lines)])
-    held = dict(_held(site, url)) if url and (name or not (claim and claim.live)) else {}
+    held = dict(_held(site, url, unsearched)) if url and (name or not (claim and claim.live)) else {}
     names |= dict.fromkeys(held)
     articles = _articles(site, names)
+    refused = read_refused(site.host, now) if question.refused is None else question.refused
+    heard = [
+        *(_line(line, url) for line in lines),
+        *_refused(_first(iter(refused), REFUSED_SEARCHED_MAX, "refused deliveries", unsearched), site, url, names),
+        *_quarantined(site, url, names, now, unsearched),
+    ]
     facts = Facts(
         asked=question.asked,
         site=site,
@@ -187,7 +212,8 @@ def read(question: Question) -> Facts:
         articles=articles,
         general={article.name: entry for article in articles if (entry := _general(site, article))},
         held=held,
-        heard=_heard(site, url, names, lines),
+        heard=tuple(sorted(heard, key=lambda each: each.at)),
+        unsearched=tuple(unsearched),
     )
     owner = facts.owner
     news = _entry(site, owner, owner.news, owner.first_published) if owner else None
@@ -208,12 +234,26 @@ def _articles(site: Site, names: Iterable[str]) -> tuple[Article, ...]:
     return tuple(map(items.read_article, stored.values()))
 
 
-def _held(site: Site, url: str) -> Iterator[tuple[str, ArticleEvent]]:
+def _kept(pk: str, now: datetime, *, consistent: bool = False) -> Iterator[Item]:
+    """The items of a partition, newest first. They end before the first item that is past its time to live."""
+    stored = table.query(pk, consistent=consistent, newest_first=True)
+    return takewhile(lambda item: items.is_kept(item, now), stored)
+
+
+def _first(stored: Iterator[_Each], number: int, what: str, unsearched: list[str]) -> Iterator[_Each]:
+    """The first `number` of these. If there are more, adds a line to `unsearched`, which calls them `what`."""
+    yield from islice(stored, number)
+    if next(stored, None) is not None:
+        unsearched.append(f"there are more than {number:,} {what}, and only {number:,} were searched")
+
+
+def _held(site: Site, url: str, unsearched: list[str]) -> Iterator[tuple[str, ArticleEvent]]:
     """The articles that are held for a page, each with its event.
 
     A held article claims no URL. The page's story may lack its event, because a killed function writes no story.
     """
-    for item in table.query(items.due_pk(site.host)):
+    due = table.query(items.due_pk(site.host), consistent=False)
+    for item in _first(due, HELD_SEARCHED_MAX, "held articles", unsearched):
         event = from_message(item["message"]) if item["queue"] == "articles" else None
         if event and event.url and identity(event.url) == identity(url):
             yield event.name, event
@@ -257,12 +297,6 @@ def read_files(site: Site, urls: Iterable[str], files: Iterable[str]) -> Iterato
 # ── what was heard ──
 
 
-def _heard(site: Site, url: str, names: Collection[str], lines: Iterable[Item]) -> tuple[Heard, ...]:
-    """The deliveries about a page or its articles, oldest first."""
-    heard = [*(_line(line, url) for line in lines), *_refused(site, url, names), *_quarantined(site, url, names)]
-    return tuple(sorted(heard, key=lambda each: each.at))
-
-
 def _line(line: Item, url: str) -> Heard:
     sent_at, named = line.get("said_at"), line.get("names")
     return Heard(
@@ -276,9 +310,9 @@ def _line(line: Item, url: str) -> Heard:
     )
 
 
-def _refused(site: Site, url: str, names: Collection[str]) -> Iterator[Heard]:
-    """Refused and ignored deliveries that name the page or one of its articles."""
-    for refusal in refusals.read(site.host):
+def _refused(refused: Iterable[Refusal], site: Site, url: str, names: Collection[str]) -> Iterator[Heard]:
+    """The refused and ignored deliveries that name the page or one of its articles."""
+    for refusal in refused:
         name = article_name(refusal.source, refusal.id)
         spelling = _spelling(refusal.url, site) if refusal.url else None
         is_page = bool(url and spelling) and identity(spelling or "") == identity(url)
@@ -288,11 +322,12 @@ def _refused(site: Site, url: str, names: Collection[str]) -> Iterator[Heard]:
             yield Heard(refusal.at, "", by, refusal.outcome, refusal.reason, url=other)
 
 
-def _quarantined(site: Site, url: str, names: Collection[str]) -> Iterator[Heard]:
+def _quarantined(site: Site, url: str, names: Collection[str], now: datetime, unsearched: list[str]) -> Iterator[Heard]:
     """Quarantined events about the page, also those of an unknown site."""
     ids = {name.partition("#")[2] for name in names} - {""}
-    for where in (site.host, UNKNOWN_SITE):
-        for item in table.query(items.quarantine_pk(where)):
+    for where, of in ((site.host, ""), (UNKNOWN_SITE, " of unknown sites")):
+        stored = _kept(items.quarantine_pk(where), now)
+        for item in _first(stored, QUARANTINED_SEARCHED_MAX, f"events{of} in quarantine", unsearched):
             if is_about(item["event"], url, site, ids):
                 at = parse(item["sk"].partition("#")[0])
                 yield Heard(at, "", "", "quarantined", item["reason"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias
+from zoneinfo import ZoneInfo
 
 from stoppress.model.article import FORGOTTEN, Article, Claim
 from stoppress.model.entries import GeneralEntry, NewsEntry
@@ -36,6 +37,7 @@ HEARD_MAX = 50
 
 Kind: TypeAlias = Literal[
     "never heard",
+    "not found",
     "other host",
     "refused",
     "ignored",
@@ -54,6 +56,11 @@ Kind: TypeAlias = Literal[
     "no title",
     "not written",
 ]
+
+
+def local_time(instant: datetime, zone: ZoneInfo) -> str:
+    """An instant in words, in a time zone."""
+    return f"{instant.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}"
 
 
 # ── facts ──
@@ -97,7 +104,8 @@ class Facts:
     `asked` is what the user gave. `url` is the page, empty for an article of which no URL is known. `article` is the name of the
     article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
     their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
-    articles by name. `heard` is oldest first. `others` are known pages whose URLs are like this one.
+    articles by name. `heard` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` says what
+    was not searched for the page, because there is too much of it.
     """
 
     asked: str
@@ -112,6 +120,7 @@ class Facts:
     files: tuple[FileRead, ...] = ()
     heard: tuple[Heard, ...] = ()
     others: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()
 
     @property
     def page(self) -> str:
@@ -127,6 +136,10 @@ class Facts:
     def owner(self) -> Article | None:
         """The article that has the page, if it has entries."""
         return next((article for article in self.articles if article.has_entries and self.is_here(article)), None)
+
+    def at(self, instant: datetime) -> str:
+        """An instant in words, in the site's time zone."""
+        return local_time(instant, self.site.zone)
 
     def is_here(self, article: Article) -> bool:
         """Whether the article's URL is this page. The stack may know no URL of a removed article."""
@@ -180,10 +193,14 @@ class ArticleState:
 
 @dataclass(frozen=True)
 class Story:
-    """The answer about one page. `heard` are its newest deliveries, `heard_earlier` counts the others."""
+    """The answer about one page. `heard` are its newest deliveries, `heard_earlier` counts the others.
+
+    The times in sentences are in `timezone`, the site's time zone. `unsearched` says what was not searched for the page.
+    """
 
     asked: str
     site: str
+    timezone: str
     url: str
     at: datetime
     news: Answer
@@ -193,6 +210,7 @@ class Story:
     heard: tuple[Heard, ...]
     heard_earlier: int
     did_you_mean: tuple[str, ...]
+    unsearched: tuple[str, ...]
 
     @property
     def is_listed(self) -> bool:
@@ -214,6 +232,7 @@ def tell(facts: Facts, now: datetime) -> Story:
     return Story(
         facts.asked,
         facts.site.host,
+        facts.site.timezone,
         facts.url,
         now,
         _news(facts, owner, absent, now),
@@ -223,6 +242,7 @@ def tell(facts: Facts, now: datetime) -> Story:
         facts.heard[-HEARD_MAX:],
         max(0, len(facts.heard) - HEARD_MAX),
         tuple(dict.fromkeys([*_moved_to(facts), *facts.others])),
+        facts.unsearched,
     )
 
 
@@ -257,19 +277,19 @@ def _answer(
         until = facts.news.expires_at if is_news_file and facts.news and not reasons else None
         return Answer(True, listing.file, listing.changed, _listed_since(facts, owner), until, None, reasons)
     if not reasons:
-        reasons = (_not_written(owner, next((each for each in read if each.file == file), None)),)
+        reasons = (_not_written(facts, owner, next((each for each in read if each.file == file), None)),)
     held = _held(facts)
     enters_at = held.release_at if held and [reason.kind for reason in reasons] == ["held"] else None
     return Answer(False, enters_at=enters_at, reasons=reasons)
 
 
-def _not_written(owner: Article | None, read: FileRead | None) -> Reason:
+def _not_written(facts: Facts, owner: Article | None, read: FileRead | None) -> Reason:
     recorded = _heard_at(owner.order) if owner else None
-    what = f"it was recorded at {_at(recorded)}, and " if recorded else ""
+    what = f"it was recorded at {facts.at(recorded)}, and " if recorded else ""
     if read is None or read.changed is None:
         return Reason("not written", f"{what}its file is not written yet", recorded)
     return Reason(
-        "not written", f"{what}{read.file}, last changed at {_at(read.changed)}, does not list it yet", recorded
+        "not written", f"{what}{read.file}, last changed at {facts.at(read.changed)}, does not list it yet", recorded
     )
 
 
@@ -296,7 +316,9 @@ def _not_news(facts: Facts, article: Article, now: datetime) -> Iterator[Reason]
         yield Reason("no date", "no event gave its publication date (published_at)")
     elif first + NEWS_WINDOW <= now:
         ended = first + NEWS_WINDOW
-        yield Reason("expired", f"it was published more than 48 hours ago: the window ended at {_at(ended)}", ended)
+        yield Reason(
+            "expired", f"it was published more than 48 hours ago: the window ended at {facts.at(ended)}", ended
+        )
     elif stored in (NO_DATE, EXPIRED):  # a date came later, and there was no title for an entry
         yield Reason("no title", "no event gave its title together with its publication date")
 
@@ -318,10 +340,12 @@ def _absent(facts: Facts) -> Iterator[Reason]:
     """Why a page has no entries. The first reason decides."""
     reasons = [*_unlisted(facts), *_not_applied(facts)]
     if not reasons and facts.heard and facts.heard[-1].outcome == "ignored":
-        reasons.append(_unrecorded(facts.heard[-1]))
+        reasons.append(_unrecorded(facts, facts.heard[-1]))
     if not reasons and facts.url and host_of(facts.url) != facts.site.host:
         reasons.append(Reason("other host", f"{host_of(facts.url)} is not {facts.site.host}"))
     what = f"the article {facts.article}" if facts.article else "this page"
+    if not reasons and facts.unsearched:
+        reasons.append(Reason("not found", f"no event that was searched named {what}"))
     yield from reasons or [Reason("never heard", f"no event named {what}")]
 
 
@@ -330,12 +354,12 @@ def _unlisted(facts: Facts) -> Iterator[Reason]:
     absentees = _absentees(facts)
     if held := _held(facts):
         assert held.release_at
-        yield Reason("held", f"{held.name} is held until {_at(held.release_at)}", _heard_at(held.order))
+        yield Reason("held", f"{held.name} is held until {facts.at(held.release_at)}", _heard_at(held.order))
         return
     if facts.article and (owner := facts.owner):
         yield Reason("other article", f"{owner.name} has its URL", _heard_at(owner.order))
         return
-    gone = [_gone(article) for article in absentees if article.state in ("removed", "excluded")]
+    gone = [_gone(facts, article) for article in absentees if article.state in ("removed", "excluded")]
     if claim and not claim.live and claim.owner == article_name(claim.source, ""):
         gone.append(Reason("removed", f"{claim.source} removed this URL", _heard_at(claim.order)))
     if gone:
@@ -344,7 +368,7 @@ def _unlisted(facts: Facts) -> Iterator[Reason]:
     names = [claim.owner] if claim else []
     elsewhere = [article for article in facts.articles if article.url and not facts.is_here(article)]
     if moved := sorted(elsewhere, key=lambda article: article.name not in names):
-        yield _moved(moved[0])
+        yield _moved(facts, moved[0])
         return
     for article in facts.articles:
         if article.state == "displaced" and _is_meant(facts, article):
@@ -396,21 +420,21 @@ def _after_release(facts: Facts, target: Literal["general", "news"]) -> Iterator
         yield from _of_event(not_news_because(event, event.url, article.release_at, article.release_at))
 
 
-def _gone(article: Article) -> Reason:
+def _gone(facts: Facts, article: Article) -> Reason:
     """Why a removed or excluded article has no page."""
     since = _heard_at(article.order)
     if article.reason == FORGOTTEN:
         return Reason("forgotten", f"an operator erased {article.name} with `stoppress forget`", since)
     if article.state == "removed":
-        when = f" at {_at(since)}" if since else ""
+        when = f" at {facts.at(since)}" if since else ""
         return Reason("removed", f"its source removed {article.name}{when}", since)
     return Reason("excluded", f"{article.name} is excluded: {article.reason}", since)
 
 
-def _moved(article: Article) -> Reason:
+def _moved(facts: Facts, article: Article) -> Reason:
     """Why an article that has another URL is not at this one."""
     if article.state == "removed":
-        return _gone(article)
+        return _gone(facts, article)
     return Reason("moved", f"{article.name} moved to {article.url}", _heard_at(article.order))
 
 
@@ -420,15 +444,15 @@ def _not_applied(facts: Facts) -> Iterator[Reason]:
     for heard in reversed(facts.heard):
         is_later = recorded_at is None or heard.at > recorded_at
         if heard.outcome in ("refused", "quarantined") and is_later:
-            yield _unrecorded(heard)
+            yield _unrecorded(facts, heard)
             return
 
 
-def _unrecorded(heard: Heard) -> Reason:
+def _unrecorded(facts: Facts, heard: Heard) -> Reason:
     """The reason of a delivery that never became an event in the table."""
     what = {"refused": "was refused", "ignored": "was ignored"}.get(heard.outcome, "is in quarantine")
     kind: Kind = "refused" if heard.outcome == "refused" else "ignored" if heard.outcome == "ignored" else "quarantined"
-    return Reason(kind, f"the delivery of {_at(heard.at)} {what}: {heard.reason}", heard.at)
+    return Reason(kind, f"the delivery of {facts.at(heard.at)} {what}: {heard.reason}", heard.at)
 
 
 # ── parts ──
@@ -459,9 +483,9 @@ def _moved_to(facts: Facts) -> Iterator[str]:
 
 
 def _listed_since(facts: Facts, owner: Article | None) -> datetime | None:
-    """Since when the owner is listed; None if the events of 90 days do not show it."""
+    """Since when the owner is listed; None if the events of 90 days do not show it, or not all were read."""
     since = None
-    for heard in facts.heard:
+    for heard in () if facts.unsearched else facts.heard:
         if owner and heard.by == owner.name and heard.url is None:
             if heard.outcome == "listed":
                 since = since or heard.at
@@ -476,7 +500,3 @@ def _heard_at(order: Order) -> datetime | None:
         return parse(order.heard)
     except ValueError:
         return None
-
-
-def _at(instant: datetime) -> str:
-    return f"{instant:%Y-%m-%d %H:%M:%S} UTC"

@@ -3,17 +3,17 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from stoppress.aws import refusals, table
 from stoppress.aws.queues import BATCH_BYTES_MAX
-from stoppress.aws.refusals import CHARACTERS_MAX, SLOTS, Count, Refusal, Report, read_report
+from stoppress.aws.refusals import BYTES_MAX, SLOTS, Count, Refusal, Report, read_report
 from stoppress.primitives.instants import epoch_seconds
 from tests.support import doors
-from tests.support.doors import Doors, once_before
+from tests.support.doors import Doors, counted, once_before
 from tests.support.ledger import HOST, MORNING, page
 
 pytestmark = pytest.mark.moto
@@ -29,6 +29,10 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
         yield opened
 
 
+def kept(number: int = 1_000) -> list[Refusal]:
+    return refusals.read(HOST, number, datetime.now(UTC))
+
+
 def report(*of: Refusal, **fields: Any) -> Report:
     return replace(Report(site=HOST, source="cms", at=MORNING, refusals=of), **fields)
 
@@ -36,7 +40,7 @@ def report(*of: Refusal, **fields: Any) -> Report:
 def test_a_refusal_is_read_back_as_it_was_kept_and_goes_after_90_days(behind: Doors) -> None:
     refusals.keep([report(EMPTY)])
 
-    assert list(refusals.read(HOST)) == [EMPTY]
+    assert kept() == [EMPTY]
     assert {int(item["ttl"]) for item in behind.items("refused#")} == {epoch_seconds(MORNING + timedelta(days=90))}
 
 
@@ -44,7 +48,7 @@ def test_refusals_come_newest_first_over_days_and_sources() -> None:
     later = replace(EMPTY, at=MORNING + timedelta(days=1), source="bus", outcome="ignored")
     refusals.keep([report(EMPTY), report(later, at=later.at, source="bus")])
 
-    assert list(refusals.read(HOST)) == [later, EMPTY]
+    assert kept() == [later, EMPTY]
     assert [(count.day, count.source, count.refused) for count in refusals.counts(HOST)] == [
         ("2026-11-21", "bus", 1),
         (DAY, "cms", 1),
@@ -57,7 +61,7 @@ def test_a_day_keeps_the_newest_of_a_source_and_counts_all(behind: Doors) -> Non
         refusals.keep([report(each, at=each.at)])
     refusals.keep(report(each, at=each.at) for each in of_day[SLOTS:])
 
-    assert list(refusals.read(HOST)) == of_day[: -SLOTS - 1 : -1]
+    assert kept() == of_day[: -SLOTS - 1 : -1]
     assert refusals.counts(HOST) == [Count(day=DAY, source="cms", refused=3 * SLOTS)]
     assert len(behind.items("refused#")) == SLOTS + 1
 
@@ -65,7 +69,7 @@ def test_a_day_keeps_the_newest_of_a_source_and_counts_all(behind: Doors) -> Non
 def test_unverified_requests_are_only_counted() -> None:
     refusals.keep([report(unverified=1), report(unverified=499), report(unverified=3, source="wire")])
 
-    assert list(refusals.read(HOST)) == []
+    assert kept() == []
     assert {count.source: count.unverified for count in refusals.counts(HOST)} == {"cms": 500, "wire": 3}
 
 
@@ -74,7 +78,7 @@ def test_two_writers_of_one_day_lose_nothing() -> None:
     with once_before(table, "put", lambda: refusals.keep([report(other)])):
         refusals.keep([report(EMPTY)])
 
-    assert {refusal.id for refusal in refusals.read(HOST)} == {"1042", "7"}
+    assert {refusal.id for refusal in kept()} == {"1042", "7"}
     assert refusals.counts(HOST) == [Count(day=DAY, source="cms", refused=2)]
 
 
@@ -84,15 +88,59 @@ def test_a_message_holds_the_report_with_long_texts_cut() -> None:
     (read,) = read_report(json.loads(message)).refusals
 
     assert message.isascii()
-    assert {name: len(getattr(read, name)) for name in CHARACTERS_MAX} == CHARACTERS_MAX
+    assert {name: len(getattr(read, name).encode()) for name in BYTES_MAX} == BYTES_MAX
     assert "\ud800" not in read.reason
     refusals.keep([report(long)])  # DynamoDB takes the same texts
-    assert list(refusals.read(HOST)) == [read]
+    assert kept() == [read]
 
 
-def test_the_largest_report_fits_in_one_message_of_sqs() -> None:
-    long = replace(EMPTY, id="é" * 9_000, url="é" * 9_000, reason="é" * 9_000, delivery="é" * 9_000)
+@pytest.mark.parametrize("character", ["é", "\x00", "🌊", "\ud800", "\uffff"])
+def test_the_largest_report_fits_in_one_message_of_sqs(character: str) -> None:
+    text = character * 9_000
+    long = replace(EMPTY, id=text, url=text, reason=text, delivery=text)
     assert len(report(*[long] * SLOTS).message()) < BATCH_BYTES_MAX
+
+
+def test_a_text_is_cut_between_two_characters() -> None:
+    (read,) = read_report(json.loads(report(replace(EMPTY, id="a" + "🌊" * 9_000)).message())).refusals
+
+    assert read.id == "a" + "🌊" * 127
+
+
+def of_days(days: int, reason: str = "title: is empty") -> list[Refusal]:
+    """The refusals of some days, newest first: two sources, each with a full day."""
+    instants = [MORNING + timedelta(days=day, seconds=second) for day in range(days) for second in range(SLOTS)]
+    of_all = [
+        replace(EMPTY, at=at, source=source, reason=reason, id=str(at)) for at in instants for source in ("cms", "bus")
+    ]
+    refusals.keep(report(each, at=each.at, source=each.source) for each in of_all)
+    return sorted(of_all, key=lambda refusal: refusal.at, reverse=True)
+
+
+def test_the_newest_are_those_of_all_sources() -> None:
+    newest = of_days(2)
+
+    for number in (1, 30, 3 * SLOTS):
+        assert [refusal.at for refusal in kept(number)] == [refusal.at for refusal in newest[:number]]
+
+
+def test_only_the_days_that_are_asked_for_are_read() -> None:
+    of_days(20, reason="x" * 500)  # more than a megabyte, which is a page of a query
+
+    with counted("dynamodb", "Query") as calls:
+        assert len(kept(SLOTS)) == SLOTS
+    assert len(calls) == 1
+    with counted("dynamodb", "Query") as calls:
+        assert len(kept(5_000)) == 20 * 2 * SLOTS
+    assert len(calls) > 1
+
+
+def test_what_is_past_its_time_to_live_is_not_read(behind: Doors) -> None:
+    refusals.keep([report(EMPTY)])
+    behind.clock.shift(timedelta(days=90))
+
+    assert kept() == []
+    assert len(list(refusals.stored(HOST))) == 1  # DynamoDB has not deleted it yet
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_what_changes_no_page_is_ignored_with_its_reason_and_nothing_is_queued(b
         {"status": "ignored", "reason": "a page, not a post"},
     )
     assert [outcome.outcome for outcome in recorded(behind)] == [REPORT_KEPT]
-    assert [refusal.reason for refusal in refusals.read(HOST)] == ["a page, not a post"]
+    assert [refusal.reason for _, refusal in refusals.stored(HOST)] == ["a page, not a post"]
 
 
 def test_several_articles_of_a_delivery_are_one_answer_and_one_call_of_the_queue(behind: Doors) -> None:
@@ -275,7 +275,7 @@ def test_a_bus_event_that_changes_no_page_is_ignored_and_one_that_lacks_somethin
     )
     assert ignored.outcome == "ignored"
     assert ignored.reason.startswith("the draft copy")
-    assert [(kept.source, kept.reason) for kept in refusals.read(HOST) if kept.source == "arc"] == [
+    assert [(kept.source, kept.reason) for _, kept in refusals.stored(HOST) if kept.source == "arc"] == [
         ("arc", ignored.reason)
     ]
     assert (incomplete.outcome, incomplete.reason) == ("quarantined", "incomplete: title: is missing")

@@ -3,14 +3,14 @@
 import base64
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from stoppress.aws import sites
+from stoppress.aws import queues, sites
 from stoppress.aws.clients import client
 from stoppress.aws.refusals import Refusal, Report, read_report
 from stoppress.model.event import ArticleEvent, from_message
@@ -238,31 +238,49 @@ def test_a_refusal_whose_report_fails_is_answered_all_the_same(behind: Doors) ->
         assert answered(behind, request(PUBLISHED | {"type": "article.publish"}))[0] == 400
 
 
-def test_ignored_articles_of_a_delivery_are_reported_in_the_call_that_queues_the_others(behind: Doors) -> None:
-    behind.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
-    of_article = {
+MIXED = [
+    {"specversion": "1.0", "source": "/cms", "id": "e1", "type": "com.example.article.published", "data": ARTICLE},
+    {
         "specversion": "1.0",
         "source": "/cms",
-        "id": "e1",
-        "type": "com.example.article.published",
-        "data": ARTICLE,
-    }
-    of_comment = of_article | {
         "id": "e2",
         "type": "com.example.comment.created",
         "data": {"id": 7, "url": page("flood#7")},
-    }
-    headers = {"content-type": "application/cloudevents-batch+json"}
+    },
+]
+
+
+def mixed(behind: Doors) -> tuple[int, dict[str, Any]]:
+    """The answer to a delivery of an article and a comment."""
+    behind.site(sources={"cms": {"adapter": "cloudevents", "secret": "cms", "settings": {"signature": "standard"}}})
+    return answered(behind, request(MIXED, headers={"content-type": "application/cloudevents-batch+json"}))
+
+
+def test_ignored_articles_of_a_delivery_are_reported_after_the_others_are_queued(behind: Doors) -> None:
     with counted("sqs", "*") as calls:
-        status, reply = answered(behind, request([of_article, of_comment], headers=headers))
+        status, reply = mixed(behind)
     events, [report] = sent(behind)
 
-    assert (status, [article["status"] for article in reply["articles"]], len(calls)) == (200, ["queued", "ignored"], 1)
+    assert (status, [article["status"] for article in reply["articles"]], len(calls)) == (200, ["queued", "ignored"], 2)
     assert [event.id for event in events] == ["1042"]
     assert [(refusal.outcome, refusal.id, refusal.url) for refusal in report.refusals] == [
         ("ignored", "7", page("flood#7"))
     ]
     assert [names["id"] for names in behind.log[-1]["articles"]] == ["1042", "7"]
+
+
+def test_a_report_that_the_queue_refuses_fails_no_article(behind: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = queues.send_articles
+
+    def refuse_reports(messages: Sequence[Any]) -> None:
+        if any(isinstance(message, Report) for message in messages):
+            raise queues.SendError("the queue does not take it")
+        send(messages)
+
+    monkeypatch.setattr(queues, "send_articles", refuse_reports)
+
+    assert mixed(behind)[0] == 200
+    assert [event.id for event in queued(behind)] == ["1042"]
 
 
 @pytest.mark.parametrize(

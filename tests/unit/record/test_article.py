@@ -845,7 +845,7 @@ def test_a_report_of_refusals_is_kept_beside_the_events_of_its_batch() -> None:
     outcomes = hear(refused(), publish("1", "ferry"), refused("wire"), refused(refusals=(), unverified=7))
 
     assert outcomes == [REPORT_KEPT, "listed", REPORT_KEPT, REPORT_KEPT]
-    assert sorted(refusal.source for refusal in refusals.read(HOST)) == ["cms", "wire"]
+    assert sorted(refusal.source for _, refusal in refusals.stored(HOST)) == ["cms", "wire"]
     assert [(count.source, count.refused, count.unverified) for count in refusals.counts(HOST)] == [
         ("wire", 1, 0),
         ("cms", 1, 7),

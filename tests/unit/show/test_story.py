@@ -10,6 +10,7 @@ from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.show.story import HEARD_MAX, Facts, FileRead, Heard, tell
+from stoppress_cli.stack.explain import as_lines
 
 HOST, URL = "www.example.com", "https://www.example.com/flood"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -51,6 +52,16 @@ def test_a_page_that_was_recorded_and_is_in_no_file_yet_says_when_both_happened(
     assert "recorded at 2026-11-20 12:00:00 UTC" in answer.reasons[0].text
     assert "sitemap-news.xml, last changed at 2026-11-20 12:00:00 UTC" in answer.reasons[0].text
     assert tell(with_news_file(lists=True), NOW).news.reasons == ()
+
+
+def test_a_reason_has_its_times_in_the_time_zone_of_the_newsroom() -> None:
+    paris = Site(host=HOST, publication="Example News", timezone="Europe/Paris")
+    story = tell(replace(with_news_file(lists=False), site=paris), NOW)
+
+    assert "recorded at 2026-11-20 13:00:00 CET" in story.news.reasons[0].text
+    ended = tell(replace(FACTS, site=paris), NOON + timedelta(hours=48))
+    assert "the window ended at 2026-11-22 13:00:00 CET" in ended.news.reasons[0].text
+    assert "last changed 2026-11-20 13:00:00 CET" in next(as_lines(ended))
 
 
 def test_a_file_that_does_not_exist_yet_is_not_written() -> None:

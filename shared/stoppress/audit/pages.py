@@ -5,7 +5,7 @@ Nothing is asked for without end: a page that repeats the one before, and positi
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -51,14 +51,11 @@ class _Circle:
 
 @dataclass
 class Reader:
-    """Asks a source for the pages of a listing. `fetch`, `sleep` and `clock` stand for the network and the time."""
+    """Asks a source for the pages of a listing. `by` is the beginning of the events' delivery ids: who lists."""
 
     query: Query
     by: str
     deadline: Deadline = NEVER
-    fetch: Callable[..., client.Response] = client.fetch
-    sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
         """The pages from the cursor on; without one, all. Raises ListingError.
@@ -69,7 +66,7 @@ class Reader:
         circle, failed, backward = _Circle(), 0, 0
         before = ""
         while at is not None and not self.deadline.is_over():
-            asked_at = self.clock()
+            asked_at = datetime.now(UTC)
             place = _place(self.query, at)
             try:
                 answer = self._answer(at, place)
@@ -104,7 +101,7 @@ class Reader:
         for planned_s in (*WAITS_S, None):
             asked_s: float | None = None
             try:
-                response = self.fetch(url, headers)
+                response = client.fetch(url, headers)
             except FetchError as error:
                 reason = str(error)
             else:
@@ -116,11 +113,11 @@ class Reader:
                 reason = f"the server answers {response.status}"
                 if response.status not in _PASSING:
                     raise ListingError(f"{place}: {reason}: {_hint(response.status)}")
-                asked_s = _retry_after_s(response.headers.get("retry-after", ""), self.clock())
+                asked_s = _retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
             wait_s = planned_s if asked_s is None else asked_s
             if planned_s is None or wait_s is None or wait_s > min(RETRY_AFTER_MAX_S, self.deadline.seconds_left):
                 break
-            self.sleep(wait_s)
+            time.sleep(wait_s)
         raise _Failed(reason)
 
     def _page(self, answer: Answer, place: str, asked_at: datetime, following: Position | None) -> Page:

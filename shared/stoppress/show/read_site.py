@@ -9,6 +9,7 @@ from typing import TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stoppress.aws import alarms, bucket, items, queues, refusals, secrets, sites, table
+from stoppress.aws.inventory import news_entries
 from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
 from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key

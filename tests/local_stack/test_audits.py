@@ -1,0 +1,180 @@
+"""Audits on the local stack: a webhook that never came is found in the list of the source, and its story is published."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.audit.state import AuditState, audit_key, read_state
+from stoppress.aws import table
+from stoppress.http import client
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import signing
+from tests.support import operated
+from tests.support.blog import Blog
+
+pytestmark = pytest.mark.moto
+
+HOST = operated.HOST
+HOUR = timedelta(hours=1)
+SITE: dict[str, Any] = {
+    "host": HOST,
+    "publication": "Example News",
+    "sources": {
+        "cms": {
+            "adapter": "wordpress",
+            "secret": "newsroom",
+            "settings": {"signature": "standard"},
+            "list": {"url": f"https://{HOST}/wp-json/wp/v2/posts"},
+        }
+    },
+}
+
+
+@pytest.fixture
+def blog(monkeypatch: pytest.MonkeyPatch) -> Blog:
+    made = Blog(HOST)
+    monkeypatch.setattr(client, "fetch", made.fetch)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    return made
+
+
+@pytest.fixture
+def stack(tmp_path: Path, blog: Blog) -> Iterator[Stack]:
+    with operated.operated([{"site": SITE}], tmp_path) as running:
+        yield running
+
+
+def post(stack: Stack, blog: Blog, id_: int) -> None:
+    """The webhook of a post comes."""
+    body = json.dumps(blog.webhook(id_)).encode()
+    headers = {"content-type": "application/json", "x-wp-webhook-name": "post_update"}
+    signed = signing.standard("whsec_c3RvcHByZXNz", headers, body, f"msg_{id_}", stack.clock.now())
+    answer = stack.request(Request("POST", operated.CMS, "", headers | signed, body))
+    assert answer.status == 200, answer
+
+
+def news(stack: Stack) -> str:
+    body = stack.client("s3").get_object(Bucket=stack.variable("BUCKET_NAME"), Key=f"{HOST}/sitemap-news.xml")["Body"]
+    return str(body.read().decode())
+
+
+def state() -> AuditState:
+    return read_state(table.get(*audit_key(HOST, "cms")))
+
+
+def test_a_story_whose_webhook_never_came_is_published_by_the_audit(stack: Stack, blog: Blog) -> None:
+    blog.publish(1, stack.clock.now())
+    post(stack, blog, 1)
+    blog.publish(2, stack.clock.now())
+    operated.later(stack, 1)
+    assert "/story-1<" in news(stack)
+    assert "/story-2<" not in news(stack)
+
+    stack.advance(stack.clock.now() + HOUR)
+    assert "/story-2<" in news(stack)
+    assert stack.metrics["WebhooksMissed"] == 1
+    assert (state().listed, state().missed_in_a_day) == (2, 1)
+
+    stack.advance(stack.clock.now() + HOUR)
+    assert stack.metrics["WebhooksMissed"] == 1  # found once
+
+
+def test_an_edit_whose_webhook_never_came_is_found(stack: Stack, blog: Blog) -> None:
+    blog.publish(1, stack.clock.now())
+    post(stack, blog, 1)
+    operated.later(stack, 10)
+    blog.publish(1, stack.clock.now(), slug="a-better-slug")
+
+    stack.advance(stack.clock.now() + HOUR)
+    assert "/a-better-slug<" in news(stack)
+    assert "/story-1<" not in news(stack)
+
+
+def test_a_change_of_the_last_minutes_is_left_to_its_webhook(stack: Stack, blog: Blog) -> None:
+    stack.advance(stack.clock.now() + HOUR - timedelta(minutes=2))
+    blog.publish(1, stack.clock.now())
+    stack.advance(stack.clock.now() + timedelta(minutes=2))
+    assert stack.functions["AuditSources"].invocations
+    assert stack.metrics["WebhooksMissed"] == 0
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_news_that_two_audits_do_not_find_in_the_list_are_reported_and_removed_where_the_list_is_trusted(
+    tmp_path: Path, blog: Blog, *, trusted: bool
+) -> None:
+    source = SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"trusts_removals": trusted}}
+    with operated.operated([{"site": SITE | {"sources": {"cms": source}}}], tmp_path) as stack:
+        for id_ in (1, 2):
+            blog.publish(id_, stack.clock.now())
+            post(stack, blog, id_)
+        operated.later(stack, 1)
+        del blog.posts[1]
+
+        stack.advance(stack.clock.now() + HOUR)
+        assert "/story-1<" in news(stack)  # one look proves nothing
+        stack.advance(stack.clock.now() + HOUR)
+        assert ("/story-1<" in news(stack)) is not trusted
+        assert "/story-2<" in news(stack)
+        assert stack.metrics["NeedsAttention"] == (0 if trusted else 1)
+
+
+def test_a_list_that_is_suddenly_empty_removes_nothing(tmp_path: Path, blog: Blog) -> None:
+    source = SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"trusts_removals": True}}
+    with operated.operated([{"site": SITE | {"sources": {"cms": source}}}], tmp_path) as stack:
+        blog.publish(1, stack.clock.now())
+        post(stack, blog, 1)
+        blog.posts.clear()
+        for _ in range(3):
+            stack.advance(stack.clock.now() + HOUR)
+        assert "/story-1<" in news(stack)
+
+
+def test_a_removal_that_the_list_does_not_know_of_yet_stands(stack: Stack, blog: Blog) -> None:
+    blog.publish(1, stack.clock.now())
+    post(stack, blog, 1)
+    operated.later(stack, 5)
+    body = json.dumps(blog.webhook(1)).encode()
+    headers = {"content-type": "application/json", "x-wp-webhook-name": "post_trash"}
+    signed = signing.standard("whsec_c3RvcHByZXNz", headers, body, "msg_trash", stack.clock.now())
+    assert stack.request(Request("POST", operated.CMS, "", headers | signed, body)).status == 200
+
+    for _ in range(3):  # a list from a cache still has the post
+        stack.advance(stack.clock.now() + HOUR)
+    assert "/story-1<" not in news(stack)
+
+
+def test_a_list_that_cannot_be_read_is_a_failed_audit_and_the_next_one_finds_what_was_lost(
+    stack: Stack, blog: Blog
+) -> None:
+    blog.publish(1, stack.clock.now())
+    blog.status = 503
+    stack.advance(stack.clock.now() + HOUR)
+    assert stack.metrics["AuditsFailed"] == 1
+    assert state().failed == "page 1: the server answers 503"
+
+    blog.status = 200
+    stack.advance(stack.clock.now() + HOUR)
+    assert "/story-1<" in news(stack)
+    assert state().failed == ""
+
+
+def test_a_cms_without_webhooks_is_named_while_its_feed_has_the_stories(tmp_path: Path, blog: Blog) -> None:
+    feed = f"https://{HOST}/feed.xml"
+    entries = "".join(
+        f"<item><title>Story {n}</title><link>https://{HOST}/{n}</link><pubDate>Fri, 20 Nov 2026 11:0{n}:00 GMT</pubDate></item>"
+        for n in range(4)
+    )
+    steps: list[Any] = [
+        {"feed": feed, "body": f"<rss version='2.0'><channel>{entries}</channel></rss>"},
+        {"site": SITE | {"feeds": [{"url": feed}]}},
+        {"at": "2026-11-20T12:05:00Z"},
+    ]
+    with operated.operated(steps, tmp_path) as stack:
+        stack.advance(stack.clock.now() + HOUR)
+        assert state().silent == 4
+        assert stack.metrics["NeedsAttention"] == 1

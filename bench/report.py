@@ -305,7 +305,7 @@ def _sentences(results: Results) -> str:
     sentences = [
         f"{_on(results)}.",
         "*Moved* is what S3 received and sent. *CPU* is the time of this code and its libraries, without the doubles of AWS.",
-        "A model of AWS gives the time from the CMS's request to the file in S3; `bench/hops.toml` has its assumptions:",
+        "A model of AWS (`bench/hops.toml`) estimates the time from the CMS's request to the file in S3:",
         f"**{model['p50_s']:.1f} s** at the median, **{model['p99_s']:.1f} s** at p99.",
         f"To the index it is {index['p50_s']:.1f} s and {index['p99_s']:.1f} s.",
         f"With every function cold the file takes {cold['p50_s']:.1f} s and {cold['p99_s']:.1f} s.",

@@ -65,8 +65,8 @@ def try_delivery(
 ) -> None:
     """Read a recorded delivery with an adapter. Show each field's value and origin, and what was left out and why.
 
-    Exit code 0: the delivery was tried, with any result; 2: file, adapter or options cannot be used. A body that the CMS would
-    not post (no JSON, for example) is incomplete, its body missing; the webhook answers 400 to it.
+    Exit code 0: the delivery was tried, with any result; 2: file, adapter or options cannot be used. A body that the
+    adapter cannot read at all, such as text that is not JSON, counts as incomplete here; the webhook would answer 400.
     """
     from stoppress.cms.mapping import BadMapping, UnknownAdapter
     from stoppress.model.site import BadConfiguration, read_site

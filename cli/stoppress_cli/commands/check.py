@@ -22,7 +22,7 @@ def check(
     base_url: Annotated[
         str | None,
         typer.Option(
-            help="URL of the folder in which readers find the file, or the folder's files.",
+            help="URL of the folder in which the files are published.",
             metavar="URL",
             show_default=False,
         ),

@@ -64,7 +64,10 @@ def try_feed(
     timezone: Annotated[str, typer.Option(help="Zone of dates that have none.")] = "UTC",
     take: Annotated[
         list[str] | None,
-        typer.Option(help="What to take besides, as in the site's `feeds`: images, videos, …", show_default=False),
+        typer.Option(
+            help="What to read besides page, title and dates, as `take` in the site's `feeds`: images, videos, …",
+            show_default=False,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

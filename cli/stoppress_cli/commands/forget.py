@@ -16,7 +16,7 @@ OUT_OF_REACH = (
 
 
 def forget(
-    target: Annotated[str, typer.Argument(metavar="URL|ID", help="The page, or the article's id in its source.")],
+    target: Annotated[str, typer.Argument(metavar="URL|ID", help="URL of the page, or the article's id in its source.")],
     site: Site = None,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
     as_json: Json = False,

@@ -91,7 +91,7 @@ def retry(
     ids: _Ids = None, every: _All = False, site: Site = None, reason: _Reason = "", stack: Stack = None,
     local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Send the events that can be applied now to the articles queue. The others stay; for each, say what it needs.
+    """Send events back to the articles queue, if they can be applied now. The others stay; for each, say what it needs.
 
     Exit code 0: all were sent; 1: some stay; 2: there is no such event, the stack cannot be reached, or a site's parameter
     cannot be used.

@@ -14,7 +14,7 @@ def rebuild(
     site: Site = None,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Put files on the rewrites queue: rewrite_sitemaps writes them again from the table, where the bytes differ.
+    """Have files rendered again from the table. Their names go to the rewrites queue; a file whose bytes are equal is not written.
 
     Exit code 0: the files are on the rewrites queue; 2: there is no such file or site, the stack cannot be reached, or a
     site's parameter cannot be used.

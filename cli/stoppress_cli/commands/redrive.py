@@ -24,7 +24,7 @@ _ACTIONS = {
 def redrive(
     queue: Annotated[
         Literal["articles", "rewrites", "failures"] | None,
-        typer.Argument(help="One queue; default: all.", show_default=False),
+        typer.Argument(help="One queue: articles, rewrites or failures; default: all.", show_default=False),
     ] = None,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, as_json: Json = False,
 ) -> None:  # fmt: skip

@@ -163,7 +163,7 @@ def test_a_list_that_cannot_be_read_is_a_failed_audit_and_the_next_one_finds_wha
     assert state().failed == ""
 
 
-def test_a_cms_without_webhooks_is_named_while_its_feed_has_the_stories(tmp_path: Path, blog: Blog) -> None:
+def test_a_cms_without_webhooks_is_named_while_its_feed_has_the_stories(tmp_path: Path) -> None:
     feed = f"https://{HOST}/feed.xml"
     entries = "".join(
         f"<item><title>Story {n}</title><link>https://{HOST}/{n}</link><pubDate>Fri, 20 Nov 2026 11:0{n}:00 GMT</pubDate></item>"
@@ -171,8 +171,8 @@ def test_a_cms_without_webhooks_is_named_while_its_feed_has_the_stories(tmp_path
     )
     steps: list[Any] = [
         {"feed": feed, "body": f"<rss version='2.0'><channel>{entries}</channel></rss>"},
-        {"site": SITE | {"feeds": [{"url": feed}]}},
-        {"at": "2026-11-20T12:05:00Z"},
+        {"site": operated.SITE | {"feeds": [{"url": feed}]}},
+        {"at": "2026-11-20T12:05:00Z", "save": "polled"},
     ]
     with operated.operated(steps, tmp_path) as stack:
         stack.advance(stack.clock.now() + HOUR)

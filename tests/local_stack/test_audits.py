@@ -11,6 +11,9 @@ import pytest
 from stoppress.audit.state import AuditState, audit_key, read_state
 from stoppress.aws import table
 from stoppress.http import client
+from stoppress.show import read_site
+from stoppress.show.read_story import story_of
+from stoppress.show.site import Access, stack_status
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import signing
@@ -82,6 +85,11 @@ def test_a_story_whose_webhook_never_came_is_published_by_the_audit(stack: Stack
 
     stack.advance(stack.clock.now() + HOUR)
     assert stack.metrics["WebhooksMissed"] == 1  # found once
+    now = stack.clock.now()
+    [problem] = stack_status(read_site.read_stack(HOST, now, None), now, Access("news")).problems
+    assert problem.what == "webhooks of cms that never came in 24 hours: 1; the audit sent their stories"
+    story = story_of(f"https://{HOST}/story-2", None, now)
+    assert [heard.reason for heard in story.heard] == ["the webhook never came; the audit found it"]
 
 
 def test_an_edit_whose_webhook_never_came_is_found(stack: Stack, blog: Blog) -> None:

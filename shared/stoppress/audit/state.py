@@ -46,8 +46,12 @@ class AuditState:
 _INSTANTS = ("until", "tried_at", "since", "open_until")
 
 
+def audit_pk(site: str) -> str:
+    return f"audit#{site}"
+
+
 def audit_key(site: str, source: str) -> tuple[str, str]:
-    return f"audit#{site}", source
+    return audit_pk(site), source
 
 
 def state_item(site: str, source: str, state: AuditState) -> Item:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stoppress.audit.state import audit_pk, read_state
 from stoppress.aws import alarms, bucket, items, queues, refusals, secrets, sites, table
 from stoppress.aws.inventory import news_entries
 from stoppress.model.file_names import INDEX_FILE
@@ -90,6 +91,7 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
             count.source: (count.refused, count.unverified)
             for count in refusals.counts_of_day(site.host, now.date(), site.sources)
         },
+        audits={item["sk"]: read_state(item) for item in table.query(audit_pk(site.host), consistent=False)},
     )
 
 

@@ -32,6 +32,9 @@ ALARM_LOGS = {
     "FilesLateAlarm": "RewriteSitemaps",
     "ClockStoppedAlarm": "RollWindow",
     "SitesFailingAlarm": "RollWindow",
+    "WebhooksMissedAlarm": "AuditSources",
+    "AuditsFailedAlarm": "AuditSources",
+    "AuditsStoppedAlarm": "AuditSources",
 }
 # The command that explains an alarm.
 ALARM_COMMANDS = {

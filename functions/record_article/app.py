@@ -21,7 +21,7 @@ from stoppress.record import article
 from stoppress.record.article import REPORT_KEPT, MessageOutcome
 from stoppress.record.message import Message
 
-# Seconds after the deadline: to free unused places, write stories, and delay the retry of messages.
+# Seconds from the deadline until Lambda ends the function: to free unused places, write stories, and delay the retry of messages.
 RESERVE_SECONDS = 10.0
 
 logger = Logger()

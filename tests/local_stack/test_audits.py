@@ -225,7 +225,7 @@ def test_a_grant_of_the_audits_that_is_taken_away_is_missed(
         guard = guarded(stack, grant, tmp_path, monkeypatch)
         stack.advance(stack.clock.now() + HOUR)
         if not guard.refused:  # without a recent confirmation the parameters themselves are read
-            stack.functions["RollWindow"].invoke = lambda _event: Result()  # type: ignore[method-assign]
+            stack.functions["RollWindow"].invoke = lambda _event: Result()  # type: ignore[method-assign,assignment]
             stack.advance(stack.clock.now() + HOUR)
 
         assert guard.refused

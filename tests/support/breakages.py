@@ -395,7 +395,7 @@ BREAKAGES = [
     Breakage(
         "the CMS signs with another secret, and posts once an hour",
         every(timedelta(hours=1), wrongly_signed),
-        minutes=60,
+        minutes=130,
         step=MINUTE,
         rings={"WebhooksRefusedAlarm": 121},
     ),

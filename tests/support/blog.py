@@ -14,10 +14,14 @@ PER_PAGE_MAX = 100
 
 @dataclass
 class Blog:
-    """The posts of a blog by id. `status` other than 200 is answered to every request; `requests` are their URLs."""
+    """The posts of a blog by id. `status` other than 200 is answered to every request; `requests` are their URLs.
+
+    `cached` are the posts that the API lists instead, if it answers from a cache.
+    """
 
     host: str
     posts: dict[int, dict[str, Any]] = field(default_factory=dict)
+    cached: dict[int, dict[str, Any]] | None = None
     status: int = 200
     requests: list[str] = field(default_factory=list)
 
@@ -60,9 +64,10 @@ class Blog:
         if self.status != 200:
             return Response(self.status, {}, b"{}", url)
         query = {name: values[-1] for name, values in parse_qs(urlsplit(url).query).items()}
+        posts = self.posts if self.cached is None else self.cached
         size, page = int(query.get("per_page", 10)), int(query.get("page", 1))
         after, before = query.get("modified_after", ""), query.get("modified_before", "9999")
-        found = [post for _, post in sorted(self.posts.items()) if after <= f"{post['modified_gmt']}Z" < before]
+        found = [post for _, post in sorted(posts.items()) if after <= f"{post['modified_gmt']}Z" < before]
         pages = max(1, -(-len(found) // size))
         if size > PER_PAGE_MAX or page > pages:
             return Response(400, {}, b'{"code": "rest_invalid_param"}', url)

@@ -96,13 +96,14 @@ def _audit(
     until = state.open_until if resumes and state.open_until else now - GRACE
     since = state.since if resumes and state.since else min(state.until or now, now - WINDOW)
     query = Query(site, name, source, load(source.adapter), _secrets(site, source), since)
+    first_look = state.until or until
     listed: set[str] = set()
     missed: list[ArticleEvent] = []
     problems: list[str] = []
     last = Page(cursor=state.cursor or None)
     for page in Reader(query, BY_AUDIT, deadline).pages(last.cursor):
         last = page
-        found = _missed(site, page.items, until)
+        found = _missed(site, page.items, until, state.removed)
         queues.send_articles(found)
         missed += found
         listed.update(item.event.name for item in page.items)
@@ -115,19 +116,25 @@ def _audit(
     state = replace(state, until=until, cursor="", since=None, open_until=None, listed=len(listed))
     if problems or resumes:  # the list was not seen whole, so what it lacks proves nothing
         return outcome, replace(state, unlisted=(), confirmed=())
-    return _unlisted(site, source, outcome, state, unlisted(news, claims, name, frozenset(listed), until), now)
+    names = unlisted(news, claims, name, frozenset(listed), until)
+    # What was heard of after the first look may have been published anew.
+    since_first_look = unlisted(news, claims, name, frozenset(listed), first_look)
+    confirmed = {url: names[url] for url in since_first_look if url in state.unlisted}
+    return _unlisted(site, source, outcome, replace(state, unlisted=tuple(names)[:UNLISTED_MAX]), confirmed, now)
 
 
 def _unlisted(
     site: Site, source: Source, outcome: AuditOutcome, state: AuditState, names: dict[str, str], now: datetime
 ) -> tuple[AuditOutcome, AuditState]:
-    """Handle news that the list lacks. A source that lists nothing at all is broken: then nothing is removed."""
-    confirmed = tuple(url for url in names if url in state.unlisted)[:UNLISTED_MAX] if outcome.listed else ()
-    removed = bool(confirmed) and bool(source.list and source.list.trusts_removals)
-    if removed:
-        queues.send_articles([_removal(site, names[url], url, now) for url in confirmed])
-    state = replace(state, unlisted=tuple(names)[:UNLISTED_MAX], confirmed=() if removed else confirmed)
-    return replace(outcome, unlisted=confirmed, removed=removed), state
+    """Handle news that two audits missed in the list. A source that lists nothing at all is broken: then nothing is removed."""
+    names = names if outcome.listed else {}
+    removes = bool(names) and bool(source.list and source.list.trusts_removals)
+    if removes:
+        queues.send_articles([_removal(site, name, url, now) for url, name in names.items()])
+        state = replace(state, removed=(*names.values(), *state.removed)[:UNLISTED_MAX], confirmed=())
+    else:
+        state = replace(state, confirmed=tuple(names))
+    return replace(outcome, unlisted=tuple(names), removed=removes), state
 
 
 def _removal(site: Site, name: str, url: str, now: datetime) -> ArticleEvent:
@@ -144,15 +151,20 @@ def _removal(site: Site, name: str, url: str, now: datetime) -> ArticleEvent:
     )
 
 
-def _missed(site: Site, listed: Sequence[Listed], until: datetime) -> list[ArticleEvent]:
-    """The events of a page that no webhook told of, without changes after `until`: their webhooks may be on their way."""
+def _missed(site: Site, listed: Sequence[Listed], until: datetime, removed: Sequence[str]) -> list[ArticleEvent]:
+    """The events of a page that no webhook told of, without changes after `until`: their webhooks may be on their way.
+
+    An article that an audit has removed is published again if the list has it.
+    """
     told = (item.event for item in listed if (changed_at(item.event) or until) <= until)
     keys = {items.article_key(site.host, event.name): event for event in told}
     stored = table.get_many(keys) if keys else {}
+    articles = {key: items.read_article(stored[key]) if key in stored else None for key in keys}
     return [
         event
         for key, event in keys.items()
-        if is_missed(event, items.read_article(stored[key]) if key in stored else None)
+        if is_missed(event, article := articles[key])
+        or (article and article.state == "removed" and event.name in removed)
     ]
 
 

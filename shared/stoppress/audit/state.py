@@ -21,7 +21,7 @@ class AuditState:
     `until` is the end of the period that was listed to its end; `tried_at` is the last attempt, and `failed` why it failed.
     With `cursor` the listing from `since` until `open_until` is unfinished. `listed` counts the articles of the last finished
     listing, `missed` has the number of lost webhooks by hour. `unlisted` are URLs in the news sitemap that the list lacks,
-    `confirmed` those that two audits found. `silent` is the number of stories that came by feed while no webhook came.
+    `confirmed` those that two audits found. `removed` are names of articles that audits removed. `silent` is the number of stories that came by feed while no webhook came.
     """
 
     until: datetime | None = None
@@ -35,6 +35,7 @@ class AuditState:
     problems: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
     confirmed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     silent: int = 0
 
     @property

@@ -368,6 +368,13 @@ def test_what_left_the_window_says_when(tmp_path: Path) -> None:
     assert "the window ended at 2026-11-22 12:00:00 UTC" in story.splitlines()[0]
 
 
+def test_the_home_page_in_an_empty_news_sitemap_is_not_news(tmp_path: Path) -> None:
+    steps = [event(1, "1", "flood"), event(5, "1", "flood", "article.unpublished")]
+    story = told(steps, url(""), tmp_path, after=timedelta(minutes=10))
+
+    assert story.startswith("In the news sitemap: no, because ")
+
+
 @pytest.mark.moto
 def test_the_commands_answer_with_their_exit_codes(tmp_path: Path) -> None:
     steps = [event(1, "1", "flood"), event(2, "2", "undated", published_at=None)]

@@ -78,15 +78,21 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @contextmanager
-def answering(*statuses: int) -> Iterator[str]:
-    """The URL of a server that gives these answers in turn, then 200 to every request, and does nothing."""
+def answering(*statuses: int, kinds: list[str] | None = None) -> Iterator[str]:
+    """The URL of a server that gives these answers in turn, then 200 to every request, and does nothing.
+
+    The status 0 closes the connection without an answer. `kinds` gets the type of each event.
+    """
     left = list(statuses)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(left.pop(0) if left else 200)
-            self.end_headers()
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if kinds is not None:
+                kinds.append(json.loads(body)["type"])
+            if status := left.pop(0) if left else 200:
+                self.send_response(status)
+                self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
             """Prints nothing."""
@@ -145,7 +151,9 @@ def test_a_stage_that_is_not_reached_is_named_with_its_reason_and_the_next_comma
 
     assert (code, err) == (1, "")
     assert "not reached  listed in any file: rule 1 of the site" in out
-    assert re.search(rf"^see why: stoppress explain https://{SHUT}/stoppress-test-\w+; ", out, re.MULTILINE)
+    assert re.search(
+        rf"^see why: stoppress explain https://{SHUT}/stoppress-test-\w+ --local {served.url}; ", out, re.MULTILINE
+    )
     assert "answered 200 to article.deleted" in stages(out)  # it is removed all the same
 
 
@@ -155,6 +163,27 @@ def test_an_article_that_nobody_records_is_missed_after_the_time_that_is_given(s
 
     assert (code, stages(out)) == (1, ["answered 200 to article.published", "answered 200 to article.deleted"])
     assert "not reached  recorded" in out
+
+
+@pytest.mark.parametrize("status", [0, 503])
+def test_an_article_whose_answer_is_lost_is_removed_all_the_same(status: int, served: Served) -> None:
+    kinds: list[str] = []
+    with answering(status, kinds=kinds) as elsewhere:
+        code, _, err = served.send(HOST, "--timeout-s", "1", "--api", elsewhere)
+
+    assert code == (1 if status else 2)
+    assert kinds == ["article.published", "article.deleted"]
+    assert "may stay in the files" not in err
+
+
+@pytest.mark.parametrize("status", [0, 401])
+def test_an_article_that_is_not_removed_is_named_with_the_command_that_removes_it(status: int, served: Served) -> None:
+    with answering(200, status) as elsewhere:
+        code, out, err = served.send(HOST, "--timeout-s", "1", "--api", elsewhere)
+
+    assert code == (1 if status else 2)
+    [url] = re.findall(rf"^(https://{HOST}/stoppress-test-\w+)$", out, re.MULTILINE)
+    assert f"`stoppress forget {url} --local {served.url}`" in err
 
 
 def test_a_request_is_repeated_while_a_new_site_is_not_known_yet(served: Served) -> None:

@@ -15,7 +15,7 @@ from stoppress_cli.app import app
 from stoppress_cli.inputs.site_file import PARAMETER_BYTES_MAX
 from stoppress_cli.local.functions import environment
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.stack import find, sites as commands
+from stoppress_cli.stack import find, secrets as stored_secrets, sites as commands
 from tests.support.event_files import objects
 from tests.support.operated import HOST, SITE, event, everything, later, operated, url
 from tests.support.playing import Step
@@ -321,6 +321,40 @@ def test_a_removal_that_was_interrupted_goes_on(run: Operator, monkeypatch: pyte
     assert run("retire").stdout == "every site has its parameter\n"
 
 
+def test_a_site_that_somebody_puts_again_meanwhile_stays(run: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = objects(run.stack)
+    removing = commands.remove
+
+    def put_again(_seconds: float) -> None:
+        run.put_by_hand(HOST, json.dumps(SITE))
+
+    monkeypatch.setattr(commands, "remove", lambda *given, **options: removing(*given, **options, pause=put_again))
+    done = run("sites", "remove", HOST, "--yes", "--delete-files")
+    assert done.exit_code == 2
+    assert f"somebody else has put {HOST} again" in done.stderr
+    later(run.stack, 2)
+    assert objects(run.stack) == before
+    assert run("sites", "list").exit_code == 0
+
+
+def test_files_that_a_removal_left_can_still_be_deleted(run: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting(run, monkeypatch)
+    assert run("sites", "remove", HOST, "--yes").exit_code == 0
+    assert objects(run.stack)
+    assert run("sites", "remove", HOST, "--yes", "--delete-files").exit_code == 0
+    assert objects(run.stack) == {}
+    assert run("sites", "remove", HOST, "--yes", "--delete-files").exit_code == 2
+
+
+@pytest.mark.parametrize("host", ["", "/", f"{HOST}/", f"{HOST}/feeds-1", "*"])
+def test_only_a_whole_host_is_removed(run: Operator, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    waiting(run, monkeypatch)
+    run.put_by_hand(HOST, "[]", "/feeds-1")
+    done = run("sites", "remove", host, "--yes", "--delete-files")
+    assert done.exit_code == 2
+    assert f"there is no site {host!r}: give one of {HOST}" in done.stderr
+
+
 # ── secrets ──
 
 SCHEMES: list[tuple[Document, str, str]] = [
@@ -409,6 +443,42 @@ def test_a_secret_belongs_to_a_source_that_needs_one(run: Operator, words: list[
     done = run("secrets", *words)
     assert done.exit_code == 2
     assert reason in done.stderr
+
+
+@pytest.mark.parametrize("words", [("put", NEW), ("rotate", HOST)], ids=["put", "rotate"])
+def test_a_generated_value_is_stored_only_if_it_can_be_shown(
+    run: Operator, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str]
+) -> None:
+    run.put_by_hand(NEW, json.dumps({**SITE, "host": NEW}))
+    before = valid(run, f"{HOST}/newsroom")
+
+    def expired(_stack: str) -> Any:
+        raise find.BadRequest("the AWS credentials have expired: sign in again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(find, "described", expired)
+        assert run("secrets", *words, "cms").exit_code == 2
+    assert valid(run, f"{HOST}/newsroom") == before
+    assert run("secrets", "put", NEW, "cms").exit_code == 0
+
+
+@pytest.mark.parametrize("words", [[], ["--finish", "--yes"]], ids=["rotate", "finish"])
+def test_a_rotation_that_meets_another_one_says_so(
+    run: Operator, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    name = f"{run.stack.variable('SECRETS_PATH')}/{HOST}/newsroom"
+    manager = run.stack.client("secretsmanager")
+    assert run("secrets", "rotate", HOST, "cms").exit_code == 0
+    writing = stored_secrets._text
+
+    def write_after_another(values: list[str]) -> str:
+        manager.put_secret_value(SecretId=name, SecretString="whsec_c29tZWJvZHktZWxzZS1yb3RhdGVzLWl0")
+        return writing(values)
+
+    monkeypatch.setattr(stored_secrets, "_text", write_after_another)
+    done = run("secrets", "rotate", HOST, "cms", *words)
+    assert done.exit_code == 2
+    assert f"somebody else wrote the secret {name} in the same moment" in done.stderr
 
 
 def test_a_secret_that_is_not_there_cannot_be_rotated(run: Operator) -> None:

@@ -1,17 +1,22 @@
 """`stoppress status`: things break in the local stack, and the answer names each problem with the command that helps."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from botocore.exceptions import ClientError
+from typer.testing import CliRunner
 
 from stoppress.aws import alarms, bucket, table
 from stoppress.aws.items import quarantine_item
 from stoppress.show import read_site
 from stoppress.show.site import ALARM_COMMANDS, ALARM_LOGS, Access, StackStatus, stack_status
+from stoppress_cli.app import app
+from stoppress_cli.commands import status
+from stoppress_cli.commands.exit_codes import ATTENTION, FAILED, OK
 from stoppress_cli.local.template import load
 from tests.support import breakages
 from tests.support.breakages import BREAKAGES, FEED, HOST, Newsroom
@@ -156,6 +161,18 @@ def test_an_alarm_that_rings_has_the_name_of_the_template(tmp_path: Path, monkey
     assert problem.mend == "sam logs --stack-name news --name RewriteSitemaps"
 
 
+def test_an_alarm_of_a_stack_whose_name_begins_alike_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
+        now = newsroom.stack.clock.now()
+        rings = {"AlarmName": "news-test-FilesLateAlarm-1A2B3C", "StateUpdatedTimestamp": now}
+        monkeypatch.setattr(alarms, "ringing", lambda _prefix: [rings])
+        status = stack_status(read_site.read_stack(None, now, "news"), now, Access("news"))
+
+    assert (status.alarms, status.verdict) == ((), "well")
+
+
 def test_a_full_quarantine_is_counted_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with breakages.newsroom(BREAKAGES[0], tmp_path) as newsroom, doors(newsroom.stack):
         now = newsroom.stack.clock.now()
@@ -166,6 +183,23 @@ def test_a_full_quarantine_is_counted_up_to_a_bound(tmp_path: Path, monkeypatch:
         [site] = stack_status(read_site.read_stack(None, now, None), now, Access()).sites
 
     assert (site.quarantine.events, site.quarantine.more, site.quarantine.newest_reason) == (2, True, "reason 2")
+
+
+def test_a_watch_outlives_a_stack_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: Iterator[int | BaseException] = iter([OK, typer.Exit(FAILED), ATTENTION, KeyboardInterrupt()])
+
+    def look(*_: Any, **__: Any) -> int:
+        result = next(looks)
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    monkeypatch.setattr(status, "_look", look)
+    monkeypatch.setattr(status, "WATCH_S", 0)
+    done = CliRunner().invoke(app, ["status", "--watch"])
+
+    assert done.exit_code == ATTENTION
+    assert next(looks, None) is None
 
 
 def test_every_alarm_of_the_template_has_a_command() -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from botocore.exceptions import ClientError
 
-from stoppress.aws import table
+from stoppress.aws import bucket, table
 from stoppress.aws.clients import OutOfTime
 from stoppress.show import read_page
 from stoppress.show.page_token import page_token
@@ -195,6 +195,18 @@ def test_a_part_that_cannot_be_read_leaves_the_rest_of_the_page(
     assert str(failure) not in html
 
 
+def test_an_error_of_aws_is_not_shown(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> None:
+        message = "User: arn:aws:sts::123456789012:assumed-role/show is not authorized"
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": message}}, "ListObjectsV2")
+
+    monkeypatch.setattr(bucket, "listed", denied)
+    html = page(stack)
+
+    assert "files in the bucket: they cannot be read now" in html
+    assert "123456789012" not in html
+
+
 def test_the_refusals_are_read_once_for_the_page_and_the_answer(stack: Stack) -> None:
     def queries(question: str) -> int:
         before = sum(stack.wire.meter.calls.values())
@@ -313,6 +325,22 @@ def test_a_form_to_a_host_that_is_no_name_is_refused(stack: Stack, server: Serve
     path = f"sites/{HOST}/{token(stack)}/article"
 
     assert post(server, path, {"do": "publish"}, Host="[", Origin="http://[")[0] == HTTPStatus.FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    ("secret", "status"), [(f"{HOST}/newsroom", HTTPStatus.SERVICE_UNAVAILABLE), ("page", HTTPStatus.NOT_FOUND)]
+)
+def test_a_form_that_needs_a_missing_secret_is_refused(
+    secret: str, status: HTTPStatus, stack: Stack, server: Server
+) -> None:
+    path, manager = f"sites/{HOST}/{token(stack)}/article", stack.client("secretsmanager")
+    name = f"{stack.variable('SECRETS_PATH')}/{secret}"
+    value = manager.get_secret_value(SecretId=name)["SecretString"]
+    manager.delete_secret(SecretId=name, ForceDeleteWithoutRecovery=True)
+    try:
+        assert post(server, path, {"do": "publish", "url": "/news/x"})[0] == status
+    finally:
+        manager.create_secret(Name=name, SecretString=value)
 
 
 def test_nothing_is_made_unless_the_parameter_says_so() -> None:

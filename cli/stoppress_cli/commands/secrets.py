@@ -31,11 +31,13 @@ def put(
         from stoppress_cli.stack import secrets as stored
 
         secret = stored.of_source(site, source)
+        # Read first: a generated value is shown only now, so nothing may fail after it is stored.
+        address = stored.webhook_url(secret, stack, local)
         value = _read() if stdin else secret.generate()
         stored.create(secret, value)
         if not as_json:
             console.print(f"made {secret.name}")
-        _print_settings(secret, None if stdin else value, stack, local, as_json=as_json)
+        _print_settings(secret, None if stdin else value, address, as_json=as_json)
 
 
 @secrets.command("rotate", effect=WRITES, example="stoppress secrets rotate www.example.com cms --stack stoppress")
@@ -66,11 +68,12 @@ def rotate(
             if as_json:
                 print_json({"secret": secret.name, "removed": removed, "done": is_agreed})
             raise typer.Exit(OK if is_agreed else ATTENTION)
+        address = stored.webhook_url(secret, stack, local)
         value = _read() if stdin else secret.generate()
         stored.rotate(secret, value)
         if not as_json:
             console.print(f"{secret.name} has a new value; the old one stays valid")
-        _print_settings(secret, None if stdin else value, stack, local, as_json=as_json)
+        _print_settings(secret, None if stdin else value, address, as_json=as_json)
         if not as_json:
             console.print(f"When the CMS uses the new value: stoppress secrets rotate {site} {source} --finish")
 
@@ -81,13 +84,8 @@ def _read() -> str:
     return str(text).strip()
 
 
-def _print_settings(
-    secret: "SourceSecret", generated: str | None, stack: str | None, endpoint: str, *, as_json: bool
-) -> None:
+def _print_settings(secret: "SourceSecret", generated: str | None, address: str, *, as_json: bool) -> None:
     """What to set in the CMS. `generated` is shown; a value that the operator brought is not."""
-    from stoppress_cli.stack.secrets import webhook_url
-
-    address = webhook_url(secret, stack, endpoint)
     if as_json:
         print_json({"secret": secret.name, "address": address, "value": generated, "sent_as": secret.how()})
         return

@@ -1,3 +1,4 @@
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -6,12 +7,13 @@ import typer
 from stoppress_cli.commands.access import open_stack
 from stoppress_cli.commands.exit_codes import ATTENTION, OK
 from stoppress_cli.commands.options import LOCAL, Endpoint, Json, Stack, Template
-from stoppress_cli.printing import console, print_json
+from stoppress_cli.printing import console, errors, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stoppress_cli.stack.send import Stage
+    from stoppress.show.site import Access
+    from stoppress_cli.stack.send import Sample, Stage
 
 
 def send(
@@ -41,6 +43,7 @@ def send(
     webhook refused it; 2: the stack or its webhook cannot be reached, or the source cannot be tested.
     """
     with open_stack(stack, local, template):
+        from stoppress.show.site import Access
         from stoppress_cli.stack.send import NotReached, Sample, program as text_of, target_of
 
         target = target_of(site, source, api)
@@ -50,6 +53,7 @@ def send(
         sample = Sample(target, timeout_s)
         stages: list[Stage] = []
         missed: list[str] = []
+        access = Access(stack, None if local == LOCAL else local)
 
         def follow(reached: "Iterator[Stage]") -> None:
             try:
@@ -67,13 +71,24 @@ def send(
         try:
             follow(sample.arrive())
         finally:  # after Ctrl-C too
-            if sample.is_accepted and not keep:
-                follow(sample.leave())
+            if sample.may_be_taken and not keep:
+                with _warning_of_what_stays(sample, access):
+                    follow(sample.leave())
         if as_json:
             print_json({"url": sample.url, "stages": [asdict(stage) for stage in stages], "missed": missed})
         elif missed:
-            of_stack = f" --stack {stack}" if stack else ""
-            console.print(f"\nsee why: stoppress explain {sample.url}{of_stack}; stoppress status{of_stack}")
+            console.print(f"\nsee why: {access.command(f'explain {sample.url}')}; {access.command('status')}")
         elif keep:
             console.print("\nit stays: remove it with `stoppress forget`, or let it leave the news sitemap in 48 hours")
         raise typer.Exit(ATTENTION if missed else OK)
+
+
+@contextmanager
+def _warning_of_what_stays(sample: "Sample", access: "Access") -> "Iterator[None]":
+    """Prints how to remove the article if the block ends before the webhook takes the removal."""
+    try:
+        yield
+    finally:
+        if not sample.is_removed:
+            forget = access.command(f"forget {sample.url}")
+            errors.print(f"stoppress: the test article may stay in the files: remove it with `{forget}`")

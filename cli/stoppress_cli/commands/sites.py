@@ -184,7 +184,7 @@ def remove(
         from stoppress_cli.stack import sites as stored
 
         show = printer(as_json=as_json)
-        removal = stored.removal(host)
+        removal = stored.removal(host, delete_files=delete_files)
         for name in removal.parameters:
             show(f"{name}: is deleted")
         for name in removal.files:

@@ -35,7 +35,10 @@ def status(
             time.sleep(WATCH_S)
             if sys.stdout.isatty():
                 console.clear()
-            code = _look(host, stack, local, template, as_json=as_json)
+            try:
+                code = _look(host, stack, local, template, as_json=as_json)
+            except typer.Exit as failed:  # AWS may answer the next time
+                code = failed.exit_code
     except KeyboardInterrupt:
         console.print()
     raise typer.Exit(code)

@@ -79,11 +79,9 @@ class Panel:
 
     def addresses(self, base: str) -> list[str]:
         """The addresses of the pages of all sites. `base` is the server's URL, with a slash at its end."""
-        try:
-            secret = self._secrets(PAGE_SECRET)[0]
-        except ClientError:  # the stack's parameter StatusPage is no
-            return []
-        return [f"{base}sites/{host}/{page_token(secret, host)}" for host in self._hosts()]
+        secrets = self._secrets(PAGE_SECRET)
+        hosts = self._hosts() if secrets else []
+        return [f"{base}sites/{host}/{page_token(secrets[0], host)}" for host in hosts]
 
     def takes(self, request: Request) -> bool:
         """Whether a request is a form of a page."""
@@ -138,14 +136,18 @@ class Panel:
         except ValueError as error:
             return _text(400, f"url: {error}: give the address of a story, such as {target.site.home}flood.")
         with uncounted():
-            webhook = self._webhook(target.site, source, kind, url, fields)
+            secrets = self._secrets(secret_path(target.site.host, target.site.sources[source].secret or ""))
+            if not secrets:
+                command = f"stoppress secrets put {target.site.host} {source}"
+                return _text(503, f"The source {source} has no secret: make one with `{command}`.")
+            webhook = self._webhook(target.site, source, secrets[0], kind, url, fields)
         taken = self._stack.request(webhook)
         if taken.status >= 500:
             return taken
         self._stack.come_due()
         return _back(target.path, url)
 
-    def _webhook(self, site: Site, source: str, kind: str, url: str, fields: Mapping[str, str]) -> Request:
+    def _webhook(self, site: Site, source: str, secret: str, kind: str, url: str, fields: Mapping[str, str]) -> Request:
         """The signed webhook of a form."""
         now = self._stack.clock.now()
         data: dict[str, Any] = {"id": self._article(site, source, url), "url": url}
@@ -156,7 +158,6 @@ class Panel:
         if kind == "article.updated":
             data["updated_at"] = iso(now)
         body = json.dumps({"type": kind, "timestamp": now.isoformat(), "data": data}).encode()
-        secret = self._secrets(secret_path(site.host, site.sources[source].secret or ""))[0]
         headers = standard(secret, {}, body, f"panel-{now.timestamp()}", now)
         headers["content-type"] = "application/json"
         return Request("POST", f"/webhooks/{site.host}/{source}", "", headers, body)
@@ -207,8 +208,12 @@ class Panel:
         return next((name for name, each in site.sources.items() if each.adapter == "standard" and each.secret), None)
 
     def _secrets(self, name: str) -> list[str]:
+        """The secrets under a name; none if it does not exist. The page's exists only if the parameter StatusPage is yes."""
         full = f"{self._stack.variable('SECRETS_PATH')}/{name}"
-        text: str = self._stack.client("secretsmanager").get_secret_value(SecretId=full)["SecretString"]
+        try:
+            text: str = self._stack.client("secretsmanager").get_secret_value(SecretId=full)["SecretString"]
+        except ClientError:
+            return []
         return text.split()
 
     @cached_property

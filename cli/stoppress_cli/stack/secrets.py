@@ -120,33 +120,49 @@ def rotate(secret: SourceSecret, value: str) -> None:
     Raises BadRequest if the secret does not exist, or if the source cannot use the value.
     """
     secret.check(value)
-    _put(secret, [value, *_stored(secret)])
+    values, version = _stored(secret)
+    _put(secret, [value, *values], version)
 
 
 def finish(secret: SourceSecret) -> int:
     """Leave only the newest value valid. Returns how many were taken out. Raises BadRequest if the secret does not exist."""
-    newest, *older = _stored(secret)
+    (newest, *older), version = _stored(secret)
     if older:
-        _put(secret, [newest])
+        _put(secret, [newest], version)
     return len(older)
 
 
-def _stored(secret: SourceSecret) -> list[str]:
+def _stored(secret: SourceSecret) -> tuple[list[str], str]:
+    """The valid values, and the id of the secret's version that holds them. Raises BadRequest."""
     manager = client("secretsmanager")
     try:
-        text = manager.get_secret_value(SecretId=secret.name).get("SecretString", "")
+        answer = manager.get_secret_value(SecretId=secret.name)
     except manager.exceptions.ResourceNotFoundException:
         raise BadRequest(
             f"there is no secret {secret.name}: `stoppress secrets put {secret.host} {secret.source}` makes it"
         ) from None
     try:
-        return split(text)
+        return split(answer.get("SecretString", "")), answer["VersionId"]
     except ValueError as error:
         raise BadRequest(f"the secret {secret.name} {error}") from None
 
 
-def _put(secret: SourceSecret, values: list[str]) -> None:
-    client("secretsmanager").put_secret_value(SecretId=secret.name, SecretString=_text(values))
+def _put(secret: SourceSecret, values: list[str], read_version: str) -> None:
+    """Write the values in place of the version that was read. Raises BadRequest if somebody else replaced it meanwhile."""
+    manager = client("secretsmanager")
+    put_version = manager.put_secret_value(SecretId=secret.name, SecretString=_text(values))["VersionId"]
+    # Secrets Manager has no conditional put. Only the versions show whether somebody else wrote.
+    stages = manager.describe_secret(SecretId=secret.name)["VersionIdsToStages"]
+    current, previous = (
+        next((version for version, labels in stages.items() if label in labels), None)
+        for label in ("AWSCURRENT", "AWSPREVIOUS")
+    )
+    is_outdated = current == read_version  # an eventually consistent answer, which shows nothing
+    if not is_outdated and (current, previous) != (put_version, read_version):
+        raise BadRequest(
+            f"somebody else wrote the secret {secret.name} in the same moment, so a new value may be lost:"
+            " agree with each other, and rotate once more"
+        )
 
 
 def _text(values: list[str]) -> str:

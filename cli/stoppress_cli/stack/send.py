@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
 from stoppress.aws import bucket, items, secrets, sites, table
 from stoppress.http.errors import reason_of
@@ -40,6 +40,8 @@ _LOOKS_EVERY_S = 0.1
 _POSTS_EVERY_S = 2.0
 # Characters that need no escape in the quotation marks of any program.
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~$%-]+")
+# Errors of urllib3 that come before a request is sent.
+_NOT_CONNECTED = (NewConnectionError, ConnectTimeoutError)
 # 404: roll_window has not registered a new site yet. The other statuses ask the sender to send again.
 _SENT_AGAIN = {404, 429, 500, 502, 503, 504}
 
@@ -142,13 +144,14 @@ def _page(site: Site, article: str) -> str:
 class Sample:
     """A test article. `arrive` publishes it, `leave` removes it; each waits at most `timeout_s` until the files show that.
 
-    `is_accepted`: the webhook has taken the article, so `leave` has to remove it.
+    `may_be_taken`: the webhook has or may have taken the article, so `leave` has to remove it. `is_removed`: it has
+    taken the removal.
     """
 
     def __init__(self, target: Target, timeout_s: float) -> None:
         self.id = _new_id()
         self.url = _page(target.site, self.id)
-        self.is_accepted = False
+        self.may_be_taken = self.is_removed = False
         self._target, self._secret, self._timeout_s = target, target.secret(), timeout_s
         self._article: Article | None = None
         self._files: list[str] = []
@@ -157,7 +160,6 @@ class Sample:
     def arrive(self) -> Iterator[Stage]:
         """Publishes the article; yields each stage when it is reached. Raises NotReached, and BadRequest if nobody answers."""
         yield self._post("article.published")
-        self.is_accepted = True
         yield from self._reached({"recorded": self._is_recorded})
         yield from self._find_files()
         listed = {f"listed in {file}": partial(self._lists, file) for file in self._files}
@@ -182,7 +184,9 @@ class Sample:
 
     def leave(self) -> Iterator[Stage]:
         """Removes the article; yields each stage when it is reached. Raises as `arrive`."""
-        yield self._post("article.deleted")
+        answered = self._post("article.deleted")
+        self.is_removed = True
+        yield answered
         yield from self._reached({f"gone from {file}": partial(self._lists_not, file) for file in self._files})
 
     def _post(self, kind: str) -> Stage:
@@ -207,12 +211,18 @@ class Sample:
         except ValueError as error:
             raise BadRequest(f"the source {self._target.source}: {error}") from None
         url = self._target.address + (f"?{signed.query}" if signed.query else "")
+        # Until the answer says otherwise: Ctrl-C or a lost connection may hide that the webhook took the article.
+        was_taken, self.may_be_taken = self.may_be_taken, True
         try:
             answer = urllib3.request(
                 "POST", url, body=signed.body, headers=dict(signed.headers), retries=False, timeout=_ANSWER_SECONDS_MAX
             )
         except HTTPError as error:
+            if isinstance(error, _NOT_CONNECTED):
+                self.may_be_taken = was_taken
             raise BadRequest(f"nobody answers at {self._target.address}: {reason_of(error)}") from None
+        if 400 <= answer.status < 500:
+            self.may_be_taken = was_taken
         return answer.status, answer.data.decode(errors="replace").strip()[:500]
 
     def _reached(self, stages: Mapping[str, Callable[[], bool]]) -> Iterator[Stage]:

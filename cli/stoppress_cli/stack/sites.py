@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from stoppress.aws import bucket, sites
 from stoppress.aws.clients import client
 from stoppress.aws.sites import SETTLED_AFTER
-from stoppress.model.site import BadConfiguration, Site, read_site, secret_path
+from stoppress.model.site import HOST, BadConfiguration, Site, read_site, secret_path
 from stoppress.rewrite.predict import FileChange, predict
 from stoppress_cli.inputs.site_file import OWN, SiteFile, joined
 from stoppress_cli.printing import counted
@@ -265,13 +265,29 @@ class Removal:
         return f"s3://{bucket.bucket_name()}/{self.host}/"
 
 
-def removal(host: str) -> Removal:
-    """What the stack has of a site. Raises BadRequest for a host that no site has."""
-    parameters = [_name(host, name) for name in stored(host)]
-    if not parameters and host not in without_parameter():
+def removal(host: str, *, delete_files: bool) -> Removal:
+    """What the stack has of a site. Raises BadRequest for a host that no site has.
+
+    With `delete_files`, a retired site whose files are left counts as well: an earlier removal may have failed.
+    """
+    # Without a valid host, the names below could be those of several sites, or of a part of one.
+    is_host = HOST.fullmatch(host) is not None
+    parameters = [_name(host, name) for name in stored(host)] if is_host else []
+    files = [file.file for file in bucket.listed(host)] if is_host else []
+    if not parameters and host not in without_parameter() and not (delete_files and files and _is_retired(host)):
         known = ", ".join(row.host for row in listing()) or "none"
         raise BadRequest(f"there is no site {host!r}: give one of {known}")
-    return Removal(host, parameters, [file.file for file in bucket.listed(host)], _own_secrets(host))
+    return Removal(host, parameters, files, _own_secrets(host))
+
+
+def _is_retired(host: str) -> bool:
+    try:
+        sites.load_kept(host)
+    except sites.RetiredSite:
+        return True
+    except (sites.UnknownSite, BadConfiguration):
+        return False
+    return False
 
 
 def _own_secrets(host: str) -> list[str]:
@@ -294,12 +310,15 @@ def remove(
     """Delete a site's parameters, retire the site, and with `delete_files` delete its files.
 
     Before it retires the site, it waits until no function uses the deleted configuration. Such a function could register the site again,
-    or write a file. After an interruption, a second call does the rest.
+    or write a file. After an interruption, a second call does the rest. Raises BadRequest if somebody puts the site again
+    meanwhile, and if S3 does not delete a file.
     """
     if removed.parameters:
         _delete(removed.parameters)
         show(f"its configuration is deleted; waiting {SETTLED_AFTER.total_seconds():.0f} s until no function uses it")
         pause(SETTLED_AFTER.total_seconds())
+    if stored(removed.host):
+        raise BadRequest(f"somebody else has put {removed.host} again: the site goes on, and its files stay")
     sites.retire(removed.host, now())
     if delete_files:
         keys = [{"Key": f"{removed.host}/{file.file}"} for file in bucket.listed(removed.host)]

@@ -21,6 +21,7 @@ from stoppress.show.site import Access, StackFacts, Unknown, Unreadable, stack_s
 STORIES_ASKED_MAX = 25
 DELIVERIES_OF_A_STORY_MAX = 5
 QUESTION_CHARACTERS_MAX = 2_000
+_NOT_READ = "they cannot be read now, and the log of show_site has the reason"
 CANNOT_BE_TOLD = "The answer cannot be told now: ask again in a minute."
 
 _Each = TypeVar("_Each")
@@ -38,7 +39,12 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     site, unreadable = _configuration(host)
     registry = sites.registry()
     unknown: list[Unknown] = []
-    facts = read_site(site, registry.heard.get(host), now, unknown)
+    failures: list[Unknown] = []
+    facts = read_site(site, registry.heard.get(host), now, failures)
+    for failure in failures:
+        # The error of AWS names the account and the role, and the page's readers are editors.
+        _log.warning("%s not shown: %s", failure.what, failure.reason)
+    unknown += dict.fromkeys(Unknown(failure.what, _NOT_READ) for failure in failures)
     news = tuple(sorted(facts.news, key=lambda entry: entry.published, reverse=True))
     question = question.strip()[:QUESTION_CHARACTERS_MAX]
     refused = _attempt("refused deliveries", unknown, lambda: _refused(host, question, now))
@@ -76,7 +82,7 @@ def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Eac
         return read()
     except Exception:  # noqa: BLE001 - the rest of the page must be shown
         _log.exception("%s not shown", what)
-        unknown.append(Unknown(what, "they cannot be read now, and the log of show_site has the reason"))
+        unknown.append(Unknown(what, _NOT_READ))
         return ()
 
 

@@ -1,6 +1,7 @@
 """Reads what `show.site` needs, and changes nothing."""
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
@@ -28,6 +29,8 @@ QUEUES = {
     "REWRITES_DEAD_LETTERS_URL": ("rewrites", True),
     "FAILURES_URL": ("failures", True),
 }
+
+_ALARM = re.compile(r"([A-Za-z0-9]+)-[A-Za-z0-9]+")
 
 _Answer = TypeVar("_Answer")
 
@@ -135,9 +138,10 @@ def _queues(unknown: list[Unknown]) -> Iterable[Queue]:
 def _alarms(stack: str, unknown: list[Unknown]) -> Iterable[Alarm]:
     prefix = f"{stack}-"
     for alarm in _attempt("alarms", unknown, alarms.ringing, prefix) or []:
-        # CloudFormation calls an alarm <stack>-<name in the template>-<random text>.
-        name = alarm["AlarmName"].removeprefix(prefix).rpartition("-")[0]
-        yield Alarm(name, alarm["StateUpdatedTimestamp"], alarm.get("AlarmDescription", ""))
+        # CloudFormation calls an alarm <stack>-<name in the template>-<random text>. Only the stack's name may have hyphens,
+        # so an alarm of the stack <stack>-test has another form.
+        if match := _ALARM.fullmatch(alarm["AlarmName"].removeprefix(prefix)):
+            yield Alarm(match[1], alarm["StateUpdatedTimestamp"], alarm.get("AlarmDescription", ""))
 
 
 def _stored(host: str) -> frozenset[str]:

@@ -288,11 +288,15 @@ def _files(facts: Facts) -> list[str]:
 
 
 def read_files(site: Site, urls: Iterable[str], files: Iterable[str]) -> Iterator[FileRead]:
-    """Read files, and see whether they list one of the URLs."""
+    """Read files, and see whether they list one of the URLs. An empty news sitemap lists the home page, but not as news."""
     locs = [f"<loc>{escaped(under_scheme(url, site))}</loc>".encode() for url in dict.fromkeys(urls)]
     for file in dict.fromkeys(files):
         stored = bucket.read(site.host, file)
-        lists = stored is not None and any(loc in stored.body for loc in locs)
+        lists = (
+            stored is not None
+            and any(loc in stored.body for loc in locs)
+            and (not is_news(file) or b"<news:news>" in stored.body)
+        )
         yield FileRead(file, lists, stored.changed if stored else None)
 
 

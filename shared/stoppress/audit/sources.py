@@ -108,7 +108,13 @@ def _audit(
         missed += found
         listed.update(item.event.name for item in page.items)
         problems += [f"{problem.place}: {problem.reason}" for problem in page.problems]
-    state = replace(state, missed=with_missed(state.missed, len(missed), now), problems=tuple(problems[:PROBLEMS_KEPT]))
+    sent = {event.name for event in missed}
+    state = replace(
+        state,
+        missed=with_missed(state.missed, len(missed), now),
+        problems=tuple(problems[:PROBLEMS_KEPT]),
+        removed=tuple(article for article in state.removed if article not in sent),
+    )
     outcome = replace(quiet, listed=len(listed), missed=tuple(missed))
     if last.cursor:
         left = replace(state, cursor=last.cursor, since=since, open_until=until)

@@ -13,6 +13,7 @@ from stoppress_cli.commands.demo import demo
 from stoppress_cli.commands.explain import explain
 from stoppress_cli.commands.feeds import feeds
 from stoppress_cli.commands.forget import forget
+from stoppress_cli.commands.import_ import import_
 from stoppress_cli.commands.listen import listen
 from stoppress_cli.commands.options import HERE, READS, READS_ACCOUNT, READS_URLS, WRITES, Commands
 from stoppress_cli.commands.page import page
@@ -41,6 +42,11 @@ for command, effect, example in (
     (demo, HERE, "stoppress demo --once"),
     (explain, READS, "stoppress explain https://www.example.com/news/flood --stack stoppress"),
     (forget, WRITES, "stoppress forget https://www.example.com/news/flood --stack stoppress"),
+    (
+        import_,
+        WRITES,
+        "stoppress import https://www.example.com/old-sitemap.xml --site www.example.com --dry-run --stack stoppress",
+    ),
     (listen, HERE, "stoppress listen --adapter ghost --out deliveries"),
     (page, READS, "stoppress page www.example.com --stack stoppress"),
     (play, HERE, "stoppress play tests/scenarios/publish.jsonl"),
@@ -55,7 +61,7 @@ for command, effect, example in (
     (status, READS, "stoppress status --stack stoppress"),
     (up, HERE, "stoppress up tests/scenarios/publish.jsonl"),
 ):
-    app.command(effect=effect, example=example)(command)
+    app.command(command.__name__.strip("_"), effect=effect, example=example)(command)
 app.add_typer(feeds, name="feeds")
 app.add_typer(adapters, name="adapters")
 app.add_typer(quarantine, name="quarantine")

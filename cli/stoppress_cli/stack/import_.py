@@ -23,7 +23,7 @@ from stoppress.cms.listing import Query
 from stoppress.cms.mapping import load
 from stoppress.model.event import ArticleEvent
 from stoppress.model.exclude import excluded_because
-from stoppress.model.listed import ListingError, Page, Problem
+from stoppress.model.listed import Page, Problem
 from stoppress.model.site import Site, Source, secret_path
 from stoppress.primitives.instants import exact, parse
 from stoppress_cli.inputs.rows import Rows

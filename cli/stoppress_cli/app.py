@@ -9,6 +9,7 @@ import typer
 
 from stoppress_cli.commands.adapters import adapters
 from stoppress_cli.commands.check import check
+from stoppress_cli.commands.compare import compare
 from stoppress_cli.commands.demo import demo
 from stoppress_cli.commands.explain import explain
 from stoppress_cli.commands.feeds import feeds
@@ -39,6 +40,11 @@ app = Commands(
 # Each command with its effect and an example of its use.
 for command, effect, example in (
     (check, READS_URLS, "stoppress check https://www.example.com/robots.txt"),
+    (
+        compare,
+        READS,
+        "stoppress compare https://www.example.com/old-sitemap.xml --site www.example.com --stack stoppress",
+    ),
     (demo, HERE, "stoppress demo --once"),
     (explain, READS, "stoppress explain https://www.example.com/news/flood --stack stoppress"),
     (forget, WRITES, "stoppress forget https://www.example.com/news/flood --stack stoppress"),

@@ -3,6 +3,7 @@
 import json
 import random
 import resource
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,8 @@ def test_checkpoints_are_named_after_site_source_and_its_source_of_the_site() ->
 
 def test_the_rate_is_kept_on_average(tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(archive.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(archive.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
     run(listing_of(str(lines(tmp_path / "a.jsonl", 1_000)), SITE, "own"), SITE, checkpoint(tmp_path), rate=50)
     assert clock[0] == pytest.approx(20, abs=0.5)
 
@@ -178,7 +179,7 @@ def test_a_source_of_the_site_is_listed_by_its_api_and_then_what_changed_meanwhi
 ) -> None:
     blog = Blog(HOST)
     monkeypatch.setattr(http, "fetch", blog.fetch)
-    now = archive.datetime.now(archive.UTC)
+    now = datetime.now(UTC)
     for id_ in range(1, 251):
         blog.publish(id_, now.replace(year=2020))
 

@@ -12,12 +12,14 @@ import pytest
 
 from stoppress.http import client
 from stoppress.http.client import Response
+from stoppress_cli.inputs.sitemap_pages import Sitemaps
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import signing
+from stoppress_cli.stack.compare import Comparison, compare
 from stoppress_cli.stack.import_ import checkpoint_of, listing_of, run, site_of
 from tests.support import operated
-from tests.support.event_files import on_queue, objects
+from tests.support.event_files import objects, on_queue
 from tests.support.killing import killed, until_done
 
 pytestmark = pytest.mark.moto
@@ -83,7 +85,7 @@ def test_2_000_pages_of_an_old_sitemap_killed_ten_times_are_in_the_files_exactly
     for _ in range(3):
         operated.later(stack, 1)
     assert sorted(listed(stack)) == sorted(urls)
-    assert listed(stack, news=True) == []
+    assert listed(stack, news=True) == [f"{ROOT}/"]  # an empty news sitemap lists the home page
     assert f"{HOST}/sitemap-2010-01.xml" in objects(stack)
     assert stack.waiting_messages() == {}
 
@@ -127,3 +129,39 @@ def test_a_page_that_the_cms_removed_does_not_come_back_by_an_old_sitemap(stack:
     import_all(path, None, tmp_path)
     operated.later(stack, 1)
     assert listed(stack) == [f"{ROOT}/there"]
+
+
+def test_an_import_compared_with_its_source_has_no_difference_and_each_later_one_has_its_reason(
+    stack: Stack, tmp_path: Path
+) -> None:
+    path = tmp_path / "old.xml"
+    paths = ["2019/03/07/a", "2019/03/b?page=1", "caf%c3%a9", "c"]
+    path.write_text("<urlset>" + "".join(f"<url><loc>{ROOT}/{each}</loc></url>" for each in paths) + "</urlset>")
+    import_all(path, None, tmp_path)
+    operated.later(stack, 1)
+
+    def compared() -> Comparison:
+        return compare(Sitemaps(str(path), site_of(HOST)), site_of(HOST), stack.clock.now())
+
+    assert compared() == Comparison(both=4)
+
+    post(stack, "1", "new")
+    post(stack, "2", "c", noindex=True)
+    operated.later(stack, 1)
+    result = compared()
+    assert (result.both, result.only_old, result.only_here) == (3, 1, 1)
+    old, here = result.differences
+    assert (old.url, old.listed, here.url, here.listed) == (f"{ROOT}/c", "old", f"{ROOT}/new", "here")
+    assert "noindex" in old.reason
+    assert here.reason == "article cms#1, listed"
+
+
+def test_what_of_the_old_sitemap_cannot_be_read_is_a_difference(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = f"<sitemapindex><sitemap><loc>{ROOT}/gone.xml</loc></sitemap></sitemapindex>"
+    monkeypatch.setattr(
+        client,
+        "fetch",
+        lambda url, _headers, **_limits: Response(404 if "gone" in url else 200, {}, index.encode(), url),
+    )
+    result = compare(Sitemaps(f"{ROOT}/i.xml", site_of(HOST)), site_of(HOST), stack.clock.now())
+    assert (result.is_equal, [problem.place for problem in result.problems]) == (False, [f"{ROOT}/gone.xml"])

@@ -53,12 +53,12 @@ def iso_or_none(instant: datetime | None) -> str | None:
 
 
 def at(instant: datetime | None) -> str:
-    """An instant for people, in UTC."""
+    """An instant for people, in UTC; `at once` for None."""
     return f"{instant:%Y-%m-%d %H:%M:%S} UTC" if instant else "at once"
 
 
 def ago(instant: datetime | None, now: datetime) -> str:
-    """An instant for people, and how long ago it was."""
+    """An instant for people, and how long ago it was; `never` for None."""
     return f"{at(instant)} ({age(instant, now)} ago)" if instant else "never"
 
 

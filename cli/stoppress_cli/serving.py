@@ -14,7 +14,7 @@ from werkzeug.serving import WSGIRequestHandler
 
 from stoppress_cli.local.gateway import Request
 
-# The Makefile sets this variable to the way in which its users give a port.
+# The Makefile sets this variable to the text that tells its users how to choose a port.
 PORT_OPTION = "STOPPRESS_PORT_OPTION"
 
 

@@ -29,7 +29,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
     known, _ = sites.load_polled(now)
     for outcome in audit_sources(known, now, deadline):
         counts["WebhooksMissed"] += len(outcome.missed)
-        counts["AuditsFailed"] += outcome.result in ("failed", "not reached")
+        counts["AuditsFailed"] += outcome.result in {"failed", "not reached"}
         counts["NeedsAttention"] += outcome.newly_silent + bool(outcome.unlisted and not outcome.removed)
         _log(outcome)
     publish(counts)

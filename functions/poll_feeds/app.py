@@ -14,7 +14,7 @@ from stoppress.poll import feeds
 from stoppress.poll.due import PollOutcome
 from stoppress.primitives.deadline import Deadline
 
-# Seconds after the deadline: to send the last feed's events, write its state, and print log and metrics.
+# Seconds from the deadline until Lambda ends the function: to send the last feed's events, write its state, and print log and metrics.
 RESERVE_SECONDS = 8.0
 
 logger = Logger()

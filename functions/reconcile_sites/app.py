@@ -20,7 +20,7 @@ from stoppress.reconcile.sites import in_turn, reconcile
 
 logger = Logger()
 
-# Seconds after the deadline: to finish comparing a file of 50,000 pages.
+# Seconds from the deadline until Lambda ends the function: to finish comparing a file of 50,000 pages.
 RESERVE_SECONDS = 120.0
 
 

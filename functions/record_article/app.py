@@ -21,7 +21,7 @@ from stoppress.record import article
 from stoppress.record.article import REPORT_KEPT, MessageOutcome
 from stoppress.record.message import Message
 
-# Seconds after the deadline: to free unused places, write stories, and delay the retry of messages.
+# Seconds from the deadline until Lambda ends the function: to free unused places, write stories, and delay the retry of messages.
 RESERVE_SECONDS = 10.0
 
 logger = Logger()
@@ -46,11 +46,8 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
 
 
 def _queue_url(record: Mapping[str, Any]) -> str:
-    """The URL of the queue that a message came from."""
-    queue = str(record["eventSourceARN"]).rpartition(":")[2]
-    return os.environ[
-        "IMPORTS_QUEUE_URL" if os.environ["IMPORTS_QUEUE_URL"].endswith(f"/{queue}") else "ARTICLES_QUEUE_URL"
-    ]
+    """The URL of the queue that a message came from. The imports queue differs from the articles queue in its name only."""
+    return f"{os.environ['ARTICLES_QUEUE_URL'].rpartition('/')[0]}/{record['eventSourceARN'].rpartition(':')[2]}"
 
 
 def _count(messages: Sequence[Message], outcomes: Mapping[str, MessageOutcome]) -> None:

@@ -20,7 +20,7 @@ from stoppress.aws.queues import RewriteRequest, read_rewrite, retry_later
 from stoppress.primitives.deadline import Deadline
 from stoppress.rewrite.sitemaps import Result, hand_over, rewrite_all
 
-# Seconds after the deadline: to finish one file and to queue the others.
+# Seconds from the deadline until Lambda ends the function: to finish one file and to queue the others.
 RESERVE_SECONDS = 20.0
 
 logger = Logger()
@@ -78,7 +78,7 @@ def _requests(
 def _seconds(
     records: Iterable[dict[str, Any]], requests: dict[str, RewriteRequest], results: Iterable[Result]
 ) -> list[float]:
-    """For each written file, the seconds from the first of these changes to its entries until now."""
+    """For each written file, the seconds since the first record of the stream that changed its entries."""
     changed: dict[tuple[str, str], float] = {}
     for record in records:
         if request := requests.get(_identity(record)):

@@ -19,7 +19,7 @@ from stoppress.model.site import Site
 from stoppress.primitives.deadline import Deadline
 from stoppress.roll.window import NotApplied, beat, in_turn, roll
 
-# Seconds after the deadline: to free the places of expired entries.
+# Seconds from the deadline until Lambda ends the function: to free the places of expired entries.
 RESERVE_SECONDS = 10.0
 
 logger = Logger()

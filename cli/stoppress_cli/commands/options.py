@@ -98,7 +98,7 @@ class Commands(typer.Typer):
 
 
 def effect_of(command: Any) -> str:
-    """The effect of a command or a group, as Typer made it."""
+    """The effect of a command or group that Typer has made of a function."""
     return str(command.effect)
 
 

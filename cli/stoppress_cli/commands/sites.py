@@ -124,7 +124,7 @@ def put(
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None, dry_run: DryRun = False, yes: Yes = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Add a site or change its configuration. Before it asks, it shows what would change in the files.
+    """Add a site or change its configuration. The command shows what would change in the files, then asks.
 
     The document replaces the whole configuration: feeds that it does not name are no longer polled. Exit code 0: done, or nothing
     to do; 1: you said no; 2: the document has errors, somebody else changed the site meanwhile, or the stack cannot be reached.
@@ -177,7 +177,7 @@ def remove(
 ) -> None:  # fmt: skip
     """End a site: delete its configuration and retire it. Its files stay as they are, unless you say --delete-files.
 
-    It takes two and a half minutes, because functions cache the configuration. Exit code 0: done; 1: you said no; 2: there
+    The command takes two and a half minutes, because functions cache the configuration. Exit code 0: done; 1: you said no; 2: there
     is no such site, or the stack cannot be reached.
     """
     with open_stack(stack, local, template):

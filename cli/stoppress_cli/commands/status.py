@@ -49,7 +49,7 @@ def _look(host: str | None, stack: str | None, local: str, template: Path | None
         from stoppress_cli.stack.status import as_lines
 
         now = datetime.now(UTC)
-        # An ARN ends with stack/<name>/<id>. Alarms and secrets have the name in theirs.
+        # The ARN of a stack ends with stack/<name>/<id>. The names of alarms and secrets contain <name>.
         name = stack.split("/")[1] if stack and "/" in stack else stack
         facts = read_stack(host, now, name)
         warn_of_unreadable([(site.parameter, site.reason) for site in facts.unreadable])

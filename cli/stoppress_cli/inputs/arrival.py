@@ -16,7 +16,7 @@ from stoppress_cli.inputs.delivery import mapping_of, verdicts_of
 
 @dataclass(frozen=True)
 class ReadAs:
-    """The source that a delivery is for: its mapping and its settings."""
+    """How one delivery is read: the mapping and the settings of its source."""
 
     mapping: MappingFile
     settings: Mapping[str, Any]
@@ -35,7 +35,7 @@ class Reader:
     secrets: Sequence[str] = ()
 
     def source_of(self, request: Request) -> ReadAs | None:
-        """The source that a delivery is for; None if the end of its path names no source of the site."""
+        """How to read a delivery. None if there is no `mapping` and the end of the path names no source of the site."""
         source = self.site.sources.get(request.path.rpartition("/")[2]) if self.site else None
         settings = {**(source.settings if source else {}), **self.settings}
         if self.mapping is not None:

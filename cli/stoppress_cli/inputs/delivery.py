@@ -26,7 +26,7 @@ _SECRET_NAME = re.compile(r"authorization|cookie|token|secret|passw|api[-_]?key"
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A delivery as it was posted, with the settings and the instant that were recorded with it."""
+    """A delivery as it was posted, with what was recorded with it: settings, instant, and the result that a test expects."""
 
     received: Request
     settings: Mapping[str, Any]

@@ -33,7 +33,11 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Trial:
-    """What a poll would read, or why it would fail. An incomplete feed has entries and a reason."""
+    """What a poll would read, or why it would fail.
+
+    `outcome`: `parse`, `empty` (no entries), or `reject` (the poll would fail). `reason` says why a feed is empty or
+    rejected, or why it is incomplete although it has entries.
+    """
 
     outcome: Literal["parse", "empty", "reject"]
     reason: str | None
@@ -103,7 +107,7 @@ def read(target: str, url: str | None, site: Site, feed: Feed, now: datetime) ->
 
 
 def _file(path: Path) -> bytes:
-    """A file's bytes, gunzipped and limited like a fetched body. Raises FetchError."""
+    """A file's bytes, gunzipped and limited like a fetched body. Raises FetchError, and Unreadable if it cannot be opened."""
     try:
         with path.open("rb") as file:
             return read_body(iter(lambda: file.read(CHUNK_BYTES), b""))

@@ -13,7 +13,7 @@ Document = dict[str, Any]
 PARAMETER_BYTES_MAX = 8_192
 # The last part of the name of a site's own parameter. Parameters with further feeds have `feeds-1`, `feeds-2`, …
 OWN = ""
-# A version that no parameter reaches.
+# A version that no parameter reaches: the size of a configuration includes the digits of its versions (`check_size`).
 _VERSION_MAX = 1_000_000
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

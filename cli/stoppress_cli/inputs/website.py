@@ -54,8 +54,8 @@ class Fetcher:
         )
         self._deadline = time.monotonic() + RUN_SECONDS_MAX
         self._seen: set[str] = set()
-        self._base: Place | None = None  # the place of the files by --base-url
-        self._here: str | None = None  # the URL prefix from which they are fetched instead
+        self._base: Place | None = None  # the place that readers see: of --base-url, else of the first URL
+        self._here: str | None = None  # with --base-url: the URL prefix from which files are fetched
         self._elsewhere: set[str] = set()  # sitemaps on other hosts are not fetched
 
     def first(self, url: str, base_url: str | None = None) -> Source:

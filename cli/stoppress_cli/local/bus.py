@@ -41,9 +41,10 @@ class Rule:
 
 @dataclass
 class Schedule:
-    """A schedule that fires at a rate, on whole periods of the clock, or each day at some minutes of an hour (UTC).
+    """A schedule that fires every `period_s`, on whole periods of the clock, or each day at `minutes`.
 
-    `minutes` are minutes of the day; without them the schedule fires at its period. `fired` is the number of the last firing.
+    `minutes` are minutes since midnight (UTC), empty for a rate. `fired`: the value of `_count` at the
+    last firing; None before the first.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Schedule:
         return self.payload(now)
 
     def _count(self, now: datetime) -> int:
-        """Number of firings since 1970."""
+        """How many firings were due from 1970 until `now`."""
         if not self.minutes:
             return int(now.timestamp()) // self.period_s
         day, second = divmod(int(now.timestamp()), _SECONDS["day"])

@@ -7,7 +7,10 @@ import time_machine
 
 
 class Clock:
-    """A clock that stands still until it is moved. The whole process sees its time, moto too; monotonic clocks run on."""
+    """The clock of the whole process, moto included: this machine's, until `move` or `jump` sets another time.
+
+    Monotonic clocks are not changed.
+    """
 
     def __init__(self) -> None:
         self._travel: time_machine.travel | None = None
@@ -15,7 +18,7 @@ class Clock:
 
     @property
     def virtual(self) -> bool:
-        """Whether the clock stands still until `move`."""
+        """Whether the clock shows another time than this machine's."""
         return self._travel is not None
 
     def now(self) -> datetime:
@@ -23,7 +26,7 @@ class Clock:
         return datetime.now(UTC)
 
     def move(self, instant: datetime) -> None:
-        """Sets the clock to `instant`; the first call makes it virtual."""
+        """Sets the clock to `instant`, where it stands still until the next call."""
         if self._coordinates is not None:
             self._coordinates.move_to(instant, tick=False)
             return
@@ -31,7 +34,7 @@ class Clock:
         self._coordinates = self._travel.start()
 
     def jump(self, distance: timedelta) -> None:
-        """Moves the clock on. It runs from there."""
+        """Moves the clock on by `distance`, and lets it run from there."""
         instant = self.now() + distance
         self.release()
         self._travel = time_machine.travel(instant, tick=True)

@@ -15,7 +15,7 @@ WRITES_LOG = ("logs:CreateLogStream", "logs:PutLogEvents")
 
 
 def faults(resources: Iterable[Resource], permissions: Permissions) -> list[str]:
-    """A text for each missing grant: the resource, what is wrong and what would happen."""
+    """A text for each missing grant, and for each visibility time-out that is too short: where, what, and the effect."""
     checks = _Checks(resources, permissions)
     kinds = (checks.functions, checks.mappings, checks.destinations, checks.schedules, checks.rules, checks.routes)
     return [fault for check in kinds for fault in check()]

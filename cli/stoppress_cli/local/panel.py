@@ -177,7 +177,7 @@ class Panel:
         return article if owner == source and article else path
 
     def _target(self, path: str) -> _Target | None:
-        """The page of a form's path `/sites/<host>/<token>/<form>`. None if the token is wrong."""
+        """The page of a form's path `/sites/<host>/<token>/<form>`. None for another path or a wrong token."""
         parts = path.split("/")[2:]
         if len(parts) != 3 or parts[2] not in ("article", "clock"):
             return None

@@ -30,8 +30,8 @@ class Server:
     def __init__(self, stack: Stack, host: str, port: int) -> None:
         self._stack = stack
         self._panel = Panel(stack)
-        # Held while the stack delivers. Requests do not wait for this lock: their functions run between those that it
-        # delivers to. moto has its own lock, so that files are served while a function waits for a slow feed.
+        # Held while the stack delivers. HTTP requests do not wait for this lock: their functions run between those that
+        # the deliveries call. moto has its own lock, so that files are served while a function waits for a slow feed.
         self._drive = threading.Lock()
         self._wake = threading.Event()
         self._ending = threading.Event()

@@ -168,7 +168,7 @@ class Sources:
     def fire_due(self, *, every_schedule: bool = False) -> None:
         """Fires each schedule that is due, only once even if it was missed several times.
 
-        With `every_schedule` the schedules of each minute fire too, although no whole minute has begun.
+        With `every_schedule` the schedules that fire every minute also fire if no new minute has begun since they last did.
         """
         now = datetime.now(UTC)
         for schedule in self.schedules:

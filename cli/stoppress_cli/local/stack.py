@@ -29,8 +29,10 @@ class Stack:
     """A running stack; use it as a context manager, one at a time in a process.
 
     `parameters` are the template's. `first_site` creates the site parameter and the secret of the template; scenarios bring
-    their own. `dynamodb_url` names another DynamoDB endpoint than moto. The functions' output goes to `log`. Raises
-    TemplateError for a template that it cannot run whole.
+    their own. `dynamodb_url` names another DynamoDB endpoint than moto. The functions' output goes to `log`.
+    `start` is the instant at which the virtual clock starts; without it the clock is this machine's.
+
+    Raises TemplateError for a template that it cannot run whole.
     """
 
     def __init__(
@@ -92,8 +94,8 @@ class Stack:
     def advance(self, instant: datetime, *, every_schedule: bool = False) -> None:
         """Moves the clock to `instant`, fires what is due once, and comes to rest.
 
-        With `every_schedule` the schedules of each minute fire too, although no whole minute has begun: on AWS their minutes
-        may begin at any second.
+        With `every_schedule` the schedules that fire every minute also fire if no new minute has begun since they last did:
+        on AWS their minutes may begin at any second.
         """
         self.clock.move(instant)
         self.come_due(every_schedule=every_schedule)

@@ -1,7 +1,4 @@
-"""Reads template.yaml as CloudFormation does: SAM transform, parameters, conditions, intrinsic functions.
-
-Everything here is a pure function of the template's text and the parameters.
-"""
+"""Reads template.yaml as CloudFormation does: SAM transform, parameters, conditions, intrinsic functions."""
 
 import functools
 import json

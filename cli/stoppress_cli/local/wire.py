@@ -1,7 +1,8 @@
 """The place that every AWS call of the process passes: permissions, a lock, faults, and the meter.
 
-moto answers botocore's "before-send" event. moto is not thread-safe, so it answers under a lock, which `up` also holds while
-it serves. Only the calls of a running function are checked, counted and subject to faults; the stack's own calls are not.
+moto answers botocore's "before-send" event. moto is not thread-safe, so it answers under a lock. `up` holds this lock too,
+while it answers as the AWS endpoint. Only the calls of a running function are checked, counted and subject to faults; the
+stack's own calls are not.
 """
 
 import json
@@ -79,10 +80,7 @@ def uncounted() -> Iterator[None]:
 
 
 class Wire:
-    """The hooks of a running stack on every AWS call.
-
-    `running` is the function that runs in this thread; None for calls of no function.
-    """
+    """The hooks of a running stack on every AWS call."""
 
     def __init__(self, guard: Guard, dynamodb_url: str | None = None) -> None:
         self.guard = guard
@@ -93,7 +91,7 @@ class Wire:
 
     @property
     def running(self) -> str | None:
-        """The function that runs in this thread."""
+        """The logical name of the function that runs in this thread; None outside functions."""
         return getattr(self._local, "running", None)
 
     @running.setter

@@ -1,4 +1,7 @@
-"""The scenario file: JSON Lines, one step a line. Each kind of step has a model here, and errors name the line."""
+"""The scenario file: JSON Lines, one step a line. Each kind of step has a model here, and errors name the line.
+
+docs/reference/scenarios.md describes every key.
+"""
 
 import json
 from collections.abc import Sequence
@@ -113,7 +116,7 @@ class HubStep(_Step):
     @model_validator(mode="after")
     def _asks_of_a_topic(self) -> "HubStep":
         if (self.asks is None) != (self.topic is None):
-            raise ValueError("what a hub `asks` is of a `topic`: give both, or none")
+            raise ValueError("`asks` and `topic` of a hub belong together: give both, or neither")
         return self
 
 

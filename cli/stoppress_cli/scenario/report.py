@@ -36,7 +36,7 @@ class Report:
 
 
 def _troubles(stack: Stack) -> dict[str, str]:
-    """Rows of failures, refused calls, faults without a call, and messages that wait; empty texts where there are none."""
+    """Rows of failures, refused calls, faults that met no call, and messages that wait; an empty text where there are none."""
     functions, mappings = stack.functions.items(), stack.sources.mappings()
     refused = stack.wire.guard.refused
     unmet = [fault for fault in stack.wire.faults if fault.times > 0]

@@ -70,8 +70,8 @@ def listed(files: list[File]) -> Listed:
     """What the files of one site list: articles with news:news, and the URLs in the shards of the index.
 
     If the index names a file's gzip, the XML beside it is read. Other forms (.txt, .atom, robots.txt) count as files. An emptied
-    file lists the home page, which is no article: it has no news:news, and the index does not name an emptied shard. Raises
-    ValueError for a file that is not XML.
+    file lists the home page, which does not count: its entry has no news:news, and the index does not name an emptied
+    shard. Raises ValueError for a file that is not XML.
     """
     result = Listed(files=sorted(file.name for file in files))
     roots = {file.name: _root(file) for file in files if file.name.endswith(".xml")}

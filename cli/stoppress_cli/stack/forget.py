@@ -113,7 +113,7 @@ def forget(
     show: Callable[[str], None],
     pause: Callable[[float], None] = time.sleep,
 ) -> Traces:
-    """Removes the page, waits until no file lists it, and erases it. Returns what is left. Raises as `gather`."""
+    """Removes the page, waits until no file lists it, and erases it. Returns what is left. Raises as `gather`, and Conflict."""
     traces = gather(target, host)
     for line in traces.lines():
         show(line)
@@ -249,7 +249,7 @@ def _older_versions(site: Site, articles: list[Article]) -> Iterator[tuple[str, 
 
 
 def _letters(traces: Traces, queue: redrive.Name, *, erase: bool) -> int:
-    """Number of dead letters about the page; `erase` deletes them. The articles queue itself empties within seconds."""
+    """Number of dead letters about the page; `erase` deletes them. The articles queue is not searched: it empties within seconds."""
     if queue == "rewrites":  # it holds names of files only
         return 0
     number = 0
@@ -303,7 +303,7 @@ def _tombstone(article: Article) -> Article:
 
 
 def _erase(traces: Traces) -> None:
-    """Erases everything once no file lists the page. Raises Conflict where the article was written meanwhile."""
+    """Erases the dead letters, and the rest once no file lists the page. Raises Conflict where the article was written meanwhile."""
     for queue in traces.letters:
         _letters(traces, queue, erase=True)
     if traces.listed or traces.files:

@@ -21,7 +21,7 @@ def chosen_sites(host: str | None) -> list[Site]:
 def requests(host: str | None, file: str | None) -> list[RewriteRequest]:
     """A request for each file of a site or of all sites, the index last; or for one file.
 
-    Raises BadRequest for a file that no site has, or that several have.
+    Raises BadRequest for a file that no site has, or that several have, and as `chosen_sites`.
     """
     candidates = chosen_sites(host)
     if file is None:

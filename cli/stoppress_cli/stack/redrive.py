@@ -87,7 +87,7 @@ def delete(queue: Name, receipt: str) -> None:
 def redrive(queue: Name, now: datetime, *, dry_run: bool, show: Callable[[Dead], None]) -> list[Dead]:
     """Sends back the dead letters that can be sent. `show` gets each letter first.
 
-    A letter is deleted only after its work was sent: a crash repeats work and loses none.
+    A letter is deleted only after its work was sent: a crash repeats work and loses none. Raises as `queue_url`.
     """
     letters = []
     rebuilt = False

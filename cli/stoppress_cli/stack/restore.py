@@ -30,7 +30,10 @@ def differences(name: str) -> Counted:
 
 
 def restore(name: str) -> Counted:
-    """Copies every item, then deletes the items that the other table lacks. In this order no entry is missing meanwhile."""
+    """Copies every item, then deletes the items that the other table lacks. In this order no entry is missing meanwhile.
+
+    Raises as `differences`, and TimeoutError if DynamoDB leaves items unwritten.
+    """
     there = _write(_scan(name), lambda item: {"PutRequest": {"Item": item}})
     return Counted(there, _write(_extra(name), lambda key: {"DeleteRequest": {"Key": key}}))
 

@@ -115,13 +115,16 @@ def create(secret: SourceSecret, value: str) -> None:
 
 
 def rotate(secret: SourceSecret, value: str) -> None:
-    """Put a new value before those that are valid. All of them verify webhooks until `finish`."""
+    """Put a new value before those that are valid. All of them verify webhooks until `finish`.
+
+    Raises BadRequest if the secret does not exist, or if the source cannot use the value.
+    """
     secret.check(value)
     _put(secret, [value, *_stored(secret)])
 
 
 def finish(secret: SourceSecret) -> int:
-    """Leave only the newest value valid. Returns how many were taken out."""
+    """Leave only the newest value valid. Returns how many were taken out. Raises BadRequest if the secret does not exist."""
     newest, *older = _stored(secret)
     if older:
         _put(secret, [newest])
@@ -147,7 +150,7 @@ def _put(secret: SourceSecret, values: list[str]) -> None:
 
 
 def _text(values: list[str]) -> str:
-    """Several values as the functions read them. Raises BadRequest."""
+    """The text of a secret with these values: separated by spaces, else a JSON list. Raises BadRequest."""
     is_plain = not any(value.split() != [value] or value.startswith("[") for value in values)
     text = " ".join(values) if is_plain else json.dumps(values)
     try:

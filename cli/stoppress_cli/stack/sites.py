@@ -71,7 +71,7 @@ class Change:
 
     @property
     def puts(self) -> dict[str, str]:
-        """The values that differ. The site's own parameter is put last: so no feed is missing while it moves to a further parameter."""
+        """The values that differ, the site's own parameter last. So no feed is missing while feeds move to a further parameter."""
         values = sorted(self.file.values.items(), key=lambda item: item[0] == OWN)
         return {name: value for name, value in values if not self._is_stored(name, value)}
 
@@ -120,7 +120,7 @@ def stored(host: str) -> dict[str, Parameter]:
 
 
 def report(host: str) -> dict[str, Any]:
-    """A site's configuration, its version and its state; `full` has every setting. Raises BadRequest and BadConfiguration."""
+    """A site's configuration, version and state. The key `full` has every setting. Raises BadRequest and BadConfiguration."""
     parameters = stored(host)
     if OWN not in parameters:
         raise BadRequest(f"there is no site {host!r}: `stoppress sites list` has the sites")
@@ -293,7 +293,7 @@ def remove(
 ) -> None:
     """Delete a site's parameters, retire the site, and with `delete_files` delete its files.
 
-    After the parameters it waits until no function uses the configuration any more. Such a function could register the site again,
+    Before it retires the site, it waits until no function uses the deleted configuration. Such a function could register the site again,
     or write a file. After an interruption, a second call does the rest.
     """
     if removed.parameters:

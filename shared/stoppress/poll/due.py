@@ -63,7 +63,7 @@ class DueFeed:
 
     @property
     def conditions(self) -> Mapping[str, str]:
-        """The conditional headers with the validators of the last good answer, verbatim (R10.1)."""
+        """The conditional headers, with the validators (ETag, Last-Modified) of the last good answer, byte for byte."""
         if not self.has_this_configuration:
             return {}
         validators = {"If-None-Match": self.state.etag, "If-Modified-Since": self.state.last_modified}

@@ -1,7 +1,8 @@
 """Poll the feeds that are due: fetch several at once, and ingest each answer as it comes.
 
 Only the fetches and the requests to hubs are concurrent. A run begins with a conditional write that leases all feeds.
-So two runs never fetch a feed at the same time. The run does not wait for hubs.
+So two runs never fetch a feed at the same time. No feed waits for a hub. The run ends when
+the feeds are read and the hubs have answered, or at its deadline.
 """
 
 import time
@@ -34,7 +35,7 @@ def poll_site_feeds(sites: Iterable[Site], now: datetime, deadline: Deadline = N
     """Poll the feeds that are due until the deadline, and yield the outcome of each.
 
     A feed's failure raises nothing. Feeds that are not reached stay due. Nothing is polled while another run has the lease, or
-    in the minute in which another run ended.
+    in the minute in which another run ended. Raises the table's errors if the feeds' items cannot be read.
     """
     began = time.monotonic()
     configured = {feed_key(site.host, feed.url): (site, feed) for site in sites for feed in site.feeds}

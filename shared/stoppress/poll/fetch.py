@@ -99,7 +99,10 @@ def _fetch_child(
 
 
 def read(fetched: Fetched, site: Site, take: Sequence[str]) -> tuple[Document, Reading]:
-    """The document of a good answer, and its entries. Raises FeedError if nothing is readable."""
+    """The document of a good answer, and its entries. Raises FeedError if nothing is readable.
+
+    `take`: what else to read from an entry, as in the site's `feeds`: images, videos, …
+    """
     document = read_document(fetched.answer.body, fetched.answer.headers)
     if not fetched.is_index:
         return document, parse.read(document, fetched.answer.url, site, take)

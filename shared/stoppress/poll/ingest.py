@@ -101,11 +101,11 @@ def _is_gone(feed: DueFeed, answer: client.Response) -> bool:
 
 
 def _not_modified(feed: DueFeed, answer: client.Response) -> tuple[PollOutcome, FeedState, Subscription | None]:
-    """A 304. It may bring new validators (R10.1)."""
+    """Handle a 304, which may have new validators (RFC 9110, 15.4.5)."""
     subscribed = _polled(feed, feed.state)
     state = _answered(feed, answer)
     if subscribed and subscribed.pushed:
-        # The server has not yet seen the entries of these pushes. Without validators, the next poll reads the whole feed.
+        # The hub pushed entries that the feed's server does not show yet. Without validators, the next poll reads the whole feed.
         state, subscribed = _without_validators(state), None
     elif _place(answer.url) != _place(feed.state.answered_by or answer.url):
         # The validators came from another server than this 304. The next poll sends none.
@@ -133,7 +133,7 @@ class _Entries:
     shared: tuple[str, ...]
 
     def new(self, heard: set[str], subscribed: Subscription | None) -> list[ArticleEvent]:
-        """The events that no earlier poll and no push brought."""
+        """The events that neither the last poll (its digests are `heard`) nor a push brought."""
         each = zip(self.events, self.digests, strict=True)
         return [
             event
@@ -148,7 +148,7 @@ class _Entries:
 
 
 def _read(feed: DueFeed, fetched: fetch.Fetched) -> tuple[PollOutcome, FeedState, Subscription | None]:
-    """Send the entries of a body that neither the last good body nor a push had. Raises FeedError."""
+    """Send the entries that neither the last poll nor a push brought; under a new configuration, all. Raises FeedError."""
     state = _of_body(feed, fetched)
     if fetched.body_digest == feed.state.body_digest and feed.has_this_configuration:
         subscribed = _polled(feed, state)
@@ -261,7 +261,7 @@ def _newest(new: list[ArticleEvent], feed: DueFeed, *, first: bool) -> datetime 
 
 
 def _known(feed: DueFeed) -> Seen:
-    """The digests of the entries that were sent before."""
+    """What the last poll stored: entries with these digests are not sent again."""
     key = feed_entries_key(feed.site.host, feed.feed.url)
     return read_feed_entries(table.get_many([key]).get(key))
 

@@ -27,7 +27,7 @@ from stoppress.poll.items import read_subscription, subscription_item, subscript
 from stoppress.primitives.text import clean
 from stoppress.primitives.urls import key_of
 
-# With hundreds of feeds, the other hubs are asked in a later minute.
+# Concurrent requests to hubs. With hundreds of feeds a run may end before all hubs are asked; later runs ask the others.
 HUBS_AT_ONCE = 4
 # Two writers seldom write one item at the same time, three hardly ever.
 _ATTEMPTS_MAX = 5
@@ -78,7 +78,10 @@ def change(site: str, feed: str, decide: Callable[[Subscription | None], Subscri
 
 
 def prepared(site: Site, feed: str, hub: str, topic: str, now: datetime) -> Ask | None:
-    """Note that a feed's hub is about to be asked. None if it need not be, or another run asks it. Raises NotSubscribed."""
+    """Note in the subscription's item that the hub is about to be asked, and return the request.
+
+    None if no request is due, for example because another run has just sent it. Raises NotSubscribed, and as `change`.
+    """
 
     def to_ask(known: Subscription | None) -> Subscription | None:
         is_to_ask = known is None or known.is_to_ask(hub, topic, now)

@@ -4,7 +4,7 @@ from typing import Any
 
 from stoppress.model.event import ArticleEvent
 
-# The longest host name has 253 characters. A path may have 8 KB, and a body 1 MiB.
+# A host name (at most 253 characters) is logged whole. A path of 8 KB and texts in a body of 1 MiB are cut.
 CHARACTERS_MAX = 300
 ITEMS_MAX = 20
 

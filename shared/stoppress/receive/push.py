@@ -93,14 +93,14 @@ def _confirmed(request: Request, query: Mapping[str, str], now: datetime) -> Ans
             return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", {"mode": mode})
         raise
     if query.get("hub.topic", "") != known.state.topic:
-        raise _Refused(HTTPStatus.NOT_FOUND, "this topic was not asked for")
+        raise _Refused(HTTPStatus.NOT_FOUND, "no subscription to this topic was requested")
     if mode == "denied":
         reason = clean(query.get("hub.reason", ""), limit=300)
         _changed(known, lambda state: subscription.denied(state, reason, now))
         return Answer(HTTPStatus.OK, "", "HubsDenied", known.about(reason=reason))
     lease_s = _seconds(query.get("hub.lease_seconds"))
     if mode != "subscribe" or not _changed(known, lambda state: subscription.verified(state, lease_s, now)):
-        raise _Refused(HTTPStatus.NOT_FOUND, "this was not asked for")
+        raise _Refused(HTTPStatus.NOT_FOUND, "no such subscription was requested")
     return Answer(HTTPStatus.OK, challenge, "HubsConfirmed", known.about(mode=mode, lease_s=lease_s))
 
 
@@ -120,7 +120,7 @@ def take(request: Request, now: datetime) -> Answer:
         document = read_document(request.body, request.headers)
         parsed = parse.read(document, known.state.topic, known.site, known.feed.take)
     except FeedError as error:
-        # 202 all the same: the hub would only send the same bytes again. The poll reads the feed itself.
+        # 202, although the push is unreadable: after an error the hub would send the same bytes again. A poll reads the feed.
         _make_due(known, now)
         return Answer(HTTPStatus.ACCEPTED, "", "PushesUnread", known.about(reason=str(error)))
     key = items.feed_entries_key(known.site.host, known.feed.url)
@@ -147,12 +147,12 @@ def _known(request: Request) -> _Known:
     try:
         masters = secrets.load(HUBS_SECRET)
     except secrets.NoSecret as error:
-        reason = "no callback can be known at the moment: send it again"
+        reason = "the callback cannot be verified at the moment: send it again"
         raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, str(error)) from None
     subscribed = subscription_of(token, masters, host, feed_id)
     if subscribed is None:
         raise _Refused(HTTPStatus.NOT_FOUND, "there is no such callback")
-    gone = _Refused(HTTPStatus.GONE, "nobody wants this any more")
+    gone = _Refused(HTTPStatus.GONE, "the subscription has ended")
     try:
         known = next(((site, feed) for site in _configurations(host) if (feed := _feed_of(site, feed_id))), None)
     except sites.UnknownSite:
@@ -176,7 +176,8 @@ def _known(request: Request) -> _Known:
 def _configurations(host: str) -> Iterator[Site]:
     """The site's configurations in which to look for a feed. Raises like `sites.load`.
 
-    The cached one comes first, then a fresh one for a new feed, then the last applied one, which includes further parameters' feeds.
+    The cached one comes first, then a fresh one, which may have a new feed. The last applied one also has the feeds of
+    further parameters.
     """
     yield sites.load(host)
     yield sites.load(host, age_max=sites.MISSED_AGE_MAX)
@@ -198,9 +199,9 @@ def _changed(known: _Known, decide: Callable[[Subscription], Subscription | None
 
 
 def _make_due(known: _Known, now: datetime) -> None:
-    """Makes the next run poll the feed. A poll under way cannot write its state then, and is repeated.
+    """Makes the next run of poll_feeds poll the feed. A poll under way cannot write its state after this, and is repeated.
 
-    Does nothing where polls fail: the feed's server may have asked for fewer requests (R10.3).
+    Does nothing while polls of the feed fail, because its server may have asked for fewer requests.
     """
     key = items.feed_key(known.site.host, known.feed.url)
     for _ in range(3):

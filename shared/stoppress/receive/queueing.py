@@ -132,7 +132,10 @@ class Taker:
         return Taken(message, answer | {"missing": list(missing), "reason": reason}, known)
 
     def _site_of(self, verdict: Verdict) -> Site:
-        """The site of an article, by its URL. A removal without URL goes to the CMS's site, else to the delivery's."""
+        """The site of an article: that of its URL.
+
+        A removal without a URL goes to the site that the source's settings give (`Verdict.host`), else to the one posted to.
+        """
         url = verdict.data.get("url")
         host = host_of(url) if url else verdict.host or self._site.host
         if host == self._site.host:

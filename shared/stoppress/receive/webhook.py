@@ -1,6 +1,7 @@
 """Webhooks: who may post, what a delivery means, and the answer. A refusal says what the sender must change.
 
-What is refused or ignored is reported to record_article, which keeps it (`aws/refusals.py`).
+What is refused or ignored after the signature was verified is reported to record_article, which keeps it
+(`aws/refusals.py`). Of requests with a wrong signature it keeps the number.
 """
 
 import json
@@ -69,8 +70,8 @@ class _Refused(Exception):
 def receive(request: Request, now: datetime) -> Answer:
     """Verifies, reads and queues a delivery to /webhooks/{site}/{source}. Raises the queue's errors.
 
-    Costs one write to the queue, another one for a report, and reads of the registry, a parameter and a secret if their cache
-    entries expired.
+    Costs one write to the queue, another one to report what was refused or ignored, and reads of the registry, a parameter and
+    a secret if their cache entries expired.
     """
     try:
         site, name = _site_and_source(request)
@@ -104,7 +105,7 @@ def _site_and_source(request: Request) -> tuple[Site, str]:
         error = f"the body has {len(request.body)} bytes, at most {BODY_BYTES_MAX}: leave the article's text out"
         raise _Refused(413, error, of_stranger=True)
     try:
-        # The request is not verified yet, so the host may be invented.
+        # The request is not verified yet. Its host may be invented, and must not cost a call of Parameter Store.
         site = sites.load_registered(host.lower())
         if name not in site.sources:
             site = sites.load_registered(host.lower(), age_max=sites.MISSED_AGE_MAX)

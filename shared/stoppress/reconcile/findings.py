@@ -66,7 +66,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What earlier looks stored: the start of the last pass, the unit after which it continues, and its suspects."""
+    """What earlier looks stored: the start of the last pass, the unit after which it continues, and its suspects.
+
+    `seen_at`: when the last look saw the suspects.
+    """
 
     began: datetime | None = None
     stopped_after: str = ""
@@ -74,7 +77,10 @@ class Past:
     seen_at: datetime | None = None
 
     def continued(self, now: datetime, *, anew: bool) -> tuple[datetime, str]:
-        """The start of the current pass, and the unit after which it continues. A new pass begins if one is due, or if `anew`."""
+        """The start of the current pass, and the unit after which it continues.
+
+        After a complete pass, a new one begins if it is due, or if `anew`.
+        """
         if self.began is None or (self.stopped_after == END and (anew or self.began + PASS_EVERY <= now)):
             return now, ""
         return self.began, self.stopped_after

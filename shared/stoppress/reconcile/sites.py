@@ -16,7 +16,7 @@ from stoppress.reconcile.findings import END, Finding, Past, Report, keep_past, 
 from stoppress.reconcile.look import Look
 from stoppress.reconcile.repair import repair
 
-# Longer than any function runs: a change that was on its way at the first look has arrived, or never will.
+# Longer than any function runs that records events or writes files (60 s): a change that was on its way at the first look has arrived, or never will.
 LOOKS_APART = timedelta(minutes=2)
 # As many suspects as one item of the table can hold. The look stops there, and the next look continues.
 SUSPECTS_MAX = 1_000
@@ -32,9 +32,10 @@ def reconcile(
 ) -> Report:
     """Look at a site, repair faults that an earlier look found too, and store new suspects for the next look.
 
-    The deadline is checked before each unit. `dry_run` looks at everything, and repairs and stores nothing. `anew` begins a pass
-    even if none is due. A file that cannot be examined is reported and does not stop the others. Raises the errors of bucket, table
-    and queues.
+    The deadline is checked before each unit. `dry_run` looks at everything, and repairs and stores nothing. `anew` begins a new
+    pass after a complete one, even if none is due. A file that cannot be examined is reported and does not stop the others.
+
+    Raises the errors of bucket, table and queues.
     """
     if deadline.is_over():
         return Report()

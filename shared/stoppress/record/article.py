@@ -177,7 +177,7 @@ def _note_events(heard: Iterable[Site], now: datetime) -> None:
         if site.silent_after_hours:
             with suppress(
                 ClientError, BotoCoreError
-            ):  # the events themselves are recorded, and the next event writes this time again
+            ):  # the events themselves are recorded, and the next event writes its own time
                 sites.heard(site, now)
 
 

@@ -93,9 +93,10 @@ def _decide(event: ArticleEvent, known: Known, site: Site, now: datetime) -> Dec
 
 
 def _as_delivered(event: ArticleEvent, article: Article | None, order: Order) -> tuple[str, tuple[str, ...]]:
-    """The digest and the names of the event's delivery.
+    """The digest of the event as it was delivered, and the hashes that identify a repeat of the delivery.
 
-    An event that is recorded again may have a date that its delivery lacked. A repeat of the delivery lacks it too.
+    An event that is recorded again may have a date that its delivery lacked. So the article keeps the digest of the
+    delivery, because a repeat of the delivery lacks the date too.
     """
     if article and event.release and order == article.order:
         return article.digest, ()

@@ -2,15 +2,17 @@
 
 The rule:
 
-1. A date in the future is an embargo and holds the article, listed or not. At its release it becomes the publication date.
-2. Else the first date stays. A later event may change it to an earlier date, or to at most five minutes after we first heard
-   of the article. An earlier timestamp of the article counts as that moment, unless the event's own timestamp is missing or
-   before the event's date.
+1. A date in the future is an embargo (`exclude.is_embargo`) and holds the article, listed or not. At the release it becomes
+   the publication date.
+2. Else the first date stays. A later event may change it to an earlier date, or to a date up to five minutes after we first
+   heard of the article. If the event has a timestamp that is not before its date, the earliest timestamp of the article's
+   events counts instead of the moment when we first heard.
 3. Any later date is re-dating and is ignored, unless the site's `republish` allows it. So re-dating cannot keep an article in
    the news for longer than 48 hours after its first event.
-4. Dates of late events count as if the events had come in order.
+4. A date from a source of higher rank replaces one from a source of lower rank.
+5. Dates of late events count as if the events had come in order.
 
-A sender's clock may be ahead, so a date later than the moment we heard it counts as that moment.
+A sender's clock may be ahead of ours. So a future date that is no embargo counts as the moment when we heard the event.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Read from the table what the decisions about a batch of events need, in three reads for the whole batch.
+"""Read from the table what the decisions about a batch of events need, mostly in three reads for the whole batch.
 
 What to read next for an event depends on what was read before. So each event is a generator of keys, and each round reads the
 keys of all events together.
@@ -107,7 +107,10 @@ def _reads(question: Question, seen: _Seen) -> Generator[set[Key], None, Known]:
 
 
 def _may_change(event: ArticleEvent, owner: Article) -> bool:
-    """Whether a publication may displace the owner of its URL, or date an owner of higher rank that has no date."""
+    """Whether a decision needs the entries of the URL's owner.
+
+    A publication may make an owner of equal rank wait for the URL, or date an owner of higher rank that has no date.
+    """
     rank = rank_of(event.source)
     is_dated = owner.rank > rank and owner.first_published is None
     return event.action == "publish" and (owner.rank == rank or is_dated)

@@ -103,7 +103,7 @@ def _write_forms(site: Site, bodies: Mapping[str, bytes], changed: datetime) -> 
 
 
 def possible_forms(file: str) -> set[str]:
-    """The names of all other forms that a file may have."""
+    """The names of the other forms that a file may have, without the further parts of an index."""
     if file == file_names.ROBOTS_FILE:
         return set()
     names = {f"{file}.gz"}

@@ -20,7 +20,10 @@ EMPTIED_KEPT = timedelta(days=1)
 
 
 def is_over(attempt: Attempt, rendered: Rendered, digest: str) -> bool:
-    """Whether a file that does not stay is deleted now: at once if it has no object, else a day after it was emptied."""
+    """Whether a file that does not stay is deleted now.
+
+    It is deleted at once if it has no object or is robots.txt, else a day after it was emptied.
+    """
     stored, mark = attempt.stored, attempt.mark
     if stored is None or attempt.file == ROBOTS_FILE:
         return True

@@ -77,7 +77,7 @@ def _joined(requests: Sequence[RewriteRequest]) -> RewriteRequest:
 
 
 def hand_over(results: Iterable[Result]) -> Exception | None:
-    """Send files that were not written to the rewrites queue. Returns the error if even that fails."""
+    """Request the unwritten files again, through the rewrites queue. Returns the error if the queue fails."""
     try:
         queues.send_rewrites([result.request for result in results], delay_seconds=RETRY_DELAY_SECONDS)
     except Exception as error:  # noqa: BLE001 - the stream must then deliver the records again

@@ -32,7 +32,7 @@ _TONES = {"listed": "good", "held": "wait", "duplicate": "plain", "late": "plain
 
 @dataclass(frozen=True)
 class Delivery:
-    """A delivery and its outcome: one of recording, or refused or ignored. `about` is the URL or the name of its article."""
+    """A delivery. `outcome` is what recording it gave, or `refused` or `ignored`. `about` is the URL or the name of its article."""
 
     at: datetime
     about: str

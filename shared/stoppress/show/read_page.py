@@ -108,7 +108,7 @@ def _recorded(site: Site, news: tuple[NewsEntry, ...]) -> Iterator[Delivery]:
 
 
 def _refused(host: str, question: str, now: datetime) -> Sequence[Refusal]:
-    """The refusals that are shown. With a question, those that are searched for its page: they include the former."""
+    """The newest refusals of a site: enough for the list on the page and, with a question, for the search of its answer."""
     return read_refused(host, now) if question else refusals.read(host, DELIVERIES_MAX, now)
 
 

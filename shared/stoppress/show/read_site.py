@@ -20,7 +20,7 @@ from stoppress.show.site import Alarm, Quarantine, Queue, SiteFacts, StackFacts,
 
 # An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
 QUARANTINED_COUNTED_MAX = 100
-# Queues by name: whether they hold dead letters, and the environment variable with their URL.
+# By the environment variable with a queue's URL: the queue's name, and whether it holds dead letters.
 QUEUES = {
     "ARTICLES_QUEUE_URL": ("articles", False),
     "REWRITES_QUEUE_URL": ("rewrites", False),
@@ -36,8 +36,10 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
     """The facts of all sites, or of one. `stack`: name of a deployed stack; None for a local one, which has no alarms.
 
     Calls: one of Parameter Store for ten parameters, or two for one site. One for the registry, five for the queues, one for the
-    alarms. For each site those of `read_site`. Raises UnknownSite for a host that no stack knows, and the table's and Parameter
-    Store's errors. What any other service refuses is `unknown`.
+    alarms. For each site those of `read_site`.
+
+    Raises UnknownSite for a host that is no site of the stack, and the table's and Parameter Store's errors. What any other
+    service refuses is `unknown`.
     """
     unknown: list[Unknown] = []
     registry = sites.registry()
@@ -65,7 +67,7 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
 
 
 def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: list[Unknown]) -> SiteFacts:
-    """The facts of a site. What could not be read is added to `unknown`.
+    """The facts of a site. What S3 or Secrets Manager refuses is added to `unknown`. Raises the table's errors.
 
     Calls of the table: one for 50 feeds, one for the refusals of 100 sources, one for the commit marks. One for the names
     of the news sitemaps, one for each of them, and up to six for quarantine. Other calls: one for each secret, and one of

@@ -62,7 +62,9 @@ class Question:
 
 
 def story_of(asked: str, host: str | None, now: datetime, refused: Sequence[Refusal] | None = None) -> Story:
-    """The answer about a URL, an article `source#id`, or a fragment of a path. `host` is the site, if not the URL's.
+    """The answer about a URL, an article `source#id`, or a fragment of a path.
+
+    `host` is the host of the site. None: the URL's host; without a URL, the stack's only site.
 
     `refused`: what `read_refused` returned, if the caller has read it. Raises Unclear, UnknownSite, BadConfiguration, and the
     errors of the table and the bucket.
@@ -91,7 +93,7 @@ def question(asked: str, host: str | None, now: datetime, refused: Sequence[Refu
 
 
 def page_of(url: str, host: str | None) -> tuple[Site, str]:
-    """The site of a page, and the page's URL on it. `host` is the site, if not the URL's.
+    """The site of a page, and the page's URL on it. `host` is the host of the site; None: the URL's host.
 
     Raises Unclear for a text that is no URL, UnknownSite, and BadConfiguration.
     """
@@ -271,7 +273,7 @@ def _entry(site: Site, article: Article, place: Place | None, published: datetim
 
 
 def _general(site: Site, article: Article) -> GeneralEntry | None:
-    """The article's entry in its shard; the site's rules are applied to it."""
+    """The article's entry in its shard, to which the answer applies the site's rules for the general sitemap."""
     item = _entry(site, article, article.shard, None) if article.has_entries else None
     return items.read_general(item) if item else None
 
@@ -367,7 +369,10 @@ def _text(quoted: str) -> str:
 
 
 def _spelling(text: object, site: Site) -> str | None:
-    """The canonical form of a URL in an event, where a path belongs to the site; None for a text that is no URL."""
+    """The canonical form of a URL in an event; None for a text that is no URL.
+
+    A path alone is resolved against the site's home page.
+    """
     try:
         return on_site(canonical(urljoin(site.home, text.strip())), site.host) if isinstance(text, str) else None
     except ValueError:

@@ -20,7 +20,7 @@ AUDITED_AGE_MAX = timedelta(hours=3)
 Verdict: TypeAlias = Literal["well", "attention", "unknown"]
 SecretState: TypeAlias = Literal["there", "missing", "not needed", "unknown"]
 
-# The function whose log explains an alarm; empty: all functions. Both names are those in template.yaml.
+# The function or API whose log explains an alarm; empty: all functions. The names are those in template.yaml.
 ALARM_LOGS = {
     "WebhooksFailingAlarm": "ReceiveWebhook",
     "HubsFailingAlarm": "ReceivePush",
@@ -32,13 +32,17 @@ ALARM_LOGS = {
     "FilesLateAlarm": "RewriteSitemaps",
     "ClockStoppedAlarm": "RollWindow",
     "SitesFailingAlarm": "RollWindow",
+    "WebhooksMissedAlarm": "AuditSources",
+    "AuditsFailedAlarm": "AuditSources",
+    "AuditsStoppedAlarm": "AuditSources",
 }
 # The command that explains an alarm.
 ALARM_COMMANDS = {
     "ArticlesDeadAlarm": "redrive articles --dry-run",
     "RewritesDeadAlarm": "redrive rewrites --dry-run",
     "FailuresAlarm": "redrive failures --dry-run",
-    # Quarantine and feeds are problems of their sites. The third cause of this alarm is drift.
+    # Events in quarantine and failing feeds are problems of their sites, with commands of their own. The alarm's other causes
+    # are differences between files and table, and a missing run of reconcile_sites.
     "AttentionAlarm": "reconcile --dry-run",
 }
 
@@ -59,7 +63,7 @@ class Access:
         return f"stoppress {words}{options}"
 
     def log(self, function: str) -> str:
-        """The command that shows a function's log. `function`: its name in template.yaml; empty for all functions."""
+        """The command that shows the log of a function or API. `function`: its name in template.yaml; empty for all functions."""
         if self.stack is None:
             return "stoppress up --log functions.log"
         return f"sam logs --stack-name {self.stack}" + (f" --name {function}" if function else "")
@@ -84,8 +88,8 @@ class SiteFacts:
 
     `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`; `heard_version` is
-    the version of the configuration at that event. `counts`: for each source the numbers of today's refused or ignored
-    deliveries, and of its wrong signatures. `audits` are the states of the sources that are audited.
+    the version of the configuration at that event. `counts`: for each source the numbers of today's refused articles and
+    ignored events, and of its wrong signatures. `audits` are the states of the sources that are audited.
     """
 
     site: Site
@@ -140,7 +144,8 @@ class Alarm:
 class StackFacts:
     """What a stack holds. `gone`: sites without a parameter that were not retired. `alarms`: those that ring.
 
-    `quarantine`: events that name no known site.
+    `quarantine`: events that name no known site. `confirmed_at`: when roll_window last noted that its runs finish.
+    `reconciliation_due`: the instant before which reconcile_sites must run. None: the registry has no such note.
     """
 
     sites: tuple[SiteFacts, ...]

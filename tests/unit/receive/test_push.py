@@ -730,7 +730,7 @@ def test_why_we_are_at_fault_is_for_the_log_alone(internet: Internet) -> None:
         confirmed = internet.verify()
 
     assert {(answer["statusCode"], answer["body"]) for answer in (pushed, confirmed)} == {
-        (503, "no callback can be known at the moment: send it again")
+        (503, "the callback cannot be verified at the moment: send it again")
     }
     assert all("GetSecretValue" in line["cause"] for line in internet.behind.log[-2:])
 

@@ -5,11 +5,12 @@ Nothing is asked for without end: a page that repeats the one before, and positi
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
+from typing import Any
 
 from stoppress.cms.listing import Answer, Ignored, Position, Query, after_failure, next_position, position_of
 from stoppress.http import client
@@ -28,8 +29,32 @@ BACKWARD_MAX = 100
 _PASSING = {408, 425, 429, 500, 502, 503, 504}
 
 
-class _Failed(Exception):
-    """A page could not be had in all attempts."""
+class Unavailable(Exception):
+    """No attempt to fetch a page had an answer that is worth reading. The text is the reason."""
+
+
+def fetch_patiently(url: str, headers: Mapping[str, str], deadline: Deadline = NEVER, **limits: Any) -> client.Response:
+    """Fetch a page in several attempts, if the server is overloaded or cannot be reached. Raises Unavailable.
+
+    `limits` are those of `client.fetch`.
+    """
+    reason = ""
+    for planned_s in (*WAITS_S, None):
+        asked_s: float | None = None
+        try:
+            response = client.fetch(url, headers, **limits)
+        except FetchError as error:
+            reason = str(error)
+        else:
+            if response.status not in _PASSING:
+                return response
+            reason = f"the server answers {response.status}"
+            asked_s = _retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
+        wait_s = planned_s if asked_s is None else asked_s
+        if planned_s is None or wait_s is None or wait_s > min(RETRY_AFTER_MAX_S, deadline.seconds_left):
+            break
+        time.sleep(wait_s)
+    raise Unavailable(reason)
 
 
 @dataclass
@@ -70,7 +95,7 @@ class Reader:
             place = _place(self.query, at)
             try:
                 answer = self._answer(at, place)
-            except _Failed as error:
+            except Unavailable as error:
                 failed += 1
                 following = after_failure(self.query, at) if failed < FAILED_PAGES_MAX else None
                 if following is None:
@@ -94,31 +119,16 @@ class Reader:
             at = following
 
     def _answer(self, at: Position, place: str) -> Answer:
-        """Raises ListingError, and _Failed if the page may be skipped."""
+        """Raises ListingError, and Unavailable if the page may be skipped."""
         url, headers = self.query.request(at)
         headers["User-Agent"] = client.user_agent(self.query.site.home)
-        reason = ""
-        for planned_s in (*WAITS_S, None):
-            asked_s: float | None = None
-            try:
-                response = client.fetch(url, headers)
-            except FetchError as error:
-                reason = str(error)
-            else:
-                if response.status == 200:
-                    try:
-                        return self.query.answer(response.body, response.headers)
-                    except ListingError as error:
-                        raise ListingError(f"{place}: {error}") from None
-                reason = f"the server answers {response.status}"
-                if response.status not in _PASSING:
-                    raise ListingError(f"{place}: {reason}: {_hint(response.status)}")
-                asked_s = _retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
-            wait_s = planned_s if asked_s is None else asked_s
-            if planned_s is None or wait_s is None or wait_s > min(RETRY_AFTER_MAX_S, self.deadline.seconds_left):
-                break
-            time.sleep(wait_s)
-        raise _Failed(reason)
+        response = fetch_patiently(url, headers, self.deadline)
+        if response.status != 200:
+            raise ListingError(f"{place}: the server answers {response.status}: {_hint(response.status)}")
+        try:
+            return self.query.answer(response.body, response.headers)
+        except ListingError as error:
+            raise ListingError(f"{place}: {error}") from None
 
     def _page(self, answer: Answer, place: str, asked_at: datetime, following: Position | None) -> Page:
         items: list[Listed] = []

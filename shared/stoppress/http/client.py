@@ -58,7 +58,7 @@ def user_agent(home: str) -> str:
 
 
 def fetch(url: str, headers: Mapping[str, str] | None = None) -> Response:
-    """GET `url` and follow redirects. Raises FetchError.
+    """GET `url` and follow redirects. Raises FetchError. Another server does not get the header Authorization.
 
     A body that the server cut off is returned as far as it came: its text shows whether it is complete.
     """
@@ -72,6 +72,8 @@ def fetch(url: str, headers: Mapping[str, str] | None = None) -> Response:
         previous, url = url, _target(url, location)
         if urlsplit(previous).scheme == "https" and urlsplit(url).scheme != "https":
             raise Refused(f"{previous} redirects from https to {url}")
+        if urlsplit(previous)[:2] != urlsplit(url)[:2]:
+            headers = {name: value for name, value in (headers or {}).items() if name.lower() != "authorization"}
         if answer.status in _PERMANENT and (hop == 0 or permanent_url == previous):
             permanent_url = url
     raise TooManyRedirects(f"more than {REDIRECTS_MAX} redirects, the last one to {url}")

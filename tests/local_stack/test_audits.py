@@ -11,14 +11,22 @@ import pytest
 from stoppress.audit.state import AuditState, audit_key, read_state
 from stoppress.aws import table
 from stoppress.http import client
+from stoppress.model.event import ArticleEvent, to_message
 from stoppress.show import read_site
 from stoppress.show.read_story import story_of
 from stoppress.show.site import Access, stack_status
+from stoppress_cli.local import resources, template
+from stoppress_cli.local.functions import Result
 from stoppress_cli.local.gateway import Request
-from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.guard import Guard
+from stoppress_cli.local.permissions import Permissions
+from stoppress_cli.local.stack import WITH_ALL, Stack
+from stoppress_cli.local.wire import Fault, absent
 from stoppress_cli.scenario import signing
+from tests.deployment.test_grants import OF_AUDITS, OF_IMPORTS, Grant
 from tests.support import operated
 from tests.support.blog import Blog
+from tests.support.planting import planted
 
 pytestmark = pytest.mark.moto
 
@@ -186,3 +194,54 @@ def test_a_cms_without_webhooks_is_named_while_its_feed_has_the_stories(tmp_path
         stack.advance(stack.clock.now() + HOUR)
         assert state().silent == 4
         assert stack.metrics["NeedsAttention"] == 1
+
+
+# ── grants ──
+
+KEY = {"sources": {"cms": SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"secret": "list-key"}}}}
+
+
+def guarded(stack: Stack, grant: Grant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
+    """What the stack's roles allow without a grant."""
+    found = resources.resolve(template.load(planted(tmp_path, grant.taken_from), {}, WITH_ALL))
+    guard = Guard(Permissions(found), found, absent)
+    monkeypatch.setattr(stack.wire, "guard", guard)
+    stack.forget_clients()
+    return guard
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("grant", OF_AUDITS, ids=str)
+def test_a_grant_of_the_audits_that_is_taken_away_is_missed(
+    grant: Grant, blog: Blog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with operated.operated([{"site": SITE | KEY}], tmp_path) as stack:
+        stack.client("secretsmanager").create_secret(Name=f"stoppress/stoppress/{HOST}/list-key", SecretString="k")
+        for id_ in (1, 2):
+            blog.publish(id_, stack.clock.now())
+        post(stack, blog, 1)
+        operated.later(stack, 1)
+        assert not stack.wire.guard.refused
+        guard = guarded(stack, grant, tmp_path, monkeypatch)
+        stack.advance(stack.clock.now() + HOUR)
+        if not guard.refused:  # without a recent confirmation the parameters themselves are read
+            stack.functions["RollWindow"].invoke = lambda _event: Result()  # type: ignore[method-assign,assignment]
+            stack.advance(stack.clock.now() + HOUR)
+
+        assert guard.refused
+        assert all(refusal.startswith("AuditSourcesRole does not allow") for refusal in guard.refused)
+
+
+def test_an_imported_article_that_fails_comes_again_from_its_own_queue(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = guarded(stack, OF_IMPORTS, tmp_path, monkeypatch)
+    event = ArticleEvent(site=HOST, source="cms", id="7", action="publish", url=f"https://{HOST}/old", title="Old")
+    url = stack.resources["ImportsQueue"].ref
+    stack.client("sqs").send_message(QueueUrl=url, MessageBody=to_message(event))
+    stack.wire.faults.append(Fault("dynamodb", "TransactWriteItems"))
+    stack.rest()
+
+    [refused] = guard.refused
+    assert "sqs:ChangeMessageVisibility" in refused
+    assert "ImportsQueue" in refused

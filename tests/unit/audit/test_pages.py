@@ -609,7 +609,7 @@ def test_an_article_was_heard_of_when_its_page_was_requested(serve: Any) -> None
 
 def test_the_memory_for_100_000_items_is_that_for_a_page(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Query, "item", lambda self, answer, item, place, *_: Problem(place, item["id"]))
-    text = "x" * 1_000
+    text = "x" * 200
 
     class Long:
         def fetch(self, url: str, headers: Any = None) -> Response:

@@ -149,6 +149,33 @@ def test_a_protected_post_keeps_its_mark() -> None:
     assert listed.event.access == "protected"
 
 
+@pytest.mark.parametrize(
+    ("head", "noindex", "canonical"),
+    [
+        (None, False, None),
+        ({"robots": {"index": "index"}, "canonical": "https://www.example.com/story-1"}, False, None),
+        ({"robots": {"index": "noindex"}}, True, None),
+        (
+            {"robots": {"index": "index"}, "canonical": "https://agency.example.net/7"},
+            False,
+            "https://agency.example.net/7",
+        ),
+        ({"robots": []}, False, None),
+    ],
+)
+def test_yoast_says_in_the_list_what_search_engines_should_not_index(
+    monkeypatch: pytest.MonkeyPatch, head: Any, noindex: bool, canonical: str | None
+) -> None:
+    class Yoast(WordPress):
+        def item(self, story: Any) -> dict[str, Any]:
+            return super().item(story) | ({"yoast_head_json": head} if head else {})
+
+    monkeypatch.setattr(client, "fetch", Yoast(stories(1)).fetch)
+    [listed] = events(pages(query(Yoast())))
+
+    assert (listed.noindex, listed.canonical_url) == (noindex, canonical)
+
+
 def test_a_model_without_drafts_in_strapi_4_is_listed_where_the_settings_name_it() -> None:
     api = Strapi4()
     fields = api.item(stories(1)[0])

@@ -5,11 +5,12 @@ No listing is read without end: a page that repeats the one before, and position
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
+from typing import Any
 
 from stoppress.cms.listing import (
     Answer,
@@ -39,16 +40,53 @@ _PASSING = {408, 425, 429, 500, 502, 503, 504}
 _NO_SUCH_PAGE = {400, 404, 410, 416}
 
 
-class _FailedPage(Exception):
-    """No attempt gave the page."""
+class Unavailable(Exception):
+    """No attempt to fetch a page had an answer that is worth reading. The text is the reason."""
 
 
 class _NoSuchPage(Exception):
     """The server says that it has no page of this number. WordPress answers 400 behind the last page."""
 
 
-class _OutOfTime(Exception):
+class OutOfTime(Exception):
     """The next attempt would come after the deadline."""
+
+
+def fetch_patiently(
+    url: str,
+    headers: Mapping[str, str],
+    deadline: Deadline = NEVER,
+    read: Callable[[client.Response], Any] = lambda response: response,
+    **limits: Any,
+) -> Any:
+    """Fetch a page, in several attempts if the server is overloaded or cannot be reached, and return what `read` makes of it.
+
+    `read` raises UnreadablePage for an answer that another attempt may mend. `limits` are those of `client.fetch`. Raises Unavailable,
+    OutOfTime, and ListingError if the server asks to wait too long.
+    """
+    reason = ""
+    for planned_s in (*WAITS_S, None):
+        wait_s = planned_s
+        try:
+            response = client.fetch(url, headers, **limits)
+            if response.status not in _PASSING:
+                return read(response)
+        except (Refused, TooLarge, TooManyRedirects) as error:
+            raise Unavailable(str(error)) from None
+        except (FetchError, UnreadablePage) as error:
+            reason = str(error)
+        else:
+            reason = f"the server answers {response.status}"
+            asked_s = _retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
+            if asked_s is not None and asked_s > RETRY_AFTER_MAX_S:
+                raise ListingError(f"{reason} and asks to wait {asked_s:,.0f} seconds: list again after that")
+            wait_s = asked_s if planned_s and asked_s is not None else planned_s
+        if wait_s is None:
+            break
+        if wait_s >= deadline.seconds_left:
+            raise OutOfTime
+        time.sleep(wait_s)
+    raise Unavailable(reason)
 
 
 @dataclass
@@ -152,10 +190,10 @@ class Reader:
             place = _place(self.query, at)
             try:
                 answer = self._answer(at, place)
-            except _OutOfTime:
+            except OutOfTime:
                 yield Page(cursor=at.text(), total=at.total)
                 return
-            except _FailedPage as error:
+            except Unavailable as error:
                 following = walk.after_failure(at, place, str(error))
                 page = Page(problems=(Problem(place, str(error)),), cursor=_text(following), total=at.total)
             except _NoSuchPage as error:
@@ -173,34 +211,22 @@ class Reader:
             at = following
 
     def _answer(self, at: Position, place: str) -> Answer:
-        """Raises ListingError, _FailedPage, _NoSuchPage and _OutOfTime."""
+        """Raises ListingError, Unavailable, OutOfTime and _NoSuchPage."""
         if self.deadline.is_over():
-            raise _OutOfTime
-        url, headers = self.query.request(at)
-        headers["User-Agent"] = client.user_agent(self.query.site.home)
-        reason = ""
-        for planned_s in (*WAITS_S, None):
-            wait_s = planned_s
-            try:
-                response = client.fetch(url, headers)
-                if response.status == 200:
-                    return self._read(response, at)
-            except (Refused, TooLarge, TooManyRedirects) as error:
-                raise _FailedPage(str(error)) from None
-            except (FetchError, UnreadablePage) as error:
-                reason = str(error)
-            else:
-                reason, asked_s = _refusal(response, place)
-                wait_s = asked_s if planned_s and asked_s is not None else planned_s
-            if wait_s is None:
-                break
-            if wait_s >= self.deadline.seconds_left:
-                raise _OutOfTime
-            time.sleep(wait_s)
-        raise _FailedPage(reason)
+            raise OutOfTime
+        try:
+            url, headers = self.query.request(at)
+            headers["User-Agent"] = client.user_agent(self.query.site.home)
+            answer: Answer = fetch_patiently(url, headers, self.deadline, lambda response: self._read(response, at))
+        except ListingError as error:
+            raise ListingError(f"{place}: {error}") from None
+        return answer
 
     def _read(self, response: client.Response, at: Position) -> Answer:
-        """Raises UnreadablePage."""
+        """Raises UnreadablePage, _NoSuchPage and ListingError."""
+        if response.status != 200:
+            reason = f"the server answers {response.status}: {_hint(response.status)}"
+            raise _NoSuchPage(reason) if response.status in _NO_SUCH_PAGE else ListingError(reason)
         answer = self.query.answer(response.body, response.headers)
         if not answer.items and (answer.total or 0) > at.offset:
             raise UnreadablePage(f"has no items, although the listing has {answer.total:,}")
@@ -235,20 +261,6 @@ def _place(query: Query, at: Position) -> str:
         case "cursor":
             return f"the page behind {at.cursor}" if at.cursor else "the first page"
     return f"page {at.page}"
-
-
-def _refusal(response: client.Response, place: str) -> tuple[str, float | None]:
-    """Why a server gives no page, and how long it asks to wait, in seconds. Raises ListingError and _NoSuchPage."""
-    status = response.status
-    reason = f"the server answers {status}"
-    if status in _NO_SUCH_PAGE:
-        raise _NoSuchPage(f"{reason}: {_hint(status)}")
-    if status not in _PASSING:
-        raise ListingError(f"{place}: {reason}: {_hint(status)}")
-    asked_s = _retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
-    if asked_s is not None and asked_s > RETRY_AFTER_MAX_S:
-        raise ListingError(f"{place}: {reason} and asks to wait {asked_s:,.0f} seconds: list again after that")
-    return reason, asked_s
 
 
 def _hint(status: int) -> str:

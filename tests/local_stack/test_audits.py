@@ -139,6 +139,21 @@ def test_news_that_two_audits_do_not_find_in_the_list_are_reported_and_removed_w
         assert stack.metrics["NeedsAttention"] == (0 if trusted else 1)
 
 
+def test_a_story_whose_lost_changes_are_too_new_for_each_audit_is_not_missing_in_the_list(
+    tmp_path: Path, blog: Blog
+) -> None:
+    source = SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"trusts_removals": True}}
+    with operated.operated([{"site": SITE | {"sources": {"cms": source}}}], tmp_path) as stack:
+        for id_ in (1, 2):
+            blog.publish(id_, stack.clock.now())
+            post(stack, blog, id_)
+        for _ in range(4):
+            stack.advance(stack.clock.now() + HOUR - timedelta(minutes=2))
+            blog.publish(1, stack.clock.now())
+            stack.advance(stack.clock.now() + timedelta(minutes=2))
+        assert "/story-1<" in news(stack)
+
+
 def test_a_list_that_is_suddenly_empty_removes_nothing(tmp_path: Path, blog: Blog) -> None:
     source = SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"trusts_removals": True}}
     with operated.operated([{"site": SITE | {"sources": {"cms": source}}}], tmp_path) as stack:

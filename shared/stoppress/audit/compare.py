@@ -9,13 +9,18 @@ from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, order_of
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 from stoppress.primitives.instants import parse
-from stoppress.primitives.urls import identity
 
 # How many stories must have come by a feed, and none by webhook, before a CMS counts as silent. One or two may be pages that the
 # CMS never sends, such as a liveblog of another system.
 SILENT_STORIES_MIN = 3
 # A webhook and a poll of the feed may be on their way for so long.
 SILENT_GRACE = timedelta(hours=1)
+
+
+def changed_at(event: ArticleEvent) -> datetime | None:
+    """When the source changed the article, by its own clock; None if it does not say."""
+    version = event.version if isinstance(event.version, datetime) else None
+    return version or event.timestamp or event.updated_at
 
 
 def is_missed(event: ArticleEvent, article: Article | None) -> bool:
@@ -42,13 +47,13 @@ def unlisted(
 ) -> dict[str, str]:
     """The names, by URL, of a source's articles in the news sitemap that its list lacks.
 
-    `claims` are by the URL of the entry, `listed` are identities of pages. An article recorded after `until` is left out: the list is older.
+    `claims` are by the URL of the entry, `listed` are names of articles: a listed article may have moved. An article recorded after `until` is left out: the list is older.
     """
     names = {}
     for entry in news:
         claim = claims.get(entry.loc)
         is_its_own = claim is not None and claim.live and claim.source == source
-        if claim and is_its_own and identity(entry.loc) not in listed and parse(claim.order.heard) < until:
+        if claim and is_its_own and claim.owner not in listed and parse(claim.order.heard) < until:
             names[entry.loc] = claim.owner
     return names
 

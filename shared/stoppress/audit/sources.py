@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from stoppress.audit.compare import is_missed, silent_sources, unlisted
+from stoppress.audit.compare import changed_at, is_missed, silent_sources, unlisted
 from stoppress.audit.pages import Reader
 from stoppress.audit.state import UNLISTED_MAX, AuditState, audit_key, read_state, state_item, with_missed
 from stoppress.aws import items, queues, secrets, table
@@ -23,7 +23,6 @@ from stoppress.model.listed import Listed, ListingError, Page
 from stoppress.model.site import Site, Source, secret_path
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact
-from stoppress.primitives.urls import identity
 
 # What changed in the last minutes is left to its webhook, which may still be on its way.
 GRACE = timedelta(minutes=5)
@@ -96,17 +95,17 @@ def _audit(
     resumes = bool(state.cursor and state.since and state.open_until)
     until = state.open_until if resumes and state.open_until else now - GRACE
     since = state.since if resumes and state.since else min(state.until or now, now - WINDOW)
-    query = Query(site, name, source, load(source.adapter), _secrets(site, source), since, until)
+    query = Query(site, name, source, load(source.adapter), _secrets(site, source), since)
     listed: set[str] = set()
     missed: list[ArticleEvent] = []
     problems: list[str] = []
     last = Page(cursor=state.cursor or None)
     for page in Reader(query, BY_AUDIT, deadline).pages(last.cursor):
         last = page
-        found = _missed(site, page.items)
+        found = _missed(site, page.items, until)
         queues.send_articles(found)
         missed += found
-        listed.update(identity(item.event.url) for item in page.items if item.event.url)
+        listed.update(item.event.name for item in page.items)
         problems += [f"{problem.place}: {problem.reason}" for problem in page.problems]
     state = replace(state, missed=with_missed(state.missed, len(missed), now), problems=tuple(problems[:PROBLEMS_KEPT]))
     outcome = replace(quiet, listed=len(listed), missed=tuple(missed))
@@ -145,9 +144,10 @@ def _removal(site: Site, name: str, url: str, now: datetime) -> ArticleEvent:
     )
 
 
-def _missed(site: Site, listed: Sequence[Listed]) -> list[ArticleEvent]:
-    """The events of a page that no webhook told of."""
-    keys = {items.article_key(site.host, item.event.name): item.event for item in listed}
+def _missed(site: Site, listed: Sequence[Listed], until: datetime) -> list[ArticleEvent]:
+    """The events of a page that no webhook told of, without changes after `until`: their webhooks may be on their way."""
+    told = (item.event for item in listed if (changed_at(item.event) or until) <= until)
+    keys = {items.article_key(site.host, event.name): event for event in told}
     stored = table.get_many(keys) if keys else {}
     return [
         event

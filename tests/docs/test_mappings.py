@@ -43,7 +43,7 @@ def test_it_names_every_key_every_setting_and_every_function() -> None:
 
 def test_the_guide_has_the_address_of_each_list() -> None:
     guide = text_of("docs/how-to/audit.md")
-    listings = {name: mapping.listing for name in names() if (mapping := load(name)).listing}
+    listings = {name: listing for name in names() if (listing := load(name).listing)}
 
-    assert {name for name, listing in listings.items() if listing and f"`{listing.url}`" not in guide} == set()
+    assert {name for name, listing in listings.items() if f"`{listing.url}`" not in guide} == set()
     assert {name for name in listings if f"`{name}` |" not in guide} == set()

@@ -8,11 +8,14 @@ and a webhook become the same event.
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
+
+from pydantic import TypeAdapter, ValidationError
 
 from stoppress.cms.contract import BadArticle
 from stoppress.cms.engine import read_delivery, settings_of, types_of
@@ -22,20 +25,23 @@ from stoppress.cms.mapping import REMOVALS, Listing, MappingFile
 from stoppress.model.event import ArticleEvent, digest_of
 from stoppress.model.http_request import Request
 from stoppress.model.listed import Listed, ListingError, Problem
-from stoppress.model.site import Site, Source
+from stoppress.model.site import Site, Source, explain
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import clean
 
 # ISO 8601 with whole seconds: every API takes it.
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
+_NUMBER = re.compile(r"[0-9]{1,15}")
+# A target and its parameters in a `Link` header (RFC 8288). A target may have commas and semicolons in it.
+_LINK = re.compile(r"<([^>]*)>([^<]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """Where a page of a listing is. Only the part that the mapping's `next` names is used.
 
-    `page_items` is how many items a page has: an API may give fewer than it was asked for. `total` is the listing's length when
-    the page before was read.
+    `offset` is how many items come before the page. `page_items` is how many items a page has: an API may give fewer than it
+    was asked for. `total` is the listing's length when the page before was read.
     """
 
     page: int = 1
@@ -51,18 +57,24 @@ class Position:
 
 
 def position_of(text: str | None) -> Position:
-    """The position that `Position.text` wrote; without a text, the first page. Raises ValueError."""
+    """The position that `Position.text` wrote; without a text, the first page. Raises ListingError."""
+    if not text:
+        return Position()
     try:
-        return Position(**json.loads(text)) if text else Position()
-    except TypeError as error:
-        raise ValueError(f"{text!r} is no position in a listing: {error}") from None
+        return _POSITION.validate_json(text, strict=True)
+    except ValidationError as error:
+        raise ListingError(f"{text[:200]!r} is no position in a listing: start without it: {explain(error)}") from None
+
+
+_POSITION = TypeAdapter(Position)
 
 
 @dataclass(frozen=True)
 class Query:
     """What to list: a source's articles that changed from `since` until `until`. None stands for no limit.
 
-    `mapping` must have a `[list]`. `secrets` are the API's key, the newest first; empty if it needs none.
+    `mapping` must have a `[list]`. `secrets` are the API's key, the newest first; empty if it needs none. Give `until` wherever
+    the listing must be complete: then articles only leave it while it is read, and the falling total shows that.
     """
 
     site: Site
@@ -84,7 +96,10 @@ class Query:
         return {"settings": used, "types": types_of(settings, used)}
 
     def request(self, at: Position) -> tuple[str, dict[str, str]]:
-        """URL and headers of the request for a page. Raises ListingError."""
+        """URL and headers of the request for a page. Raises ListingError.
+
+        A parameter in `list.url` replaces the one of the same name in the mapping.
+        """
         assert self.source.list
         root = self._root() | {
             "secret": self.secrets[0] if self.secrets else None,
@@ -97,31 +112,38 @@ class Query:
         }
         headers = {"accept": "application/json"} | _values(self.listing.headers, root)
         if at.url:
+            self.check_server(at.url)
             return at.url, headers
         url = urlsplit(self.source.list.url)
-        parameters = [*parse_qsl(url.query), *_values(self.listing.parameters, root).items()]
-        return url._replace(query=urlencode(parameters), fragment="").geturl(), headers
+        given = parse_qsl(url.query, keep_blank_values=True)
+        names = {name for name, _ in given}
+        ours = [(name, value) for name, value in _values(self.listing.parameters, root).items() if name not in names]
+        return url._replace(query=urlencode(given + ours), fragment="").geturl(), headers
+
+    def check_server(self, url: str) -> None:
+        """Raises ListingError for a page on another server, which must not get the API's key."""
+        assert self.source.list
+        if _origin(url) != _origin(self.source.list.url):
+            raise ListingError(f"the next page is at {url[:200]}, which is another server than that of list.url")
 
     def answer(self, body: bytes, headers: Mapping[str, str]) -> "Answer":
-        """Read a page. Raises ListingError."""
+        """Read a page. Raises UnreadablePage."""
         try:
             document = json.loads(body)
         except (ValueError, RecursionError) as error:
             start = clean(body[:80].decode(errors="replace"), 80)
-            raise ListingError(f"the answer is no JSON but begins with {start!r}: {error}") from None
+            raise UnreadablePage(f"the answer is no JSON but begins with {start!r}: {error}") from None
         root = self._root() | {
             "body": document,
             "headers": {name.lower().replace("-", "_"): value for name, value in headers.items()},
         }
         items, fault = search(self.listing.items, root)
         if not isinstance(items, list):
-            raise ListingError(f"the answer has no list of items at {self.listing.items!r}: {fault or 'null'}")
+            raise UnreadablePage(f"the answer has no list of items at {self.listing.items!r}: {fault or 'null'}")
         total = search(self.listing.total, root)[0] if self.listing.total else None
         cursor = search(self.listing.cursor, root)[0] if self.listing.cursor else None
-        number = str(total)
-        return Answer(
-            items, int(number) if number.isdigit() else None, str(cursor) if cursor else "", _next_link(headers), root
-        )
+        number = int(str(total)) if _NUMBER.fullmatch(str(total)) else None
+        return Answer(items, number, str(cursor) if cursor else "", _next_link(headers), root)
 
     def item(self, answer: "Answer", item: Any, place: str, asked_at: datetime, by: str) -> Listed | Problem:
         """An item as an event, or the reason why it cannot be one. Raises Ignored for what is no article of the site.
@@ -151,6 +173,10 @@ class Query:
         return Listed(place, marked(event, asked_at, by))
 
 
+class UnreadablePage(ValueError):
+    """An answer that is no page of a listing; the text is the reason."""
+
+
 class Ignored(ValueError):
     """An item of a listing that is no article of the site; the text is the reason."""
 
@@ -176,37 +202,48 @@ def marked(event: ArticleEvent, asked_at: datetime, by: str) -> ArticleEvent:
 
 
 def next_position(query: Query, at: Position, answer: Answer) -> Position | None:
-    """Where the next page is; None after the last. Raises ListingError if the API names a page of another host."""
+    """Where the next page is; None after the last. Raises ListingError if the API names a page of another server."""
     match query.listing.next:
         case "link":
             assert query.source.list
-            url = urljoin(at.url or query.source.list.url, answer.link) if answer.link else ""
-            if url and _origin(url) != _origin(query.source.list.url):
-                raise ListingError(f"the next page is at {url[:200]}, which is another server than that of list.url")
-            return replace(at, url=url) if url else None
+            if not answer.link:
+                return None
+            try:
+                url = urljoin(at.url or query.source.list.url, answer.link)
+                query.check_server(url)
+            except ValueError as error:
+                raise ListingError(f"the next page has no valid URL: {answer.link[:200]!r}: {error}") from None
+            return replace(at, url=url)
         case "cursor":
             return replace(at, cursor=answer.cursor) if answer.cursor and answer.items else None
-    return _by_number(query.listing, at, answer)
+    return _by_number(query, at, answer)
 
 
 def after_failure(query: Query, at: Position) -> Position | None:
-    """The page behind one that cannot be read; None if only that page could name it."""
+    """The page behind one that cannot be read; None if only that page could name it, or if it was the last."""
     if query.listing.next not in ("page", "offset"):
         return None
-    items = at.page_items or query.listing.size
-    return (
-        replace(at, page=at.page + 1, offset=at.offset + items) if at.total and at.offset + items < at.total else None
-    )
+    offset = at.offset + (at.page_items or query.listing.size)
+    return replace(at, page=at.page + 1, offset=offset) if at.total and offset < at.total else None
 
 
-def _by_number(listing: Listing, at: Position, answer: Answer) -> Position | None:
-    total, offset = answer.total, at.offset + len(answer.items)
-    items = at.page_items or len(answer.items) or listing.size
+def back(query: Query, at: Position, pages: int = 1) -> Position | None:
+    """The page that is so many pages before this one; None if there is none, or if pages have no numbers."""
+    if query.listing.next not in ("page", "offset") or at.page == 1:
+        return None
+    pages = min(pages, at.page - 1)
+    return replace(at, page=at.page - pages, offset=max(0, at.offset - pages * (at.page_items or query.listing.size)))
+
+
+def _by_number(query: Query, at: Position, answer: Answer) -> Position | None:
+    total, items = answer.total, max(at.page_items, len(answer.items))
     if total is not None and at.total is not None and total < at.total and at.page > 1:
-        # Articles were deleted meanwhile. The others moved forward, and some of them perhaps before this page.
-        back = min(at.page - 1, math.ceil((at.total - total) / items))
-        return replace(at, page=at.page - back, offset=at.offset - back * items, total=total)
-    if not answer.items or (total is not None and offset >= total):
+        # Articles have left the listing. Others have moved forward, and some of them perhaps before this page.
+        pages = math.ceil((at.total - total) / (items or query.listing.size))
+        return back(query, replace(at, page_items=items, total=total), pages)
+    # An API may leave out items of a page, which count all the same.
+    offset = at.page * items if query.listing.next == "page" else at.offset + len(answer.items)
+    if offset >= total if total is not None else not answer.items:
         return None
     return replace(at, page=at.page + 1, offset=offset, page_items=items, total=total)
 
@@ -224,11 +261,12 @@ def _values(expressions: Mapping[str, str], root: Mapping[str, Any]) -> dict[str
 
 
 def _next_link(headers: Mapping[str, str]) -> str:
-    """The URL of the next page in a `Link` header (RFC 8288); empty if there is none."""
-    for part in headers.get("link", "").split(","):
-        target, _, parameters = part.partition(";")
-        if any(each.strip().replace('"', "").lower() == "rel=next" for each in parameters.split(";")):
-            return target.strip().strip("<>")
+    """The URL of the next page in a `Link` header; empty if there is none."""
+    for target, parameters in _LINK.findall(headers.get("link", "")):
+        for parameter in parameters.rstrip(", ").split(";"):
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "rel" and "next" in value.strip().strip('"').lower().split():
+                return str(target).strip()
     return ""
 
 

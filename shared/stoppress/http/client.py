@@ -64,7 +64,7 @@ def fetch(
     bytes_max: int = BODY_BYTES_MAX,
     seconds_max: float = FETCH_SECONDS_MAX,
 ) -> Response:
-    """GET `url` and follow redirects. Raises FetchError.
+    """GET `url` and follow redirects. Raises FetchError. Another server does not get the header Authorization.
 
     `bytes_max` limits the body, both compressed and decompressed.
 
@@ -80,6 +80,8 @@ def fetch(
         previous, url = url, _target(url, location)
         if urlsplit(previous).scheme == "https" and urlsplit(url).scheme != "https":
             raise Refused(f"{previous} redirects from https to {url}")
+        if urlsplit(previous)[:2] != urlsplit(url)[:2]:
+            headers = {name: value for name, value in (headers or {}).items() if name.lower() != "authorization"}
         if answer.status in _PERMANENT and (hop == 0 or permanent_url == previous):
             permanent_url = url
     raise TooManyRedirects(f"more than {REDIRECTS_MAX} redirects, the last one to {url}")

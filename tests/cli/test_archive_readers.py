@@ -209,7 +209,7 @@ def test_a_listing_goes_on_behind_each_of_its_pages(web: Web) -> None:
 
 def test_a_sitemap_that_changed_before_the_checkpoint_is_read_again(web: Web) -> None:
     url = web.sitemap("a.xml", *(f"a{n}" for n in range(250)))
-    cursor = list(Sitemaps(url, SITE).pages())[0].cursor
+    cursor = next(iter(Sitemaps(url, SITE).pages())).cursor
     web.sitemap("a.xml", *(f"a{n}" for n in range(50, 250)))
     assert len(read(Sitemaps(url, SITE).pages(cursor))[0]) == 200
     web.sitemap("a.xml", "a1")  # it has become shorter than what was read
@@ -344,7 +344,7 @@ def test_a_file_goes_on_behind_each_of_its_pages(tmp_path: Path, *, is_json: boo
 
 def test_a_file_that_changed_since_the_checkpoint_is_not_mixed_up(tmp_path: Path) -> None:
     reader = rows(tmp_path, "id,url,title\n" + "".join(f"{n},{ROOT}/{n},A\n" for n in range(150)))
-    cursor = list(reader.pages())[0].cursor
+    cursor = next(iter(reader.pages())).cursor
     reader.path.write_text("id,url,title\n")
     with pytest.raises(ListingError, match="has changed"):
         list(reader.pages(cursor))

@@ -20,7 +20,7 @@ from stoppress_cli.local.functions import Result
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.permissions import Permissions
-from stoppress_cli.local.stack import WITH_ALL, Stack
+from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault, absent
 from stoppress_cli.scenario import signing
 from tests.deployment.test_grants import OF_AUDITS, OF_IMPORTS, Grant
@@ -154,6 +154,22 @@ def test_a_story_whose_lost_changes_are_too_new_for_each_audit_is_not_missing_in
         assert "/story-1<" in news(stack)
 
 
+def test_a_story_that_was_last_edited_before_the_listed_period_is_not_missing_in_the_list(
+    tmp_path: Path, blog: Blog
+) -> None:
+    source = SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"trusts_removals": True}}
+    with operated.operated([{"site": SITE | {"sources": {"cms": source}}}], tmp_path) as stack:
+        for id_ in (1, 2):
+            blog.publish(id_, stack.clock.now())
+        # WordPress: a scheduled post keeps the date of its last edit when it is published.
+        blog.posts[1]["modified_gmt"] = f"{stack.clock.now() - timedelta(hours=70):%Y-%m-%dT%H:%M:%S}"
+        for id_ in (1, 2):
+            post(stack, blog, id_)
+        for _ in range(3):
+            stack.advance(stack.clock.now() + HOUR)
+        assert "/story-1<" in news(stack)
+
+
 def test_a_list_that_is_suddenly_empty_removes_nothing(tmp_path: Path, blog: Blog) -> None:
     source = SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"trusts_removals": True}}
     with operated.operated([{"site": SITE | {"sources": {"cms": source}}}], tmp_path) as stack:
@@ -218,7 +234,7 @@ KEY = {"sources": {"cms": SITE["sources"]["cms"] | {"list": SITE["sources"]["cms
 
 def guarded(stack: Stack, grant: Grant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
     """What the stack's roles allow without a grant."""
-    found = resources.resolve(template.load(planted(tmp_path, grant.taken_from), {}, WITH_ALL))
+    found = resources.resolve(template.load(planted(tmp_path, grant.taken_from), {}, template.WITH_ALL))
     guard = Guard(Permissions(found), found, absent)
     monkeypatch.setattr(stack.wire, "guard", guard)
     stack.forget_clients()

@@ -43,17 +43,25 @@ def _is_older(version: int | str | None, other: int | str | None) -> bool:
 
 
 def unlisted(
-    news: Iterable[NewsEntry], claims: Mapping[str, Claim], source: str, listed: frozenset[str], until: datetime
+    news: Iterable[NewsEntry],
+    claims: Mapping[str, Claim],
+    source: str,
+    listed: frozenset[str],
+    since: datetime,
+    until: datetime,
 ) -> dict[str, str]:
     """The names, by URL, of a source's articles in the news sitemap that its list lacks.
 
-    `claims` are by the URL of the entry, `listed` are names of articles: a listed article may have moved. An article recorded after `until` is left out: the list is older.
+    `claims` are by the URL of the entry, `listed` are names of articles: a listed article may have moved. An article that last
+    changed before `since`, or was recorded after `until`, is left out: the list need not have it.
     """
     names = {}
     for entry in news:
         claim = claims.get(entry.loc)
         is_its_own = claim is not None and claim.live and claim.source == source
-        if claim and is_its_own and claim.owner not in listed and parse(claim.order.heard) < until:
+        changed = parse(claim.order.timestamp) if claim and claim.order.timestamp else None
+        is_due = claim and changed and changed >= since and parse(claim.order.heard) < until
+        if claim and is_due and is_its_own and claim.owner not in listed:
             names[entry.loc] = claim.owner
     return names
 

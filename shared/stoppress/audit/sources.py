@@ -122,9 +122,9 @@ def _audit(
     state = replace(state, until=until, cursor="", since=None, open_until=None, listed=len(listed))
     if problems or resumes:  # the list was not seen whole, so what it lacks proves nothing
         return outcome, replace(state, unlisted=(), confirmed=())
-    names = unlisted(news, claims, name, frozenset(listed), until)
+    names = unlisted(news, claims, name, frozenset(listed), since, until)
     # What was heard of after the first look may have been published anew.
-    since_first_look = unlisted(news, claims, name, frozenset(listed), first_look)
+    since_first_look = unlisted(news, claims, name, frozenset(listed), since, first_look)
     confirmed = {url: names[url] for url in since_first_look if url in state.unlisted}
     return _unlisted(site, source, outcome, replace(state, unlisted=tuple(names)[:UNLISTED_MAX]), confirmed, now)
 

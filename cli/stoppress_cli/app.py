@@ -9,10 +9,12 @@ import typer
 
 from stoppress_cli.commands.adapters import adapters
 from stoppress_cli.commands.check import check
+from stoppress_cli.commands.compare import compare
 from stoppress_cli.commands.demo import demo
 from stoppress_cli.commands.explain import explain
 from stoppress_cli.commands.feeds import feeds
 from stoppress_cli.commands.forget import forget
+from stoppress_cli.commands.import_ import import_
 from stoppress_cli.commands.listen import listen
 from stoppress_cli.commands.options import HERE, READS, READS_ACCOUNT, READS_URLS, WRITES, Commands
 from stoppress_cli.commands.page import page
@@ -38,9 +40,19 @@ app = Commands(
 # Each command with its effect and an example of its use.
 for command, effect, example in (
     (check, READS_URLS, "stoppress check https://www.example.com/robots.txt"),
+    (
+        compare,
+        READS,
+        "stoppress compare https://www.example.com/old-sitemap.xml --site www.example.com --stack stoppress",
+    ),
     (demo, HERE, "stoppress demo --once"),
     (explain, READS, "stoppress explain https://www.example.com/news/flood --stack stoppress"),
     (forget, WRITES, "stoppress forget https://www.example.com/news/flood --stack stoppress"),
+    (
+        import_,
+        WRITES,
+        "stoppress import https://www.example.com/old-sitemap.xml --site www.example.com --dry-run --stack stoppress",
+    ),
     (listen, HERE, "stoppress listen --adapter ghost --out deliveries"),
     (page, READS, "stoppress page www.example.com --stack stoppress"),
     (play, HERE, "stoppress play tests/scenarios/publish.jsonl"),
@@ -55,7 +67,7 @@ for command, effect, example in (
     (status, READS, "stoppress status --stack stoppress"),
     (up, HERE, "stoppress up tests/scenarios/publish.jsonl"),
 ):
-    app.command(effect=effect, example=example)(command)
+    app.command(command.__name__.strip("_"), effect=effect, example=example)(command)
 app.add_typer(feeds, name="feeds")
 app.add_typer(adapters, name="adapters")
 app.add_typer(quarantine, name="quarantine")

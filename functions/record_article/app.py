@@ -1,4 +1,4 @@
-"""Takes article events from their queue, and records each in the table in one transaction.
+"""Takes article events from the articles queue and the imports queue, and records each in the table in one transaction.
 
 A message that fails is reported to SQS, which delivers it again. A message that can never be recorded goes to
 quarantine.
@@ -40,9 +40,14 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
     for record in records:
         _log(record["messageId"], outcomes[record["messageId"]])
     again = [record for record in records if outcomes[record["messageId"]].error]
-    for error in retry_later(os.environ["ARTICLES_QUEUE_URL"], again):
+    for error in retry_later(_queue_url(records[0]), again):
         logger.warning("not delayed", reason=repr(error))
     return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in again]}
+
+
+def _queue_url(record: Mapping[str, Any]) -> str:
+    """The URL of the queue that a message came from. The imports queue differs from the articles queue in its name only."""
+    return f"{os.environ['ARTICLES_QUEUE_URL'].rpartition('/')[0]}/{record['eventSourceARN'].rpartition(':')[2]}"
 
 
 def _count(messages: Sequence[Message], outcomes: Mapping[str, MessageOutcome]) -> None:

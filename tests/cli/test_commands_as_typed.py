@@ -174,6 +174,7 @@ def folder(tmp_path: Path) -> Path:
     for name, body in good().files.items():
         (site / name).write_bytes(body)
     (tmp_path / "feed.xml").write_text(FEED)
+    (tmp_path / "old.xml").write_text(f"<urlset><url><loc>{PAGE}</loc></url></urlset>")
     (tmp_path / "site.json").write_text(json.dumps({"host": "new.example.org", "publication": "New"}))
     (tmp_path / "requests.json").write_text(json.dumps([SIGNED]))
     (tmp_path / "delivery.json").write_text(json.dumps({"type": "article.deleted", "data": {"id": "1"}}))
@@ -198,6 +199,8 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "restore": (["stoppress-Table", "--dry-run", *LOCAL], 0, "0 items that it has not"),
     "retire": (LOCAL, 0, "every site has its parameter"),
     "forget": ([PAGE, "--dry-run", *LOCAL], 1, PAGE),
+    "import": (["old.xml", "--site", HOST, "--dry-run", *LOCAL], 0, "1 would be listed"),
+    "compare": (["old.xml", "--site", HOST, *LOCAL], 0, "1 in both"),
     "feeds show": (LOCAL, 0, ""),
     "feeds try": (["feed.xml", "--url", f"{BASE}feed.xml"], 0, "1 entry"),
     "adapters": ([], 0, "standard"),

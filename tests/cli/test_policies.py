@@ -36,6 +36,7 @@ EARLY = on_the_bus(site=NEW, id="8", url=f"https://{NEW}/a", title="A", publishe
 # By command: the arguments, and the exit code with both policies.
 READING = {
     "status": ([], 1),
+    "compare": (["old.xml", "--site", HOST], 0),
     "explain": ([url("flood")], 0),
     "robots": ([HOST], 0),
     "feeds show": ([], 0),
@@ -51,6 +52,7 @@ WRITING = {
     "rebuild": ([], 0),
     "reconcile": ([], 0),
     "redrive": ([], 0),
+    "import": (["old.xml", "--site", HOST], 0),
     "sites put": (["site.json", "--yes"], 0),
     "quarantine retry": (["--all"], 1),
     "quarantine drop": (["--all", "--yes"], 0),
@@ -85,7 +87,8 @@ class Person:
         self.is_acting = False
 
     def __call__(self, words: str, arguments: list[str]) -> Any:
-        known = {"site.json": str(self.folder / "site.json"), "ID": quarantined(self.stack)}
+        files = {name: str(self.folder / name) for name in ("site.json", "old.xml")}
+        known = {**files, "ID": quarantined(self.stack)}
         self.is_acting = True
         try:
             return CliRunner().invoke(
@@ -128,6 +131,8 @@ def acting(folder: Path, patch: pytest.MonkeyPatch, *outputs: str) -> Iterator[P
     patch.setattr(find, "described", lambda _: {"Outputs": [{"OutputKey": "WebhookUrl", "OutputValue": "x/webhooks/"}]})
     site = {**SITE, "host": NEW, "sources": {"cms": {"secret": "newsroom"}, "bus": {}}}
     (folder / "site.json").write_text(json.dumps(site))
+    (folder / "old.xml").write_text(f"<urlset><url><loc>{url('flood')}</loc></url></urlset>")
+    patch.chdir(folder)
     with operated([event(1, "1", "flood"), BAD, EARLY], folder, versioned=True) as stack:
         later(stack, 2)
         policies = [each for name in outputs for each in statements(json.loads(document(stack, name)))]

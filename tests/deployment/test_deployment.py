@@ -50,6 +50,7 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
     "BucketPolicy": ("what lets a distribution read the files", {"Bucket": {"Ref": "Bucket"}}),
     "ArticlesQueue": ("articles that wait to be recorded", {}),
     "ArticlesDeadLetters": ("articles that wait for somebody to send them again", {}),
+    "ImportsQueue": ("imported articles that wait to be recorded", {}),
     "RewritesQueue": ("files that wait to be written again", {}),
     "RewritesDeadLetters": ("names of files that wait for somebody", {}),
     "Failures": ("what waits for somebody to read it", {}),

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from stoppress.cms.engine import read_delivery
 from stoppress.cms.functions import Functions
-from stoppress.cms.mapping import OF_DELIVERIES, MappingFile
-from stoppress.model.adapters import SETTINGS
+from stoppress.cms.mapping import OF_DELIVERIES, OF_LISTED, OF_LISTS, Listing, MappingFile, load
+from stoppress.model.adapters import SETTINGS, names
 from stoppress.model.http_request import Request
 from tests.docs.pages import blocks, text_of
 
@@ -33,7 +33,17 @@ def test_it_names_every_key_every_setting_and_every_function() -> None:
     keys = {field.alias or name for name, field in MappingFile.model_fields.items()}
     functions = {name.removeprefix("_func_") for name in vars(Functions) if name.startswith("_func_")}
 
-    assert [key for key in sorted(keys) if f"`{key}`" not in DOCUMENT] == []
+    of_lists = {*Listing.model_fields, *OF_LISTS, *OF_LISTED}
+
+    assert [key for key in sorted(keys | of_lists) if f"`{key}`" not in DOCUMENT] == []
     assert [name for name in (*SETTINGS, *OF_DELIVERIES) if f"`{name}`" not in DOCUMENT] == []
     assert [name for name in sorted(functions) if f"| `{name}(" not in DOCUMENT] == []
     assert set(re.findall(r"^\| `(\w+)\(", DOCUMENT, re.MULTILINE)) == functions
+
+
+def test_the_guide_has_the_address_of_each_list() -> None:
+    guide = text_of("docs/how-to/audit.md")
+    listings = {name: listing for name in names() if (listing := load(name).listing)}
+
+    assert {name for name, listing in listings.items() if f"`{listing.url}`" not in guide} == set()
+    assert {name for name in listings if f"`{name}` |" not in guide} == set()

@@ -16,7 +16,7 @@ PAGE = text_of("docs/reference/metrics-and-alarms.md")
 ALARMS = {name: each for name, each in STACK.resources.items() if each["Type"] == "AWS::CloudWatch::Alarm"}
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 METRIC = re.compile(
-    r"(?:Webhooks|Hubs|Pages|Pushes|Feeds|Entries|Events|Files|Articles|Sites|Objects|Marks|Places|Drift|Work|Needs|Recording|Writing)"
+    r"(?:Audits|Webhooks|Hubs|Pages|Pushes|Feeds|Entries|Events|Files|Articles|Sites|Objects|Marks|Places|Drift|Work|Needs|Recording|Writing)"
     r"(?:[A-Z][a-z]+)+"
 )
 # Metrics that AWS documents, of the services that the stack uses.

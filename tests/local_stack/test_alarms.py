@@ -21,6 +21,10 @@ AFTER_HOURS = {
     "the CMS signs with another secret, and posts once an hour",
     "no event for longer than `silent_after_hours`",
     "`reconcile_sites` does not run",
+    # An audit is the second net, each hour.
+    "a webhook never comes (`Listing=yes`)",
+    "a source cannot be listed (`Listing=yes`)",
+    "`audit_sources` does not run (`Listing=yes`)",
 }
 
 

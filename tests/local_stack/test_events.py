@@ -36,6 +36,7 @@ from tests.support.event_files import (  # fmt: skip
     EVENTS,
     FEED,
     HOST,
+    HOURLY,
     NEWS,
     NIGHT,
     NUMBERED,
@@ -188,7 +189,10 @@ def test_a_schedule_polls_the_feeds_that_are_due(stack: Stack) -> None:
     assert {item["sk"] for item in items(stack)["feed"]} == {"-", "entries", "run"}
 
 
-@pytest.mark.parametrize(("name", "logical"), [(POLL, "PollFeeds"), (ROLL, "RollWindow"), (NIGHT, "ReconcileSites")])
+@pytest.mark.parametrize(
+    ("name", "logical"),
+    [(POLL, "PollFeeds"), (ROLL, "RollWindow"), (NIGHT, "ReconcileSites"), (HOURLY, "AuditSources")],
+)
 def test_a_schedule_has_the_shape_that_the_scheduler_gives(stack: Stack, name: str, logical: str) -> None:
     arn = stack.functions[logical].arn
     (schedule,) = [one for one in stack.sources.schedules if one.target == arn]

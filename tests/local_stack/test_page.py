@@ -22,10 +22,10 @@ from stoppress_cli.local.gateway import Answer, Request
 from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.permissions import Permissions
 from stoppress_cli.local.server import Server
-from stoppress_cli.local.stack import WITH_ALL, Stack
+from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault, absent
 from stoppress_cli.scenario import player
-from tests.deployment.test_grants import Grant, grants
+from tests.deployment.test_grants import OF_PAGES, Grant
 from tests.support import playing
 from tests.support.operated import HOST, MADE, SITE, event, url
 from tests.support.planting import planted
@@ -235,15 +235,12 @@ def test_the_page_of_an_unusable_site_with_a_question_needs_no_other_grant(stack
 # ── grants ──
 
 
-OF_THE_PAGE = [grant for grant in grants() if grant.role == "ShowSiteRole" and grant.sid != "WriteItsLog"]
-
-
 @pytest.mark.matrix
-@pytest.mark.parametrize("grant", OF_THE_PAGE, ids=str)
+@pytest.mark.parametrize("grant", OF_PAGES, ids=str)
 def test_a_grant_of_the_page_that_is_taken_away_is_missed(
     grant: Grant, stack: Stack, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = resources.resolve(template.load(planted(tmp_path, grant.taken_from), {}, WITH_ALL))
+    found = resources.resolve(template.load(planted(tmp_path, grant.taken_from), {}, template.WITH_ALL))
     guard = Guard(Permissions(found), found, absent)
     monkeypatch.setattr(stack.wire, "guard", guard)
     stack.forget_clients()

@@ -45,7 +45,7 @@ def test_instants_of_any_offset_are_meant() -> None:
         ('{"feed": "https://a/", "body": "", "file": "x"}', ["not with both"]),
         ('{"feed": "https://a/", "file": "absent.xml"}', ["no file absent.xml"]),
         ('{"feed": "ftp://a/"}', ["`feed`"]),
-        ('{"hub": "https://a/", "topic": "https://b/"}', ["hub", "give both, or none"]),
+        ('{"hub": "https://a/", "topic": "https://b/"}', ["hub", "give both, or neither"]),
         ('{"push": "https://a/", "topic": "https://b/", "file": "absent.xml"}', ["push", "no file absent.xml"]),
         ('{"push": "https://a/", "topic": "https://b/", "sign": "md5"}', ["`sign`"]),
         ('{"at": "yesterday", "save": "a"}', ["`at`", "datetime"]),

@@ -27,7 +27,25 @@ POSTED_AT = timedelta(seconds=30)
 # Minutes without trouble before something breaks.
 WELL = 8
 SECRET = {"secret": {"name": "cms", "value": "whsec_c3RvcHByZXNz"}}
-SITE = {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "cms"}, "bus": {}}}
+SITE: dict[str, Any] = {"host": HOST, "publication": "Example News", "sources": {"cms": {"secret": "cms"}, "bus": {}}}
+# A source that can be listed, and a post in its list.
+LIST = f"https://{HOST}/wp-json/wp/v2/posts"
+LISTED = {"sources": SITE["sources"] | {"blog": {"adapter": "wordpress", "list": {"url": LIST}}}}
+POSTS = json.dumps(
+    [
+        {
+            "id": 1,
+            "date_gmt": "2026-11-20T07:50:00",
+            "modified_gmt": "2026-11-20T07:50:00",
+            "status": "publish",
+            "type": "post",
+            "link": f"https://{HOST}/lost",
+            "title": {"rendered": "Lost"},
+        }
+    ]
+)
+# The audits run at the full hours.
+AFTER_AN_AUDIT = datetime(2026, 11, 20, 8, 1, tzinfo=UTC)
 EVER = 1_000_000
 
 
@@ -438,6 +456,31 @@ BREAKAGES = [
         rings={"AttentionAlarm": 40},
     ),
     Breakage(
+        "a webhook never comes (`Listing=yes`)",
+        all_of(instead(), steps({"feed": LIST, "body": POSTS, "headers": {"X-WP-Total": "1"}})),
+        minutes=60,
+        step=MINUTE,
+        site=LISTED,
+        start=AFTER_AN_AUDIT,
+        rings={"WebhooksMissedAlarm": 52},
+    ),
+    Breakage(
+        "a source cannot be listed (`Listing=yes`)",
+        all_of(instead(), steps({"feed": LIST, "status": 403})),
+        minutes=120,
+        step=MINUTE,
+        site=LISTED,
+        start=AFTER_AN_AUDIT,
+        rings={"AuditsFailedAlarm": 112},
+    ),
+    Breakage(
+        "`audit_sources` does not run (`Listing=yes`)",
+        all_of(instead(), not_invoked("AuditSources", "schedules")),
+        minutes=120,
+        step=MINUTE,
+        rings={"AuditsStoppedAlarm": 113},
+    ),
+    Breakage(
         "`reconcile_sites` does not run",
         all_of(instead(), not_invoked("ReconcileSites", "schedules")),
         minutes=27 * 60,
@@ -457,7 +500,8 @@ def newsroom(breakage: Breakage, out: Path) -> Iterator[Newsroom]:
     ):
         opened = Newsroom(stack, plays, metrics, breakage.step)
         feed = {"feed": FEED, "body": '<rss version="2.0"><channel><title>x</title></channel></rss>'}
-        opened.do(SECRET, {"site": SITE | dict(breakage.site)}, feed)
+        no_posts = {"feed": LIST, "body": "[]", "headers": {"X-WP-Total": "0"}}
+        opened.do(SECRET, {"site": SITE | dict(breakage.site)}, feed, no_posts)
         for _ in range(WELL):
             opened.minute()
         yield opened

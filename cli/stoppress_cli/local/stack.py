@@ -21,11 +21,8 @@ from stoppress_cli.local.permissions import Permissions
 from stoppress_cli.local.resources import Resource
 from stoppress_cli.local.sources import Sources
 from stoppress_cli.local.stream import EndpointReader, MotoReader, Reader
-from stoppress_cli.local.template import STACK_NAME, TemplateError, load
+from stoppress_cli.local.template import STACK_NAME, WITH_ALL, TemplateError, load
 from stoppress_cli.local.wire import LOCK, Wire, absent
-
-# Parts that a deployed stack leaves out by default. The local stack has them: they cost nothing, and scenarios may need them.
-WITH_ALL = {"Hubs": "yes", "StatusPage": "yes"}
 
 
 class Stack:

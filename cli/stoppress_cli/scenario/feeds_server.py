@@ -134,8 +134,12 @@ class FeedServer:
                 self._open.enter_context(mock.patch.object(web, name, getattr(web, name) / TIMES_AS_FAST))
 
     def answer(self, host: str, path: str, headers: Mapping[str, str]) -> FeedAnswer:
-        """Counts a request and returns its answer. A URL without a step is a feed without entries."""
+        """Counts a request and returns its answer: that of the URL, else of the URL without its query.
+
+        A URL without a step is a feed without entries.
+        """
         key = _key(host, path)
+        key = key if key in self._answers else _key(host, path.partition("?")[0])
         with self._counting:
             self._requests[key] += 1
             number = self._requests[key]

@@ -17,13 +17,14 @@ from botocore.utils import is_valid_endpoint_url
 from stoppress.aws import clients
 from stoppress_cli.local import resources
 from stoppress_cli.local.functions import environment, no_aws_settings
-from stoppress_cli.local.template import load
+from stoppress_cli.local.template import WITH_ALL, load
 
 # Environment variables that `stoppress.aws` reads, each with the output of a deployed stack that has its value.
 _OUTPUTS = {"TABLE_NAME": "TableName", "BUCKET_NAME": "BucketName", "SITES_PATH": "SitesPath"}
 # Variables of the queues, each with the output of a deployed stack and the logical name in the template.
 _QUEUES = {
     "ARTICLES_QUEUE_URL": ("ArticlesQueueUrl", "ArticlesQueue"),
+    "IMPORTS_QUEUE_URL": ("ImportsQueueUrl", "ImportsQueue"),
     "REWRITES_QUEUE_URL": ("RewritesQueueUrl", "RewritesQueue"),
     "ARTICLES_DEAD_LETTERS_URL": ("ArticlesDeadLettersUrl", "ArticlesDeadLetters"),
     "REWRITES_DEAD_LETTERS_URL": ("RewritesDeadLettersUrl", "RewritesDeadLetters"),
@@ -91,7 +92,7 @@ class BadRequest(ValueError):
 def local(template: Path, endpoint: str) -> Iterator[None]:
     """Connects to the stack that `stoppress up` or `make demo` serves at this endpoint."""
     here = no_aws_settings() | _CREDENTIALS | {"AWS_ENDPOINT_URL": endpoint}
-    resolved = resources.resolve(load(template))
+    resolved = resources.resolve(load(template, defaults=WITH_ALL))
     queues = {queue.logical: queue.ref for queue in resources.of_type(resolved, "AWS::SQS::Queue")}
     functions = [function.properties for function in resources.of_type(resolved, "AWS::Lambda::Function")]
     variables = {name: value for each in functions for name, value in each["Environment"]["Variables"].items()}
@@ -166,6 +167,8 @@ def queue_url(variable: str) -> str:
     url = os.environ.get(variable)
     if url is None:
         output, _ = _QUEUES[variable]
+        if variable == "IMPORTS_QUEUE_URL":
+            raise BadRequest("the stack has no queue for imports: deploy it with the parameter Listing=yes")
         raise BadRequest(f"the stack has no output {output}: an older version deployed it, deploy it again")
     return url
 

@@ -59,7 +59,8 @@ def _details(site: SiteStatus, now: datetime) -> Iterator[str]:
         yield f"news of {at(window.oldest)} to {at(window.newest)}; the next to leave is {window.next_to_leave}"
     for source in site.sources:
         today = f"{source.refused_today:,} refused or ignored, {source.unverified_today:,} wrong signatures"
-        yield f"source {source.name} ({source.adapter}), secret {source.secret}; today {today}"
+        audit = f"; audited {ago(source.audited, now)}: {counted(source.listed, 'article')} listed, {source.missed:,} webhooks missed in 24 h"
+        yield f"source {source.name} ({source.adapter}), secret {source.secret}; today {today}{audit if source.audited else ''}"
     for feed in site.feeds:
         last = datetime.fromisoformat(feed["last_success"]) if feed["last_success"] else None
         yield f"feed {feed['url']}  {feed['condition']}, last success {ago(last, now)}"

@@ -419,10 +419,16 @@ def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: 
             "names": event.url if event.url and event.url != url else None,
             "heard_at": exact(event.heard_at or now),
             "outcome": outcome,
-            "reason": reason or None,
+            "reason": "; ".join(filter(None, (_origin(event), reason))) or None,
             "ttl": epoch_seconds(now + STORY_KEPT),
         }
     )
+
+
+def _origin(event: "ArticleEvent") -> str:
+    """Who sent the event, if it was no source; empty otherwise."""
+    by = (event.delivery or "").partition(":")[0]
+    return {"audit": "the webhook never came; the audit found it", "import": "imported"}.get(by, "")
 
 
 def _order_item(order: "Order") -> list[Any]:

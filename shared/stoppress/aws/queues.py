@@ -71,6 +71,13 @@ def send_articles(events: "Sequence[ArticleEvent | Incomplete | Report]") -> Non
     _send(os.environ["ARTICLES_QUEUE_URL"], messages, delay_seconds=0)
 
 
+def send_imports(events: "Sequence[ArticleEvent]") -> None:
+    """Send events of an archive to the imports queue. Raises SendError."""
+    from stoppress.model.event import to_message
+
+    _send(os.environ["IMPORTS_QUEUE_URL"], [to_message(event) for event in events], delay_seconds=0)
+
+
 def send_rewrites(rewrites: Sequence[RewriteRequest], delay_seconds: int = 0) -> None:
     """Send requests to the rewrites queue. Raises SendError."""
     _send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)

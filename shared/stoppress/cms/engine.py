@@ -31,13 +31,13 @@ def read_delivery(
     body = document_of(request, mapping.envelope)
     if not mapping.strict:
         body = unpacked(body)
-    used = _settings(mapping, settings, site)
+    used = settings_of(mapping, settings, site)
     root: dict[str, Any] = {
         "body": body,
         "headers": {name.lower().replace("-", "_"): value for name, value in request.headers.items()},
         "query": request.query_parameters(),
         "settings": used,
-        "types": next((given[name] for given in (settings, used) for name in OF_TYPES if given.get(name)), None),
+        "types": types_of(settings, used),
         "item": None,
     }
     zone = _zone(used.get("timezone"))
@@ -83,13 +83,18 @@ def _left_over(items: list[Any]) -> Verdict:
     return Verdict(disposition="incomplete", reason=reason, item=items)
 
 
-def _settings(mapping: MappingFile, settings: Mapping[str, Any], site: Site | None) -> dict[str, Any]:
+def settings_of(mapping: MappingFile, settings: Mapping[str, Any], site: Site | None) -> dict[str, Any]:
     """The source's settings, completed by the mapping's defaults, then by the site's own URL and time zone."""
     of_site = {"base_url": site.home, "timezone": site.timezone} if site else {}
     if settings.get("site_urls"):
         of_site.pop("base_url", None)
     given = {name: value for name, value in settings.items() if value is not None}
     return {name: value for name, value in of_site.items() if name in mapping.settings} | mapping.defaults | given
+
+
+def types_of(settings: Mapping[str, Any], used: Mapping[str, Any]) -> Any:
+    """The article types that the source's settings name, else those of the mapping's defaults; None if neither does."""
+    return next((given[name] for given in (settings, used) for name in OF_TYPES if given.get(name)), None)
 
 
 def _zone(name: object) -> ZoneInfo | None:

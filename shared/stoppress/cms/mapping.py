@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import jmespath
 from jmespath.exceptions import JMESPathError
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from stoppress.cms.expressions import function_faults, members, root_names
 from stoppress.model import adapters
@@ -45,6 +45,9 @@ OF_DELIVERIES = ("timestamp", "hold_until", "site", "page")
 OF_TYPES = ("types", "content_types", "models")
 # The names that every expression sees.
 ROOT = ("body", "headers", "item", "query", "settings")
+# The names that the expressions of a request for a listing see, and those that the expressions for its answer see.
+OF_LISTS = ("settings", "types", "secret", "since", "until", "size", "page", "offset", "cursor")
+OF_LISTED = ("settings", "types", "body", "headers", "item")
 # Mappings write `null` for a missing value. Without backticks it is the name of a field, and no delivery has that field.
 NOTHING = "null"
 # The fields that are read of a removal. Its other fields may be wrong: the headline of a kill is "Kill notice".
@@ -118,6 +121,33 @@ class Actions(_Part):
     otherwise: str = "is no event that changes an article's page"
 
 
+class Listing(_Part):
+    """How to list the articles of a CMS by its API: `[list]` in a mapping file. `listing` says what the expressions see."""
+
+    # What to give as `list.url` in the source's configuration.
+    url: str
+    # The query's parameters and the headers. One that is null is left out.
+    parameters: dict[str, Expression] = {}
+    headers: dict[str, Expression] = {}
+    # Where the items of an answer are, and how many there are in all.
+    items: Expression
+    total: Expression | None = None
+    # How pages follow one another: by number from 1, by the number of items before them, by the `Link` header, or by a cursor.
+    next: Literal["page", "offset", "link", "cursor"]
+    cursor: Expression | None = None
+    # The API's limit of items in a page.
+    size: int = Field(ge=1)
+    # The body and the headers of the webhook that would tell of the item. The rest of the mapping file reads them.
+    delivery: Expression
+    delivery_headers: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _cursor_where_it_is_used(self) -> "Listing":
+        if (self.cursor is not None) != (self.next == "cursor"):
+            raise ValueError('cursor: give it with next = "cursor", and only then')
+        return self
+
+
 class MappingFile(_Part):
     """A mapping: how to read the deliveries of one CMS."""
 
@@ -149,6 +179,7 @@ class MappingFile(_Part):
     strict: bool = False
     required: tuple[str, ...] = ("id", "url", "title", "published_at")
     fields: dict[str, Expressions] = {}
+    listing: Listing | None = Field(default=None, alias="list")
 
     def expressions(self, field: str) -> tuple[str, ...]:
         """The expressions of a field, the best first."""
@@ -237,6 +268,24 @@ def _unknown_names(mapping: MappingFile) -> Iterator[_Fault]:
         yield from ((place, expression, fault) for fault in _unknown_members(expression, settings))
         if place[0] == "vars":
             known.add(str(place[1]))
+    for place, expression, names in _listing_expressions(mapping):
+        for name in sorted(root_names(expression) - {*names, NOTHING}):
+            yield place, expression, f"there is no {name}: give one of {', '.join(names)}"
+        yield from ((place, expression, fault) for fault in _unknown_members(expression, settings))
+
+
+def _listing_expressions(
+    mapping: MappingFile,
+) -> Iterator[tuple[tuple[int | str, ...], str, tuple[str, ...]]]:
+    """Every expression of `[list]`, its place, and the names it may read."""
+    listing = mapping.listing
+    if listing is None:
+        return
+    for part, expressions in (("parameters", listing.parameters), ("headers", listing.headers)):
+        yield from ((("list", part, name), expression, OF_LISTS) for name, expression in expressions.items())
+    for name in ("items", "total", "cursor", "delivery"):
+        if expression := getattr(listing, name):
+            yield ("list", name), expression, OF_LISTED
 
 
 def _unknown_members(expression: str, settings: set[str]) -> Iterator[str]:

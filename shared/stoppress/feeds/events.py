@@ -44,7 +44,9 @@ def judged(reading: Reading, site: Site, now: datetime, shared: Collection[str] 
     for number, (entry, url) in enumerate((verdict.entry, verdict.url) for verdict in verdicts):
         if url is None:
             continue
-        identity = _id_of(entry.guid, feed, site) if entry.guid and _short(entry.guid) not in shared else _bounded(url)
+        identity = (
+            _id_of(entry.guid, feed, site) if entry.guid and _short(entry.guid) not in shared else id_within_limit(url)
+        )
         event = _event(entry, identity, url, site, now)
         gone_at = deleted_at.get(identity) if entry.source == FEED_SOURCE else None
         if gone_at and _changed_at(entry) <= min(gone_at, now).timestamp():
@@ -146,10 +148,11 @@ def _id_of(guid: str, feed: str, site: Site) -> str:
     "77" of two feeds means two stories.
     """
     is_uri = "://" in guid or guid.startswith(("tag:", "urn:"))
-    return _bounded(guid if is_uri or len(site.feeds) < 2 else f"{key_of(feed)[:8]}:{guid}")
+    return id_within_limit(guid if is_uri or len(site.feeds) < 2 else f"{key_of(feed)[:8]}:{guid}")
 
 
-def _bounded(identity: str) -> str:
+def id_within_limit(identity: str) -> str:
+    """An article's id by a guid or a URL: the text itself, or its hash if the text is too long for a key of the table."""
     encoded = identity.encode()
     return identity if len(encoded) <= ID_BYTES_MAX else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 

@@ -29,25 +29,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 def read(document: Document, url: str, site: Site) -> Reading:
     """The newest ENTRIES_MAX pages of the sitemap at `url` as entries, newest first. Raises FeedError."""
     listed = _listed(document, site, documents.ENTRIES_MAX)
-    entries = []
-    for node in listed.nodes:
-        title = clean(_text_of(node, "news", "title"))
-        published, updated = (_instant_of(node, site, *path) for path in (("news", "publication_date"), ("lastmod",)))
-        entries.append(
-            Entry(
-                guid=None,
-                url=web_url(_text_of(node, "loc"), url),
-                title=title,
-                published_at=published,
-                updated_at=updated if not published or (updated and updated >= published) else None,
-                language=_text_of(node, "news", "publication", "language"),
-                keywords=_keywords(node),
-                images=_images(node),
-                videos=_videos(node),
-                alternates=_alternates(node),
-                source=FEED_SOURCE if title and published else SITEMAP_SOURCE,
-            )
-        )
+    entries = [entry_of(node, url, site) for node in listed.nodes]
     return Reading(
         tuple(entries),
         incomplete=f"the sitemap is damaged or cut off after {len(entries)} complete pages" if listed.cut_off else None,
@@ -55,9 +37,33 @@ def read(document: Document, url: str, site: Site) -> Reading:
     )
 
 
+def entry_of(node: Node, url: str, site: Site) -> Entry:
+    """A `<url>` of the sitemap at `url` as an entry."""
+    title = clean(text_of(node, "news", "title"))
+    published, updated = (_instant_of(node, site, *path) for path in (("news", "publication_date"), ("lastmod",)))
+    return Entry(
+        guid=None,
+        url=web_url(text_of(node, "loc"), url),
+        title=title,
+        published_at=published,
+        updated_at=updated if not published or (updated and updated >= published) else None,
+        language=text_of(node, "news", "publication", "language"),
+        keywords=_keywords(node),
+        images=_images(node),
+        videos=_videos(node),
+        alternates=_alternates(node),
+        source=FEED_SOURCE if title and published else SITEMAP_SOURCE,
+    )
+
+
+def new_tree() -> Tree:
+    """A parser of one sitemap, which ignores namespaces."""
+    return Tree(lambda what, line, text: None, lambda namespace, prefix, name, line: namespace)
+
+
 def children_of(document: Document, url: str, site: Site) -> tuple[str, ...]:
     """The newest CHILDREN_MAX sitemaps of an index. Raises FeedError."""
-    named = (web_url(_text_of(node, "loc"), url) for node in _listed(document, site, CHILDREN_MAX).nodes)
+    named = (web_url(text_of(node, "loc"), url) for node in _listed(document, site, CHILDREN_MAX).nodes)
     return tuple(dict.fromkeys(child for child in named if child and child != url))
 
 
@@ -75,7 +81,7 @@ def _listed(document: Document, site: Site, most: int) -> _Listed:
     pieces = (
         document.text[start : start + _PIECE_CHARACTERS] for start in range(0, len(document.text), _PIECE_CHARACTERS)
     )
-    tree = Tree(lambda what, line, text: None, lambda namespace, prefix, name, line: namespace)
+    tree = new_tree()
     newest: list[tuple[datetime, int, Node]] = []
     number, broken = 0, ""
     try:
@@ -91,7 +97,7 @@ def _listed(document: Document, site: Site, most: int) -> _Listed:
     return _Listed(nodes, -number - len(nodes), document.cut_off or bool(broken))
 
 
-def _text_of(node: Node, *path: str) -> str:
+def text_of(node: Node, *path: str) -> str:
     """The text of the first element at the path below a node; empty if there is none."""
     child: Node | None = node
     for name in path:
@@ -100,12 +106,12 @@ def _text_of(node: Node, *path: str) -> str:
 
 
 def _instant_of(node: Node, site: Site, *path: str) -> datetime | None:
-    return dates.instant(_text_of(node, *path), site.zone)
+    return dates.instant(text_of(node, *path), site.zone)
 
 
 def _images(url: Node) -> tuple[dict[str, Any], ...]:
     """The images of a `<url>`, in the form that a CMS would send."""
-    return tuple({"url": _text_of(image, "loc")} for image in _named(url, "image"))
+    return tuple({"url": text_of(image, "loc")} for image in _named(url, "image"))
 
 
 def _videos(url: Node) -> tuple[dict[str, Any], ...]:
@@ -122,7 +128,7 @@ def _alternates(url: Node) -> tuple[dict[str, Any], ...]:
 
 
 def _keywords(url: Node) -> tuple[str, ...]:
-    words = (clean(word, 200) for word in _text_of(url, "news", "keywords").split(","))
+    words = (clean(word, 200) for word in text_of(url, "news", "keywords").split(","))
     return tuple(dict.fromkeys(word for word in words if word))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from stoppress.http.errors import TooLarge, Unreachable
 
-# The limit for the compressed and for the decompressed body, so that it stops a gzip bomb. The largest real feed that we know
+# The usual limit for the compressed and for the decompressed body, so that it stops a gzip bomb. The largest real feed that we know
 # has a fiftieth of this size.
 BODY_BYTES_MAX = 10_000_000
 CHUNK_BYTES = 65_536
@@ -13,14 +13,14 @@ CHUNK_BYTES = 65_536
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def read_body(chunks: Iterable[bytes], encoding: str = "") -> bytes:
+def read_body(chunks: Iterable[bytes], encoding: str = "", bytes_max: int = BODY_BYTES_MAX) -> bytes:
     """Join the chunks of a body; decompress gzip, whatever the Content-Encoding says: many servers get it wrong.
 
     Gzip that breaks off is decompressed as far as it goes. Bytes after the gzip are dropped. The chunks must be small
     (CHUNK_BYTES), because zlib copies what follows each gzip member. Raises TooLarge, and Unreachable for damaged gzip
     and other encodings.
     """
-    pieces = _limited(chunks)
+    pieces = _limited(chunks, bytes_max)
     start = _with_magic(b"", pieces)
     if not start.startswith(_GZIP_MAGIC):
         if encoding not in ("", "identity", "gzip", "x-gzip"):
@@ -29,19 +29,19 @@ def read_body(chunks: Iterable[bytes], encoding: str = "") -> bytes:
     body = bytearray()
     try:
         while start.startswith(_GZIP_MAGIC):
-            start = _with_magic(_gunzip_member(body, start, pieces), pieces)
+            start = _with_magic(_gunzip_member(body, start, pieces, bytes_max), pieces)
     except zlib.error as error:
         raise Unreachable(f"the body is damaged gzip: {error}") from None
     return bytes(body)
 
 
-def _limited(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _limited(chunks: Iterable[bytes], bytes_max: int) -> Iterator[bytes]:
     size_bytes = 0
     for chunk in chunks:
         # Compressed bytes count too: a gzip stream that inflates to nothing may never end.
         size_bytes += len(chunk)
-        if size_bytes > BODY_BYTES_MAX:
-            raise TooLarge(f"the body is larger than {BODY_BYTES_MAX:,} bytes")
+        if size_bytes > bytes_max:
+            raise TooLarge(f"the body is larger than {bytes_max:,} bytes")
         yield chunk
 
 
@@ -52,13 +52,13 @@ def _with_magic(start: bytes, pieces: Iterator[bytes]) -> bytes:
     return start
 
 
-def _gunzip_member(body: bytearray, piece: bytes, pieces: Iterator[bytes]) -> bytes:
+def _gunzip_member(body: bytearray, piece: bytes, pieces: Iterator[bytes], bytes_max: int) -> bytes:
     """Decompress one gzip member to the end of `body`. Returns the bytes of its last piece that follow the member."""
     inflate = zlib.decompressobj(wbits=31)
     while piece:
-        body += inflate.decompress(piece, BODY_BYTES_MAX + 1 - len(body))
-        if len(body) > BODY_BYTES_MAX:
-            raise TooLarge(f"the body, decompressed, is larger than {BODY_BYTES_MAX:,} bytes")
+        body += inflate.decompress(piece, bytes_max + 1 - len(body))
+        if len(body) > bytes_max:
+            raise TooLarge(f"the body, decompressed, is larger than {bytes_max:,} bytes")
         if inflate.eof:
             return inflate.unused_data
         piece = next(pieces, b"")

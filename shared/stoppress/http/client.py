@@ -18,7 +18,7 @@ import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
 
 from stoppress.http import address
-from stoppress.http.body import CHUNK_BYTES, read_body
+from stoppress.http.body import BODY_BYTES_MAX, CHUNK_BYTES, read_body
 from stoppress.http.errors import Refused, TooManyRedirects, TooSlow, Unreachable, reason_of
 
 USER_AGENT = "Stoppress/1"
@@ -58,21 +58,31 @@ def user_agent(home: str) -> str:
     return f"{USER_AGENT} (sitemap updater; +{home})"
 
 
-def fetch(url: str, headers: Mapping[str, str] | None = None) -> Response:
-    """GET `url` and follow redirects. Raises FetchError.
+def fetch(
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    bytes_max: int = BODY_BYTES_MAX,
+    seconds_max: float = FETCH_SECONDS_MAX,
+) -> Response:
+    """GET `url` and follow redirects. Raises FetchError. Another server does not get the header Authorization.
+
+    `bytes_max` limits the body, both compressed and decompressed.
 
     A body that the server cut off is returned as far as it came: its text shows whether it is complete.
     """
-    deadline = time.monotonic() + FETCH_SECONDS_MAX
+    deadline = time.monotonic() + seconds_max
     permanent_url: str | None = None
     for hop in range(REDIRECTS_MAX + 1):
-        answer = _send("GET", url, headers or {}, deadline)
+        answer = _send("GET", url, headers or {}, deadline, bytes_max=bytes_max)
         location = answer.headers.get("location")
         if answer.status not in _REDIRECTS or not location:
             return Response(answer.status, answer.headers, answer.body, url, permanent_url)
         previous, url = url, _target(url, location)
         if urlsplit(previous).scheme == "https" and urlsplit(url).scheme != "https":
             raise Refused(f"{previous} redirects from https to {url}")
+        if urlsplit(previous)[:2] != urlsplit(url)[:2]:
+            headers = {name: value for name, value in (headers or {}).items() if name.lower() != "authorization"}
         if answer.status in _PERMANENT and (hop == 0 or permanent_url == previous):
             permanent_url = url
     raise TooManyRedirects(f"more than {REDIRECTS_MAX} redirects, the last one to {url}")
@@ -103,7 +113,15 @@ def _target(url: str, location: str) -> str:
         raise Unreachable(f"{url} redirects to an invalid URL: {error}") from None
 
 
-def _send(method: str, url: str, headers: Mapping[str, str], deadline: float, form: bytes | None = None) -> Response:
+def _send(
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    deadline: float,
+    form: bytes | None = None,
+    *,
+    bytes_max: int = BODY_BYTES_MAX,
+) -> Response:
     """Send one request and follow no redirect. Raises FetchError."""
     parts, host, port = address.split_url(url)
     pool = _within(deadline, host, lambda: address.pool_to(parts.scheme, host, port))
@@ -135,7 +153,7 @@ def _send(method: str, url: str, headers: Mapping[str, str], deadline: float, fo
         try:
             answer_headers = {name.lower(): value for name, value in answer.headers.items()}
             encoding = answer_headers.get("content-encoding", "").strip().lower()
-            body = b"" if answer.status in _REDIRECTS else read_body(_chunks(answer, deadline), encoding)
+            body = b"" if answer.status in _REDIRECTS else read_body(_chunks(answer, deadline), encoding, bytes_max)
             _seconds_left(deadline)  # a connection cut at the deadline may look like the end of the answer
         finally:
             answer.close()

@@ -40,11 +40,24 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
         raise ValueError("\n".join(faults))
 
 
-@cache
-def _declared(path: Path) -> tuple[str, ...]:
-    import tomllib  # only sources with settings need it
+def check_list(name: str) -> None:
+    """Raises ValueError, with the adapters that can be listed, if the mapping file has no `[list]`."""
+    if "list" not in _document(MAPPINGS / f"{name}.toml"):
+        listed = ", ".join(each for each in names() if "list" in _document(MAPPINGS / f"{each}.toml"))
+        raise ValueError(
+            f"list: articles of {name} cannot be listed: leave list out; adapters with a list are {listed}"
+        )
 
-    return tuple(tomllib.loads(path.read_text("utf-8")).get("settings", ()))
+
+def _declared(path: Path) -> tuple[str, ...]:
+    return tuple(_document(path).get("settings", ()))
+
+
+@cache
+def _document(path: Path) -> dict[str, Any]:
+    import tomllib  # only sources with settings or a list need it
+
+    return tomllib.loads(path.read_text("utf-8"))
 
 
 def _faults(name: str, value: object, declared: tuple[str, ...]) -> list[str]:

@@ -116,6 +116,28 @@ def secret_path(host: str, name: str) -> str:
     return name if name.startswith(SHARED_SECRETS) else f"{host}/{name}"
 
 
+class SourceList(_Part):
+    """The API by which a source's articles can be listed: for `stoppress import`, and for the hourly audit."""
+
+    url: str = Field(description="address of the list; the adapter's part of the reference says which")
+    # audit_sources may read only secrets with such names.
+    secret: str | None = Field(
+        default=None,
+        pattern=r"^list-[A-Za-z0-9_+=.@-]{1,200}$",
+        description="name of the secret with the API's key; it begins with `list-`",
+    )
+    audit: bool = Field(default=True, description="whether each hour the list is compared with what was recorded")
+    trusts_removals: bool = Field(
+        default=False, description="whether an article of the last 48 hours that the list lacks twice is removed"
+    )
+
+    @pydantic.field_validator("url")
+    @classmethod
+    def _is_web_url(cls, url: str) -> str:
+        canonical(url)
+        return url
+
+
 class Source(_Part):
     """A CMS that posts webhooks or puts events on the bus."""
 
@@ -127,6 +149,7 @@ class Source(_Part):
         description="name of the source's secret; without one only the event bus may use the source",
     )
     settings: dict[str, Any] = Field(default={}, description="what the adapter needs to know; the signature's settings")
+    list: SourceList | None = Field(default=None, description="the API that lists the source's articles")
 
     @pydantic.field_validator("adapter")
     @classmethod
@@ -143,6 +166,10 @@ class Source(_Part):
             from stoppress.model.adapters import check_settings
 
             check_settings(self.adapter, self.settings)
+        if self.list:
+            from stoppress.model.adapters import check_list
+
+            check_list(self.adapter)
         return self
 
 

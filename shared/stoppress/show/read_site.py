@@ -9,8 +9,10 @@ from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stoppress.audit.state import audit_pk, read_state
 from stoppress.aws import alarms, bucket, items, queues, refusals, secrets, sites, table
-from stoppress.model.file_names import INDEX_FILE, NEWS_SERIES
+from stoppress.aws.inventory import news_entries
+from stoppress.model.file_names import INDEX_FILE
 from stoppress.model.site import UNKNOWN_SITE, Site, secret_path
 from stoppress.poll.items import feed_key, read_feed, read_subscription, subscription_key
 from stoppress.primitives.instants import parse
@@ -75,9 +77,6 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
     S3 for 1,000 files.
     """
     marks = (item for item in table.query(items.file_pk(site.host, INDEX_FILE), consistent=False) if "digest" in item)
-    news_items = table.query(items.places_pk(site.host), prefix=NEWS_SERIES, consistent=False)
-    series = [items.read_series(item["sk"], item) for item in news_items]
-    files = [file for each in series for file in items.series_files(each)]
     stored = _attempt("files in the bucket", unknown, _stored, site.host)
     return SiteFacts(
         site=site,
@@ -88,11 +87,7 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
         },
         feeds=tuple(read_feeds([site])),
         marks=tuple(map(items.read_mark, marks)),
-        news=tuple(
-            items.read_news(item)
-            for file in files
-            for item in table.query(items.file_pk(site.host, file), consistent=False)
-        ),
+        news=tuple(news_entries(site.host)),
         stored=stored,
         quarantine=_quarantine(site.host, now),
         last_event=heard.at if heard else None,
@@ -101,6 +96,7 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
             count.source: (count.refused, count.unverified)
             for count in refusals.counts_of_day(site.host, now.date(), site.sources)
         },
+        audits={item["sk"]: read_state(item) for item in table.query(audit_pk(site.host), consistent=False)},
     )
 
 

@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
+from stoppress.audit.state import AuditState
 from stoppress.model.entries import Mark, NewsEntry
 from stoppress.model.file_names import INDEX_FILE, permanent_files
-from stoppress.model.site import UNKNOWN_SITE, Site
+from stoppress.model.site import UNKNOWN_SITE, Site, Source
 from stoppress.show.feed import FeedStatus
 from stoppress.show.plain import plain
 
 # roll_window confirms every five minutes that its runs finish.
 ROLLED_AGE_MAX = timedelta(minutes=10)
+# audit_sources runs each hour; two more hours let runs be late or fail.
+AUDITED_AGE_MAX = timedelta(hours=3)
 
 Verdict: TypeAlias = Literal["well", "attention", "unknown"]
 SecretState: TypeAlias = Literal["there", "missing", "not needed", "unknown"]
@@ -29,6 +32,9 @@ ALARM_LOGS = {
     "FilesLateAlarm": "RewriteSitemaps",
     "ClockStoppedAlarm": "RollWindow",
     "SitesFailingAlarm": "RollWindow",
+    "WebhooksMissedAlarm": "AuditSources",
+    "AuditsFailedAlarm": "AuditSources",
+    "AuditsStoppedAlarm": "AuditSources",
 }
 # The command that explains an alarm.
 ALARM_COMMANDS = {
@@ -83,7 +89,7 @@ class SiteFacts:
     `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`; `heard_version` is
     the version of the configuration at that event. `counts`: for each source the numbers of today's refused articles and
-    ignored events, and of its wrong signatures.
+    ignored events, and of its wrong signatures. `audits` are the states of the sources that are audited.
     """
 
     site: Site
@@ -96,6 +102,7 @@ class SiteFacts:
     last_event: datetime | None = None
     heard_version: int = 0
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    audits: Mapping[str, AuditState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -169,7 +176,8 @@ class Problem:
 class SourceStatus:
     """A source of a site's configuration, whether its secret is there, and what was refused today (UTC).
 
-    `refused_today` counts refused articles and ignored events. `unverified_today` counts wrong signatures.
+    `refused_today` counts refused articles and ignored events. `unverified_today` counts wrong signatures. For a source that is
+    audited: when its list was last read to the end, how many articles were in it, and how many webhooks were lost in 24 hours.
     """
 
     name: str
@@ -177,6 +185,9 @@ class SourceStatus:
     secret: SecretState
     refused_today: int
     unverified_today: int
+    audited: datetime | None = None
+    listed: int = 0
+    missed: int = 0
 
 
 @dataclass(frozen=True)
@@ -263,15 +274,7 @@ def site_status(facts: SiteFacts, now: datetime) -> SiteStatus:
     files = [FileStatus(mark.file, mark.urls, mark.size_bytes, mark.changed) for mark in facts.marks]
     return SiteStatus(
         host=facts.site.host,
-        sources=tuple(
-            SourceStatus(
-                name,
-                source.adapter,
-                _secret_state(source.secret, facts.secrets.get(name)),
-                *facts.counts.get(name, (0, 0)),
-            )
-            for name, source in facts.site.sources.items()
-        ),
+        sources=tuple(_source(facts, name, source) for name, source in facts.site.sources.items()),
         feeds=tuple(feed.report(now) for feed in facts.feeds),
         files=tuple(files),
         window=_window(facts.news, now),
@@ -285,6 +288,15 @@ def _secret_state(secret: str | None, is_there: bool | None) -> SecretState:
     if secret is None:
         return "not needed"
     return "unknown" if is_there is None else "there" if is_there else "missing"
+
+
+def _source(facts: SiteFacts, name: str, source: Source) -> SourceStatus:
+    refused, unverified = facts.counts.get(name, (0, 0))
+    secret = _secret_state(source.secret, facts.secrets.get(name))
+    audit = facts.audits.get(name, AuditState())
+    return SourceStatus(
+        name, source.adapter, secret, refused, unverified, audit.until, audit.listed, audit.missed_in_a_day
+    )
 
 
 def _window(news: tuple[NewsEntry, ...], now: datetime) -> Window:
@@ -301,6 +313,7 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
         if source.secret and facts.secrets.get(name) is False:
             what = f"the secret of the source {name!r} is missing: its webhooks are answered 503"
             yield Problem(host, what, access.command(f"secrets put {host} {name}"))
+    yield from _audit_problems(facts, now, access)
     for feed in facts.feeds:
         state = feed.state
         if feed.condition == "gone":
@@ -325,6 +338,28 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
     ):
         what = f"no event for longer than silent_after_hours ({hours})"
         yield Problem(host, what, access.log("ReceiveWebhook"), facts.last_event)
+
+
+def _audit_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[Problem]:
+    host = facts.site.host
+    for name, audit in facts.audits.items():
+        if name not in facts.site.sources:
+            continue
+        if audit.failed:
+            yield Problem(
+                host, f"{name} cannot be listed: {_line(audit.failed)}", access.log("AuditSources"), audit.until
+            )
+        elif audit.tried_at and now - audit.tried_at > AUDITED_AGE_MAX:
+            yield Problem(host, f"{name} is not audited any more", access.log("AuditSources"), audit.tried_at)
+        if audit.missed_in_a_day:
+            what = f"webhooks of {name} that never came in 24 hours: {audit.missed_in_a_day:,}; the audit sent their stories"
+            yield Problem(host, what, access.log("AuditSources"))
+        if audit.confirmed:
+            what = f"news that the list of {name} lacks: {len(audit.confirmed):,}, such as {audit.confirmed[0]}"
+            yield Problem(host, what, access.command(f"explain {audit.confirmed[0]}"))
+        if audit.silent:
+            what = f"no webhook of {name} came, while the feeds brought {audit.silent:,} stories of the last 48 hours"
+            yield Problem(host, what, access.log("ReceiveWebhook"))
 
 
 def _quarantined(host: str, quarantine: Quarantine, access: Access) -> Iterator[Problem]:

@@ -192,6 +192,28 @@ def test_permanent_redirects_are_remembered_up_to_the_first_that_is_not(origin: 
     assert answer.permanent_url == "https://new.example.com/3"
 
 
+@pytest.mark.parametrize(
+    ("location", "keeps_key"),
+    [
+        ("/there", True),
+        ("http://www.example.net/there", False),
+        ("https://www.example.com/there", False),
+    ],
+)
+def test_a_redirect_to_another_server_does_not_take_the_key_there(
+    origin: Origin, location: str, keeps_key: bool
+) -> None:
+    origin.answer("/here", status="302 Found", location=location)
+    origin.answer("/there", b"there")
+
+    assert client.fetch(f"{HOST}/here", {"authorization": "Bearer key", "X-Other": "1"}).body == b"there"
+
+    first, second = origin.requests
+    assert "\r\nauthorization: Bearer key\r\n" in first
+    assert ("authorization" in second) is keeps_key
+    assert "\r\nX-Other: 1\r\n" in second
+
+
 @pytest.mark.parametrize(("redirects", "arrives"), [(5, True), (6, False)])
 def test_five_redirects_are_followed_and_no_more(origin: Origin, redirects: int, arrives: bool) -> None:
     for number in range(redirects):

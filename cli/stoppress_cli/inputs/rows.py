@@ -1,0 +1,262 @@
+"""The rows of a CSV file or the lines of a JSON Lines file as a listing, with the field names of our contract.
+
+A file is read piece by piece. A row that cannot be read is a problem with its line, and the others are taken.
+"""
+
+import csv
+import gzip
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from stoppress.check.input import GZIP
+from stoppress.cms.contract import BadArticle, read_article
+from stoppress.cms.listing import marked
+from stoppress.feeds.events import id_within_limit
+from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.listed import Listed, ListingError, Page, Problem
+from stoppress.model.site import SITEMAP_SOURCE, Site
+from stoppress.primitives.text import clean
+from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, PAGE_ITEMS
+
+LINE_BYTES_MAX = 1_000_000
+# A quoted value may have line breaks. One that has more is a quotation mark that does not close.
+ROW_LINES_MAX = 100
+# How many unknown names of fields are reported.
+UNKNOWN_NAMES_MAX = 100
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_DELIMITERS = ",;\t"
+_NEEDED = "id, url, title, published_at, updated_at, section, keywords"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of the file: its number from 1, where the next line begins, and its text or why it has none."""
+
+    number: int
+    end: int
+    text: str = ""
+    fault: str = ""
+
+
+@dataclass
+class Rows:
+    """The articles in a file. `source` is the site's source to which they belong; None: pages of which only a URL is known.
+
+    Pages without a source have their URL as id and no news entry, as those of a sitemap.
+    """
+
+    path: Path
+    site: Site
+    source: str | None
+    is_json: bool
+    _unknown: dict[str, Problem] = field(default_factory=dict)
+
+    def pages(self, cursor: str | None = None) -> Iterator[Page]:
+        """The articles from the cursor on; without one, all. Raises ListingError for a file that cannot be read at all."""
+        with self._opened() as file:
+            at = self._start(file, cursor)
+            items: list[Listed] = []
+            problems: list[Problem] = []
+            for end, number, values in self._values(file, at):
+                taken = self._taken(values, f"line {number}") if isinstance(values, dict) else values
+                if isinstance(taken, Listed):
+                    items.append(taken)
+                elif taken:
+                    problems.append(taken)
+                if len(items) + len(problems) >= PAGE_ITEMS:
+                    yield Page(tuple(items), tuple(problems), cursor=self._cursor(end, number), total=self._total)
+                    items.clear()
+                    problems.clear()
+            yield Page(tuple(items), (*problems, *self._unknown.values()), total=self._total)
+
+    def _note_unknown(self, names: list[str], place: str) -> None:
+        """Notes a field of an unknown name, once."""
+        for name in names:
+            if name not in self._unknown and len(self._unknown) < UNKNOWN_NAMES_MAX:
+                self._unknown[name] = Problem(place, f"the field {name!r} is not known and is left out")
+
+    def _opened(self) -> BinaryIO:
+        try:
+            file = self.path.open("rb")
+            if file.read(2) == GZIP:
+                file.close()
+                return cast("BinaryIO", gzip.open(self.path))
+            file.seek(0)
+        except OSError as error:
+            raise ListingError(f"{self.path} cannot be read: {error.strerror or error}") from None
+        return file
+
+    @cached_property
+    def _total(self) -> int:
+        """About how many articles the file has: its lines."""
+        with self._opened() as file:
+            lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
+        return lines if self.is_json else max(0, lines - 1)
+
+    @cached_property
+    def _asked_at(self) -> datetime:
+        """What the file tells is not newer than the file."""
+        return min(datetime.now(UTC), datetime.fromtimestamp(self.path.stat().st_mtime, UTC))
+
+    def _cursor(self, offset: int, line: int) -> str:
+        return json.dumps({"offset": offset, "line": line, "bytes": self.path.stat().st_size})
+
+    def _start(self, file: BinaryIO, cursor: str | None) -> _Line:
+        start = file.read(3)
+        if start.startswith(_WIDE_MARKS):
+            raise ListingError(f"{self.path} is UTF-16: save it as UTF-8")
+        file.seek(len(_BYTE_ORDER_MARK) if start == _BYTE_ORDER_MARK else 0)
+        if cursor is None:
+            return _Line(0, file.tell())
+        try:
+            at = json.loads(cursor)
+            before = _Line(int(at["line"]), int(at["offset"]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ListingError(f"the checkpoint is damaged: {error!r}") from None
+        if at.get("bytes") != self.path.stat().st_size:
+            raise ListingError(f"{self.path} has changed since the checkpoint: delete the checkpoint to import it anew")
+        return before
+
+    def _values(self, file: BinaryIO, at: _Line) -> Iterator[tuple[int, int, dict[str, Any] | Problem | None]]:
+        """For each row: where it ends, its last line, and its values, a problem, or None for a blank line."""
+        if self.is_json:
+            file.seek(at.end)
+            for line in _read_lines(file, at):
+                yield line.end, line.number, _json_values(line)
+            return
+        header_lines = _read_lines(file, _Line(0, file.tell()))
+        header = next(header_lines, _Line(1, file.tell()))
+        delimiter = max(_DELIMITERS, key=header.text.count)
+        columns = self._columns(header, delimiter)
+        if at.number == 0:
+            at = header
+        file.seek(at.end)
+        yield from _csv_values(_Ahead(_read_lines(file, at)), columns, delimiter)
+
+    def _columns(self, header: _Line, delimiter: str) -> list[str]:
+        try:
+            [row] = list(csv.reader([header.text], delimiter=delimiter, strict=True)) or [[]]
+        except csv.Error as error:
+            raise ListingError(f"{self.path}, line 1: {header.fault or error}") from None
+        columns = [name.strip().lower() for name in row]
+        needed = ["id", "url"] if self.source else ["url"]
+        if missing := [name for name in needed if name not in columns]:
+            raise ListingError(
+                f"{self.path}, line 1: {header.fault or f'no column is called {missing[0]}'}: begin the file with the names of its"
+                f" columns, such as {_NEEDED}"
+            )
+        return columns
+
+    def _taken(self, values: Mapping[str, Any], place: str) -> Listed | Problem:
+        given = dict(values) if self.source else {"title": "-", **values, "id": "-"}
+        try:
+            event, unknown = read_article(
+                "article.published", given, self.site, self.source or SITEMAP_SOURCE, None, self._asked_at
+            )
+        except BadArticle as error:
+            return Problem(place, "; ".join(str(error).splitlines()))
+        self._note_unknown(unknown, place)
+        if self.source is None:
+            latest = datetime.now(UTC) - NEWS_WINDOW
+            date = event.published_at if event.published_at and event.published_at <= latest else None
+            title = clean(str(values.get("title") or ""))
+            event = replace(
+                event, id=id_within_limit(event.url or ""), title=title, published_at=date, news=False, version=None
+            )
+        return Listed(place, marked(replace(event, timestamp=event.updated_at), self._asked_at, BY_IMPORT))
+
+
+@dataclass
+class _Ahead:
+    """Lines with a look ahead, of at most ROW_LINES_MAX."""
+
+    source: Iterator[_Line]
+    waiting: deque[_Line] = field(default_factory=deque)
+
+    def line(self, number: int) -> _Line | None:
+        """The line that comes so many lines after the next one; None behind the end."""
+        while len(self.waiting) <= number:
+            line = next(self.source, None)
+            if line is None:
+                return None
+            self.waiting.append(line)
+        return self.waiting[number]
+
+    def drop(self, count: int) -> None:
+        for _ in range(count):
+            self.waiting.popleft()
+
+
+def _read_lines(file: BinaryIO, at: _Line) -> Iterator[_Line]:
+    """The lines behind `at`. A line that is too long or is not UTF-8 has a fault instead of a text."""
+    number, end = at.number, at.end
+    while raw := file.readline(LINE_BYTES_MAX):
+        number += 1
+        end += len(raw)
+        fault = ""
+        while not raw.endswith(b"\n") and (more := file.readline(LINE_BYTES_MAX)):
+            fault, raw = f"is longer than {LINE_BYTES_MAX:,} bytes", more
+            end += len(more)
+        try:
+            text = "" if fault else raw.decode()
+        except UnicodeDecodeError:
+            text, fault = "", "is not UTF-8: save the file as UTF-8"
+        yield _Line(number, end, text, fault)
+
+
+def _json_values(line: _Line) -> dict[str, Any] | Problem | None:
+    place = f"line {line.number}"
+    if line.fault:
+        return Problem(place, line.fault)
+    if not line.text.strip():
+        return None
+    try:
+        values = json.loads(line.text)
+    except (ValueError, RecursionError) as error:
+        return Problem(place, f"is not JSON: {error}")
+    return values if isinstance(values, dict) else Problem(place, 'is no JSON object such as {"id": "1042", "url": …}')
+
+
+def _csv_values(
+    lines: _Ahead, columns: list[str], delimiter: str
+) -> Iterator[tuple[int, int, dict[str, Any] | Problem | None]]:
+    while (first := lines.line(0)) is not None:
+        taken: list[_Line] = []
+
+        def text(taken: list[_Line] = taken) -> Iterator[str]:
+            while len(taken) < ROW_LINES_MAX and (line := lines.line(len(taken))) and not line.fault:
+                taken.append(line)
+                yield line.text
+
+        place = f"line {first.number}"
+        result: dict[str, Any] | Problem | None
+        try:
+            row = next(csv.reader(text(), delimiter=delimiter, strict=True), [])
+        except csv.Error as error:
+            row, result = [], Problem(place, f"a quotation mark does not close, or text follows it ({error})")
+        else:
+            result = Problem(place, first.fault) if first.fault else None
+        if row and len(row) != len(columns):
+            result = Problem(place, f"has {len(row)} values, and the header has {len(columns)}")
+        elif row:
+            result = {name: _cell(value) for name, value in zip(columns, row, strict=True) if value.strip()}
+        last = first if result is None or isinstance(result, Problem) else taken[-1]
+        lines.drop(last.number - first.number + 1)
+        yield last.end, last.number, result
+
+
+def _cell(value: str) -> object:
+    """A value of a CSV file: lists and objects are written as JSON."""
+    if value.lstrip().startswith(("[", "{")):
+        try:
+            return cast("object", json.loads(value))
+        except (ValueError, RecursionError):
+            return value
+    return value

@@ -1,0 +1,311 @@
+"""The pages of a sitemap of any size, or of all sitemaps that an index or a robots.txt names, as a listing.
+
+A sitemap rarely has the date of publication, so its pages have the source `sitemap` and never get a news entry. What cannot be
+read is a problem with its place, and the rest is taken.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from stoppress.audit.pages import Unavailable, fetch_patiently
+from stoppress.check.input import Text, read_text
+from stoppress.check.robots import is_robots
+from stoppress.cms.listing import marked
+from stoppress.feeds.documents import SITEMAPS
+from stoppress.feeds.entries import Entry, Reading
+from stoppress.feeds.events import judged
+from stoppress.feeds.links import web_url
+from stoppress.feeds.old_sitemaps import entry_of, new_tree, text_of
+from stoppress.http import client
+from stoppress.model.limits import BYTES_MAX, NEWS_WINDOW
+from stoppress.model.listed import Listed, ListingError, Page, Problem
+from stoppress.model.site import SITEMAP_SOURCE, Site
+from stoppress.primitives.xml import Broken, Node
+
+# The beginning of an import's delivery ids.
+BY_IMPORT = "import"
+# How many pages are read before they are sent: a killed import sends at most so many again.
+PAGE_ITEMS = 100
+# An index of 50 MiB takes longer than a feed.
+FETCH_SECONDS_MAX = 120.0
+# A robots.txt, an index, a sitemap: three. sitemaps.org forbids an index in an index, and some sites have one.
+LEVELS_MAX = 5
+SITEMAPS_MAX = 1_000_000
+# Faults of a file behind which the rest of it is missing.
+_LOSSES = {"zip", "gzip-damaged", "too-large"}
+# Dates in a path: /2019/03/07/, /2019-03-07-title; and months: /2019/03/.
+_DAY = re.compile(r"/(19[89]\d|20\d\d)([/-])(\d\d?)\2(\d\d?)(?=[/_.-]|$)")
+_MONTH = re.compile(r"/(19[89]\d|20\d\d)([/-])(\d\d?)/")
+_SITEMAP_LINE = re.compile(r"\s*sitemap\s*:\s*(\S+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """How far a file was read: the number of its pages or sitemaps, and a digest of their URLs."""
+
+    done: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What a file names: a sitemap, or a page."""
+
+    place: str
+    url: str | None
+    node: Node | None = None
+    is_sitemap: bool = False
+
+
+class _Changed(Exception):
+    """The beginning of a file is not what it was when the checkpoint was written."""
+
+
+class _Reach:
+    """How far a file has been read in this run. `start` is how far an earlier run came; `sitemaps` are digests of those it read."""
+
+    def __init__(self, start: _Level) -> None:
+        self._start, self._number = start, 0
+        self._running = blake2b(digest_size=16)
+        self.sitemaps: list[bytes] = []
+
+    @property
+    def level(self) -> _Level:
+        return _Level(self._number, self._running.hexdigest())
+
+    @property
+    def is_done(self) -> bool:
+        """Whether an earlier run read what the file names next."""
+        return self._number < self._start.done
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the file names next what an earlier run was reading when it ended."""
+        return self._number == self._start.done
+
+    def passes(self, named: _Named) -> bool:
+        """Counts what the file names. Whether the earlier run came exactly so far. Raises _Changed."""
+        self._running.update(f"{named.url}\n".encode(errors="replace"))
+        self._number += 1
+        if self._number == self._start.done and self.level != self._start:
+            raise _Changed
+        return self._number == self._start.done
+
+
+class _Unreadable(Exception):
+    """A file has no sitemap that can be read; the text is the reason."""
+
+
+@dataclass
+class Sitemaps:
+    """The pages of the sitemap, index or robots.txt `target`: a URL or a file. `now` is the clock."""
+
+    target: str
+    site: Site
+    _seen: set[bytes] = field(default_factory=set)
+
+    def pages(self, cursor: str | None = None) -> Iterator[Page]:
+        """The pages from the cursor on; without one, all. Raises ListingError if `target` itself cannot be read, or for a bad cursor."""
+        try:
+            levels = [_Level(**level) for level in json.loads(cursor)] if cursor else []
+        except (ValueError, TypeError) as error:
+            raise ListingError(f"the checkpoint is damaged: {error}") from None
+        for page, reached in self._walk(self.target, levels, 1):
+            yield replace(page, cursor=json.dumps([{"done": at.done, "digest": at.digest} for at in reached]))
+        yield Page()
+
+    def _walk(self, target: str, resumed: list[_Level], depth: int) -> Iterator[tuple[Page, list[_Level]]]:
+        """The pages of a file and of the sitemaps that it names, each with what is done."""
+        self._seen.add(_digest(target))
+        try:
+            try:
+                yield from self._read(target, resumed, depth)
+            except _Changed:
+                yield from self._read(target, [], depth)
+        except _Unreadable as error:
+            if depth == 1:
+                raise ListingError(f"{target}: {error}") from None
+            yield Page(problems=(Problem(target, str(error)),)), []
+
+    def _read(self, target: str, resumed: list[_Level], depth: int) -> Iterator[tuple[Page, list[_Level]]]:
+        with ExitStack() as opened:
+            problems: list[Problem] = []
+            text, url, asked_at = self._text(target, problems, opened)
+            yield from self._taken(
+                target, self._named(text, target, url, problems), problems, url, asked_at, resumed, depth
+            )
+
+    def _taken(
+        self,
+        target: str,
+        names: Iterator[_Named],
+        problems: list[Problem],
+        url: str,
+        asked_at: datetime,
+        resumed: list[_Level],
+        depth: int,
+    ) -> Iterator[tuple[Page, list[_Level]]]:
+        reach = _Reach(resumed[0] if resumed else _Level(0, ""))
+        items: list[Listed] = []
+
+        def collected() -> tuple[Page, list[_Level]]:
+            page = Page(tuple(items), tuple(problems)), [reach.level]
+            items.clear()
+            problems.clear()
+            return page
+
+        for named in names:
+            if reach.is_done:
+                if named.is_sitemap and named.url:
+                    reach.sitemaps.append(_digest(named.url))
+                if reach.passes(named):
+                    self._seen.update(reach.sitemaps)
+                continue
+            if named.is_sitemap:
+                if items or problems:
+                    yield collected()
+                yield from self._child(named, resumed[1:] if reach.is_resumed else [], depth, reach.level)
+            elif isinstance(taken := self._page(named, url, asked_at), Listed):
+                items.append(taken)
+            else:
+                problems.append(taken)
+            reach.passes(named)
+            if len(items) + len(problems) >= PAGE_ITEMS:
+                yield collected()
+        if reach.is_done:
+            raise _Changed
+        yield collected()
+
+    def _child(
+        self, named: _Named, resumed: list[_Level], depth: int, at: _Level
+    ) -> Iterator[tuple[Page, list[_Level]]]:
+        reason = ""
+        if named.url is None:
+            reason = "names no http or https URL"
+        elif _digest(named.url) in self._seen:
+            reason = f"{named.url} was read before"
+        elif depth == LEVELS_MAX:
+            reason = f"{named.url} is an index in an index, {LEVELS_MAX} deep: name it as the source"
+        elif len(self._seen) >= SITEMAPS_MAX:
+            reason = f"{SITEMAPS_MAX:,} sitemaps are the limit: import the others by themselves"
+        if reason or named.url is None:
+            yield Page(problems=(Problem(named.place, reason),)), [at]
+            return
+        for page, levels in self._walk(named.url, resumed, depth + 1):
+            yield page, [at, *levels]
+
+    def _text(self, target: str, problems: list[Problem], opened: ExitStack) -> tuple[Text, str, datetime]:
+        """The text of a file, its URL, and the instant of which it tells. Raises _Unreadable."""
+
+        def tell(name: str, line: int | None, message: str) -> None:
+            if name in _LOSSES:
+                problems.append(Problem(target, message))
+
+        now = datetime.now(UTC)
+        if not is_url(target):
+            try:
+                file = opened.enter_context(Path(target).open("rb"))  # noqa: SIM115 - the stack closes it
+                changed_at = datetime.fromtimestamp(Path(target).stat().st_mtime, UTC)
+            except OSError as error:
+                raise _Unreadable(f"cannot be read: {error.strerror or error}") from None
+            return read_text(file.read, tell), self.site.home, min(now, changed_at)
+        try:
+            headers = {"User-Agent": client.user_agent(self.site.home)}
+            response = fetch_patiently(target, headers, bytes_max=BYTES_MAX, seconds_max=FETCH_SECONDS_MAX)
+        except Unavailable as error:
+            raise _Unreadable(str(error)) from None
+        if response.status != 200:
+            raise _Unreadable(f"the server answers {response.status}")
+        return read_text(BytesIO(response.body).read, tell), response.url, now
+
+    def _named(self, text: Text, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
+        """What a file names, as it is read. What ends the reading is a problem. Raises _Unreadable."""
+        if not text.is_xml:
+            yield from _in_lines(text, target)
+            return
+        tree = new_tree()
+        number = 0
+        try:
+            for number, node in enumerate(tree.entries(text.pieces()), 1):
+                if tree.root is None or tree.root.name not in SITEMAPS:
+                    break
+                is_sitemap = tree.root.name == "sitemapindex"
+                loc = text_of(node, "loc")
+                place = f"{target}, <{node.name}> {number}"
+                yield _Named(place, web_url(loc, url), node, is_sitemap)
+        except Broken as error:
+            reason = f"cannot be read behind line {error.line}: {error.message}"
+            if number == 0 and not (tree.root and tree.root.name in SITEMAPS):
+                raise _Unreadable(f"is no sitemap: {reason}") from None
+            problems.append(Problem(f"{target}, line {error.line}", reason))
+        if tree.root and tree.root.name not in SITEMAPS:
+            hint = ": name it in the site's `feeds`" if tree.root.name.lower() in ("rss", "feed", "rdf") else ""
+            raise _Unreadable(f"is no sitemap, its first element is <{tree.root.name[:40]}>{hint}")
+
+    def _page(self, named: _Named, url: str, asked_at: datetime) -> Listed | Problem:
+        if named.node is not None:
+            entry = entry_of(named.node, url, self.site)
+        else:
+            entry = Entry(None, named.url, "", None, None)
+        return page_of(entry, named.place, self.site, asked_at)
+
+
+def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed | Problem:
+    """A page of which only a sitemap tells: its id is its URL, and its date chooses its files only."""
+    changed_at = entry.updated_at or entry.published_at
+    dates = (entry.published_at, *_dates_in(entry.url or ""), changed_at)
+    # A later date could bring the page, or an article of the CMS that takes it over, into the news.
+    latest = datetime.now(UTC) - NEWS_WINDOW
+    date = next((date for date in dates if date and date <= latest), None)
+    plain = replace(entry, guid=None, source=SITEMAP_SOURCE, published_at=date, updated_at=changed_at)
+    [verdict] = judged(Reading((plain,)), site, asked_at, feed="")
+    if verdict.event is None:
+        return Problem(place, verdict.reason)
+    return Listed(place, marked(replace(verdict.event, news=False), asked_at, BY_IMPORT))
+
+
+def is_url(target: str) -> bool:
+    """Whether a source is a URL, and no file."""
+    return target.lower().startswith(("http://", "https://"))
+
+
+def _in_lines(text: Text, target: str) -> Iterator[_Named]:
+    """The sitemaps of a robots.txt, or the pages of a sitemap that has a URL on each line. Raises _Unreadable."""
+    robots = is_robots(text.head)
+    if not robots and not is_url(text.head.lstrip()):
+        raise _Unreadable("is neither a sitemap nor an index nor a robots.txt")
+    for number, line in enumerate(_lines(text), text.line):
+        place = f"{target}, line {number}"
+        if robots:
+            if field_ := _SITEMAP_LINE.match(line):
+                yield _Named(place, web_url(field_[1], ""), is_sitemap=True)
+        elif line.strip():
+            yield _Named(place, web_url(line, ""))
+
+
+def _lines(text: Text) -> Iterator[str]:
+    rest = ""
+    for piece in text.pieces():
+        *lines, rest = (rest + piece).split("\n")
+        yield from lines
+    yield rest
+
+
+def _digest(url: str) -> bytes:
+    return blake2b(url.encode(errors="replace"), digest_size=16).digest()
+
+
+def _dates_in(url: str) -> Iterator[datetime]:
+    """The dates in the path of a URL, at noon, so that each is the same day in almost every zone. A month alone is its first day."""
+    path = urlsplit(url).path
+    for match in filter(None, (_DAY.search(path), _MONTH.search(path))):
+        with suppress(ValueError):  # 31 April
+            yield datetime(int(match[1]), int(match[3]), int(match[4]) if match.re is _DAY else 1, 12, tzinfo=UTC)

@@ -1,0 +1,106 @@
+"""Compare an old sitemap with the files of a site: which pages only one of them lists, and why."""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from html import unescape
+from itertools import islice
+from typing import Any, Literal
+
+from stoppress.aws import bucket
+from stoppress.aws.inventory import all_files
+from stoppress.model.file_names import is_news, is_pages, is_shard
+from stoppress.model.listed import Problem
+from stoppress.model.site import Site
+from stoppress.primitives.urls import identity, on_site
+from stoppress.show.read_story import Unclear, read_refused, story_of
+from stoppress.show.story import Story
+from stoppress_cli.inputs.sitemap_pages import Sitemaps
+
+# Each reason costs some reads of the table and the bucket.
+REASONS_MAX = 1_000
+PROBLEMS_KEPT = 100
+_LOC = re.compile(rb"<url><loc>([^<]*)</loc>")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A page that only the old sitemap lists, or only the site's files (`here`), and the reason."""
+
+    url: str
+    listed: Literal["old", "here"]
+    reason: str
+
+
+@dataclass
+class Comparison:
+    """How many pages both list, or only one of them. `differences` are the first REASONS_MAX, `problems` what was not read."""
+
+    both: int = 0
+    only_old: int = 0
+    only_here: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def is_equal(self) -> bool:
+        return not (self.only_old or self.only_here or self.problems)
+
+    def report(self) -> dict[str, Any]:
+        """The comparison for programs."""
+        return asdict(self)
+
+
+def compare(old: Sitemaps, site: Site, now: datetime) -> Comparison:
+    """Compare all pages, with the URLs in a temporary file of SQLite. Raises ListingError, and the errors of table and bucket."""
+    result = Comparison()
+    with closing(sqlite3.connect("")) as pages, pages:
+        pages.execute("CREATE TABLE pages (url TEXT PRIMARY KEY, listed INTEGER) WITHOUT ROWID")
+        for listed, urls in ((1, _old(old, site, result)), (2, _here(site))):
+            pages.executemany(
+                "INSERT INTO pages VALUES (?, ?) ON CONFLICT DO UPDATE SET listed = listed | excluded.listed",
+                ((url, listed) for url in urls),
+            )
+        counts = dict(pages.execute("SELECT listed, count(*) FROM pages GROUP BY listed"))
+        result.only_old, result.only_here, result.both = (counts.get(listed, 0) for listed in (1, 2, 3))
+        differing = pages.execute("SELECT url, listed FROM pages WHERE listed < 3 ORDER BY listed, url")
+        refused = read_refused(site.host, now)
+        for url, listed in islice(differing, REASONS_MAX):
+            try:
+                reason = _reason(story_of(url, site.host, now, refused), is_here=listed == 2)
+            except Unclear as error:
+                reason = str(error)
+            result.differences.append(Difference(url, "here" if listed == 2 else "old", reason))
+    return result
+
+
+def _old(old: Sitemaps, site: Site, result: Comparison) -> Iterator[str]:
+    for page in old.pages():
+        result.problems += page.problems[: PROBLEMS_KEPT - len(result.problems)]
+        yield from (identity(item.event.url) for item in page.items if item.event.url)
+
+
+def _here(site: Site) -> Iterator[str]:
+    """The pages in the site's files. The home page in a news sitemap only keeps the file from being empty."""
+    for file in all_files(site):
+        if not (is_shard(file) or is_news(file) or is_pages(file)) or not file.endswith(".xml"):
+            continue
+        stored = bucket.read(site.host, file)
+        urls = (on_site(unescape(loc.decode()), site.host) for loc in _LOC.findall(stored.body if stored else b""))
+        yield from (identity(url) for url in urls if not (is_news(file) and url == on_site(site.home, site.host)))
+
+
+def _reason(story: Story, *, is_here: bool) -> str:
+    if not is_here:
+        return _joined(reason.text for reason in story.general.reasons) or "it is listed by now"
+    return (
+        _joined(f"article {article.name}, {article.state}" for article in story.articles)
+        or "a page of the configuration"
+    )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "; ".join(texts)

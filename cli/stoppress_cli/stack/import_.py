@@ -1,0 +1,266 @@
+"""Import an archive: list a source, and send its articles through the imports queue.
+
+A checkpoint says how far the queue has the articles. A killed import sends the page in hand again; record_article recognises these
+repeats by their delivery ids.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+from stoppress.audit.pages import Reader
+from stoppress.aws import queues, secrets, sites
+from stoppress.check.input import peek
+from stoppress.check.robots import is_robots
+from stoppress.cms.listing import Query
+from stoppress.cms.mapping import load
+from stoppress.model.event import ArticleEvent
+from stoppress.model.exclude import excluded_because
+from stoppress.model.listed import Page, Problem
+from stoppress.model.site import Site, Source, secret_path
+from stoppress.primitives.instants import exact, parse
+from stoppress_cli.inputs.rows import Rows
+from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, Sitemaps, is_url
+from stoppress_cli.stack.find import BadRequest, queue_url
+
+EXAMPLES_KEPT = 3
+# Reasons after this many are counted together.
+REASONS_MAX = 200
+OTHER_REASONS = "other reasons"
+# Some APIs read instants in the CMS's own time zone (WordPress, modified_after), so the second walk begins this much earlier.
+ZONE_MAX = timedelta(hours=14)
+
+
+class Listing(Protocol):
+    """A source that can be listed."""
+
+    def pages(self, cursor: str | None = None) -> Iterator[Page]:
+        """The pages from the cursor on; without one, all. Raises ListingError."""
+
+
+@dataclass
+class Api:
+    """The articles of a source of the site by the API of its CMS.
+
+    An article that changes while the list is read may move to a page that was read before. So the list ends with what changed
+    since its beginning.
+    """
+
+    site: Site
+    name: str
+    source: Source
+    secrets: tuple[str, ...] = ()
+
+    def pages(self, cursor: str | None = None) -> Iterator[Page]:
+        """The pages from the cursor on; without one, all. Raises ListingError."""
+        at: dict[str, Any] = (
+            json.loads(cursor) if cursor else {"began": exact(datetime.now(UTC)), "again": False, "at": None}
+        )
+        if not at["again"]:
+            for page in self._walk(None, at["at"]):
+                reached = {**at, "at": page.cursor, "again": page.cursor is None}
+                yield Page(page.items, page.problems, page.ignored, json.dumps(reached), page.total)
+            at = {**at, "again": True, "at": None}
+        for page in self._walk(parse(at["began"]) - ZONE_MAX, at["at"]):
+            after = json.dumps({**at, "at": page.cursor}) if page.cursor else None
+            yield Page(page.items, page.problems, page.ignored, after)
+
+    def _walk(self, since: datetime | None, cursor: str | None) -> Iterator[Page]:
+        query = Query(self.site, self.name, self.source, load(self.source.adapter), self.secrets, since)
+        return Reader(query, BY_IMPORT).pages(cursor)
+
+
+@dataclass
+class Tally:
+    """What an import did so far. The reasons of `refused` and `ignored` have their numbers and their first examples.
+
+    `listed` articles were sent; `refused` are no usable articles; `ignored` are articles that no sitemap should list.
+    """
+
+    listed: int = 0
+    refused: int = 0
+    ignored: int = 0
+    reasons: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, kind: str, problem: Problem) -> None:
+        """Counts a problem as `refused` or `ignored`."""
+        setattr(self, kind, getattr(self, kind) + 1)
+        reason = f"{kind}: {_group(problem.reason)}"
+        if reason not in self.reasons and len(self.reasons) >= REASONS_MAX:
+            reason = f"{kind}: {OTHER_REASONS}"
+        row = self.reasons.setdefault(reason, {"kind": kind, "reason": problem.reason, "number": 0, "examples": []})
+        row["number"] += 1
+        if len(row["examples"]) < EXAMPLES_KEPT:
+            row["examples"].append(problem.place)
+
+    @property
+    def handled(self) -> int:
+        return self.listed + self.refused + self.ignored
+
+    def report(self) -> dict[str, Any]:
+        """The tally for programs, the most frequent reasons first."""
+        rows = sorted(self.reasons.values(), key=lambda row: -row["number"])
+        return {"listed": self.listed, "refused": self.refused, "ignored": self.ignored, "reasons": rows}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file that says how far an import came. `of` names the import: site, source and the source's name."""
+
+    path: Path
+    of: tuple[str, str, str | None]
+
+    def read(self) -> tuple[str | None, Tally]:
+        """Where to go on, and what was done before. Raises BadRequest for the checkpoint of another import."""
+        try:
+            document = json.loads(self.path.read_text())
+            if document["import"] != list(self.of):
+                raise BadRequest(
+                    f"{self.path} is the checkpoint of another import, {document['import']}: give another with --checkpoint"
+                )
+            return document["cursor"], Tally(**document["tally"])
+        except FileNotFoundError:
+            return None, Tally()
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            if isinstance(error, BadRequest):
+                raise
+            raise BadRequest(f"{self.path} is no checkpoint: give another with --checkpoint ({error!r})") from None
+
+    def write(self, cursor: str, tally: Tally) -> None:
+        """Replaces the file at once, so that a crash leaves the old one or the new one."""
+        document = {"import": self.of, "cursor": cursor, "tally": asdict(tally)}
+        new = self.path.with_name(f"{self.path.name}.new")
+        with new.open("w") as file:
+            file.write(json.dumps(document))
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path)
+
+
+def checkpoint_of(path: Path | None, host: str, source: str, name: str | None) -> Checkpoint:
+    """The checkpoint of an import: the given file, else one in the working directory that is named after site and source."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", source).strip("-")[-40:]
+    digest = sha256(f"{source}\n{name}".encode()).hexdigest()[:8]
+    return Checkpoint(path or Path(f"stoppress-import-{host}-{plain}-{digest}.json"), (host, source, name))
+
+
+def listing_of(source: str, site: Site, name: str | None) -> Listing:
+    """What a source lists: a source of the site by its name, a URL, or a file. Raises BadRequest."""
+    if source in site.sources:
+        if name:
+            raise BadRequest(f"{source} is a source of {site.host}: leave --as out")
+        return _api(site, source)
+    if name and name not in site.sources:
+        raise BadRequest(f"{site.host} has no source {name!r}: it has {', '.join(site.sources) or 'none'}")
+    is_rows, is_json = (False, False) if is_url(source) else _format(source, site)
+    if is_rows:
+        return Rows(Path(source), site, name, is_json)
+    if name:
+        raise BadRequest("--as is for CSV and JSON Lines: a sitemap does not have the CMS's ids")
+    return Sitemaps(source, site)
+
+
+def _api(site: Site, name: str) -> Api:
+    source = site.sources[name]
+    if source.list is None or load(source.adapter).listing is None:
+        raise BadRequest(
+            f"the source {name} of {site.host} cannot be listed: give it `list` in the site's configuration, and an adapter that"
+            " `stoppress adapters` shows as listable"
+        )
+    key = source.list.secret
+    try:
+        return Api(site, name, source, tuple(secrets.load(secret_path(site.host, key))) if key else ())
+    except secrets.NoSecret as error:
+        raise BadRequest(str(error)) from None
+
+
+def _format(source: str, site: Site) -> tuple[bool, bool]:
+    """Whether a file has rows (CSV or JSON Lines), and whether they are JSON. Raises BadRequest."""
+    try:
+        with Path(source).open("rb") as file:
+            head = peek(file.read).lstrip("\ufeff").lstrip()
+    except OSError as error:
+        known = ", ".join(site.sources) or "none"
+        raise BadRequest(
+            f"{source!r} is no source of {site.host} (it has {known}), no URL, and no file that can be read:"
+            f" {error.strerror or error}"
+        ) from None
+    if head.startswith("["):
+        raise BadRequest(f"{source} is a JSON list: write one JSON object on each line")
+    is_sitemap = head.startswith("<") or is_robots(head) or (is_url(head) and not re.search(r"[,;\t]", head))
+    return not is_sitemap, head.startswith("{")
+
+
+def run(
+    listing: Listing,
+    site: Site,
+    checkpoint: Checkpoint | None,
+    *,
+    rate: float,
+    show: Callable[[Tally, int | None], None] = lambda _tally, _total: None,
+) -> Tally:
+    """Send what a source lists, from the checkpoint on. Without a checkpoint nothing is sent: a dry run.
+
+    `rate` is articles a second. `show` is called after each page, with the listing's length if it is known. Raises ListingError,
+    SendError, and BadRequest if the stack has no queue for imports.
+    """
+    cursor, tally = checkpoint.read() if checkpoint else (None, Tally())
+    if checkpoint:
+        queue_url("IMPORTS_QUEUE_URL")  # raises BadRequest before the source is asked
+    pace = _Pace(rate)
+    for page in listing.pages(cursor):
+        events: list[ArticleEvent] = []
+        for item in page.items:
+            excluded = excluded_because(item.event, site)
+            if excluded is None:
+                tally.listed += 1
+            else:
+                kind = "refused" if excluded.kind == "foreign host" else "ignored"
+                tally.add(kind, Problem(f"{item.place}: {item.event.url}", str(excluded)))
+            # What a page asks of search engines is recorded, so that no other source lists the page.
+            events += [item.event] if excluded is None or excluded.kind != "foreign host" else []
+        for kind, problems in (("refused", page.problems), ("ignored", page.ignored)):
+            for problem in problems:
+                tally.add(kind, problem)
+        if checkpoint:
+            for start in range(0, len(events), queues.BATCH_MESSAGES_MAX):
+                batch = events[start : start + queues.BATCH_MESSAGES_MAX]
+                pace.wait(len(batch))
+                queues.send_imports(batch)
+            if page.cursor:
+                checkpoint.write(page.cursor, tally)
+        show(tally, page.total)
+    if checkpoint:
+        checkpoint.path.unlink(missing_ok=True)
+    return tally
+
+
+@dataclass
+class _Pace:
+    """Waits so that on average not more than `rate` articles a second are sent."""
+
+    rate: float
+    next_at: float = 0.0
+
+    def wait(self, number: int) -> None:
+        now = time.monotonic()
+        if self.next_at > now:
+            time.sleep(self.next_at - now)
+        self.next_at = max(now, self.next_at) + number / self.rate
+
+
+def _group(reason: str) -> str:
+    """A reason without what differs from article to article: quotations, hosts and numbers."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"|https?://\S+|\d[\d,.]*", "…", reason)[:200]
+
+
+def site_of(host: str) -> Site:
+    """The site to import into. Raises UnknownSite and BadConfiguration."""
+    return sites.load_usable(host.lower())

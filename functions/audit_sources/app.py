@@ -1,0 +1,48 @@
+"""Each hour: compare what the sources list with what was recorded, and send what no webhook told of: see `stoppress.audit.sources`."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from stoppress.audit.sources import AuditOutcome, audit_sources
+from stoppress.aws import sites
+from stoppress.aws.clients import in_time
+from stoppress.aws.metrics import publish
+from stoppress.primitives.deadline import Deadline
+
+# Seconds after the deadline: to end a request for a page, send its events and write the source's state.
+RESERVE_SECONDS = 40.0
+
+logger = Logger()
+
+
+@logger.inject_lambda_context
+@in_time
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
+    """Handle a schedule's event. A source that cannot be listed does not stop the others."""
+    deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
+    now = datetime.now(UTC)
+    counts: Counter[str] = Counter()
+    known, _ = sites.load_polled(now)
+    for outcome in audit_sources(known, now, deadline):
+        counts["WebhooksMissed"] += len(outcome.missed)
+        counts["AuditsFailed"] += outcome.result in {"failed", "not reached"}
+        counts["NeedsAttention"] += outcome.newly_silent + bool(outcome.unlisted and not outcome.removed)
+        _log(outcome)
+    publish(counts)
+
+
+def _log(outcome: AuditOutcome) -> None:
+    details: dict[str, Any] = {"site": outcome.site, "source": outcome.source, "listed": outcome.listed}
+    details |= {"reason": outcome.reason} if outcome.reason else {}
+    is_well = outcome.result == "audited" and not (outcome.missed or outcome.unlisted or outcome.newly_silent)
+    (logger.info if is_well else logger.warning)(f"source {outcome.result}", **details)
+    for event in outcome.missed:
+        logger.warning("webhook missed", site=event.site, article=event.name, url=event.url)
+    for url in outcome.unlisted:
+        logger.warning("not in the list", site=outcome.site, source=outcome.source, url=url, removed=outcome.removed)
+    if outcome.newly_silent:
+        logger.warning("no webhooks, while the feed has stories", site=outcome.site, source=outcome.source)

@@ -1,0 +1,279 @@
+"""Read a listing page by page, with one page in memory.
+
+A page that fails is requested again. If it keeps failing and pages have numbers, it becomes a problem and the next page is read.
+No listing is read without end: a page that repeats the one before, and positions that go round in a circle, end it.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from hashlib import sha256
+from typing import Any
+
+from stoppress.cms.listing import (
+    Answer,
+    Ignored,
+    Position,
+    Query,
+    UnreadablePage,
+    after_failure,
+    back,
+    next_position,
+    position_of,
+)
+from stoppress.http import client
+from stoppress.http.errors import FetchError, Refused, TooLarge, TooManyRedirects
+from stoppress.model.listed import Listed, ListingError, Page, Problem
+from stoppress.primitives.deadline import NEVER, Deadline
+
+# The waits between the attempts to get a page, in seconds. A `Retry-After` of the server overrides them.
+WAITS_S = (1.0, 4.0, 16.0)
+# A longer `Retry-After` means that the server does not want to be asked now.
+RETRY_AFTER_MAX_S = 600.0
+# After so many failed pages one after the other the server is down, not the page broken.
+FAILED_PAGES_MAX = 3
+# How often a listing goes back to an earlier page because articles were deleted meanwhile.
+BACKWARD_MAX = 100
+_PASSING = {408, 425, 429, 500, 502, 503, 504}
+_NO_SUCH_PAGE = {400, 404, 410, 416}
+
+
+class Unavailable(Exception):
+    """No attempt to fetch a page had an answer that is worth reading. The text is the reason."""
+
+
+class _NoSuchPage(Exception):
+    """The server says that it has no page of this number. WordPress answers 400 behind the last page."""
+
+
+class OutOfTime(Exception):
+    """The next attempt would come after the deadline."""
+
+
+def fetch_patiently(
+    url: str,
+    headers: Mapping[str, str],
+    deadline: Deadline = NEVER,
+    read: Callable[[client.Response], Any] = lambda response: response,
+    **limits: Any,
+) -> Any:
+    """Fetch a page, in several attempts if the server is overloaded or cannot be reached, and return what `read` makes of it.
+
+    `read` raises UnreadablePage for an answer that another attempt may mend. `limits` are those of `client.fetch`. Raises Unavailable,
+    OutOfTime, and ListingError if the server asks to wait too long.
+    """
+    reason = ""
+    for planned_s in (*WAITS_S, None):
+        wait_s = planned_s
+        try:
+            response = client.fetch(url, headers, **limits)
+            if response.status not in _PASSING:
+                return read(response)
+        except (Refused, TooLarge, TooManyRedirects) as error:
+            raise Unavailable(str(error)) from None
+        except (FetchError, UnreadablePage) as error:
+            reason = str(error)
+        else:
+            reason = f"the server answers {response.status}"
+            asked_s = _retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
+            if asked_s is not None and asked_s > RETRY_AFTER_MAX_S:
+                raise ListingError(f"{reason} and asks to wait {asked_s:,.0f} seconds: list again after that")
+            wait_s = asked_s if planned_s and asked_s is not None else planned_s
+        if wait_s is None:
+            break
+        if wait_s >= deadline.seconds_left:
+            raise OutOfTime
+        time.sleep(wait_s)
+    raise Unavailable(reason)
+
+
+@dataclass
+class _Circle:
+    """Notices positions or pages that come again, with a memory of two of them (Brent's algorithm)."""
+
+    steps: int = 0
+    power: int = 1
+    marks: list[str] = field(default_factory=list)
+
+    def closes_at(self, mark: str) -> bool:
+        if self.marks and mark in self.marks:
+            return True
+        self.steps += 1
+        if not self.marks or self.steps == self.power:
+            self.marks, self.steps, self.power = [mark], 0, self.power * 2
+        return False
+
+
+@dataclass
+class _Walk:
+    """Decides which page comes next, and ends a walk that has no end."""
+
+    query: Query
+    circle: _Circle = field(default_factory=_Circle)
+    # How many pages have failed in a row, and how often the walk went back.
+    failed: int = 0
+    backward: int = 0
+    # The digest of the page before.
+    before: str = ""
+    # The last page that did not exist, and the listing's length then.
+    missing: tuple[int, int | None] | None = None
+
+    def check_new(self, place: str, answer: Answer) -> None:
+        """Raises ListingError for a page that repeats the one before."""
+        digest = sha256(repr(answer.items).encode(errors="surrogatepass")).hexdigest()
+        if answer.items and digest == self.before:
+            raise ListingError(f"{place}: repeats the page before it")
+        self.before = digest
+
+    def after(self, at: Position, place: str, answer: Answer) -> Position | None:
+        """The page behind a page, or an earlier page if articles have left the listing. Raises ListingError."""
+        self.failed = 0
+        try:
+            following = next_position(self.query, at, answer)
+        except ListingError as error:
+            raise ListingError(f"{place}: {error}") from None
+        if following and self.query.listing.next in ("link", "cursor") and self.circle.closes_at(following.text()):
+            raise ListingError(f"{place}: names a page that was read before as the next")
+        if following and following.page <= at.page > 1:
+            self._count_backward(place)
+        return following
+
+    def after_failure(self, at: Position, place: str, reason: str) -> Position:
+        """The page behind one that cannot be read. Raises ListingError."""
+        self.failed += 1
+        following = after_failure(self.query, at) if self.failed < FAILED_PAGES_MAX else None
+        if following is None:
+            raise ListingError(f"{place}: {reason}")
+        return following
+
+    def after_missing_page(self, at: Position, place: str, reason: str) -> Position | None:
+        """The page before one that does not exist, because articles may have left the listing meanwhile.
+
+        None: that page has been read again, and nothing has changed. Raises ListingError.
+        """
+        following = back(self.query, at)
+        if following is None:
+            raise ListingError(f"{place}: {reason}")
+        if self.missing == (at.page, at.total):
+            return None
+        self.missing = at.page, at.total
+        self._count_backward(place)
+        return following
+
+    def _count_backward(self, place: str) -> None:
+        self.before = ""
+        self.backward += 1
+        if self.backward > BACKWARD_MAX:
+            raise ListingError(f"{place}: the number of articles keeps changing: list again at a quieter time")
+
+
+@dataclass
+class Reader:
+    """Asks a source for the pages of a listing. `by` is the beginning of the events' delivery ids: who lists."""
+
+    query: Query
+    by: str
+    deadline: Deadline = NEVER
+
+    def pages(self, cursor: str | None = None) -> Iterator[Page]:
+        """The pages from the cursor on; without one, all. Raises ListingError.
+
+        If the deadline ends the reading, the last page has a cursor.
+        """
+        at: Position | None = position_of(cursor)
+        following: Position | None
+        walk = _Walk(self.query)
+        while at is not None:
+            asked_at = datetime.now(UTC)
+            place = _place(self.query, at)
+            try:
+                answer = self._answer(at, place)
+            except OutOfTime:
+                yield Page(cursor=at.text(), total=at.total)
+                return
+            except Unavailable as error:
+                following = walk.after_failure(at, place, str(error))
+                page = Page(problems=(Problem(place, str(error)),), cursor=_text(following), total=at.total)
+            except _NoSuchPage as error:
+                following = walk.after_missing_page(at, place, str(error))
+                page = Page(cursor=_text(following), total=at.total)
+            else:
+                walk.check_new(place, answer)
+                try:
+                    following = walk.after(at, place, answer)
+                except ListingError:
+                    yield self._page(answer, place, asked_at, at)
+                    raise
+                page = self._page(answer, place, asked_at, following)
+            yield page
+            at = following
+
+    def _answer(self, at: Position, place: str) -> Answer:
+        """Raises ListingError, Unavailable, OutOfTime and _NoSuchPage."""
+        if self.deadline.is_over():
+            raise OutOfTime
+        try:
+            url, headers = self.query.request(at)
+            headers["User-Agent"] = client.user_agent(self.query.site.home)
+            answer: Answer = fetch_patiently(url, headers, self.deadline, lambda response: self._read(response, at))
+        except ListingError as error:
+            raise ListingError(f"{place}: {error}") from None
+        return answer
+
+    def _read(self, response: client.Response, at: Position) -> Answer:
+        """Raises UnreadablePage, _NoSuchPage and ListingError."""
+        if response.status != 200:
+            reason = f"the server answers {response.status}: {_hint(response.status)}"
+            raise _NoSuchPage(reason) if response.status in _NO_SUCH_PAGE else ListingError(reason)
+        answer = self.query.answer(response.body, response.headers)
+        if not answer.items and (answer.total or 0) > at.offset:
+            raise UnreadablePage(f"has no items, although the listing has {answer.total:,}")
+        return answer
+
+    def _page(self, answer: Answer, place: str, asked_at: datetime, following: Position | None) -> Page:
+        items: list[Listed] = []
+        problems: list[Problem] = []
+        ignored: list[Problem] = []
+        for number, item in enumerate(answer.items, 1):
+            where = f"{place}, item {number}"
+            try:
+                taken = self.query.item(answer, item, where, asked_at, self.by)
+            except Ignored as reason:
+                ignored.append(Problem(where, str(reason)))
+            else:
+                if isinstance(taken, Listed):
+                    items.append(taken)
+                else:
+                    problems.append(taken)
+        return Page(tuple(items), tuple(problems), tuple(ignored), _text(following), answer.total)
+
+
+def _text(position: Position | None) -> str | None:
+    return position.text() if position else None
+
+
+def _place(query: Query, at: Position) -> str:
+    match query.listing.next:
+        case "link":
+            return at.url or "the first page"
+        case "cursor":
+            return f"the page behind {at.cursor}" if at.cursor else "the first page"
+    return f"page {at.page}"
+
+
+def _hint(status: int) -> str:
+    if status in (401, 403):
+        return "give the API's key in the secret that list.secret names"
+    return "compare list.url with the adapter's part of the reference"
+
+
+def _retry_after_s(text: str, now: datetime) -> float | None:
+    """The seconds that a `Retry-After` header asks to wait: a number or a date; None if it asks nothing readable."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - now).total_seconds())
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,187 @@
+"""Audits: each hour, compare what each source lists with what was recorded, and send what no webhook told of.
+
+An event of an audit travels through the articles queue like a webhook's. It was heard when the list was requested, so the order of
+events keeps whatever the source sends afterwards. A killed or failed audit lists the same period again in the next hour.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from stoppress.audit.compare import changed_at, is_missed, silent_sources, unlisted
+from stoppress.audit.pages import Reader
+from stoppress.audit.state import UNLISTED_MAX, AuditState, audit_key, read_state, state_item, with_missed
+from stoppress.aws import items, queues, secrets, table
+from stoppress.aws.inventory import news_entries
+from stoppress.cms.listing import Query
+from stoppress.cms.mapping import load
+from stoppress.model.article import Claim
+from stoppress.model.entries import NewsEntry
+from stoppress.model.event import ArticleEvent, split_name
+from stoppress.model.limits import NEWS_WINDOW
+from stoppress.model.listed import Listed, ListingError, Page
+from stoppress.model.site import Site, Source, secret_path
+from stoppress.primitives.deadline import NEVER, Deadline
+from stoppress.primitives.instants import exact
+
+# What changed in the last minutes is left to its webhook, which may still be on its way.
+GRACE = timedelta(minutes=5)
+# Each audit lists at least the news window, so that a story missing in the list is noticed while it is news. Some APIs read instants in
+# the CMS's own time zone (WordPress, modified_after), so the window is wider by the greatest offset.
+WINDOW = NEWS_WINDOW + timedelta(hours=14)
+# The beginning of an audit's delivery ids.
+BY_AUDIT = "audit"
+# How many problems of a listing its state keeps.
+PROBLEMS_KEPT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOutcome:
+    """The audit of a source: `result` is audited, unfinished, failed, or not reached.
+
+    `missed` were sent to the articles queue. `unlisted` are URLs that two audits found to be missing in the list;
+    `removed` says whether they were removed. `newly_silent`: no webhook came, while stories came by the feed.
+    """
+
+    site: str
+    source: str
+    result: str
+    listed: int = 0
+    missed: tuple[ArticleEvent, ...] = ()
+    unlisted: tuple[str, ...] = ()
+    removed: bool = False
+    reason: str = ""
+    newly_silent: bool = False
+
+
+def audit_sources(sites: Iterable[Site], now: datetime, deadline: Deadline = NEVER) -> Iterator[AuditOutcome]:
+    """Audit each source that can be listed, the one with the oldest audit first. A source that fails stops no other."""
+    audited = {
+        audit_key(site.host, name): (site, name)
+        for site in sites
+        for name, source in site.sources.items()
+        if (source.list and source.list.audit) or (source.secret and site.feeds)
+    }
+    states = {key: read_state(item) for key, item in table.get_many(audited).items()} if audited else {}
+    never = AuditState()
+    in_turn = sorted(audited, key=lambda key: exact(at) if (at := states.get(key, never).tried_at) else "")
+    for key in in_turn:
+        site, name = audited[key]
+        if deadline.is_over():
+            yield AuditOutcome(site.host, name, "not reached", reason="the run's time was over")
+            continue
+        state = states.get(key, never)
+        try:
+            outcome, state = _audit(site, name, state, now, deadline)
+        except Exception as error:  # noqa: BLE001 - the other sources are audited all the same
+            reason = str(error) if isinstance(error, ListingError) else repr(error)
+            outcome = AuditOutcome(site.host, name, "failed", reason=reason[:1_000])
+            state = replace(state, tried_at=now, failed=outcome.reason)
+        table.put_if(state_item(site.host, name, state))
+        yield outcome
+
+
+def _audit(
+    site: Site, name: str, state: AuditState, now: datetime, deadline: Deadline
+) -> tuple[AuditOutcome, AuditState]:
+    source = site.sources[name]
+    news = news_entries(site.host)
+    claims = _claims(site, news)
+    silent = silent_sources(site, news, claims, now).get(name, 0) if site.feeds else 0
+    quiet = AuditOutcome(site.host, name, "audited", newly_silent=bool(silent and not state.silent))
+    state = replace(state, tried_at=now, failed="", silent=silent)
+    if not source.list or not source.list.audit:
+        return quiet, state
+    resumes = bool(state.cursor and state.since and state.open_until)
+    until = state.open_until if resumes and state.open_until else now - GRACE
+    since = state.since if resumes and state.since else min(state.until or now, now - WINDOW)
+    query = Query(site, name, source, load(source.adapter), _secrets(site, source), since)
+    first_look = state.until or until
+    listed: set[str] = set()
+    missed: list[ArticleEvent] = []
+    problems: list[str] = []
+    last = Page(cursor=state.cursor or None)
+    for page in Reader(query, BY_AUDIT, deadline).pages(last.cursor):
+        last = page
+        found = _missed(site, page.items, until, state.removed)
+        queues.send_articles(found)
+        missed += found
+        listed.update(item.event.name for item in page.items)
+        problems += [f"{problem.place}: {problem.reason}" for problem in page.problems]
+    sent = {event.name for event in missed}
+    state = replace(
+        state,
+        missed=with_missed(state.missed, len(missed), now),
+        problems=tuple(problems[:PROBLEMS_KEPT]),
+        removed=tuple(article for article in state.removed if article not in sent),
+    )
+    outcome = replace(quiet, listed=len(listed), missed=tuple(missed))
+    if last.cursor:
+        left = replace(state, cursor=last.cursor, since=since, open_until=until)
+        return replace(outcome, result="unfinished", reason="the run's time was over"), left
+    state = replace(state, until=until, cursor="", since=None, open_until=None, listed=len(listed))
+    if problems or resumes:  # the list was not seen whole, so what it lacks proves nothing
+        return outcome, replace(state, unlisted=(), confirmed=())
+    names = unlisted(news, claims, name, frozenset(listed), since, until)
+    # What was heard of after the first look may have been published anew.
+    since_first_look = unlisted(news, claims, name, frozenset(listed), since, first_look)
+    confirmed = {url: names[url] for url in since_first_look if url in state.unlisted}
+    return _unlisted(site, source, outcome, replace(state, unlisted=tuple(names)[:UNLISTED_MAX]), confirmed, now)
+
+
+def _unlisted(
+    site: Site, source: Source, outcome: AuditOutcome, state: AuditState, names: dict[str, str], now: datetime
+) -> tuple[AuditOutcome, AuditState]:
+    """Handle news that two audits missed in the list. A source that lists nothing at all is broken: then nothing is removed."""
+    names = names if outcome.listed else {}
+    removes = bool(names) and bool(source.list and source.list.trusts_removals)
+    if removes:
+        queues.send_articles([_removal(site, name, url, now) for url, name in names.items()])
+        state = replace(state, removed=(*names.values(), *state.removed)[:UNLISTED_MAX], confirmed=())
+    else:
+        state = replace(state, confirmed=tuple(names))
+    return replace(outcome, unlisted=tuple(names), removed=removes), state
+
+
+def _removal(site: Site, name: str, url: str, now: datetime) -> ArticleEvent:
+    source, id_ = split_name(name)
+    return ArticleEvent(
+        site=site.host,
+        source=source,
+        id=id_,
+        action="remove",
+        verb="unpublished",
+        url=None if id_ else url,
+        heard_at=now,
+        delivery=f"{BY_AUDIT}:{exact(now)}:{id_}",
+    )
+
+
+def _missed(site: Site, listed: Sequence[Listed], until: datetime, removed: Sequence[str]) -> list[ArticleEvent]:
+    """The events of a page that no webhook told of, without changes after `until`: their webhooks may be on their way.
+
+    An article that an audit has removed is published again if the list has it.
+    """
+    told = (item.event for item in listed if (changed_at(item.event) or until) <= until)
+    keys = {items.article_key(site.host, event.name): event for event in told}
+    stored = table.get_many(keys) if keys else {}
+    articles = {key: items.read_article(stored[key]) if key in stored else None for key in keys}
+    return [
+        event
+        for key, event in keys.items()
+        if is_missed(event, article := articles[key])
+        or (article and article.state == "removed" and event.name in removed)
+    ]
+
+
+def _claims(site: Site, news: Sequence[NewsEntry]) -> dict[str, Claim]:
+    """The claims on the pages of the news sitemap, by URL."""
+    keys = {entry.loc: items.claim_key(site.host, entry.loc) for entry in news}
+    stored = table.get_many(keys.values(), consistent=False) if keys else {}
+    return {loc: items.read_claim(stored[key], loc) for loc, key in keys.items() if key in stored}
+
+
+def _secrets(site: Site, source: Source) -> tuple[str, ...]:
+    if source.list is None or source.list.secret is None:
+        return ()
+    return tuple(secrets.load(secret_path(site.host, source.list.secret)))

@@ -1,0 +1,275 @@
+"""List a CMS's articles by its API, as `[list]` in its mapping file says. Pure: requests and answers are values.
+
+The expressions of a request see `settings`, `types`, `secret`, `since` and `until` (instants in UTC, or null), `size`, and its
+position: `page` (from 1), `offset` or `cursor`. The expressions of an answer see `settings`, `types`, `body` and `headers`;
+`delivery` sees `item` too. `delivery` gives the body of the webhook that would tell of the item, so that an item of the list
+and a webhook become the same event.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
+
+from pydantic import TypeAdapter, ValidationError
+
+from stoppress.cms.contract import BadArticle
+from stoppress.cms.engine import read_delivery, settings_of, types_of
+from stoppress.cms.envelopes import BadDelivery
+from stoppress.cms.expressions import search
+from stoppress.cms.mapping import REMOVALS, Listing, MappingFile
+from stoppress.model.event import ArticleEvent, digest_of
+from stoppress.model.http_request import Request
+from stoppress.model.listed import Listed, ListingError, Problem
+from stoppress.model.site import Site, Source, explain
+from stoppress.primitives.instants import exact
+from stoppress.primitives.text import clean
+
+# ISO 8601 with whole seconds: every API takes it.
+_INSTANT = "%Y-%m-%dT%H:%M:%SZ"
+_NUMBER = re.compile(r"[0-9]{1,15}")
+# A target and its parameters in a `Link` header (RFC 8288). A target may have commas and semicolons in it.
+_LINK = re.compile(r"<([^>]*)>([^<]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a page of a listing is. Only the part that the mapping's `next` names is used.
+
+    `offset` is how many items come before the page. `page_items` is how many items a page has: an API may give fewer than it
+    was asked for. `total` is the listing's length when the page before was read.
+    """
+
+    page: int = 1
+    offset: int = 0
+    cursor: str = ""
+    url: str = ""
+    page_items: int = 0
+    total: int | None = None
+
+    def text(self) -> str:
+        """The position as JSON, for a checkpoint."""
+        return json.dumps({name: getattr(self, name) for name in self.__slots__ if getattr(self, name)})
+
+
+def position_of(text: str | None) -> Position:
+    """The position that `Position.text` wrote; without a text, the first page. Raises ListingError."""
+    if not text:
+        return Position()
+    try:
+        return _POSITION.validate_json(text, strict=True)
+    except ValidationError as error:
+        raise ListingError(f"{text[:200]!r} is no position in a listing: start without it: {explain(error)}") from None
+
+
+_POSITION = TypeAdapter(Position)
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to list: a source's articles that changed from `since` until `until`. None stands for no limit.
+
+    `mapping` must have a `[list]`. `secrets` are the API's key, the newest first; empty if it needs none. Give `until` wherever
+    the listing must be complete: then articles only leave it while it is read, and the falling total shows that.
+    """
+
+    site: Site
+    name: str
+    source: Source
+    mapping: MappingFile
+    secrets: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def listing(self) -> Listing:
+        assert self.mapping.listing
+        return self.mapping.listing
+
+    def _root(self) -> dict[str, Any]:
+        settings = self.source.settings
+        used = settings_of(self.mapping, settings, self.site)
+        return {"settings": used, "types": types_of(settings, used)}
+
+    def request(self, at: Position) -> tuple[str, dict[str, str]]:
+        """URL and headers of the request for a page. Raises ListingError.
+
+        A parameter in `list.url` replaces the one of the same name in the mapping.
+        """
+        assert self.source.list
+        root = self._root() | {
+            "secret": self.secrets[0] if self.secrets else None,
+            "since": f"{self.since:{_INSTANT}}" if self.since else None,
+            "until": f"{self.until:{_INSTANT}}" if self.until else None,
+            "size": self.listing.size,
+            "page": at.page,
+            "offset": at.offset,
+            "cursor": at.cursor,
+        }
+        headers = {"accept": "application/json"} | _values(self.listing.headers, root)
+        if at.url:
+            self.check_server(at.url)
+            return at.url, headers
+        url = urlsplit(self.source.list.url)
+        given = parse_qsl(url.query, keep_blank_values=True)
+        names = {name for name, _ in given}
+        ours = [(name, value) for name, value in _values(self.listing.parameters, root).items() if name not in names]
+        return url._replace(query=urlencode(given + ours), fragment="").geturl(), headers
+
+    def check_server(self, url: str) -> None:
+        """Raises ListingError for a page on another server, which must not get the API's key."""
+        assert self.source.list
+        if _origin(url) != _origin(self.source.list.url):
+            raise ListingError(f"the next page is at {url[:200]}, which is another server than that of list.url")
+
+    def answer(self, body: bytes, headers: Mapping[str, str]) -> "Answer":
+        """Read a page. Raises UnreadablePage."""
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            start = clean(body[:80].decode(errors="replace"), 80)
+            raise UnreadablePage(f"the answer is no JSON but begins with {start!r}: {error}") from None
+        root = self._root() | {
+            "body": document,
+            "headers": {name.lower().replace("-", "_"): value for name, value in headers.items()},
+        }
+        items, fault = search(self.listing.items, root)
+        if not isinstance(items, list):
+            raise UnreadablePage(f"the answer has no list of items at {self.listing.items!r}: {fault or 'null'}")
+        total = search(self.listing.total, root)[0] if self.listing.total else None
+        cursor = search(self.listing.cursor, root)[0] if self.listing.cursor else None
+        number = int(str(total)) if _NUMBER.fullmatch(str(total)) else None
+        return Answer(items, number, str(cursor) if cursor else "", _next_link(headers), root)
+
+    def item(self, answer: "Answer", item: Any, place: str, asked_at: datetime, by: str) -> Listed | Problem:
+        """An item as an event, or the reason why it cannot be one. Raises Ignored for what is no article of the site.
+
+        `by` is the beginning of the event's delivery id: who lists.
+        """
+        body, fault = search(self.listing.delivery, {**answer.root, "item": item})
+        if fault or body is None:
+            return Problem(place, f"list.delivery: {fault or 'gives nothing'}")
+        headers = {"content-type": "application/json", **self.listing.delivery_headers}
+        try:
+            request = Request(headers, json.dumps(body).encode())
+            verdicts = read_delivery(self.mapping, request, self.source.settings, self.site, asked_at)
+        except (BadDelivery, RecursionError) as error:
+            return Problem(place, str(error))
+        if len(verdicts) != 1:
+            return Problem(place, f"gives {len(verdicts)} articles instead of one")
+        [verdict] = verdicts
+        if verdict.disposition == "ignore" or verdict.action in REMOVALS:
+            raise Ignored(verdict.reason or "is not published")
+        if verdict.disposition == "incomplete":
+            return Problem(place, verdict.reason)
+        try:
+            event = verdict.event(self.site, self.name, asked_at)
+        except BadArticle as error:
+            return Problem(place, str(error))
+        return Listed(place, marked(event, asked_at, by))
+
+
+class UnreadablePage(ValueError):
+    """An answer that is no page of a listing; the text is the reason."""
+
+
+class Ignored(ValueError):
+    """An item of a listing that is no article of the site; the text is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A page as the API gave it: its items, the listing's length, the cursor and the URL of the next page, if it names them."""
+
+    items: list[Any]
+    total: int | None
+    cursor: str
+    link: str
+    root: Mapping[str, Any]
+
+
+def marked(event: ArticleEvent, asked_at: datetime, by: str) -> ArticleEvent:
+    """An event of a listing. It was heard when the listing was requested, so what a source sends afterwards is newer.
+
+    The delivery id depends on the content alone: whoever lists the same article twice sends a repeat.
+    """
+    version = exact(event.version) if isinstance(event.version, datetime) else event.version
+    return replace(event, verb="updated", heard_at=asked_at, delivery=f"{by}:{digest_of(event)}:{version}")
+
+
+def next_position(query: Query, at: Position, answer: Answer) -> Position | None:
+    """Where the next page is; None after the last. Raises ListingError if the API names a page of another server."""
+    match query.listing.next:
+        case "link":
+            assert query.source.list
+            if not answer.link:
+                return None
+            try:
+                url = urljoin(at.url or query.source.list.url, answer.link)
+                query.check_server(url)
+            except ValueError as error:
+                raise ListingError(f"the next page has no valid URL: {answer.link[:200]!r}: {error}") from None
+            return replace(at, url=url)
+        case "cursor":
+            return replace(at, cursor=answer.cursor) if answer.cursor and answer.items else None
+    return _by_number(query, at, answer)
+
+
+def after_failure(query: Query, at: Position) -> Position | None:
+    """The page behind one that cannot be read; None if only that page could name it, or if it was the last."""
+    if query.listing.next not in ("page", "offset"):
+        return None
+    offset = at.offset + (at.page_items or query.listing.size)
+    return replace(at, page=at.page + 1, offset=offset) if at.total and offset < at.total else None
+
+
+def back(query: Query, at: Position, pages: int = 1) -> Position | None:
+    """The page that is so many pages before this one; None if there is none, or if pages have no numbers."""
+    if query.listing.next not in ("page", "offset") or at.page == 1:
+        return None
+    pages = min(pages, at.page - 1)
+    return replace(at, page=at.page - pages, offset=max(0, at.offset - pages * (at.page_items or query.listing.size)))
+
+
+def _by_number(query: Query, at: Position, answer: Answer) -> Position | None:
+    total, items = answer.total, max(at.page_items, len(answer.items))
+    if total is not None and at.total is not None and total < at.total and at.page > 1:
+        # Articles have left the listing. Others have moved forward, and some of them perhaps before this page.
+        pages = math.ceil((at.total - total) / (items or query.listing.size))
+        return back(query, replace(at, page_items=items, total=total), pages)
+    # An API may leave out items of a page, which count all the same.
+    offset = at.page * items if query.listing.next == "page" else at.offset + len(answer.items)
+    if offset >= total if total is not None else not answer.items:
+        return None
+    return replace(at, page=at.page + 1, offset=offset, page_items=items, total=total)
+
+
+def _values(expressions: Mapping[str, str], root: Mapping[str, Any]) -> dict[str, str]:
+    """The values of parameters or headers, without those that are null. Raises ListingError."""
+    values = {}
+    for name, expression in expressions.items():
+        value, fault = search(expression, root)
+        if fault:
+            raise ListingError(f"list: {name}: {fault}")
+        if value is not None:
+            values[name] = value if isinstance(value, str) else json.dumps(value)
+    return values
+
+
+def _next_link(headers: Mapping[str, str]) -> str:
+    """The URL of the next page in a `Link` header; empty if there is none."""
+    for target, parameters in _LINK.findall(headers.get("link", "")):
+        for parameter in parameters.rstrip(", ").split(";"):
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "rel" and "next" in value.strip().strip('"').lower().split():
+                return str(target).strip()
+    return ""
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.lower()

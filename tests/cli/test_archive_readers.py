@@ -1,0 +1,350 @@
+"""Archives as files and sitemaps: what is good is taken, what is not is a problem with its place, and nothing loops."""
+
+import gzip
+import json
+import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.http import client
+from stoppress.http.client import Response
+from stoppress.model.listed import Listed, ListingError, Page
+from stoppress.model.site import Site
+from stoppress_cli.inputs.rows import Rows
+from stoppress_cli.inputs.sitemap_pages import Sitemaps
+
+HOST = "www.example.com"
+ROOT = f"https://{HOST}"
+SITE = Site(host=HOST, publication="Example News")
+
+
+class Web:
+    """A web server: bodies by URL. `requests` are the URLs that were asked for."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, bytes] = {}
+        self.statuses: dict[str, int] = {}
+        self.requests: list[str] = []
+
+    def fetch(self, url: str, headers: Mapping[str, str] | None = None, **limits: Any) -> Response:
+        self.requests.append(url)
+        body = self.bodies.get(url)
+        return Response(self.statuses.get(url, 200 if body is not None else 404), {}, body or b"", url)
+
+    def sitemap(self, name: str, *paths: str, extra: str = "") -> str:
+        urls = "".join(f"<url><loc>{ROOT}/{path}</loc>{extra}</url>" for path in paths)
+        return self.put(name, f"<urlset>{urls}</urlset>")
+
+    def index(self, name: str, *names: str) -> str:
+        named = "".join(f"<sitemap><loc>{ROOT}/{each}</loc></sitemap>" for each in names)
+        return self.put(name, f"<sitemapindex>{named}</sitemapindex>")
+
+    def put(self, name: str, text: str | bytes) -> str:
+        self.bodies[f"{ROOT}/{name}"] = text.encode() if isinstance(text, str) else text
+        return f"{ROOT}/{name}"
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Web:
+    made = Web()
+    monkeypatch.setattr(client, "fetch", made.fetch)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    return made
+
+
+def read(pages: Iterator[Page]) -> tuple[list[str], list[str]]:
+    """The paths of a listing's articles, and its problems with their places."""
+    listed = list(pages)
+    assert [page.cursor for page in listed[-1:]] == [None]
+    items = [item for page in listed for item in page.items]
+    problems = [f"{each.place}: {each.reason}" for page in listed for each in page.problems]
+    return [str(item.event.url).removeprefix(f"{ROOT}/") for item in items], problems
+
+
+def only(pages: Iterator[Page]) -> Listed:
+    [item] = [item for page in pages for item in page.items]
+    return item
+
+
+# ── sitemaps ──
+
+
+def test_a_nested_compressed_index_in_a_robots_txt_gives_all_its_pages(web: Web) -> None:
+    web.sitemap("a.xml", "1", "2")
+    web.sitemap("b.xml", "3")
+    web.put("b.xml.gz", gzip.compress(web.bodies[f"{ROOT}/b.xml"]))
+    web.put("list.txt", f"{ROOT}/4\n\n{ROOT}/5\n")
+    web.index("inner.xml", "b.xml.gz", "list.txt")
+    web.index("sitemap.xml", "a.xml", "inner.xml")
+    robots = web.put("robots.txt", f"User-agent: *\nDisallow:\nSitemap: {ROOT}/sitemap.xml\n")
+    assert read(Sitemaps(robots, SITE).pages()) == (["1", "2", "3", "4", "5"], [])
+
+
+def test_a_page_of_a_sitemap_ranks_below_feed_and_cms_and_is_never_news(web: Web) -> None:
+    lastmod = f"<lastmod>{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}</lastmod>"
+    event = only(Sitemaps(web.sitemap("s.xml", "flood", extra=lastmod), SITE).pages()).event
+    assert (event.source, event.id, event.news) == ("sitemap", f"{ROOT}/flood", False)
+    assert event.published_at is None  # a date of the last 48 hours could bring an article without a date into the news
+    assert event.updated_at
+    assert str(event.delivery).startswith("import:")
+
+
+@pytest.mark.parametrize(
+    ("path", "date"),
+    [
+        ("2019/03/07/flood", "2019-03-07"),
+        ("news/2019-03-07/flood", "2019-03-07"),
+        ("2019-03-07-flood", "2019-03-07"),
+        ("2019/3/7/flood", "2019-03-07"),
+        ("2019/03/flood", "2019-03-01"),
+        ("2019/04/31/flood", "2019-04-01"),
+        ("2019/13/flood", "2020-01-02"),
+        ("flood-20190307", "2020-01-02"),
+        ("2999/03/07/flood", "2020-01-02"),
+        ("flood?d=/2019/03/07/", "2020-01-02"),
+    ],
+)
+def test_the_date_in_the_url_then_lastmod_chooses_the_period(web: Web, path: str, date: str) -> None:
+    url = web.sitemap("s.xml", path, extra="<lastmod>2020-01-02T10:00:00Z</lastmod>")
+    published = only(Sitemaps(url, SITE).pages()).event.published_at
+    assert published
+    assert published.date().isoformat() == date
+
+
+def test_the_publication_date_of_an_old_news_sitemap_comes_first(web: Web) -> None:
+    news = "<news:news><news:publication_date>2018-01-02</news:publication_date><news:title>A</news:title></news:news>"
+    published = only(Sitemaps(web.sitemap("s.xml", "2019/03/a", extra=news), SITE).pages()).event.published_at
+    assert published
+    assert published.year == 2018
+
+
+def test_what_cannot_be_read_in_the_middle_of_an_index_is_a_problem_and_the_rest_is_taken(web: Web) -> None:
+    web.sitemap("a.xml", "1")
+    web.put("page.xml", "<!doctype html><html><body><p>Not found<br></body></html>")
+    web.put("feed.xml", "<rss><channel><item><link>https://www.example.com/x</link></item></channel></rss>")
+    web.put("cut.xml", f"<urlset><url><loc>{ROOT}/2</loc></url><url><loc>{ROOT}/")
+    web.put("odd.xml", "hello")
+    web.statuses[web.put("slow.xml", "")] = 503
+    web.sitemap("z.xml", "3")
+    index = web.index("i.xml", "a.xml", "gone.xml", "page.xml", "feed.xml", "cut.xml", "odd.xml", "slow.xml", "z.xml")
+    paths, problems = read(Sitemaps(index, SITE).pages())
+    assert paths == ["1", "2", "3"]
+    assert [problem.partition(": ")[0].removeprefix(f"{ROOT}/") for problem in problems] == [
+        "gone.xml", "page.xml", "feed.xml", "cut.xml, line 1", "odd.xml", "slow.xml",
+    ]  # fmt: skip
+    assert "answers 404" in problems[0]
+    assert "is no sitemap" in problems[1]
+    assert "feeds" in problems[2]
+    assert "answers 503" in problems[5]
+
+
+def test_an_index_that_names_itself_or_a_circle_ends(web: Web) -> None:
+    web.index("b.xml", "a.xml", "c.xml")
+    web.sitemap("c.xml", "1")
+    paths, problems = read(Sitemaps(web.index("a.xml", "a.xml", "b.xml", "c.xml"), SITE).pages())
+    assert paths == ["1"]
+    assert [problem.rpartition(": ")[2] for problem in problems] == [
+        f"{ROOT}/a.xml was read before", f"{ROOT}/a.xml was read before", f"{ROOT}/c.xml was read before",
+    ]  # fmt: skip
+    assert len(web.requests) == 3
+
+
+def test_an_index_without_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = iter(range(1_000))
+
+    def fetch(url: str, headers: object, **limits: object) -> Response:
+        body = f"<sitemapindex><sitemap><loc>{ROOT}/{next(numbers)}.xml</loc></sitemap></sitemapindex>"
+        return Response(200, {}, body.encode(), url)
+
+    monkeypatch.setattr(client, "fetch", fetch)
+    paths, [problem] = read(Sitemaps(f"{ROOT}/i.xml", SITE).pages())
+    assert paths == []
+    assert "an index in an index" in problem
+
+
+@pytest.mark.parametrize("body", ["<html><body>Sign in</body></html>", "", "hello", "<html><p>"])
+def test_a_source_that_is_no_sitemap_is_refused_whole(web: Web, body: str) -> None:
+    url = web.put("s.xml", body)
+    with pytest.raises(ListingError, match=r"s\.xml"):
+        list(Sitemaps(url, SITE).pages())
+
+
+def test_60_000_urls_in_one_sitemap_are_all_taken(tmp_path: Path) -> None:
+    path = tmp_path / "sitemap.xml"
+    path.write_text("<urlset>" + "".join(f"<url><loc>{ROOT}/{n}</loc></url>" for n in range(60_000)) + "</urlset>")
+    count = 0
+    for page in Sitemaps(str(path), SITE).pages():
+        assert len(page.items) <= 100
+        count += len(page.items)
+    assert count == 60_000
+
+
+def test_bad_urls_are_problems_with_their_place(web: Web) -> None:
+    url = web.put(
+        "s.xml", f"<urlset><url><loc>{ROOT}/1</loc></url><url></url><url><loc>mailto:a@b.c</loc></url></urlset>"
+    )
+    paths, problems = read(Sitemaps(url, SITE).pages())
+    assert paths == ["1"]
+    assert problems == [f"{url}, <url> {number}: it has no http or https link" for number in (2, 3)]
+
+
+def test_a_listing_goes_on_behind_each_of_its_pages(web: Web) -> None:
+    web.sitemap("a.xml", *(f"a{n}" for n in range(250)))
+    web.sitemap("b.xml", *(f"b{n}" for n in range(150)))
+    web.index("inner.xml", "b.xml", "gone.xml")
+    index = web.index("i.xml", "a.xml", "inner.xml", "a.xml")
+    pages = list(Sitemaps(index, SITE).pages())
+    every, _ = read(iter(pages))
+    assert len(every) == 400
+    done = 0
+    for page in pages[:-1]:
+        done += len(page.items)
+        rest, _ = read(Sitemaps(index, SITE).pages(page.cursor))
+        assert rest == every[done:]
+
+
+def test_a_sitemap_that_changed_before_the_checkpoint_is_read_again(web: Web) -> None:
+    url = web.sitemap("a.xml", *(f"a{n}" for n in range(250)))
+    cursor = next(iter(Sitemaps(url, SITE).pages())).cursor
+    web.sitemap("a.xml", *(f"a{n}" for n in range(50, 250)))
+    assert len(read(Sitemaps(url, SITE).pages(cursor))[0]) == 200
+    web.sitemap("a.xml", "a1")  # it has become shorter than what was read
+    assert read(Sitemaps(url, SITE).pages(cursor)) == (["a1"], [])
+
+
+def test_a_damaged_cursor_is_refused(web: Web) -> None:
+    with pytest.raises(ListingError, match="damaged"):
+        list(Sitemaps(web.sitemap("a.xml", "1"), SITE).pages('["x"]'))
+
+
+# ── CSV and JSON Lines ──
+
+
+def rows(tmp_path: Path, content: str | bytes, source: str | None = "cms", *, is_json: bool = False) -> Rows:
+    path = tmp_path / "archive"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Rows(path, SITE, source, is_json)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_csv_file_with_any_delimiter_byte_order_mark_and_line_end(
+    tmp_path: Path, delimiter: str, mark: bytes, end: str
+) -> None:
+    table = [["ID", " url", "title", "published_at", "noindex", "keywords"],
+             ["1", f"{ROOT}/1", f'"Flood{delimiter} again"', "2019-03-07T10:00:00Z", "", '"a,b"'],
+             ["2", f"{ROOT}/2", '"Two' + end + 'lines"', "", "true", ""]]  # fmt: skip
+    text = mark + end.join(delimiter.join(row) for row in table).encode()
+    pages = list(rows(tmp_path, text).pages())
+    assert read(iter(pages)) == (["1", "2"], [])
+    first, second = (item.event for page in pages for item in page.items)
+    assert (first.source, first.id, first.title, first.keywords) == (
+        "cms",
+        "1",
+        f"Flood{delimiter} again".replace("\t", ""),
+        ("a", "b"),
+    )
+    assert (first.news, first.noindex, second.noindex, second.title) == (True, False, True, "Two lines")
+
+
+def test_broken_rows_are_problems_with_their_line_and_the_rest_is_taken(tmp_path: Path) -> None:
+    lines = [
+        b"id,url,title",
+        f"1,{ROOT}/1,A".encode(),
+        f'2,{ROOT}/2,"does not close'.encode(),
+        f'3,{ROOT}/3,"C"'.encode(),
+        f"4,{ROOT}/4".encode(),
+        b"",
+        f"5,{ROOT}/5,caf\xe9".encode("latin-1"),
+        b"6,no url,F",
+        f"7,{ROOT}/7,G,more".encode(),
+        b"8," + b"x" * 2_000_000,
+        f"9,{ROOT}/9,I".encode(),
+        f'10,{ROOT}/10,"does not close either'.encode(),
+    ]
+    paths, problems = read(rows(tmp_path, b"\n".join(lines)).pages())
+    assert paths == ["1", "3", "9"]
+    assert [problem.partition(":")[0] for problem in problems] == [f"line {n}" for n in (3, 5, 7, 8, 9, 10, 12)]
+    assert "quotation mark" in problems[0]
+    assert "UTF-8" in problems[2]
+
+
+def test_an_unclosed_quotation_mark_costs_one_row_of_many(tmp_path: Path) -> None:
+    lines = ["id,url,title", *(f"{n},{ROOT}/{n},T{n}" for n in range(1_000))]
+    lines[500] = f'499,{ROOT}/499,"open'
+    paths, problems = read(rows(tmp_path, "\n".join(lines)).pages())
+    assert len(paths) == 999
+    assert len(problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"1,{ROOT}/1,A\n2,{ROOT}/2,B", "no column is called id"),
+        ("", "no column is called id"),
+        ("id,title\n1,A", "no column is called url"),
+        (b"\xff\xfei\0d\0", "UTF-16"),
+    ],
+)
+def test_a_csv_file_without_a_usable_header_is_refused_whole(tmp_path: Path, text: str | bytes, reason: str) -> None:
+    with pytest.raises(ListingError, match=reason):
+        list(rows(tmp_path, text).pages())
+
+
+def test_fields_of_unknown_names_are_reported_once(tmp_path: Path) -> None:
+    text = f"id,url,title,colour\n1,{ROOT}/1,A,red\n2,{ROOT}/2,B,blue\n"
+    assert read(rows(tmp_path, text).pages()) == (
+        ["1", "2"], ["line 2: the field 'colour' is not known and is left out"]
+    )  # fmt: skip
+
+
+def test_broken_lines_of_json_are_problems_with_their_line(tmp_path: Path) -> None:
+    lines = ['\ufeff{"id": 1, "url": "https://www.example.com/1", "title": "A", "images": ["/i.jpg"]}', "{", "", "[1]",
+             '{"id": 5, "title": "E"}', "[" * 100_000, '{"id": 7, "url": "https://www.example.com/7", "title": "G"}']  # fmt: skip
+    pages = list(rows(tmp_path, "\n".join(lines), is_json=True).pages())
+    paths, problems = read(iter(pages))
+    assert paths == ["1", "7"]
+    assert [problem.partition(":")[0] for problem in problems] == ["line 2", "line 4", "line 5", "line 6"]
+    assert pages[0].items[0].event.images == (f"{ROOT}/i.jpg",)
+
+
+def test_rows_of_no_source_are_pages_as_of_a_sitemap(tmp_path: Path) -> None:
+    event = only(rows(tmp_path, f"url\n{ROOT}/1\n", None).pages()).event
+    assert (event.source, event.id, event.news, event.title) == ("sitemap", f"{ROOT}/1", False, "")
+
+
+def test_a_file_is_not_newer_than_its_date(tmp_path: Path) -> None:
+    reader = rows(tmp_path, f"id,url,title\n1,{ROOT}/1,A\n")
+    os.utime(reader.path, (1_577_836_800, 1_577_836_800))
+    assert only(reader.pages()).event.heard_at == datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("is_json", [True, False])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_a_file_goes_on_behind_each_of_its_pages(tmp_path: Path, *, is_json: bool, compressed: bool) -> None:
+    articles = [{"id": str(n), "url": f"{ROOT}/{n}", "title": "A\nB"} for n in range(350)]
+    if is_json:
+        text = "\n".join(map(json.dumps, articles))
+    else:
+        text = "id,url,title\n" + "\n".join(f'{each["id"]},{each["url"]},"A\nB"' for each in articles)
+    content = gzip.compress(text.encode()) if compressed else text.encode()
+    pages = list(rows(tmp_path, content, is_json=is_json).pages())
+    assert len(pages) == 4
+    every, problems = read(iter(pages))
+    assert (len(every), problems) == (350, [])
+    for number, page in enumerate(pages[:-1], 1):
+        rest, problems = read(Rows(tmp_path / "archive", SITE, "cms", is_json).pages(page.cursor))
+        assert (rest, problems) == (every[100 * number :], [])
+
+
+def test_a_file_that_changed_since_the_checkpoint_is_not_mixed_up(tmp_path: Path) -> None:
+    reader = rows(tmp_path, "id,url,title\n" + "".join(f"{n},{ROOT}/{n},A\n" for n in range(150)))
+    cursor = next(iter(reader.pages())).cursor
+    reader.path.write_text("id,url,title\n")
+    with pytest.raises(ListingError, match="has changed"):
+        list(reader.pages(cursor))

@@ -1,0 +1,238 @@
+"""`stoppress import`: how an archive gets into the imports queue. tests/local_stack/test_import.py follows it to the files."""
+
+import json
+import random
+import resource
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.aws import queues
+from stoppress.aws.queues import SendError
+from stoppress.http import client as http
+from stoppress.model.site import Site, Source
+from stoppress_cli.stack import import_ as archive
+from stoppress_cli.stack.find import BadRequest
+from stoppress_cli.stack.import_ import Checkpoint, checkpoint_of, listing_of, run
+from tests.support.blog import Blog
+from tests.support.killing import killed, until_done
+
+HOST = "www.example.com"
+ROOT = f"https://{HOST}"
+LIST = {"url": f"{ROOT}/wp-json/wp/v2/posts"}
+SITE = Site(
+    host=HOST,
+    publication="Example News",
+    sources={
+        "cms": Source.model_validate({"adapter": "wordpress", "secret": "x", "list": LIST}),
+        "own": Source.model_validate({"secret": "x"}),
+    },
+)
+FAST = 1e9
+
+
+class Queue:
+    """SQS in memory, which keeps the URLs of the articles and how often each came."""
+
+    def __init__(self) -> None:
+        self.urls: dict[str, int] = {}
+        self.batches: list[int] = []
+        self.failing = 0
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803 - boto3's
+        if self.failing:
+            self.failing -= 1
+            return {"Failed": [{"Id": "0", "Code": "ServiceUnavailable"}]}
+        self.batches.append(len(Entries))
+        assert sum(len(entry["MessageBody"]) for entry in Entries) < 1_048_576
+        for entry in Entries:
+            self.take(json.loads(entry["MessageBody"]))
+        return {}
+
+    def take(self, event: dict[str, Any]) -> None:
+        self.urls[event["url"]] = self.urls.get(event["url"], 0) + 1
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
+    made = Queue()
+    monkeypatch.setattr(queues, "client", lambda _service: made)
+    monkeypatch.setenv("IMPORTS_QUEUE_URL", "https://sqs/imports")
+    return made
+
+
+def lines(path: Path, number: int) -> Path:
+    with path.open("w") as file:
+        for n in range(number):
+            file.write(json.dumps({"id": n, "url": f"{ROOT}/{n}", "title": "Flood closes the harbour"}) + "\n")
+    return path
+
+
+def checkpoint(folder: Path) -> Checkpoint:
+    return checkpoint_of(folder / "checkpoint.json", HOST, "archive", "own")
+
+
+def test_an_import_sends_every_article_in_full_batches_and_deletes_its_checkpoint(tmp_path: Path, queue: Queue) -> None:
+    path = lines(tmp_path / "archive.jsonl", 250)
+    tally = run(listing_of(str(path), SITE, "own"), SITE, checkpoint(tmp_path), rate=FAST)
+    assert (tally.listed, tally.refused, tally.ignored) == (250, 0, 0)
+    assert queue.urls == {f"{ROOT}/{n}": 1 for n in range(250)}
+    assert queue.batches == [10] * 25
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_a_dry_run_sends_nothing_and_groups_what_would_be_refused_and_ignored(tmp_path: Path, queue: Queue) -> None:
+    rows = ["id,url,title,noindex", f"1,{ROOT}/1,A,", f"2,{ROOT}/2,B,true"]
+    rows += [f"{n},https://other.example.net/{n},C," for n in range(3, 8)] + ["8,nowhere,D,", "9,nothing,D,"]
+    path = tmp_path / "archive.csv"
+    path.write_text("\n".join(rows))
+    report = run(listing_of(str(path), SITE, "own"), SITE, None, rate=FAST).report()
+    assert queue.batches == []
+    assert (report["listed"], report["refused"], report["ignored"]) == (1, 7, 1)
+    assert [(row["kind"], row["number"]) for row in report["reasons"]] == [
+        ("refused", 5),
+        ("refused", 2),
+        ("ignored", 1),
+    ]
+    assert len(report["reasons"][0]["examples"]) == 3
+    assert report["reasons"][1]["examples"] == ["line 9", "line 10"]
+
+
+def test_a_page_of_another_host_is_not_sent_and_one_that_asks_for_it_is_recorded_as_not_listed(
+    tmp_path: Path, queue: Queue
+) -> None:
+    path = tmp_path / "archive.csv"
+    path.write_text(f"id,url,title,noindex\n1,{ROOT}/1,A,true\n2,https://other.example.net/2,B,\n")
+    run(listing_of(str(path), SITE, "own"), SITE, checkpoint(tmp_path), rate=FAST)
+    assert list(queue.urls) == [f"{ROOT}/1"]
+
+
+def test_an_import_goes_on_after_a_batch_was_refused(tmp_path: Path, queue: Queue) -> None:
+    listing = listing_of(str(lines(tmp_path / "archive.jsonl", 500)), SITE, "own")
+    kept = checkpoint(tmp_path)
+    queue.failing = 1
+    with pytest.raises(SendError):
+        run(listing, SITE, kept, rate=FAST)
+    assert run(listing, SITE, kept, rate=FAST).listed == 500
+    assert len(queue.urls) == 500
+
+
+def test_the_checkpoint_of_another_import_is_refused(tmp_path: Path, queue: Queue) -> None:
+    kept = checkpoint(tmp_path)
+    kept.write("{}", archive.Tally())
+    with pytest.raises(BadRequest, match="another import"):
+        Checkpoint(kept.path, (HOST, "another", None)).read()
+    kept.path.write_text("{")
+    with pytest.raises(BadRequest, match="no checkpoint"):
+        kept.read()
+
+
+def test_checkpoints_are_named_after_site_source_and_its_source_of_the_site() -> None:
+    names = {
+        checkpoint_of(None, HOST, source, name).path.name
+        for source, name in [("a.csv", "cms"), ("a.csv", None), ("a/csv", None), (f"{ROOT}/s.xml?a=1", None)]
+    }
+    assert len(names) == 4
+    assert all(name.startswith(f"stoppress-import-{HOST}-") for name in names)
+
+
+def test_the_rate_is_kept_on_average(tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    run(listing_of(str(lines(tmp_path / "a.jsonl", 1_000)), SITE, "own"), SITE, checkpoint(tmp_path), rate=50)
+    assert clock[0] == pytest.approx(20, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "reason"),
+    [
+        ("own", None, "cannot be listed"),
+        ("cms", "own", "leave --as out"),
+        ("nothing.csv", None, "no source of"),
+        ("{}", None, "no source of"),
+        ("list.json", None, "JSON object on each line"),
+        ("a.csv", "other", "no source 'other'"),
+        (f"{ROOT}/s.xml", "own", "CSV and JSON Lines"),
+    ],
+)
+def test_what_cannot_be_imported_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, name: str | None, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("id,url\n")
+    (tmp_path / "list.json").write_text("[{}]")
+    with pytest.raises(BadRequest, match=reason):
+        listing_of(source, SITE, name)
+
+
+def test_a_stack_without_the_queue_is_told_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("IMPORTS_QUEUE_URL", raising=False)
+    with pytest.raises(BadRequest, match="Listing=yes"):
+        run(listing_of(str(lines(tmp_path / "a.jsonl", 1)), SITE, "own"), SITE, checkpoint(tmp_path), rate=FAST)
+
+
+def test_a_source_of_the_site_is_listed_by_its_api_and_then_what_changed_meanwhile(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blog = Blog(HOST)
+    monkeypatch.setattr(http, "fetch", blog.fetch)
+    now = datetime.now(UTC)
+    for id_ in range(1, 251):
+        blog.publish(id_, now.replace(year=2020))
+
+    def run_on() -> None:
+        run(listing_of("cms", SITE, None), SITE, checkpoint(tmp_path), rate=FAST)
+
+    with killed(random.Random(7), 5, 20) as kills:
+        until_done(run_on)
+        assert kills() == 5
+    assert len(queue.urls) == 250
+    blog.requests.clear()
+    blog.publish(251, now)
+    run_on()
+    assert len(queue.urls) == 251
+    assert sum("modified_after" in url for url in blog.requests) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_killed_import_misses_nothing_and_repeats_little(tmp_path: Path, queue: Queue, seed: int) -> None:
+    path = lines(tmp_path / "archive.jsonl", 2_000)
+    with killed(random.Random(seed), 10, 15) as kills:
+        tally = until_done(lambda: run(listing_of(str(path), SITE, "own"), SITE, checkpoint(tmp_path), rate=FAST))
+        assert kills() == 10
+    assert tally.listed == 2_000
+    assert len(queue.urls) == 2_000
+    assert sum(queue.urls.values()) <= 2_000 + 10 * 100
+
+
+@pytest.mark.matrix
+def test_200_000_lines_are_imported_with_flat_memory_however_often_the_import_is_killed(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = 200_000
+    path = lines(tmp_path / "archive.jsonl", number)
+    came = bytearray(number)
+    monkeypatch.setattr(queue, "take", lambda event: came.__setitem__(int(event["id"]), 1))
+    monkeypatch.setattr(queue, "batches", Counted())
+    peaks: list[int] = []
+
+    def show(tally: archive.Tally, total: int | None) -> None:
+        assert total == number
+        if tally.listed % 20_000 == 0:
+            peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+    with killed(random.Random(1), 10, 2_000) as kills:
+        until_done(lambda: run(listing_of(str(path), SITE, "own"), SITE, checkpoint(tmp_path), rate=FAST, show=show))
+        assert kills() == 10
+    assert sum(came) == number
+    assert peaks[-1] < 1.1 * peaks[0], peaks
+
+
+class Counted(list[int]):
+    """A list that keeps nothing."""
+
+    def append(self, _value: int) -> None:
+        pass

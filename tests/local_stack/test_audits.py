@@ -1,0 +1,278 @@
+"""Audits on the local stack: a webhook that never came is found in the list of the source, and its story is published."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.audit.state import AuditState, audit_key, read_state
+from stoppress.aws import table
+from stoppress.http import client
+from stoppress.model.event import ArticleEvent, to_message
+from stoppress.show import read_site
+from stoppress.show.read_story import story_of
+from stoppress.show.site import Access, stack_status
+from stoppress_cli.local import resources, template
+from stoppress_cli.local.functions import Result
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.local.guard import Guard
+from stoppress_cli.local.permissions import Permissions
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.wire import Fault, absent
+from stoppress_cli.scenario import signing
+from tests.deployment.test_grants import OF_AUDITS, OF_IMPORTS, Grant
+from tests.support import operated
+from tests.support.blog import Blog
+from tests.support.planting import planted
+
+pytestmark = pytest.mark.moto
+
+HOST = operated.HOST
+HOUR = timedelta(hours=1)
+SITE: dict[str, Any] = {
+    "host": HOST,
+    "publication": "Example News",
+    "sources": {
+        "cms": {
+            "adapter": "wordpress",
+            "secret": "newsroom",
+            "settings": {"signature": "standard"},
+            "list": {"url": f"https://{HOST}/wp-json/wp/v2/posts"},
+        }
+    },
+}
+
+
+@pytest.fixture
+def blog(monkeypatch: pytest.MonkeyPatch) -> Blog:
+    made = Blog(HOST)
+    monkeypatch.setattr(client, "fetch", made.fetch)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    return made
+
+
+@pytest.fixture
+def stack(tmp_path: Path, blog: Blog) -> Iterator[Stack]:
+    with operated.operated([{"site": SITE}], tmp_path) as running:
+        yield running
+
+
+def post(stack: Stack, blog: Blog, id_: int) -> None:
+    """The webhook of a post comes."""
+    body = json.dumps(blog.webhook(id_)).encode()
+    headers = {"content-type": "application/json", "x-wp-webhook-name": "post_update"}
+    signed = signing.standard("whsec_c3RvcHByZXNz", headers, body, f"msg_{id_}", stack.clock.now())
+    answer = stack.request(Request("POST", operated.CMS, "", headers | signed, body))
+    assert answer.status == 200, answer
+
+
+def news(stack: Stack) -> str:
+    body = stack.client("s3").get_object(Bucket=stack.variable("BUCKET_NAME"), Key=f"{HOST}/sitemap-news.xml")["Body"]
+    return str(body.read().decode())
+
+
+def state() -> AuditState:
+    return read_state(table.get(*audit_key(HOST, "cms")))
+
+
+def test_a_story_whose_webhook_never_came_is_published_by_the_audit(stack: Stack, blog: Blog) -> None:
+    blog.publish(1, stack.clock.now())
+    post(stack, blog, 1)
+    blog.publish(2, stack.clock.now())
+    operated.later(stack, 1)
+    assert "/story-1<" in news(stack)
+    assert "/story-2<" not in news(stack)
+
+    stack.advance(stack.clock.now() + HOUR)
+    assert "/story-2<" in news(stack)
+    assert stack.metrics["WebhooksMissed"] == 1
+    assert (state().listed, state().missed_in_a_day) == (2, 1)
+
+    stack.advance(stack.clock.now() + HOUR)
+    assert stack.metrics["WebhooksMissed"] == 1  # found once
+    now = stack.clock.now()
+    [problem] = stack_status(read_site.read_stack(HOST, now, None), now, Access("news")).problems
+    assert problem.what == "webhooks of cms that never came in 24 hours: 1; the audit sent their stories"
+    story = story_of(f"https://{HOST}/story-2", None, now)
+    assert [heard.reason for heard in story.heard] == ["the webhook never came; the audit found it"]
+
+
+def test_an_edit_whose_webhook_never_came_is_found(stack: Stack, blog: Blog) -> None:
+    blog.publish(1, stack.clock.now())
+    post(stack, blog, 1)
+    operated.later(stack, 10)
+    blog.publish(1, stack.clock.now(), slug="a-better-slug")
+
+    stack.advance(stack.clock.now() + HOUR)
+    assert "/a-better-slug<" in news(stack)
+    assert "/story-1<" not in news(stack)
+
+
+def test_a_change_of_the_last_minutes_is_left_to_its_webhook(stack: Stack, blog: Blog) -> None:
+    stack.advance(stack.clock.now() + HOUR - timedelta(minutes=2))
+    blog.publish(1, stack.clock.now())
+    stack.advance(stack.clock.now() + timedelta(minutes=2))
+    assert stack.functions["AuditSources"].invocations
+    assert stack.metrics["WebhooksMissed"] == 0
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_news_that_two_audits_do_not_find_in_the_list_are_reported_and_removed_where_the_list_is_trusted(
+    tmp_path: Path, blog: Blog, *, trusted: bool
+) -> None:
+    source = SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"trusts_removals": trusted}}
+    with operated.operated([{"site": SITE | {"sources": {"cms": source}}}], tmp_path) as stack:
+        for id_ in (1, 2):
+            blog.publish(id_, stack.clock.now())
+            post(stack, blog, id_)
+        operated.later(stack, 1)
+        del blog.posts[1]
+
+        stack.advance(stack.clock.now() + HOUR)
+        assert "/story-1<" in news(stack)  # one look proves nothing
+        stack.advance(stack.clock.now() + HOUR)
+        assert ("/story-1<" in news(stack)) is not trusted
+        assert "/story-2<" in news(stack)
+        assert stack.metrics["NeedsAttention"] == (0 if trusted else 1)
+
+
+def test_a_story_whose_lost_changes_are_too_new_for_each_audit_is_not_missing_in_the_list(
+    tmp_path: Path, blog: Blog
+) -> None:
+    source = SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"trusts_removals": True}}
+    with operated.operated([{"site": SITE | {"sources": {"cms": source}}}], tmp_path) as stack:
+        for id_ in (1, 2):
+            blog.publish(id_, stack.clock.now())
+            post(stack, blog, id_)
+        for _ in range(4):
+            stack.advance(stack.clock.now() + HOUR - timedelta(minutes=2))
+            blog.publish(1, stack.clock.now())
+            stack.advance(stack.clock.now() + timedelta(minutes=2))
+        assert "/story-1<" in news(stack)
+
+
+def test_a_story_that_was_last_edited_before_the_listed_period_is_not_missing_in_the_list(
+    tmp_path: Path, blog: Blog
+) -> None:
+    source = SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"trusts_removals": True}}
+    with operated.operated([{"site": SITE | {"sources": {"cms": source}}}], tmp_path) as stack:
+        for id_ in (1, 2):
+            blog.publish(id_, stack.clock.now())
+        # WordPress: a scheduled post keeps the date of its last edit when it is published.
+        blog.posts[1]["modified_gmt"] = f"{stack.clock.now() - timedelta(hours=70):%Y-%m-%dT%H:%M:%S}"
+        for id_ in (1, 2):
+            post(stack, blog, id_)
+        for _ in range(3):
+            stack.advance(stack.clock.now() + HOUR)
+        assert "/story-1<" in news(stack)
+
+
+def test_a_list_that_is_suddenly_empty_removes_nothing(tmp_path: Path, blog: Blog) -> None:
+    source = SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"trusts_removals": True}}
+    with operated.operated([{"site": SITE | {"sources": {"cms": source}}}], tmp_path) as stack:
+        blog.publish(1, stack.clock.now())
+        post(stack, blog, 1)
+        blog.posts.clear()
+        for _ in range(3):
+            stack.advance(stack.clock.now() + HOUR)
+        assert "/story-1<" in news(stack)
+
+
+def test_a_removal_that_the_list_does_not_know_of_yet_stands(stack: Stack, blog: Blog) -> None:
+    blog.publish(1, stack.clock.now())
+    post(stack, blog, 1)
+    operated.later(stack, 5)
+    body = json.dumps(blog.webhook(1)).encode()
+    headers = {"content-type": "application/json", "x-wp-webhook-name": "post_trash"}
+    signed = signing.standard("whsec_c3RvcHByZXNz", headers, body, "msg_trash", stack.clock.now())
+    assert stack.request(Request("POST", operated.CMS, "", headers | signed, body)).status == 200
+
+    for _ in range(3):  # a list from a cache still has the post
+        stack.advance(stack.clock.now() + HOUR)
+    assert "/story-1<" not in news(stack)
+
+
+def test_a_list_that_cannot_be_read_is_a_failed_audit_and_the_next_one_finds_what_was_lost(
+    stack: Stack, blog: Blog
+) -> None:
+    blog.publish(1, stack.clock.now())
+    blog.status = 503
+    stack.advance(stack.clock.now() + HOUR)
+    assert stack.metrics["AuditsFailed"] == 1
+    assert state().failed == "page 1: the server answers 503"
+
+    blog.status = 200
+    stack.advance(stack.clock.now() + HOUR)
+    assert "/story-1<" in news(stack)
+    assert state().failed == ""
+
+
+def test_a_cms_without_webhooks_is_named_while_its_feed_has_the_stories(tmp_path: Path) -> None:
+    feed = f"https://{HOST}/feed.xml"
+    entries = "".join(
+        f"<item><title>Story {n}</title><link>https://{HOST}/{n}</link><pubDate>Fri, 20 Nov 2026 11:0{n}:00 GMT</pubDate></item>"
+        for n in range(4)
+    )
+    steps: list[Any] = [
+        {"feed": feed, "body": f"<rss version='2.0'><channel>{entries}</channel></rss>"},
+        {"site": operated.SITE | {"feeds": [{"url": feed}]}},
+        {"at": "2026-11-20T12:05:00Z", "save": "polled"},
+    ]
+    with operated.operated(steps, tmp_path) as stack:
+        stack.advance(stack.clock.now() + HOUR)
+        assert state().silent == 4
+        assert stack.metrics["NeedsAttention"] == 1
+
+
+# ── grants ──
+
+KEY = {"sources": {"cms": SITE["sources"]["cms"] | {"list": SITE["sources"]["cms"]["list"] | {"secret": "list-key"}}}}
+
+
+def guarded(stack: Stack, grant: Grant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
+    """What the stack's roles allow without a grant."""
+    found = resources.resolve(template.load(planted(tmp_path, grant.taken_from), {}, template.WITH_ALL))
+    guard = Guard(Permissions(found), found, absent)
+    monkeypatch.setattr(stack.wire, "guard", guard)
+    stack.forget_clients()
+    return guard
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("grant", OF_AUDITS, ids=str)
+def test_a_grant_of_the_audits_that_is_taken_away_is_missed(
+    grant: Grant, blog: Blog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with operated.operated([{"site": SITE | KEY}], tmp_path) as stack:
+        stack.client("secretsmanager").create_secret(Name=f"stoppress/stoppress/{HOST}/list-key", SecretString="k")
+        for id_ in (1, 2):
+            blog.publish(id_, stack.clock.now())
+        post(stack, blog, 1)
+        operated.later(stack, 1)
+        assert not stack.wire.guard.refused
+        guard = guarded(stack, grant, tmp_path, monkeypatch)
+        stack.advance(stack.clock.now() + HOUR)
+        if not guard.refused:  # without a recent confirmation the parameters themselves are read
+            stack.functions["RollWindow"].invoke = lambda _event: Result()  # type: ignore[method-assign,assignment]
+            stack.advance(stack.clock.now() + HOUR)
+
+        assert guard.refused
+        assert all(refusal.startswith("AuditSourcesRole does not allow") for refusal in guard.refused)
+
+
+def test_an_imported_article_that_fails_comes_again_from_its_own_queue(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = guarded(stack, OF_IMPORTS, tmp_path, monkeypatch)
+    event = ArticleEvent(site=HOST, source="cms", id="7", action="publish", url=f"https://{HOST}/old", title="Old")
+    url = stack.resources["ImportsQueue"].ref
+    stack.client("sqs").send_message(QueueUrl=url, MessageBody=to_message(event))
+    stack.wire.faults.append(Fault("dynamodb", "TransactWriteItems"))
+    stack.rest()
+
+    [refused] = guard.refused
+    assert "sqs:ChangeMessageVisibility" in refused
+    assert "ImportsQueue" in refused

@@ -1,0 +1,167 @@
+"""An archive from its source to the files, on the local stack."""
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.http import client
+from stoppress.http.client import Response
+from stoppress_cli.inputs.sitemap_pages import Sitemaps
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.scenario import signing
+from stoppress_cli.stack.compare import Comparison, compare
+from stoppress_cli.stack.import_ import checkpoint_of, listing_of, run, site_of
+from tests.support import operated
+from tests.support.event_files import objects, on_queue
+from tests.support.killing import killed, until_done
+
+pytestmark = pytest.mark.moto
+
+HOST = operated.HOST
+ROOT = f"https://{HOST}"
+FAST = 1e9
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    with operated.operated([], tmp_path) as running:
+        yield running
+
+
+def import_all(source: Path | str, name: str | None, folder: Path) -> None:
+    run(
+        listing_of(str(source), site_of(HOST), name),
+        site_of(HOST),
+        checkpoint_of(folder / "at.json", HOST, str(source), name),
+        rate=FAST,
+    )
+
+
+def listed(stack: Stack, news: bool = False) -> list[str]:
+    """The URLs in the shards, or in the news sitemap."""
+    files = {name: body for name, body in objects(stack).items() if ("news" in name) is news and "sitemap-" in name}
+    return [url for body in files.values() for url in re.findall(r"<loc>([^<]*)</loc>", body.decode())]
+
+
+def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def post(stack: Stack, id_: str, path: str, **fields: Any) -> None:
+    """The webhook of an article comes now."""
+    at = f"{stack.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+    data = {"id": id_, "url": f"{ROOT}/{path}", "title": "Flood", "published_at": at} | fields
+    body = json.dumps({"type": "article.published", "timestamp": at, "data": data}).encode()
+    headers = {"content-type": "application/json"}
+    signed = signing.standard("whsec_c3RvcHByZXNz", headers, body, f"msg_{id_}_{at}", stack.clock.now())
+    assert stack.request(Request("POST", operated.CMS, "", headers | signed, body)).status == 200
+
+
+def test_2_000_pages_of_an_old_sitemap_killed_ten_times_are_in_the_files_exactly(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = [f"{ROOT}/20{10 + n % 10}/0{1 + n % 9}/story-{n}" for n in range(2_000)]
+    bodies = {
+        f"{ROOT}/old-{part}.xml": "<urlset>"
+        + "".join(f"<url><loc>{url}</loc></url>" for url in urls[500 * part : 500 * part + 500])
+        + "</urlset>"
+        for part in range(4)
+    }
+    named = "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in bodies)
+    bodies[f"{ROOT}/old.xml"] = f"<sitemapindex>{named}</sitemapindex>"
+    monkeypatch.setattr(client, "fetch", lambda url, _headers, **_limits: Response(200, {}, bodies[url].encode(), url))
+
+    with killed(random.Random(3), 10, 15) as kills:
+        until_done(lambda: import_all(f"{ROOT}/old.xml", None, tmp_path))
+        assert kills() == 10
+    for _ in range(3):
+        operated.later(stack, 1)
+    assert sorted(listed(stack)) == sorted(urls)
+    assert listed(stack, news=True) == [f"{ROOT}/"]  # an empty news sitemap lists the home page
+    assert f"{HOST}/sitemap-2010-01.xml" in objects(stack)
+    assert stack.waiting_messages() == {}
+
+
+def test_breaking_news_does_not_wait_behind_an_import(stack: Stack, tmp_path: Path) -> None:
+    rows = [{"id": f"a{n}", "url": f"{ROOT}/old-{n}", "title": "Old"} for n in range(500)]
+    import_all(jsonl(tmp_path / "a.jsonl", rows), "cms", tmp_path)
+    assert len(on_queue(stack, "ImportsQueue")) == 500
+    post(stack, "1", "breaking")
+    assert len(on_queue(stack, "ArticlesQueue")) == 1  # the archive is not on its queue
+    operated.later(stack, 1)
+    assert listed(stack, news=True) == [f"{ROOT}/breaking"]
+    assert len(listed(stack)) == 501
+
+
+def test_what_is_newer_is_not_overwritten_and_what_is_older_is(stack: Stack, tmp_path: Path) -> None:
+    now = stack.clock.now()
+    post(stack, "1", "newer", title="Newer")
+    post(stack, "2", "older", title="Older")
+    operated.later(stack, 10)
+    rows = [
+        {"id": "1", "url": f"{ROOT}/of-the-archive", "title": "Stale", "updated_at": f"{now - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"},
+        {"id": "2", "url": f"{ROOT}/corrected", "title": "Corrected", "updated_at": f"{now + timedelta(minutes=5):%Y-%m-%dT%H:%M:%SZ}"},
+    ]  # fmt: skip
+    import_all(jsonl(tmp_path / "a.jsonl", rows), "cms", tmp_path)
+    operated.later(stack, 1)
+    assert sorted(listed(stack)) == [f"{ROOT}/corrected", f"{ROOT}/newer"]
+
+
+def test_a_page_that_the_cms_removed_does_not_come_back_by_an_old_sitemap(stack: Stack, tmp_path: Path) -> None:
+    post(stack, "1", "gone")
+    operated.later(stack, 1)
+    stack_time = f"{stack.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+    body = json.dumps({"type": "article.deleted", "timestamp": stack_time, "data": {"id": "1"}}).encode()
+    headers = {"content-type": "application/json"}
+    signed = signing.standard("whsec_c3RvcHByZXNz", headers, body, "msg_gone", stack.clock.now())
+    assert stack.request(Request("POST", operated.CMS, "", headers | signed, body)).status == 200
+    operated.later(stack, 1)
+    path = tmp_path / "old.xml"
+    path.write_text(f"<urlset><url><loc>{ROOT}/gone</loc></url><url><loc>{ROOT}/there</loc></url></urlset>")
+    import_all(path, None, tmp_path)
+    operated.later(stack, 1)
+    assert listed(stack) == [f"{ROOT}/there"]
+
+
+def test_an_import_compared_with_its_source_has_no_difference_and_each_later_one_has_its_reason(
+    stack: Stack, tmp_path: Path
+) -> None:
+    path = tmp_path / "old.xml"
+    paths = ["2019/03/07/a", "2019/03/b?page=1", "caf%c3%a9", "c"]
+    path.write_text("<urlset>" + "".join(f"<url><loc>{ROOT}/{each}</loc></url>" for each in paths) + "</urlset>")
+    import_all(path, None, tmp_path)
+    operated.later(stack, 1)
+
+    def compared() -> Comparison:
+        return compare(Sitemaps(str(path), site_of(HOST)), site_of(HOST), stack.clock.now())
+
+    assert compared() == Comparison(both=4)
+
+    post(stack, "1", "new")
+    post(stack, "2", "c", noindex=True)
+    operated.later(stack, 1)
+    result = compared()
+    assert (result.both, result.only_old, result.only_here) == (3, 1, 1)
+    old, here = result.differences
+    assert (old.url, old.listed, here.url, here.listed) == (f"{ROOT}/c", "old", f"{ROOT}/new", "here")
+    assert "noindex" in old.reason
+    assert here.reason == "article cms#1, listed"
+
+
+def test_what_of_the_old_sitemap_cannot_be_read_is_a_difference(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = f"<sitemapindex><sitemap><loc>{ROOT}/gone.xml</loc></sitemap></sitemapindex>"
+    monkeypatch.setattr(
+        client,
+        "fetch",
+        lambda url, _headers, **_limits: Response(404 if "gone" in url else 200, {}, index.encode(), url),
+    )
+    result = compare(Sitemaps(f"{ROOT}/i.xml", site_of(HOST)), site_of(HOST), stack.clock.now())
+    assert (result.is_equal, [problem.place for problem in result.problems]) == (False, [f"{ROOT}/gone.xml"])

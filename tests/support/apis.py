@@ -1,0 +1,404 @@
+"""The APIs of six CMSs in memory, as their vendors document them, each with the webhook that tells of the same story."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, urlsplit
+
+from stoppress.http.client import Response
+
+HOST = "www.example.com"
+KEY = "key-of-the-api"
+
+
+@dataclass(frozen=True)
+class Story:
+    """An article as every CMS has it."""
+
+    number: int
+    published_at: datetime
+    updated_at: datetime
+
+    @property
+    def slug(self) -> str:
+        return f"story-{self.number}"
+
+    @property
+    def title(self) -> str:
+        return f"Story {self.number} & more"
+
+    @property
+    def url(self) -> str:
+        return f"https://{HOST}/{self.slug}"
+
+
+@dataclass
+class Api:
+    """A CMS with stories, in the order of their numbers.
+
+    `answers` replaces the answers to requests, counted from 0. `before` runs before a request is answered.
+    """
+
+    stories: list[Story] = field(default_factory=list)
+    answers: dict[int, Response | Exception] = field(default_factory=dict)
+    before: Callable[[int], None] = lambda number: None
+    requests: list[str] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+
+    adapter = ""
+    url = ""
+    settings: ClassVar[dict[str, Any]] = {}
+    # The most items that a page may have.
+    limit = 100
+
+    def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Response:
+        """Stands for `stoppress.http.client.fetch`."""
+        number = len(self.requests)
+        self.requests.append(url)
+        self.headers.append(headers or {})
+        self.before(number)
+        if isinstance(given := self.answers.get(number), Exception):
+            raise given
+        if given:
+            return given
+        assert url.partition("?")[0] == self.url
+        return self.answer(dict(parse_qsl(urlsplit(url).query)), headers or {})
+
+    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
+        raise NotImplementedError
+
+    def item(self, story: Story) -> dict[str, Any]:
+        """A story in the API's answer."""
+        raise NotImplementedError
+
+    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
+        """The headers and the body of the delivery that tells of a story."""
+        raise NotImplementedError
+
+    def changed(self, since: str | None, until: str | None) -> list[Story]:
+        """The stories of a period, by number. The instants are ISO 8601, with T or a space."""
+        start, end = _instant(since), _instant(until)
+        return [
+            story
+            for story in sorted(self.stories, key=lambda story: story.number)
+            if (not start or story.updated_at >= start) and (not end or story.updated_at < end)
+        ]
+
+
+class WordPress(Api):
+    """developer.wordpress.org/rest-api/reference/posts and /using-the-rest-api/pagination."""
+
+    adapter = "wordpress"
+    url = f"https://{HOST}/wp-json/wp/v2/posts"
+
+    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
+        if headers.get("authorization", f"Basic {KEY}") != f"Basic {KEY}":
+            return reply({"code": "rest_forbidden"}, 401)
+        size, page = int(query.get("per_page", "10")), int(query.get("page", "1"))
+        stories = self.changed(query.get("modified_after"), query.get("modified_before"))
+        if (query["orderby"], query["order"], query["status"]) != ("id", "asc", "publish"):
+            return reply({"code": "rest_invalid_param"}, 400)
+        pages = -(-len(stories) // size)
+        if not 1 <= size <= self.limit or page > max(1, pages):
+            return reply({"code": "rest_post_invalid_page_number"}, 400)
+        # `_embed` embeds what `_links` has, and `_fields` leaves the links out unless it names them.
+        fields = {name.partition(".")[0] for name in query["_fields"].split(",")}
+        items = [self.item(story) for story in part(stories, page, size)]
+        for item in items:
+            if "_links" not in fields or query["_embed"] != "wp:featuredmedia,wp:term":
+                del item["_embedded"]
+        items = [{name: value for name, value in item.items() if name in fields | {"_embedded"}} for item in items]
+        return reply(items, x_wp_total=str(len(stories)), x_wp_totalpages=str(pages))
+
+    def item(self, story: Story) -> dict[str, Any]:
+        categories = [{"taxonomy": "category", "name": "Harbour", "slug": "harbour"}]
+        return {
+            "id": story.number,
+            "date": f"{story.published_at + timedelta(hours=1):%Y-%m-%dT%H:%M:%S}",
+            "date_gmt": f"{story.published_at:%Y-%m-%dT%H:%M:%S}",
+            "modified": f"{story.updated_at + timedelta(hours=1):%Y-%m-%dT%H:%M:%S}",
+            "modified_gmt": f"{story.updated_at:%Y-%m-%dT%H:%M:%S}",
+            "slug": story.slug,
+            "status": "publish",
+            "type": "post",
+            "link": story.url,
+            "title": {"rendered": f"Story {story.number} &#038; more"},
+            "content": {"protected": False},
+            "_links": {},
+            "_embedded": {
+                "wp:featuredmedia": [{"source_url": f"https://{HOST}/a.jpg"}],
+                "wp:term": [categories, [{"taxonomy": "post_tag", "name": "Tides", "slug": "tides"}]],
+            },
+        }
+
+    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
+        body = {
+            "post_id": story.number,
+            "post_permalink": story.url,
+            "post_thumbnail": f"https://{HOST}/a.jpg",
+            "post": {
+                "ID": story.number,
+                "post_status": "publish",
+                "post_type": "post",
+                "post_name": story.slug,
+                "post_title": story.title,
+                "post_date_gmt": f"{story.published_at:%Y-%m-%d %H:%M:%S}",
+                "post_modified_gmt": f"{story.updated_at:%Y-%m-%d %H:%M:%S}",
+            },
+            "taxonomies": {
+                "category": {"harbour": {"name": "Harbour", "slug": "harbour"}},
+                "post_tag": {"tides": {"name": "Tides", "slug": "tides"}},
+            },
+        }
+        return {"x-wp-webhook-name": "post_update"}, body
+
+
+class Ghost(Api):
+    """docs.ghost.org/content-api: posts, parameters, pagination. SQLite compares instants as texts (Ghost issue 13174)."""
+
+    adapter = "ghost"
+    url = f"https://{HOST}/ghost/api/content/posts/"
+    _condition = re.compile(r"updated_at:(>=|<)'([^']*)'")
+
+    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
+        if query.get("key") != KEY:
+            return reply({"errors": [{"message": "Unknown Content API Key"}]}, 401)
+        conditions = query["filter"].split("+updated_at") if "filter" in query else []
+        limits = dict(self._condition.findall(query.get("filter", "")))
+        assert len(limits) == len(conditions), query["filter"]
+        stories = [
+            story
+            for story in self.changed(None, None)
+            if limits.get(">=", "") <= f"{story.updated_at:%Y-%m-%d %H:%M:%S}" < limits.get("<", "9999")
+        ]
+        size, page = int(query["limit"]), int(query["page"])
+        if size > self.limit or query["order"] != "id asc":
+            return reply({}, 400)
+        # `tags` come with `include`; `fields` drops every other field that it does not name, primary_tag too.
+        fields = {*query["fields"].split(","), *(["tags"] if query["include"] == "tags" else [])}
+        posts = [self.item(story) for story in part(stories, page, size)]
+        posts = [{name: value for name, value in post.items() if name in fields} for post in posts]
+        pagination = {"page": page, "limit": size, "pages": -(-len(stories) // size), "total": len(stories)}
+        return reply({"posts": posts, "meta": {"pagination": pagination}})
+
+    def item(self, story: Story) -> dict[str, Any]:
+        return {name: value for name, value in self._post(story).items() if name not in ("status", "locale")}
+
+    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
+        return {}, {"event": "post.published.edited", "post": {"current": self._post(story), "previous": {}}}
+
+    def _post(self, story: Story) -> dict[str, Any]:
+        tag = {"name": "Harbour", "slug": "harbour", "visibility": "public"}
+        return {
+            "id": f"{story.number:024x}",
+            "uuid": f"0d1e8a9e-1111-4222-8333-{story.number:012x}",
+            "title": story.title,
+            "slug": story.slug,
+            "url": story.url,
+            "html": "<p>…</p>",
+            "status": "published",
+            "visibility": "paid",
+            "published_at": f"{story.published_at:%Y-%m-%dT%H:%M:%S}.000Z",
+            "updated_at": f"{story.updated_at:%Y-%m-%dT%H:%M:%S}.000Z",
+            "feature_image": f"https://{HOST}/a.jpg",
+            "canonical_url": None,
+            "locale": None,
+            "tags": [tag],
+            "primary_tag": tag,
+        }
+
+
+class Contentful(Api):
+    """contentful.com/developers/docs/references/content-delivery-api: entries, skip and limit, operators of `sys.updatedAt`."""
+
+    adapter = "contentful"
+    url = "https://cdn.contentful.com/spaces/s/environments/master/entries"
+    limit = 1_000
+    settings: ClassVar[dict[str, Any]] = {"url_template": "/{slug}", "content_types": ["article"], "locales": ["en-GB"]}
+
+    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
+        if headers.get("authorization") != f"Bearer {KEY}":
+            return reply({"sys": {"type": "Error", "id": "AccessTokenInvalid"}}, 401)
+        size, skip = int(query["limit"]), int(query["skip"])
+        if size > self.limit or query["locale"] != "*" or query["order"] != "sys.id":
+            return reply({"sys": {"type": "Error", "id": "BadRequest"}}, 400)
+        stories = self.changed(query.get("sys.updatedAt[gte]"), query.get("sys.updatedAt[lt]"))
+        if "article" not in query["sys.contentType.sys.id[in]"].split(","):
+            stories = []
+        items = [self.item(story) for story in stories[skip : skip + size]]
+        return reply({"total": len(stories), "skip": skip, "limit": size, "items": items})
+
+    def item(self, story: Story) -> dict[str, Any]:
+        return {
+            "sys": {
+                "type": "Entry",
+                "id": f"e{story.number:08}",
+                "revision": 3,
+                "createdAt": f"{story.published_at:%Y-%m-%dT%H:%M:%SZ}",
+                "updatedAt": f"{story.updated_at:%Y-%m-%dT%H:%M:%SZ}",
+                "contentType": {"sys": {"id": "article"}},
+                "environment": {"sys": {"id": "master"}},
+            },
+            "fields": {
+                "title": {"de-DE": "Anders", "en-GB": story.title},
+                "slug": {"en-GB": story.slug},
+                "publishDate": {"en-GB": f"{story.published_at:%Y-%m-%dT%H:%MZ}"},
+                "section": {"en-GB": "Harbour"},
+            },
+        }
+
+    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
+        return {"x-contentful-topic": "ContentManagement.Entry.publish"}, self.item(story)
+
+
+class Strapi(Api):
+    """docs.strapi.io/cms/api/rest (version 5): sort-pagination and filters."""
+
+    adapter = "strapi"
+    url = f"https://{HOST}/api/articles"
+    settings: ClassVar[dict[str, Any]] = {"models": ["article"]}
+
+    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
+        if headers.get("authorization") != f"Bearer {KEY}":
+            return reply({"data": None, "error": {"status": 403, "name": "ForbiddenError"}}, 403)
+        size, page = int(query["pagination[pageSize]"]), int(query["pagination[page]"])
+        if size > self.limit or query["sort"] != "id:asc":
+            return reply({"data": None, "error": {"status": 400}}, 400)
+        stories = self.changed(query.get("filters[updatedAt][$gte]"), query.get("filters[updatedAt][$lt]"))
+        data = [self.item(story) for story in part(stories, page, size)]
+        pagination = {"page": page, "pageSize": size, "pageCount": -(-len(stories) // size), "total": len(stories)}
+        return reply({"data": data, "meta": {"pagination": pagination}})
+
+    def item(self, story: Story) -> dict[str, Any]:
+        return {
+            "id": story.number,
+            "documentId": f"d{story.number}",
+            "title": story.title,
+            "slug": story.slug,
+            "createdAt": f"{story.published_at:%Y-%m-%dT%H:%M:%S}.000Z",
+            "updatedAt": f"{story.updated_at:%Y-%m-%dT%H:%M:%S}.000Z",
+            "publishedAt": f"{story.published_at:%Y-%m-%dT%H:%M:%S}.000Z",
+            "locale": "en",
+        }
+
+    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
+        entry = self.item(story)
+        body = {"event": "entry.publish", "createdAt": entry["updatedAt"], "model": "article", "entry": entry}
+        return {"x-strapi-event": "entry.publish"}, body
+
+
+class Strapi4(Strapi):
+    """docs-v4.strapi.io/dev-docs/api/rest: the fields are in `attributes`."""
+
+    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
+        response = super().answer(query, headers)
+        document = json.loads(response.body)
+        if document["data"]:
+            document["data"] = [
+                {"id": item.pop("id"), "attributes": {name: item[name] for name in item if name != "documentId"}}
+                for item in document["data"]
+            ]
+        return reply(document, response.status)
+
+    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
+        headers, body = super().webhook(story)
+        return headers, body | {"entry": {name: body["entry"][name] for name in body["entry"] if name != "documentId"}}
+
+
+class Storyblok(Api):
+    """storyblok.com/docs/api/content-delivery/v2: stories/retrieve-multiple-stories, getting-started/pagination."""
+
+    adapter = "storyblok"
+    url = "https://api.storyblok.com/v2/cdn/stories"
+
+    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
+        if query.get("token") != KEY:
+            return reply({"error": "Unauthorized"}, 401)
+        size, page = int(query["per_page"]), int(query["page"])
+        if size > self.limit or query["sort_by"] != "created_at:asc" or query["version"] != "published":
+            return reply({}, 422)
+        stories = self.changed(query.get("published_at_gt"), query.get("published_at_lt"))
+        items = [self.item(story) for story in part(stories, page, size)]
+        return reply({"stories": items, "cv": 1}, total=str(len(stories)), per_page=str(size))
+
+    def item(self, story: Story) -> dict[str, Any]:
+        return {
+            "id": story.number,
+            "name": story.title,
+            "full_slug": story.slug,
+            "first_published_at": f"{story.published_at:%Y-%m-%dT%H:%M:%S}.000Z",
+            "published_at": f"{story.updated_at:%Y-%m-%dT%H:%M:%S}.000Z",
+            # Saved long before it was published.
+            "updated_at": f"{story.published_at - timedelta(days=30):%Y-%m-%dT%H:%M:%S}.000Z",
+            "content": {"component": "article", "headline": story.title},
+            "lang": "default",
+        }
+
+    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
+        return {}, {"action": "published", "story_id": story.number, "full_slug": story.slug, "text": "…"}
+
+
+class Sanity(Api):
+    """sanity.io/docs/http-reference/query: GROQ, and its parameters as JSON. No engine: the conditions are matched as texts."""
+
+    adapter = "sanity"
+    url = "https://p.api.sanity.io/v2025-02-19/data/query/production"
+    settings: ClassVar[dict[str, Any]] = {"url_template": "/{slug}", "types": ["article"]}
+
+    def answer(self, query: dict[str, str], headers: Mapping[str, str]) -> Response:
+        if headers.get("authorization") != f"Bearer {KEY}":
+            return reply({"statusCode": 401, "error": "Unauthorized"}, 401)
+        given = {name: json.loads(value) for name, value in query.items() if name.startswith("$")}
+        groq = query["query"]
+        assert {*re.findall(r"\$\w+", groq)} == given.keys(), groq
+        for condition in (
+            "_id > $cursor",
+            "_updatedAt >= $since",
+            "_updatedAt < $until",
+            "_type in $types",
+            "order(_id)",
+        ):
+            assert condition in groq
+        [size] = [int(end) for end in re.findall(r"\[0\.\.\.(\d+)\]$", groq)]
+        documents = [
+            document
+            for document in map(self.item, self.changed(None, None))
+            if document["_id"] > given["$cursor"] and given["$since"] <= document["_updatedAt"] < given["$until"]
+            if given["$types"] is None or document["_type"] in given["$types"]
+        ]
+        return reply({"ms": 3, "query": groq, "result": documents[:size]})
+
+    def item(self, story: Story) -> dict[str, Any]:
+        return {
+            "_id": f"a{story.number:08}",
+            "_type": "article",
+            "_createdAt": f"{story.published_at:%Y-%m-%dT%H:%M:%SZ}",
+            "_updatedAt": f"{story.updated_at:%Y-%m-%dT%H:%M:%SZ}",
+            "title": story.title,
+            "slug": {"_type": "slug", "current": story.slug},
+            "publishedAt": f"{story.published_at:%Y-%m-%dT%H:%M:%SZ}",
+        }
+
+    def webhook(self, story: Story) -> tuple[dict[str, str], Any]:
+        document = self.item(story)
+        return {"sanity-operation": "update", "sanity-transaction-time": document["_updatedAt"]}, document
+
+
+APIS: tuple[type[Api], ...] = (WordPress, Ghost, Contentful, Strapi, Strapi4, Storyblok, Sanity)
+
+
+def part(stories: list[Story], page: int, size: int) -> list[Story]:
+    return stories[(page - 1) * size : page * size]
+
+
+def reply(document: Any, status: int = 200, **headers: str) -> Response:
+    """An answer in JSON."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(status, {"content-type": "application/json", **named}, json.dumps(document).encode(), "")
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -1,0 +1,636 @@
+"""Listings are read whole whatever a server does: what is good is taken, what is not is a problem with its place, and nothing loops."""
+
+import gc
+import json
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+
+from stoppress.audit.pages import BACKWARD_MAX, FAILED_PAGES_MAX, RETRY_AFTER_MAX_S, WAITS_S
+from stoppress.cms.listing import Query
+from stoppress.cms.mapping import Listing
+from stoppress.http import client
+from stoppress.http.body import read_body
+from stoppress.http.client import Response
+from stoppress.http.errors import Refused, TooLarge, TooSlow
+from stoppress.model.listed import ListingError, Page, Problem
+from stoppress.primitives.deadline import Deadline
+from tests.support.apis import HOST, Api, Contentful, Ghost, Sanity, Strapi, WordPress, reply
+from tests.support.listings import DAY, pages, problems, query, slugs, stories
+
+BY_NUMBER = (WordPress, Ghost, Contentful, Strapi)
+by_number = pytest.mark.parametrize("kind", BY_NUMBER, ids=lambda kind: kind.__name__)
+TRIES = len(WAITS_S) + 1
+
+
+def names(*numbers: int) -> list[str]:
+    return [f"story-{n}" for n in numbers]
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the engine waited, in seconds."""
+    waited: list[float] = []
+    monkeypatch.setattr("time.sleep", waited.append)
+    return waited
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(waits: list[float]) -> None: ...
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def serve(api: Any) -> Any:
+        monkeypatch.setattr(client, "fetch", api.fetch)
+        return api
+
+    return serve
+
+
+def read(listing: Query, cursor: str | None = None) -> tuple[list[Page], str]:
+    """The pages that came, and the text of the error that ended the listing."""
+    read_pages: list[Page] = []
+    try:
+        for page in pages(listing, cursor):
+            read_pages.append(page)  # noqa: PERF402 - those before an error count
+    except ListingError as error:
+        return read_pages, str(error)
+    return read_pages, ""
+
+
+def small(listing: Query, size: int) -> Query:
+    """The listing with pages of this size."""
+    mapping = listing.mapping
+    assert mapping.listing
+    shorter = mapping.listing.model_copy(update={"size": size})
+    return replace(listing, mapping=mapping.model_copy(update={"listing": shorter}))
+
+
+# ── pages that fail ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Numbered:
+    """A server of numbered pages with two posts each; `failed` are the answers to some pages, by number."""
+
+    def __init__(self, total: int, failed: dict[int, Response | Exception] | None = None) -> None:
+        self.blog = WordPress(stories(2))
+        self.total, self.failed = total, failed or {}
+        self.asked: list[int] = []
+
+    def fetch(self, url: str, headers: Any = None) -> Response:
+        page = int(url.partition("&page=")[2].partition("&")[0])
+        self.asked.append(page)
+        if isinstance(given := self.failed.get(page), Exception):
+            raise given
+        if given:
+            return given
+        items = [self.blog.item(story) for story in stories(min(2, self.total - 2 * page + 2), 2 * page - 1)]
+        return reply(items, x_wp_total=str(self.total))
+
+
+SERVER_DOWN = Response(500, {}, b"", "")
+HTML = Response(200, {"content-type": "text/html"}, b"<!doctype html><title>Maintenance</title>", "")
+BAD_PAGES = {
+    "500": (SERVER_DOWN, "the server answers 500"),
+    "html": (HTML, "the answer is no JSON but begins with 'Maintenance'"),
+    "another shape": (reply({"posts": {}}), "the answer has no list of items at 'body'"),
+    "null": (reply(None), "the answer has no list of items at 'body'"),
+    "cut off": (Response(200, {}, b'[{"id": 1, "li', ""), "the answer is no JSON"),
+    "too deep": (Response(200, {}, b"[" * 100_000, ""), "the answer is no JSON"),
+    "empty": (reply([], x_wp_total="22"), "has no items, although the listing has 22"),
+    "too slow": (TooSlow("the request took too long"), "the request took too long"),
+    "too large": (TooLarge("the body is larger than 10,000,000 bytes"), "the body is larger than 10,000,000 bytes"),
+}
+
+
+@pytest.mark.parametrize(("response", "reason"), BAD_PAGES.values(), ids=BAD_PAGES)
+def test_a_page_that_cannot_be_read_is_a_problem_and_the_rest_is_read(serve: Any, response: Any, reason: str) -> None:
+    serve(Numbered(22, {10: response}))
+
+    every_page = list(pages(query(WordPress())))
+
+    assert slugs(every_page) == names(*range(1, 19), 21, 22)
+    [(place, text)] = problems(every_page)
+    assert place == "page 10"
+    assert text.startswith(reason)
+
+
+def test_page_1000_fails_and_the_rest_is_read(serve: Any) -> None:
+    serve(Numbered(2_020, {1_000: SERVER_DOWN}))
+
+    every_page = list(pages(query(WordPress())))
+
+    assert slugs(every_page) == names(*range(1, 1_999), *range(2_001, 2_021))
+    assert problems(every_page) == [("page 1000", "the server answers 500")]
+
+
+@pytest.mark.parametrize("response", [SERVER_DOWN, HTML], ids=["500", "html"])
+def test_a_page_that_fails_for_a_moment_is_read_in_the_next_attempt(
+    serve: Any, waits: list[float], response: Any
+) -> None:
+    api = serve(WordPress(stories(250)))
+    api.answers = {1: response, 2: response}
+
+    every_page = list(pages(query(api)))
+
+    assert slugs(every_page) == names(*range(1, 251))
+    assert problems(every_page) == []
+    assert waits == [*WAITS_S[:2]]
+
+
+def test_what_a_second_attempt_cannot_mend_is_not_tried_again(serve: Any, waits: list[float]) -> None:
+    api = serve(
+        Numbered(10, {2: TooLarge("the body is larger than 10,000,000 bytes"), 4: Refused("10.0.0.1 is not public")})
+    )
+
+    every_page = list(pages(query(WordPress())))
+
+    assert [place for place, _ in problems(every_page)] == ["page 2", "page 4"]
+    assert (api.asked, waits) == ([1, 2, 3, 4, 5], [])
+
+
+def test_pages_that_fail_one_after_the_other_end_the_listing(serve: Any) -> None:
+    api = serve(Numbered(100, dict.fromkeys(range(4, 60), SERVER_DOWN)))
+
+    read_pages, error = read(query(WordPress()))
+
+    assert slugs(read_pages) == names(*range(1, 7))
+    assert error == f"page {3 + FAILED_PAGES_MAX}: the server answers 500"
+    assert len(api.asked) == 3 + FAILED_PAGES_MAX * TRIES
+
+
+def test_failed_pages_with_good_ones_between_do_not_end_the_listing(serve: Any) -> None:
+    serve(Numbered(100, dict.fromkeys(range(2, 50, 2), SERVER_DOWN)))
+    every_page = list(pages(query(WordPress())))
+
+    assert len(slugs(every_page)) == 52
+    assert len(problems(every_page)) == 24
+
+
+def test_a_failed_page_in_a_listing_by_cursor_ends_it_with_its_place(serve: Any) -> None:
+    api = serve(Sanity(stories(250)))
+    api.answers = dict.fromkeys(range(1, 1 + TRIES), SERVER_DOWN)
+
+    read_pages, error = read(query(api))
+
+    assert error == "the page behind a00000100: the server answers 500"
+    assert slugs([*read_pages, *pages(query(api), read_pages[-1].cursor)]) == names(*range(1, 251))
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (401, "give the API's key in the secret that list.secret names"),
+        (403, "give the API's key in the secret that list.secret names"),
+        (400, "compare list.url"),
+        (404, "compare list.url"),
+        (204, "compare list.url"),
+        (301, "compare list.url"),
+    ],
+)
+def test_an_answer_that_no_attempt_will_change_ends_the_listing_with_a_hint(
+    serve: Any, waits: list[float], status: int, hint: str
+) -> None:
+    api = serve(WordPress(stories(1)))
+    api.answers[0] = Response(status, {}, b"", "")
+
+    read_pages, error = read(query(api))
+
+    assert read_pages == []
+    assert error.startswith(f"page 1: the server answers {status}: {hint}")
+    assert (len(api.requests), waits) == (1, [])
+
+
+@pytest.mark.parametrize("kind", [Ghost, Contentful, Strapi, Sanity], ids=lambda kind: kind.__name__)
+def test_a_missing_key_is_named(serve: Any, kind: type[Api]) -> None:
+    _, error = read(query(serve(kind(stories(1))), key=None))
+
+    assert "list.secret" in error
+
+
+# ── Retry-After ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_the_server_says_how_long_to_wait(serve: Any, waits: list[float], status: int, form: str) -> None:
+    at = datetime.now(UTC) + timedelta(seconds=90)
+    api = serve(WordPress(stories(1)))
+    api.answers[0] = Response(
+        status, {"retry-after": "90" if form == "seconds" else f"{at:%a, %d %b %Y %H:%M:%S GMT}"}, b"", ""
+    )
+
+    assert slugs(pages(query(api))) == ["story-1"]
+    assert waits == [pytest.approx(90, abs=3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "waited"),
+    [("0", 0), ("Fri, 31 Dec 1999 23:59:59 GMT", 0), ("soon", 1), ("-5", 1), ("", 1), ("²", 1), ("1.5", 1)],
+)
+def test_an_odd_retry_after(serve: Any, waits: list[float], text: str, waited: float) -> None:
+    api = serve(WordPress(stories(1)))
+    api.answers[0] = Response(429, {"retry-after": text}, b"", "")
+
+    assert slugs(pages(query(api))) == ["story-1"]
+    assert waits == [waited]
+
+
+@pytest.mark.parametrize("text", ["601", "9" * 400, "Fri, 31 Dec 2100 23:59:59 GMT"])
+def test_a_server_that_wants_long_peace_gets_it_and_the_listing_goes_on_from_there(
+    serve: Any, waits: list[float], text: str
+) -> None:
+    api = serve(WordPress(stories(250)))
+    api.answers[1] = Response(429, {"retry-after": text}, b"", "")
+
+    read_pages, error = read(query(api))
+
+    assert slugs(read_pages) == names(*range(1, 101))
+    assert error.startswith("page 2: the server answers 429 and asks to wait ")
+    assert (len(api.requests), waits) == (2, [])
+    assert slugs(pages(query(api), read_pages[-1].cursor)) == names(*range(101, 251))
+    assert RETRY_AFTER_MAX_S == 600
+
+
+# ── the deadline, and going on ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def one_look() -> Deadline:
+    """A deadline that is over when it is looked at for the second time: each page is preceded by a look."""
+    looks = count()
+    return Deadline(lambda: 0 if next(looks) else 1_000)
+
+
+def test_the_deadline_ends_the_reading_and_the_cursor_goes_on(serve: Any) -> None:
+    for kind in (*BY_NUMBER, Sanity):
+        api = serve(kind(stories(45)))
+        listing, cursor, read_pages = small(query(api), 10), None, list[Page]()
+        for _ in range(20):
+            part = list(pages(listing, cursor, one_look()))
+            read_pages += part
+            cursor = part[-1].cursor
+            if cursor is None:
+                break
+        assert slugs(read_pages) == names(*range(1, 46)), kind
+        assert len(api.requests) <= 6
+
+
+def test_a_deadline_that_is_over_leaves_a_cursor_before_anything_is_read(serve: Any) -> None:
+    api = serve(WordPress(stories(250)))
+    over = Deadline(lambda: 0)
+
+    [page] = pages(query(api), None, over)
+
+    assert page.items == ()
+    assert page.cursor
+    assert api.requests == []
+    assert slugs(pages(query(api), page.cursor)) == names(*range(1, 251))
+
+
+def test_a_wait_that_goes_beyond_the_deadline_is_left_to_the_next_run(serve: Any, waits: list[float]) -> None:
+    api = serve(WordPress(stories(250)))
+    api.answers[1] = Response(503, {"retry-after": "300"}, b"", "")
+
+    read_pages = list(pages(query(api), None, Deadline(lambda: 60_000)))
+
+    assert slugs(read_pages) == names(*range(1, 101))
+    assert problems(read_pages) == []
+    assert waits == []
+    assert slugs(pages(query(api), read_pages[-1].cursor)) == names(*range(101, 251))
+
+
+def test_any_page_s_cursor_goes_on_behind_it(serve: Any) -> None:
+    for kind in (*BY_NUMBER, Sanity):
+        api = serve(kind(stories(35)))
+        listing = small(query(api), 10)
+        every_page = list(pages(listing))
+        for number, page in enumerate(every_page[:-1]):
+            rest = slugs(pages(listing, page.cursor))
+            assert [*slugs(every_page[: number + 1]), *rest] == names(*range(1, 36)), (kind, number)
+
+
+def test_a_broken_cursor_is_refused_before_anything_is_requested(serve: Any) -> None:
+    api = serve(WordPress(stories(1)))
+
+    assert "is no position in a listing" in read(query(api), '{"page": "x"}')[1]
+    assert api.requests == []
+
+
+# ── a listing that changes while it is read ───────────────────────────────────────────────────────────────────────────────
+
+
+@by_number
+@pytest.mark.parametrize("deleted", [1, 5, 30])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_articles_that_leave_while_it_is_read_take_no_other_with_them(
+    serve: Any, kind: type[Api], deleted: int, at: int
+) -> None:
+    api = serve(kind(stories(50)))
+
+    def leave(number: int) -> None:
+        if number == at:
+            api.stories = api.stories[deleted:]
+
+    api.before = leave
+
+    assert {*names(*range(deleted + 1, 51))} <= {*slugs(pages(small(query(api), 10)))}
+
+
+@by_number
+def test_articles_that_leave_again_and_again(serve: Any, kind: type[Api]) -> None:
+    api = serve(kind(stories(60)))
+    api.before = lambda number: api.stories.pop(0) if number % 2 and len(api.stories) > 40 else None
+
+    every_slug = {*slugs(pages(small(query(api), 10)))}
+    assert {*names(*(story.number for story in api.stories))} <= every_slug
+
+
+@by_number
+def test_an_article_that_is_edited_while_it_is_read_leaves_the_period_and_no_other_is_lost(
+    serve: Any, kind: type[Api]
+) -> None:
+    api = serve(kind(stories(50)))
+    until = DAY + timedelta(days=1)
+
+    def edit(number: int) -> None:
+        if number == 2:
+            api.stories[:3] = [replace(story, updated_at=until + timedelta(hours=1)) for story in api.stories[:3]]
+
+    api.before = edit
+
+    assert {*slugs(pages(small(query(api, DAY, until), 10)))} == {*names(*range(1, 51))}
+
+
+@by_number
+def test_an_article_that_is_published_while_it_is_read_is_appended(serve: Any, kind: type[Api]) -> None:
+    api = serve(kind(stories(25)))
+    api.before = lambda number: api.stories.extend(stories(3, 26)) if number == 1 else None
+
+    assert slugs(pages(small(query(api), 10))) == names(*range(1, 29))
+
+
+def test_by_cursor_no_order_can_change(serve: Any) -> None:
+    api = serve(Sanity(stories(350)))
+    api.before = lambda number: api.stories.pop(0)
+
+    assert {*names(*range(5, 351))} <= {*slugs(pages(query(api)))}
+
+
+def test_a_blog_whose_every_page_loses_articles_ends(serve: Any) -> None:
+    api = serve(WordPress(stories(4_000)))
+    api.before = lambda number: api.stories.pop(0) if number > 20 else None
+
+    read_pages, error = read(small(query(api), 1))
+
+    assert "the number of articles keeps changing: list again at a quieter time" in error
+    assert len(read_pages) < 20 + 3 * BACKWARD_MAX
+
+
+@by_number
+def test_all_articles_leave(serve: Any, kind: type[Api]) -> None:
+    api = serve(kind(stories(50)))
+    api.before = lambda number: api.stories.clear() if number == 2 else None
+
+    assert slugs(pages(small(query(api), 10))) == names(*range(1, 21))
+
+
+# ── servers that give less, or the same again ─────────────────────────────────────────────────────────────────────────────
+
+
+class Shy(WordPress):
+    """Gives fewer posts a page than it was asked for."""
+
+    def answer(self, query: dict[str, str], headers: Any) -> Response:
+        return super().answer(query | {"per_page": "40"}, headers)
+
+
+class Secretive(WordPress):
+    """Leaves posts out of pages, and counts them in the total: a plugin for members does so."""
+
+    def answer(self, query: dict[str, str], headers: Any) -> Response:
+        given = super().answer(query, headers)
+        posts = json.loads(given.body)
+        if isinstance(posts, list):
+            posts = [post for post in posts if post["id"] % 7]
+        return replace(given, body=json.dumps(posts).encode())
+
+
+def test_a_server_may_give_fewer_items_than_it_was_asked_for(serve: Any) -> None:
+    api = serve(Shy(stories(250)))
+
+    assert slugs(pages(query(api))) == names(*range(1, 251))
+    assert len(api.requests) == 7
+
+
+def test_a_server_may_leave_items_out_of_pages(serve: Any) -> None:
+    api = serve(Secretive(stories(700)))
+    every_page = list(pages(query(api)))
+
+    assert {*slugs(every_page)} == {*names(*(n for n in range(1, 701) if n % 7))}
+    assert problems(every_page) == []
+    assert every_page[-1].cursor is None
+    assert len(api.requests) < 12
+
+
+@pytest.mark.parametrize("kind", [*BY_NUMBER, Sanity], ids=lambda kind: kind.__name__)
+def test_an_empty_listing_has_one_empty_page(serve: Any, kind: type[Api]) -> None:
+    api = serve(kind([]))
+    [page] = pages(query(api))
+
+    assert (page.items, page.problems, page.cursor, len(api.requests)) == ((), (), None, 1)
+
+
+def test_without_a_total_the_first_empty_page_is_the_end(serve: Any) -> None:
+    class Silent(WordPress):
+        def answer(self, query: dict[str, str], headers: Any) -> Response:
+            given = super().answer(query, headers)
+            given.headers.pop("x-wp-total", None)
+            return given
+
+    api = serve(Silent(stories(200)))
+    every_page = list(pages(query(api)))  # page 3 is a 400, and page 2 has not changed
+
+    assert {*slugs(every_page)} == {*names(*range(1, 201))}
+    assert every_page[-1].cursor is None
+
+
+def test_a_server_that_ignores_the_page_number_is_noticed(serve: Any) -> None:
+    class Deaf(WordPress):
+        def answer(self, query: dict[str, str], headers: Any) -> Response:
+            return super().answer(query | {"page": "1"}, headers)
+
+    api = serve(Deaf(stories(450)))
+    read_pages, error = read(query(api))
+
+    assert slugs(read_pages) == names(*range(1, 101))
+    assert (error, len(api.requests)) == ("page 2: repeats the page before it", 2)
+
+
+def test_a_server_that_ignores_the_cursor_is_noticed(serve: Any) -> None:
+    class Deaf(Sanity):
+        def answer(self, query: dict[str, str], headers: Any) -> Response:
+            return super().answer(query | {"$cursor": '""'}, headers)
+
+    api = serve(Deaf(stories(450)))
+    read_pages, error = read(query(api))
+
+    assert slugs(read_pages) == names(*range(1, 101))
+    assert "repeats the page before it" in error
+    assert len(api.requests) == 2
+
+
+class Linked:
+    """A blog whose pages follow one another by `Link` headers, as `links` says: from each path to the next."""
+
+    def __init__(self, links: dict[str, str]) -> None:
+        self.links, self.requests = links, list[tuple[str, Any]]()
+
+    def fetch(self, url: str, headers: Any = None) -> Response:
+        self.requests.append((url, headers))
+        path = url.partition(HOST)[2].partition("?")[0]
+        number = sum(map(ord, path))
+        target = self.links.get(path)
+        link = f'<{target}>; rel="next"' if target else ""
+        return reply([WordPress().item(story) for story in stories(1, number)], link=link)
+
+    def query(self) -> Query:
+        listing = query(WordPress(), url=f"https://{HOST}/a")
+        assert listing.mapping.listing
+        by_link = Listing.model_validate(listing.mapping.listing.model_dump() | {"next": "link", "total": None})
+        return replace(listing, mapping=listing.mapping.model_copy(update={"listing": by_link}))
+
+
+def test_pages_follow_the_link_header_to_the_end(serve: Any) -> None:
+    api = serve(Linked({"/a": "/b", "/b": f"https://{HOST}/c"}))
+
+    assert slugs(pages(api.query())) == names(ord("/") + ord("a"), ord("/") + ord("b"), ord("/") + ord("c"))
+    assert all("authorization" in headers for _, headers in api.requests)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 50])
+@pytest.mark.parametrize("lead", [0, 1, 40])
+def test_pages_that_go_round_in_a_circle_end(serve: Any, lead: int, length: int) -> None:
+    paths = [f"/{'x' * n}" for n in range(1, lead + length + 1)]
+    links = {"/a": paths[0], **dict(zip(paths, [*paths[1:], paths[lead]], strict=True))}
+    api = serve(Linked(links))
+
+    read_pages, error = read(api.query())
+
+    assert "names a page that was read before" in error or "repeats the page before it" in error
+    assert {*slugs(read_pages)} >= {*names(*(sum(map(ord, path)) for path in paths))}
+    assert len(api.requests) < 5 * (lead + length + 2)
+
+
+@pytest.mark.parametrize("target", ["https://evil.example.net/b", "//evil.example.net/b", f"http://{HOST}/b"])
+def test_the_key_never_goes_to_another_server_and_the_page_that_names_it_is_taken(serve: Any, target: str) -> None:
+    api = serve(Linked({"/a": target}))
+
+    read_pages, error = read(api.query())
+
+    assert len(slugs(read_pages)) == 1
+    assert error.startswith("the first page: the next page is at ")
+    assert error.endswith("which is another server than that of list.url")
+    assert [url.startswith(f"https://{HOST}/a?") for url, _ in api.requests] == [True]
+
+
+def test_a_cursor_with_another_server_in_it_is_refused(serve: Any) -> None:
+    api = serve(Linked({}))
+
+    assert "another server" in read(api.query(), '{"url": "https://evil.example.net/b"}')[1]
+    assert api.requests == []
+
+
+# ── items ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_item_that_cannot_be_taken_is_a_problem_with_its_place(serve: Any) -> None:
+    class Odd(Ghost):
+        def item(self, story: Any) -> dict[str, Any]:
+            item = super().item(story)
+            return item | {"title": None} if story.number == 117 else item
+
+    api = serve(Odd(stories(120)))
+    every_page = list(pages(query(api)))
+
+    assert problems(every_page) == [("page 2, item 17", "title: is missing")]
+    assert slugs(every_page) == names(*(n for n in range(1, 121) if n != 117))
+
+
+def test_an_item_that_is_no_article_of_the_site_is_ignored_with_its_reason(serve: Any) -> None:
+    class Pages(WordPress):
+        def item(self, story: Any) -> dict[str, Any]:
+            return super().item(story) | ({"type": "page"} if story.number == 2 else {})
+
+    [page] = pages(query(serve(Pages(stories(3)))))
+
+    assert slugs([page]) == names(1, 3)
+    assert [(each.place, each.reason) for each in page.ignored] == [
+        ("page 1, item 2", "of a post type that is no article")
+    ]
+
+
+def test_a_huge_page_is_a_problem_and_the_next_one_is_read(serve: Any) -> None:
+    """A server sends more than http/body takes; the page is not in memory."""
+
+    class Huge(Numbered):
+        def fetch(self, url: str, headers: Any = None) -> Response:
+            if "&page=2&" in f"{url}&":
+                read_body(b"x" * 65_536 for _ in count())
+            return super().fetch(url, headers)
+
+    serve(Huge(6))
+    every_page = list(pages(query(WordPress())))
+
+    assert slugs(every_page) == names(1, 2, 5, 6)
+    assert problems(every_page) == [("page 2", "the body is larger than 10,000,000 bytes")]
+
+
+def test_an_article_was_heard_of_when_its_page_was_requested(serve: Any) -> None:
+    before = datetime.now(UTC)
+    api = serve(WordPress(stories(1)))
+    requested: list[datetime] = []
+    api.before = lambda number: requested.append(datetime.now(UTC))
+
+    [page] = pages(query(api))
+
+    [item] = page.items
+    assert item.event.heard_at
+    assert before <= item.event.heard_at <= requested[0]
+
+
+# ── memory ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_memory_for_100_000_items_is_that_for_a_page(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Query, "item", lambda self, answer, item, place, *_: Problem(place, item["id"]))
+    text = "x" * 200
+
+    class Long:
+        def fetch(self, url: str, headers: Any = None) -> Response:
+            page = int(url.partition("&page=")[2].partition("&")[0])
+            return reply([{"id": page * 100 + n, "text": text} for n in range(100)], x_wp_total="100000")
+
+    serve(Long())
+
+    def peak(read_pages: Iterator[Page], number: int) -> int:
+        for _ in range(number):
+            next(read_pages)
+        gc.collect()
+        tracemalloc.reset_peak()
+        next(read_pages)
+        return tracemalloc.get_traced_memory()[1]
+
+    tracemalloc.start()
+    try:
+        every_page = iter(pages(query(WordPress())))
+        early, late = peak(every_page, 10), peak(every_page, 980)
+    finally:
+        tracemalloc.stop()
+    assert late < early * 2
+    assert sum(1 for _ in every_page) == 8

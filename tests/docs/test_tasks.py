@@ -21,6 +21,8 @@ from tests.support.operated import later
 SITE = "www.example.org"
 FEED_URL = f"https://{SITE}/rss.xml"
 FEED = "<rss version='2.0'><channel><item><title>A</title><link>/a</link></item></channel></rss>"
+OLD = "".join(f"<url><loc>https://www.example.com/2019/03/{name}</loc></url>" for name in ("flood", "fire"))
+SITEMAP = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{OLD}</urlset>'
 SCREEN_LINES = 40
 
 FOLDER = "docs/how-to"
@@ -38,10 +40,15 @@ def section_of(link: str) -> str:
     return section(f"{FOLDER}/{page}", name)
 
 
+def web(url: str, _headers: object = None, **_limits: object) -> http.Response:
+    """The internet: an old sitemap, and feeds everywhere else."""
+    return http.Response(200, {}, (SITEMAP if "sitemap" in url else FEED).encode(), url)
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(http, "fetch", lambda url, _headers=None: http.Response(200, {}, FEED.encode(), url))
+    monkeypatch.setattr(http, "fetch", web)
     with on_a_stack([], tmp_path, monkeypatch) as operator:
         waiting(operator, monkeypatch)
         yield operator
@@ -91,6 +98,10 @@ def has_removed_the_site(run: Operator) -> None:
     assert SITE not in run("sites", "list").stdout
 
 
+def has_imported_the_archive(run: Operator) -> None:
+    assert b"/2019/03/flood<" in objects(run.stack)["www.example.com/sitemap-2019-03.xml"]
+
+
 # The sections in the order in which they are typed, and what is true after each.
 TYPED: dict[str, Callable[[Operator], None]] = {
     "sites.md#add-a-site": has_added_the_site,
@@ -99,6 +110,7 @@ TYPED: dict[str, Callable[[Operator], None]] = {
     "sites.md#rotate-a-secret": has_one_secret,
     "operate.md#write-files-again": has_the_site,
     "sites.md#remove-a-site": has_removed_the_site,
+    "import.md#import-an-archive": has_imported_the_archive,
     "migrate.md#replace-the-sitemaps-of-a-cms-or-plug-in": lambda _run: None,
 }
 

@@ -115,16 +115,19 @@ class _Walk:
     # How many pages have failed in a row, and how often the walk went back.
     failed: int = 0
     backward: int = 0
+    contents: _Circle = field(default_factory=_Circle)
     # The digest of the page before.
     before: str = ""
     # The last page that did not exist, and the listing's length then.
     missing: tuple[int, int | None] | None = None
 
     def check_new(self, place: str, answer: Answer) -> None:
-        """Raises ListingError for a page that repeats the one before."""
+        """Raises ListingError for a page that repeats the one before, or pages that come again in turn."""
         digest = sha256(repr(answer.items).encode(errors="surrogatepass")).hexdigest()
         if answer.items and digest == self.before:
             raise ListingError(f"{place}: repeats the page before it")
+        if answer.items and self.contents.closes_at(digest):
+            raise ListingError(f"{place}: repeats a page that was read before")
         self.before = digest
 
     def after(self, at: Position, place: str, answer: Answer) -> Position | None:
@@ -163,7 +166,7 @@ class _Walk:
         return following
 
     def _count_backward(self, place: str) -> None:
-        self.before = ""
+        self.before, self.contents = "", _Circle()
         self.backward += 1
         if self.backward > BACKWARD_MAX:
             raise ListingError(f"{place}: the number of articles keeps changing: list again at a quieter time")
@@ -219,7 +222,9 @@ class Reader:
             headers["User-Agent"] = client.user_agent(self.query.site.home)
             answer: Answer = fetch_patiently(url, headers, self.deadline, lambda response: self._read(response, at))
         except ListingError as error:
-            raise ListingError(f"{place}: {error}") from None
+            raise ListingError(f"{place}: {self.query.without_secrets(str(error))}") from None
+        except Unavailable as error:
+            raise Unavailable(self.query.without_secrets(str(error))) from None
         return answer
 
     def _read(self, response: client.Response, at: Position) -> Answer:

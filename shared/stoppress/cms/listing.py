@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urljoin, urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -120,6 +120,13 @@ class Query:
         ours = [(name, value) for name, value in _values(self.listing.parameters, root).items() if name not in names]
         return url._replace(query=urlencode(given + ours), fragment="").geturl(), headers
 
+    def without_secrets(self, text: str) -> str:
+        """A text without the API's keys, which may be in a URL that it quotes."""
+        for secret in self.secrets:
+            for written in {secret, quote(secret, safe=""), quote_plus(secret), quote(secret)}:
+                text = text.replace(written, "***")
+        return text
+
     def check_server(self, url: str) -> None:
         """Raises ListingError for a page on another server, which must not get the API's key."""
         assert self.source.list
@@ -150,6 +157,8 @@ class Query:
 
         `by` is the beginning of the event's delivery id: who lists.
         """
+        if not isinstance(item, dict):
+            return Problem(place, f"is no object: {clean(str(item), 80)}")
         body, fault = search(self.listing.delivery, {**answer.root, "item": item})
         if fault or body is None:
             return Problem(place, f"list.delivery: {fault or 'gives nothing'}")

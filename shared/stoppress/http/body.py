@@ -13,13 +13,14 @@ CHUNK_BYTES = 65_536
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def read_body(chunks: Iterable[bytes], encoding: str = "", bytes_max: int = BODY_BYTES_MAX) -> bytes:
+def read_body(chunks: Iterable[bytes], encoding: str = "", bytes_max: int | None = None) -> bytes:
     """Join the chunks of a body; decompress gzip, whatever the Content-Encoding says: many servers get it wrong.
 
     Gzip that breaks off is decompressed as far as it goes. Bytes after the gzip are dropped. The chunks must be small
     (CHUNK_BYTES), because zlib copies what follows each gzip member. Raises TooLarge, and Unreachable for damaged gzip
     and other encodings.
     """
+    bytes_max = BODY_BYTES_MAX if bytes_max is None else bytes_max
     pieces = _limited(chunks, bytes_max)
     start = _with_magic(b"", pieces)
     if not start.startswith(_GZIP_MAGIC):

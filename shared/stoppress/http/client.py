@@ -18,7 +18,7 @@ import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
 
 from stoppress.http import address
-from stoppress.http.body import BODY_BYTES_MAX, CHUNK_BYTES, read_body
+from stoppress.http.body import CHUNK_BYTES, read_body
 from stoppress.http.errors import Refused, TooManyRedirects, TooSlow, Unreachable, reason_of
 
 USER_AGENT = "Stoppress/1"
@@ -62,16 +62,17 @@ def fetch(
     url: str,
     headers: Mapping[str, str] | None = None,
     *,
-    bytes_max: int = BODY_BYTES_MAX,
-    seconds_max: float = FETCH_SECONDS_MAX,
+    bytes_max: int | None = None,
+    seconds_max: float | None = None,
 ) -> Response:
     """GET `url` and follow redirects. Raises FetchError. Another server does not get the header Authorization.
 
-    `bytes_max` limits the body, both compressed and decompressed.
+    `bytes_max` limits the body, both compressed and decompressed; by default BODY_BYTES_MAX. The default of `seconds_max` is
+    FETCH_SECONDS_MAX.
 
     A body that the server cut off is returned as far as it came: its text shows whether it is complete.
     """
-    deadline = time.monotonic() + seconds_max
+    deadline = time.monotonic() + (FETCH_SECONDS_MAX if seconds_max is None else seconds_max)
     permanent_url: str | None = None
     for hop in range(REDIRECTS_MAX + 1):
         answer = _send("GET", url, headers or {}, deadline, bytes_max=bytes_max)
@@ -120,7 +121,7 @@ def _send(
     deadline: float,
     form: bytes | None = None,
     *,
-    bytes_max: int = BODY_BYTES_MAX,
+    bytes_max: int | None = None,
 ) -> Response:
     """Send one request and follow no redirect. Raises FetchError."""
     parts, host, port = address.split_url(url)

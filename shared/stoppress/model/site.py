@@ -137,6 +137,12 @@ class SourceList(_Part):
         canonical(url)
         return url
 
+    @pydantic.model_validator(mode="after")
+    def _keys_need_https(self) -> "SourceList":
+        if self.secret and not self.url.startswith("https:"):
+            raise ValueError("url: the key would be sent unencrypted: give an address that begins with https://")
+        return self
+
 
 class Source(_Part):
     """A CMS that posts webhooks or puts events on the bus."""

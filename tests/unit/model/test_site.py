@@ -274,3 +274,13 @@ def test_no_value_brings_more_than_a_bad_configuration(document: dict[str, Any])
         assert read_site(json.dumps(LEAST | document), 3).version == 3
     except BadConfiguration as refused:
         assert str(refused)  # noqa: PT017 - any other error ends the test
+
+
+def test_a_key_is_sent_to_a_list_over_https_only() -> None:
+    def read(**values: str) -> Site:
+        source = {"adapter": "ghost", "list": values}
+        return Site.model_validate({"host": "www.example.com", "publication": "News", "sources": {"cms": source}})
+
+    assert read(url="http://www.example.com/ghost").sources["cms"].list
+    with pytest.raises(ValueError, match="https"):
+        read(url="http://www.example.com/ghost", secret="list-key")

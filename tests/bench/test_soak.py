@@ -6,8 +6,9 @@ import pytest
 
 from bench.soak import soak
 
+pytestmark = pytest.mark.matrix
 
-@pytest.mark.matrix
+
 def test_no_story_of_a_dozen_feeds_is_lost_and_few_requests_are_made() -> None:
     result = soak(feeds=12, hours=3, seed=1, start=datetime(2026, 11, 20, 13, 0, 10, tzinfo=UTC))
 

@@ -173,6 +173,7 @@ def test_a_source_that_is_no_sitemap_is_refused_whole(web: Web, body: str) -> No
         list(Sitemaps(url, SITE).pages())
 
 
+@pytest.mark.matrix
 def test_60_000_urls_in_one_sitemap_are_all_taken(tmp_path: Path) -> None:
     path = tmp_path / "sitemap.xml"
     path.write_text("<urlset>" + "".join(f"<url><loc>{ROOT}/{n}</loc></url>" for n in range(60_000)) + "</urlset>")

@@ -71,6 +71,7 @@ def asked(endpoint: str, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.stdout
 
 
+@pytest.mark.moto
 def test_the_health_of_feeds_is_told_for_people_and_for_programs(tmp_path: Path) -> None:
     with served(MORNING, tmp_path) as endpoint:
         code, told = asked(endpoint)

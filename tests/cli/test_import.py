@@ -197,6 +197,7 @@ def test_a_source_of_the_site_is_listed_by_its_api_and_then_what_changed_meanwhi
     assert sum("modified_after" in url for url in blog.requests) == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("seed", range(5))
 def test_a_killed_import_misses_nothing_and_repeats_little(tmp_path: Path, queue: Queue, seed: int) -> None:
     path = lines(tmp_path / "archive.jsonl", 2_000)

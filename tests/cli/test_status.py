@@ -84,6 +84,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.breakage)
 def test_what_breaks_is_named_with_the_command_that_helps(case: Case, tmp_path: Path) -> None:
     [breakage] = [each for each in BREAKAGES if each.name == case.breakage]

@@ -17,6 +17,8 @@ from samtranslator.yaml_helper import yaml_parse
 from tests.deployment.test_deployment import CDN_RESOURCES, ENVIRONMENTS, SOURCE, STACK, STACK_NAME
 from tests.docs.pages import ROOT, commands, table_rows, text_of
 
+pytestmark = pytest.mark.deployed
+
 GUIDE = text_of("docs/how-to/deploy.md")
 
 

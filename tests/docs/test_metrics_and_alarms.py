@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from stoppress.aws.metrics import OF_THE_STACK, WATCHED
-from tests.deployment.test_deployment import STACK
+from stoppress_cli.local import template
 from tests.docs.pages import ROOT, table_rows, text_of
 
 PAGE = text_of("docs/reference/metrics-and-alarms.md")
+STACK = template.load(ROOT / "template.yaml")
 ALARMS = {name: each for name, each in STACK.resources.items() if each["Type"] == "AWS::CloudWatch::Alarm"}
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 METRIC = re.compile(

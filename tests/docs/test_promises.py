@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from samtranslator.yaml_helper import yaml_parse
 
 from stoppress.aws.items import QUARANTINE_KEPT, quarantine_item
@@ -37,6 +38,7 @@ def test_each_promise_names_tests_that_hold_it() -> None:
         assert not set(named) - known, promise
 
 
+@pytest.mark.moto
 def test_a_published_article_is_in_the_files_when_queue_and_stream_have_been_read_once(tmp_path: Path) -> None:
     mapped = {
         name: said["Properties"]["MaximumBatchingWindowInSeconds"]

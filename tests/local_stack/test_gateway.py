@@ -66,6 +66,7 @@ def test_what_a_function_returns_becomes_an_answer(result: Result, status: int, 
     assert (answer.status, answer.body) == (status, body)
 
 
+@pytest.mark.moto
 def test_the_routes_of_a_template_lead_to_its_functions(toy: Toy) -> None:
     toy.write({"Http": {"Type": "HttpApi", "Properties": {"Method": "POST", "Path": "/webhooks/{site}"}}})
     toy.plan({"statusCode": 201, "body": "made"})

@@ -211,6 +211,7 @@ def test_a_closed_shard_keeps_its_bytes_while_the_open_one_grows(tmp_path: Path)
     assert [len(save) for save in saves] == [3, 4, 5]
 
 
+@pytest.mark.moto
 def test_after_a_changed_configuration_only_files_with_other_bytes_are_put(tmp_path: Path) -> None:
     def watch(stack: Stack) -> None:
         listed = stack.client("s3").list_object_versions(Bucket=stack.only("AWS::S3::Bucket").ref)
@@ -231,6 +232,7 @@ def test_after_a_changed_configuration_only_files_with_other_bytes_are_put(tmp_p
     assert {name for name, at in changed.items() if at > one.saves["before"]} == {"sitemap-news.xml", "sitemap.xml"}
 
 
+@pytest.mark.moto
 def test_after_changed_rules_only_files_of_what_they_speak_of_change(tmp_path: Path) -> None:
     def watch(stack: Stack) -> None:
         listed = stack.client("s3").list_objects_v2(Bucket=stack.only("AWS::S3::Bucket").ref)

@@ -196,6 +196,7 @@ BUS_EVENT = json.dumps(
 ).encode()
 
 
+@pytest.mark.moto
 @settings(SOME, max_examples=40)
 @given(
     st.lists(

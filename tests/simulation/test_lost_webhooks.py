@@ -153,6 +153,7 @@ def play(room: Newsroom) -> str:
     return f"came back or stayed: {sorted(left)}" if left and published else ""  # an empty list removes nothing
 
 
+@pytest.mark.matrix
 def test_after_two_hours_every_story_is_right_and_no_removed_one_has_come_back(seed: int) -> None:
     with newsroom(seed) as room:
         assert play(room) == ""

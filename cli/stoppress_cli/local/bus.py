@@ -12,7 +12,6 @@ from typing import Any
 from unittest import mock
 
 from moto.events.models import EventsBackend
-from moto.ssm.models import SimpleSystemManagerBackend
 
 from stoppress_cli.local import queues
 from stoppress_cli.local.functions import Function, Result
@@ -211,6 +210,8 @@ def overheard(arrived: Callable[[str, Json], None]) -> Iterator[None]:
 
     A parameter that is put makes an event on the default bus, as on AWS.
     """
+    from moto.ssm.models import SimpleSystemManagerBackend  # it imports all of moto.ec2, which takes most of a second
+
     put_events, put_parameter = EventsBackend.put_events, SimpleSystemManagerBackend.put_parameter
 
     def put_and_report(self: EventsBackend, events: list[dict[str, Any]]) -> list[dict[str, Any]]:

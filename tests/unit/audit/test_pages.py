@@ -121,6 +121,7 @@ def test_a_page_that_cannot_be_read_is_a_problem_and_the_rest_is_read(serve: Any
     assert text.startswith(reason)
 
 
+@pytest.mark.matrix
 def test_page_1000_fails_and_the_rest_is_read(serve: Any) -> None:
     serve(Numbered(2_020, {1_000: SERVER_DOWN}))
 
@@ -607,6 +608,7 @@ def test_an_article_was_heard_of_when_its_page_was_requested(serve: Any) -> None
 # ── memory ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.matrix
 def test_the_memory_for_100_000_items_is_that_for_a_page(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Query, "item", lambda self, answer, item, place, *_: Problem(place, item["id"]))
     text = "x" * 200

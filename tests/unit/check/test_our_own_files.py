@@ -11,6 +11,7 @@ from stoppress_cli.inputs.folder import collect
 from tests.support import playing
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "name",
     [

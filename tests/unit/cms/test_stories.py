@@ -135,6 +135,7 @@ def test_on_the_whole_stack_nothing_is_left_over(played: Played) -> None:
     assert not played.refused
 
 
+@pytest.mark.moto
 @pytest.mark.parametrize("sender", ON_THE_STACK)
 def test_on_the_whole_stack_every_order_ends_in_the_same_files(sender: str, played: Played) -> None:
     files: dict[str, dict[str, bytes]] = {order: {} for order in ORDERS}

@@ -77,6 +77,7 @@ def test_a_file_of_the_configuration_s_pages_is_recognised_though_no_page_has_a_
     assert not is_own_file(url, render_pages([], site).body.replace(b"<url>", b" <url>"), site)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "scenario", ["publish", "http-site", "gzip-text-and-atom", "two-sites", "sections-and-editions", "emptied-shard",
                  "pages-that-are-not-articles", "alternates-are-mutual", "empty-window"]

@@ -74,7 +74,7 @@ def wiring() -> Wiring:
     resources = template.load(TEMPLATE).resources
     mappings = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::Lambda::EventSourceMapping"]
     [stream] = [one for one in mappings if "StartingPosition" in one]
-    [queue] = [one for one in mappings if "RecordArticle" in str(one["FunctionName"])]
+    [queue] = [one for one in mappings if "ArticlesQueue" in str(one["EventSourceArn"])]
     memory = {
         name: one["Properties"].get("MemorySize", 128)
         for name, one in resources.items()

@@ -65,7 +65,13 @@ def with_stack() -> Iterator[list[str]]:
             yield from within(each, [*words, name])
         if any(param.name == "stack" for param in command.params):
             arguments = [p for p in command.params if p.param_type_name == "argument" and (p.required or p.nargs == -1)]
-            yield words + ["-" if p.name == "file" else "www.example.com" for p in arguments]
+            options = [
+                word
+                for p in command.params
+                if p.required and p.opts[0][:1] == "-"
+                for word in (p.opts[0], "www.example.com")
+            ]
+            yield words + ["-" if p.name == "file" else "www.example.com" for p in arguments] + options
 
     yield from within(typer.main.get_command(app), [])
 

@@ -23,6 +23,7 @@ from tests.support.event_files import (
     EDITOR,
     FEED as PUSHED_FEED,
     HOST,
+    HOURLY,
     NEWS,
     NIGHT,
     POLL,
@@ -167,6 +168,10 @@ def test_reconcile_sites_keeps_what_it_suspects_for_its_second_look(stack: Stack
     assert [one[:2] for one in kept["suspects"]] == [["missing", "sitemap-news.xml"], ["missing", "sitemap.xml"]]
 
 
+def test_audit_sources_reads_the_sites(stack: Stack, built: Path, tmp_path: Path) -> None:
+    assert answered(stack, built, tmp_path, HOURLY) == [Answer("response", None)]
+
+
 def test_show_site_answers_with_the_page(stack: Stack, built: Path, tmp_path: Path) -> None:
     [answer] = answered(stack, built, tmp_path, EDITOR)
     assert answer.payload["statusCode"] == 200
@@ -175,7 +180,8 @@ def test_show_site_answers_with_the_page(stack: Stack, built: Path, tmp_path: Pa
 
 def test_every_function_of_the_template_is_run_here(stack: Stack) -> None:
     assert {
-        function_of(name) for name in (WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, NIGHT, PUSH, EDITOR)
+        function_of(name)
+        for name in (WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, NIGHT, PUSH, EDITOR, HOURLY)
     } == set(stack.functions)
 
 

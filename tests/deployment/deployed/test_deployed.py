@@ -110,7 +110,7 @@ def a_webhook_without_signature_or_site_is_refused(stack: Stack) -> None:
 
 
 # Each command that takes --stack: its arguments, its exit code, and words that it prints. ID is the event in quarantine, API the
-# address of the HTTP API, FILE the first site's configuration with a second source.
+# address of the HTTP API, OLD a sitemap, FILE the first site's configuration with a second source.
 COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "preflight": ([], 1, "credentials: account"),
     "explain": ([f"https://{HOST}/news/flood"], 0, NEWS),
@@ -129,6 +129,8 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "forget": ([f"https://{HOST}/news/bus", "--yes"], 0, ""),
     "reconcile": (["--dry-run"], 0, "0 repaired, 0 seen once"),
     "page": ([HOST], 2, "StatusPage=yes"),
+    "import": (["OLD", "--site", HOST], 2, "Listing=yes"),
+    "compare": (["OLD", "--site", HOST], 1, "only old"),
     "sites list": ([], 0, f"{HOST}  applied"),
     "sites show": ([HOST], 0, f'"host": "{HOST}"'),
     "sites put": (["FILE", "--yes"], 0, "the files follow within a minute or two"),
@@ -149,7 +151,8 @@ def every_command_answers(stack: Stack) -> None:
     [waiting] = quarantine(stack)
     site = json.loads(stack.command("sites", "show", HOST).stdout)
     file = stack.file_of("site.json", json.dumps(site | {"sources": site["sources"] | {"wire": {"secret": "wire"}}}))
-    known = {"ID": waiting["id"], "API": stack.address, "FILE": str(file)}
+    old = stack.file_of("old.xml", f"<urlset><url><loc>https://{HOST}/old</loc></url></urlset>")
+    known = {"ID": waiting["id"], "API": stack.address, "FILE": str(file), "OLD": str(old)}
     for command, (arguments, code, words) in COMMANDS.items():
         typed = [*command.split(), *(known.get(word, word) for word in arguments)]
 

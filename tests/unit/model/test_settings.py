@@ -93,6 +93,10 @@ OF_NO_FILE = {
     "feeds.websub": "whether a feed's hub tells of articles before they are polled",
     "feeds.own": "whether what a feed asks for is heeded when it is asked again",
     "sources.adapter": "how a delivery is read",
+    "sources.list.url": "where articles are listed; what they become is the adapter's",
+    "sources.list.secret": "how the list is opened",
+    "sources.list.audit": "whether lost webhooks are found",
+    "sources.list.trusts_removals": "which removals are sent, before there is an event",
     "sources.secret": "which deliveries are believed",
     "sources.settings": "what an adapter makes of a delivery",
 }

@@ -119,7 +119,7 @@ def secret_path(host: str, name: str) -> str:
 class SourceList(_Part):
     """The API by which a source's articles can be listed: for `stoppress import`, and for the hourly audit."""
 
-    url: str = Field(description="address of the list; the adapter's part of the reference says which")
+    url: str = Field(description="address of the list, by CMS in docs/how-to/audit.md")
     # audit_sources may read only secrets with such names.
     secret: str | None = Field(
         default=None,

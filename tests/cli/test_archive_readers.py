@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 
+from stoppress.check import checker
+from stoppress.check.findings import Findings
 from stoppress.http import client
 from stoppress.http.client import Response
 from stoppress.model.listed import Listed, ListingError, Page
 from stoppress.model.site import Site
+from stoppress_cli.inputs.folder import collect
 from stoppress_cli.inputs.rows import Rows
 from stoppress_cli.inputs.sitemap_pages import Sitemaps
+from tests.support.check_good_site import good
+from tests.support.check_planted import CASES, Fault
 
 HOST = "www.example.com"
 ROOT = f"https://{HOST}"
@@ -125,7 +130,7 @@ def test_the_publication_date_of_an_old_news_sitemap_comes_first(web: Web) -> No
 def test_what_cannot_be_read_in_the_middle_of_an_index_is_a_problem_and_the_rest_is_taken(web: Web) -> None:
     web.sitemap("a.xml", "1")
     web.put("page.xml", "<!doctype html><html><body><p>Not found<br></body></html>")
-    web.put("feed.xml", "<rss><channel><item><link>https://www.example.com/x</link></item></channel></rss>")
+    web.put("feed.xml", "<rss><channel><item><title>Cut")
     web.put("cut.xml", f"<urlset><url><loc>{ROOT}/2</loc></url><url><loc>{ROOT}/")
     web.put("odd.xml", "hello")
     web.statuses[web.put("slow.xml", "")] = 503
@@ -138,8 +143,39 @@ def test_what_cannot_be_read_in_the_middle_of_an_index_is_a_problem_and_the_rest
     ]  # fmt: skip
     assert "answers 404" in problems[0]
     assert "is no sitemap" in problems[1]
-    assert "feeds" in problems[2]
+    assert "is no sitemap" in problems[2]
     assert "answers 503" in problems[5]
+
+
+def test_an_rss_or_atom_feed_that_an_index_names_is_read_like_a_sitemap(web: Web) -> None:
+    web.put("feed.xml", f"<rss><channel><item><link>{ROOT}/1?a&amp;b</link></item></channel></rss>")
+    atom = "".join(f'<entry><link href="{ROOT}/{path}"/></entry>' for path in "23")
+    web.put("atom.xml", f'<feed xmlns="http://www.w3.org/2005/Atom">{atom}</feed>')
+    assert read(Sitemaps(web.index("i.xml", "feed.xml", "atom.xml"), SITE).pages()) == (["1?a&b", "2", "3"], [])
+
+
+def test_a_bare_ampersand_does_not_end_the_sitemap(web: Web) -> None:
+    urls = [f"<url><loc>{ROOT}/{n}?a=1&b=2</loc></url>" for n in range(2_000)]
+    section = f"<url><loc><![CDATA[{ROOT}/c?a=1&b=2]]></loc></url>"
+    url = web.put("s.xml", f"<urlset>{''.join(urls)}{section * 3_000}</urlset>")
+    paths, problems = read(Sitemaps(url, SITE).pages())
+    assert problems == []
+    assert paths == [*(f"{n}?a=1&b=2" for n in range(2_000)), *["c?a=1&b=2"] * 3_000]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("fault", [pytest.param(fault, id=f"{name} {what}") for name, what, fault in CASES])
+def test_each_url_of_a_file_that_check_can_read_is_imported_or_a_problem(fault: Fault, tmp_path: Path) -> None:
+    site = good()
+    fault(site)
+    for name, body in site.files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(body)
+    checked = checker.check(collect(tmp_path, ROOT).sources, Findings(each_max=1), datetime(2026, 11, 12, tzinfo=UTC))
+    readable = {facts.name: facts.urls for facts in checked.files.values() if facts.is_sitemap and facts.is_whole}
+    for name, urls in readable.items():
+        pages = list(Sitemaps(str(tmp_path / name), SITE).pages())
+        assert urls <= sum(len(page.items) + len(page.problems) for page in pages), name
 
 
 def test_an_index_that_names_itself_or_a_circle_ends(web: Web) -> None:

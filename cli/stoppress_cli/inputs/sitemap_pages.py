@@ -19,7 +19,8 @@ from stoppress.audit.pages import Unavailable, fetch_patiently
 from stoppress.check.input import Text, read_text
 from stoppress.check.robots import is_robots
 from stoppress.cms.listing import marked
-from stoppress.feeds.documents import SITEMAPS
+from stoppress.feeds import documents, parse
+from stoppress.feeds.documents import SITEMAPS, FeedError
 from stoppress.feeds.entries import Entry, Reading
 from stoppress.feeds.events import judged
 from stoppress.feeds.links import web_url
@@ -57,11 +58,12 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a file names: a sitemap, or a page."""
+    """What a file names: a sitemap, or a page. A page of a sitemap has a node, a page of a feed an entry."""
 
     place: str
     url: str | None
     node: Node | None = None
+    entry: Entry | None = None
     is_sitemap: bool = False
 
 
@@ -231,30 +233,42 @@ class Sitemaps:
         if not text.is_xml:
             yield from _in_lines(text, target)
             return
+        if documents.is_feed(text.head):
+            yield from self._entries(text, target, url, problems)
+            return
         tree = new_tree()
         number = 0
         try:
-            for number, node in enumerate(tree.entries(text.pieces()), 1):
+            for number, node in enumerate(tree.entries(_mended(text)), 1):
                 if tree.root is None or tree.root.name not in SITEMAPS:
                     break
                 is_sitemap = tree.root.name == "sitemapindex"
                 loc = text_of(node, "loc")
                 place = f"{target}, <{node.name}> {number}"
-                yield _Named(place, web_url(loc, url), node, is_sitemap)
+                yield _Named(place, web_url(loc, url), node, is_sitemap=is_sitemap)
         except Broken as error:
             reason = f"cannot be read behind line {error.line}: {error.message}"
             if number == 0 and not (tree.root and tree.root.name in SITEMAPS):
                 raise _Unreadable(f"is no sitemap: {reason}") from None
             problems.append(Problem(f"{target}, line {error.line}", reason))
         if tree.root and tree.root.name not in SITEMAPS:
-            hint = ": name it in the site's `feeds`" if tree.root.name.lower() in ("rss", "feed", "rdf") else ""
-            raise _Unreadable(f"is no sitemap, its first element is <{tree.root.name[:40]}>{hint}")
+            raise _Unreadable(f"is no sitemap, its first element is <{tree.root.name[:40]}>")
+
+    def _entries(self, text: Text, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
+        """The pages of a feed, which sitemaps.org allows as a sitemap. Raises _Unreadable."""
+        try:
+            reading = parse.read(documents.read_document("".join(text.pieces()).encode(), {}), url, self.site)
+        except FeedError as error:
+            raise _Unreadable(f"is no sitemap: {error}") from None
+        for number, entry in enumerate(reading.entries, 1):
+            yield _Named(f"{target}, entry {number}", entry.url, entry=entry)
+        problems += [Problem(target, reason) for reason in (reading.incomplete, *reading.left_out) if reason]
 
     def _page(self, named: _Named, url: str, asked_at: datetime) -> Listed | Problem:
         if named.node is not None:
             entry = entry_of(named.node, url, self.site)
         else:
-            entry = Entry(None, named.url, "", None, None)
+            entry = named.entry or Entry(None, named.url, "", None, None)
         return page_of(entry, named.place, self.site, asked_at)
 
 
@@ -280,7 +294,7 @@ def is_url(target: str) -> bool:
 def _in_lines(text: Text, target: str) -> Iterator[_Named]:
     """The sitemaps of a robots.txt, or the pages of a sitemap that has a URL on each line. Raises _Unreadable."""
     robots = is_robots(text.head)
-    if not robots and not is_url(text.head.lstrip()):
+    if not robots and not any(is_url(line.lstrip()) for line in text.head.splitlines()):
         raise _Unreadable("is neither a sitemap nor an index nor a robots.txt")
     for number, line in enumerate(_lines(text), text.line):
         place = f"{target}, line {number}"
@@ -289,6 +303,20 @@ def _in_lines(text: Text, target: str) -> Iterator[_Named]:
                 yield _Named(place, web_url(field_[1], ""), is_sitemap=True)
         elif line.strip():
             yield _Named(place, web_url(line, ""))
+
+
+def _mended(text: Text) -> Iterator[str]:
+    """The text with its bare ampersands escaped. No piece ends inside a reference or a CDATA section."""
+    rest = ""
+    for piece in text.pieces():
+        rest += piece
+        end = rest.rfind(">") + 1
+        section = rest.rfind("<![CDATA[", 0, end)
+        if section >= 0 and not 0 <= rest.find("]]>", section) < end:
+            end = section
+        yield documents.with_references(rest[:end])
+        rest = rest[end:]
+    yield documents.with_references(rest)
 
 
 def _lines(text: Text) -> Iterator[str]:

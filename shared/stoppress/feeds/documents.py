@@ -131,6 +131,12 @@ def read_document(body: bytes, headers: Mapping[str, str]) -> Document:
     return _as_far_as_complete(text[root.start() :], root[1], root[2].lower())
 
 
+def is_feed(head: str) -> bool:
+    """Whether a text that begins like this is RSS or Atom."""
+    root = _root(head)
+    return root is not None and root[2].lower() not in SITEMAPS
+
+
 def _feed_root(text: str) -> re.Match[str]:
     """Find the root element of a feed or sitemap. Raises FeedError if there is none."""
     if _JSON.match(text):
@@ -274,6 +280,11 @@ def _mended(text: str) -> str:
     text = without_nested(text)
     if text.count("&") > REFERENCES_MAX:
         raise FeedError(f"the feed has more than {REFERENCES_MAX:,} ampersands")
+    return with_references(text)
+
+
+def with_references(text: str) -> str:
+    """Escape bare ampersands outside CDATA, and replace the entities of HTML that XML does not know."""
     pieces, position = [], 0
     while (start := text.find("<![CDATA[", position)) >= 0 and (end := text.find("]]>", start)) >= 0:
         pieces += [_AMPERSAND.sub(_reference, text[position:start]), text[start : end + 3]]

@@ -30,6 +30,7 @@ IMPURE = {
     "http/client",
     "poll/fetch",
     "poll/feeds",
+    "tell/fetch",
 }
 CHANCE_AND_TIME = {"random", "secrets", "time", "uuid"}
 CLOCKS = {"now", "today", "utcnow"}

@@ -33,12 +33,17 @@ def can_be_trusted(hub: str) -> bool:
     return urlsplit(hub).scheme == "https"
 
 
-def _linked(relation: str, head: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
-    """The URLs that an answer links to with this relation, those of its headers first."""
+def linked_in_headers(relation: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
+    """The URLs that the header Link names with this relation (RFC 8288)."""
     for target, parameters in _LINK_HEADER.findall(headers.get("link", "")):
         relations = [quoted or plain for quoted, plain in _RELATIONS.findall(parameters)]
         if relations and relation in relations[0].lower().split() and (linked := _usable(target, url)):
             yield linked
+
+
+def _linked(relation: str, head: str, headers: Mapping[str, str], url: str) -> Iterator[str]:
+    """The URLs that an answer links to with this relation, those of its headers first."""
+    yield from linked_in_headers(relation, headers, url)
     for link in _LINK.finditer(head):
         attributes = {name.lower(): unescape(quoted or other) for name, quoted, other in _ATTRIBUTE.findall(link[1])}
         relations = attributes.get("rel", "").lower().split()

@@ -77,9 +77,15 @@ def pool_to(scheme: str, host: str, port: int, resolve: Resolver = socket.getadd
             raise Refused(f"{host} has the address {address}, which is not public")
     # IPv4 first: a Lambda function outside a VPC cannot reach IPv6.
     address = min(addresses, key=lambda address: (address.version, int(address)))
+    return pool_at((str(address), port), scheme, host)
+
+
+def pool_at(server: tuple[str, int], scheme: str, host: str) -> urllib3.HTTPConnectionPool:
+    """A pool of connections to this address and port, whatever the address. TLS checks the certificate against the host name."""
+    address, port = server
     if scheme == "http":
-        return urllib3.HTTPConnectionPool(str(address), port, maxsize=1)
-    return urllib3.HTTPSConnectionPool(str(address), port, maxsize=1, ssl_context=_tls(), server_hostname=host)
+        return urllib3.HTTPConnectionPool(address, port, maxsize=1)
+    return urllib3.HTTPSConnectionPool(address, port, maxsize=1, ssl_context=_tls(), server_hostname=host)
 
 
 def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

@@ -34,6 +34,8 @@ POST_SECONDS_MAX = 10.0
 _PERMANENT = {301, 308}
 _REDIRECTS = {301, 302, 303, 307, 308}
 _REDIRECTS_OF_POST = {307, 308}
+# Headers that an answer may have several times. Their values are joined by commas.
+_LISTS = {"link", "x-robots-tag"}
 _Result = TypeVar("_Result")
 _URL_SAFE = "/%:@!$&'()*+,;=~-._?[]"
 
@@ -64,20 +66,23 @@ def fetch(
     *,
     bytes_max: int | None = None,
     seconds_max: float | None = None,
+    redirects: bool = True,
+    server: tuple[str, int] | None = None,
 ) -> Response:
     """GET `url` and follow redirects. Raises FetchError. Another server does not get the header Authorization.
 
     `bytes_max` limits the body, both compressed and decompressed; by default BODY_BYTES_MAX. The default of `seconds_max` is
-    FETCH_SECONDS_MAX.
+    FETCH_SECONDS_MAX. Without `redirects` the redirect itself is returned. `server` is an address and port that a user named:
+    every connection goes there, even if the address is private.
 
     A body that the server cut off is returned as far as it came: its text shows whether it is complete.
     """
     deadline = time.monotonic() + (FETCH_SECONDS_MAX if seconds_max is None else seconds_max)
     permanent_url: str | None = None
     for hop in range(REDIRECTS_MAX + 1):
-        answer = _send("GET", url, headers or {}, deadline, bytes_max=bytes_max)
+        answer = _send("GET", url, headers or {}, deadline, bytes_max=bytes_max, server=server)
         location = answer.headers.get("location")
-        if answer.status not in _REDIRECTS or not location:
+        if answer.status not in _REDIRECTS or not location or not redirects:
             return Response(answer.status, answer.headers, answer.body, url, permanent_url)
         previous, url = url, _target(url, location)
         if urlsplit(previous).scheme == "https" and urlsplit(url).scheme != "https":
@@ -122,10 +127,14 @@ def _send(
     form: bytes | None = None,
     *,
     bytes_max: int | None = None,
+    server: tuple[str, int] | None = None,
 ) -> Response:
     """Send one request and follow no redirect. Raises FetchError."""
     parts, host, port = address.split_url(url)
-    pool = _within(deadline, host, lambda: address.pool_to(parts.scheme, host, port))
+    if server is None:
+        pool = _within(deadline, host, lambda: address.pool_to(parts.scheme, host, port))
+    else:
+        pool = address.pool_at(server, parts.scheme, host)
     name = f"[{host}]" if ":" in host else host
     request_headers = {
         "Host": name if port == address.PORTS[parts.scheme] else f"{name}:{port}",
@@ -153,6 +162,8 @@ def _send(
         )
         try:
             answer_headers = {name.lower(): value for name, value in answer.headers.items()}
+            # RFC 9110, 5.3: of other headers the last one counts, because a second ETag or Location is a mistake.
+            answer_headers |= {name: answer.headers[name] for name in _LISTS & answer_headers.keys()}
             encoding = answer_headers.get("content-encoding", "").strip().lower()
             body = b"" if answer.status in _REDIRECTS else read_body(_chunks(answer, deadline), encoding, bytes_max)
             _seconds_left(deadline)  # a connection cut at the deadline may look like the end of the answer

@@ -114,6 +114,32 @@ def test_an_address_beyond_ascii_is_escaped_once(origin: Origin) -> None:
     assert client.fetch(f"{HOST}/flüt%20%5Ba?q=é%26").body == b"found"
 
 
+def test_a_header_that_comes_twice_is_a_list_if_it_may_be_one(origin: Origin) -> None:
+    headers = b"x-robots-tag: noindex\r\nX-Robots-Tag: otherbot: nofollow\r\netag: 1\r\netag: 2\r\n"
+    origin.answers["/page"] = b"HTTP/1.1 200 OK\r\n" + headers + b"content-length: 0\r\n\r\n"
+
+    answer = client.fetch(f"{HOST}/page")
+
+    assert (answer.headers["x-robots-tag"], answer.headers["etag"]) == ("noindex, otherbot: nofollow", "2")
+
+
+def test_a_redirect_is_returned_where_none_is_to_be_followed(origin: Origin) -> None:
+    origin.answer("/page", status="301 Moved Permanently", location="/other")
+
+    answer = client.fetch(f"{HOST}/page", redirects=False)
+
+    assert (answer.status, answer.headers["location"], len(origin.requests)) == (301, "/other", 1)
+
+
+def test_a_user_may_name_the_address_of_the_server_even_a_private_one() -> None:
+    server = Origin()
+    server.answer("/page", b"staging")
+
+    assert client.fetch("http://www.example.com/page", server=("127.0.0.1", server.port)).body == b"staging"
+    assert "\r\nHost: www.example.com\r\n" in server.requests[0]
+    server.close()
+
+
 def test_a_status_is_no_error(origin: Origin) -> None:
     origin.answer("/feed", status="404 Not Found")
 

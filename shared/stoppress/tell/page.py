@@ -1,0 +1,259 @@
+"""What a page's answer means: whether search engines can index the page as the sitemap lists it. Pure.
+
+Sources: Google's documentation of robots meta tags, of canonical URLs and of Article structured data; the HTML standard.
+"""
+
+import codecs
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urljoin
+
+from stoppress.feeds.hubs import linked_in_headers
+from stoppress.http.client import Response
+from stoppress.primitives.instants import iso, parse
+from stoppress.primitives.urls import identity, linked
+
+# Limits the time of parsing to about a second. The rest of a larger page is not read.
+PAGE_BYTES_MAX = 2_000_000
+# Publishing systems round to the minute.
+DATE_TOLERANCE = timedelta(minutes=1)
+
+# Google and Bing obey the rules for all crawlers and those for the crawler itself.
+_CRAWLERS = {"googlebot", "googlebot-news", "bingbot"}
+_NOINDEX = {"noindex", "none"}
+# Rules that take a value: the name before the colon is not a crawler's.
+_VALUED_RULES = {"max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"}
+# schema.org's Article and its subtypes, apart from those whose name ends in Article.
+_ARTICLE_TYPES = {"Report", "SocialMediaPosting", "BlogPosting", "LiveBlogPosting", "DiscussionForumPosting"}
+_HTML_TYPES = {"", "text/html", "application/xhtml+xml"}
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+# The HTML standard: the declaration is in the first 1,024 bytes.
+_CHARSET_BYTES_MAX = 1_024
+_VALUE_CHARACTERS_MAX = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the sitemap says about a page."""
+
+    url: str
+    published: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageVerdict:
+    """Whether a page is ready. `reason` continues the sentence "the page …"; it is empty if nothing is wrong.
+
+    `kind` is status, redirect, noindex, canonical, date, title, unreachable, or robots: robots.txt forbids the check, so the page
+    counts as ready. `is_gone`: it answers 404 or 410. `published` is the first datePublished of an article in its JSON-LD.
+    """
+
+    ready: bool
+    reason: str = ""
+    kind: str = ""
+    is_gone: bool = False
+    title: str = ""
+    canonical: str | None = None
+    published: datetime | None = None
+
+
+def judge(expected: Expected, response: Response) -> PageVerdict:
+    """Compares the answer to a GET of a page, made without following redirects, with what the sitemap says."""
+    location = response.headers.get("location", "")
+    if 300 <= response.status < 400 and location:
+        return PageVerdict(ready=False, reason=f"redirects to {_target(expected.url, location)}", kind="redirect")
+    if response.status != 200:
+        reason, is_gone = f"answers {response.status}", response.status in (404, 410)
+        return PageVerdict(ready=False, reason=reason, kind="status", is_gone=is_gone)
+    page = _page_of(response)
+    canonicals = [*linked_in_headers("canonical", response.headers, expected.url), *page.canonicals(expected.url)]
+    dates = list(page.dates())
+    kind, reason = next(
+        ((kind, reason) for kind, reason in _faults(expected, response, page, canonicals, dates) if reason), ("", "")
+    )
+    return PageVerdict(
+        ready=not reason,
+        reason=reason,
+        kind=kind,
+        title=page.title,
+        canonical=canonicals[0] if canonicals else None,
+        published=dates[0] if dates else None,
+    )
+
+
+def _faults(
+    expected: Expected, response: Response, page: "_Page", canonicals: list[str], dates: list[datetime]
+) -> Iterator[tuple[str, str]]:
+    """The kind and the reason of each fault, the gravest first."""
+    if _header_forbids(response.headers.get("x-robots-tag", "")):
+        yield "noindex", "has noindex in the header X-Robots-Tag"
+    for name, content in page.robots:
+        if _forbids(content.split(",")):
+            yield "noindex", f"has noindex in its meta element {name}"
+    for url in canonicals:
+        if not _is_same(url, expected.url):
+            yield "canonical", f"names {url} as its canonical URL"
+    if expected.published and dates and not any(abs(date - expected.published) <= DATE_TOLERANCE for date in dates):
+        in_sitemap = iso(expected.published)
+        yield "date", f"has the datePublished {iso(dates[0])} in its JSON-LD, and the sitemap has {in_sitemap}"
+    if page.is_html and not page.title:
+        yield "title", "has no title"
+
+
+def _target(url: str, location: str) -> str:
+    with suppress(ValueError):
+        location = urljoin(url, location.strip())
+    return location[:_VALUE_CHARACTERS_MAX]
+
+
+def _is_same(url: str, listed: str) -> bool:
+    """Whether two URLs are spellings of one page. The protocol makes no difference on the same host."""
+    try:
+        return identity(linked(url, listed)) == identity(linked(listed, listed))
+    except ValueError:
+        return False
+
+
+def _header_forbids(header: str) -> bool:
+    """Whether X-Robots-Tag has noindex for all crawlers or one of _CRAWLERS. A crawler's name counts until the next name."""
+    crawler = ""
+    for part in header.lower().split(","):
+        name, colon, rule = part.partition(":")
+        if not colon or name.strip() in _VALUED_RULES:
+            rule = part
+        else:
+            crawler = name.strip()
+        if (not crawler or crawler in _CRAWLERS) and _forbids([rule]):
+            return True
+    return False
+
+
+def _forbids(rules: Iterable[str]) -> bool:
+    return any(":" not in rule and not _NOINDEX.isdisjoint(rule.lower().split()) for rule in rules)
+
+
+def _page_of(response: Response) -> "_Page":
+    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    page = _Page(is_html=media_type in _HTML_TYPES)
+    if page.is_html:
+        reader = _Reader(page)
+        with suppress(AssertionError):  # of a marked section with an unknown keyword; what came before it counts
+            reader.feed(_text(response))  # no close(), with which many unfinished tags take quadratic time
+        page.title = " ".join(page.title.split())[:_VALUE_CHARACTERS_MAX]
+    return page
+
+
+def _text(response: Response) -> str:
+    body = response.body[:PAGE_BYTES_MAX]
+    in_header = _CHARSET.search(response.headers.get("content-type", ""))
+    charset = in_header or _CHARSET.search(body[:_CHARSET_BYTES_MAX].decode("latin-1"))
+    name = charset[1] if charset else "utf-8"
+    with suppress(LookupError, UnicodeError):
+        if codecs.lookup(name)._is_text_encoding:  # noqa: SLF001 - else "hex" would be a charset
+            return body.decode(name, "replace")
+    return body.decode("utf-8", "replace")
+
+
+@dataclass(slots=True)
+class _Page:
+    """What a page says of itself to search engines."""
+
+    is_html: bool
+    title: str = ""
+    base: str = ""
+    robots: list[tuple[str, str]] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    scripts: list[str] = field(default_factory=list)
+
+    def canonicals(self, url: str) -> Iterator[str]:
+        """The URLs of its canonical links. A link that is no URL stays as it is."""
+        base = _target(url, self.base) if self.base else url
+        return (_target(base, link) for link in self.links)
+
+    def dates(self) -> Iterator[datetime]:
+        """The datePublished of each article in its JSON-LD. A date without time or zone is no instant and is left out."""
+        for script in self.scripts:
+            try:
+                document = json.loads(script, strict=False)
+            except (ValueError, RecursionError):
+                continue
+            for article in _articles(document):
+                texts = article.get("datePublished")
+                for text in texts if isinstance(texts, list) else [texts]:
+                    with suppress(ValueError):
+                        yield parse(text if isinstance(text, str) else "")
+
+
+def _articles(document: Any) -> Iterator[dict[str, Any]]:
+    """The articles of a JSON-LD document: in lists, graphs and main entities, but not those that an article refers to."""
+    waiting = deque([document])
+    while waiting:
+        node = waiting.popleft()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, dict):
+            types = node.get("@type")
+            if any(_is_article(name) for name in (types if isinstance(types, list) else [types])):
+                yield node
+            waiting += [node.get("@graph"), node.get("mainEntity")]
+
+
+def _is_article(name: Any) -> bool:
+    """Whether a type, alone or as a URL or with a prefix, is schema.org's Article or a subtype."""
+    short = re.split("[/#:]", name)[-1] if isinstance(name, str) else ""
+    return short.endswith("Article") or short in _ARTICLE_TYPES
+
+
+class _Reader(HTMLParser):
+    """Fills a `_Page`. Leaves out what stands in templates, noscript and pictures, which have titles of their own."""
+
+    _OUTSIDE = frozenset({"template", "noscript", "svg"})
+
+    def __init__(self, page: _Page) -> None:
+        super().__init__()
+        self._page = page
+        self._outside = 0
+        self._script: list[str] | None = None
+        self._title: list[str] | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in self._OUTSIDE:
+            self._outside += 1
+        if self._outside:
+            return
+        attributes = {name: (value or "").strip() for name, value in reversed(attrs)}  # the first of two counts
+        href = attributes.get("href", "")
+        if tag == "meta":
+            name = attributes.get("name", "").lower()
+            if name == "robots" or name in _CRAWLERS:
+                self._page.robots.append((name, attributes.get("content", "")))
+        elif tag == "link" and "canonical" in attributes.get("rel", "").lower().split():
+            self._page.links.append(href)
+        elif tag == "base":
+            self._page.base = self._page.base or href
+        elif tag == "title" and not self._page.title:
+            self._title = []
+        elif tag == "script" and attributes.get("type", "").lower().startswith("application/ld+json"):
+            self._script = []
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._OUTSIDE and self._outside:
+            self._outside -= 1
+        elif tag == "title" and self._title is not None:
+            self._page.title, self._title = "".join(self._title), None
+        elif tag == "script" and self._script is not None:
+            self._page.scripts.append("".join(self._script).strip())
+            self._script = None
+
+    def handle_data(self, data: str) -> None:
+        if self._script is not None:
+            self._script.append(data)
+        elif self._title is not None:
+            self._title.append(data)

@@ -11,6 +11,7 @@ from stoppress_cli.commands.adapters import adapters
 from stoppress_cli.commands.check import check
 from stoppress_cli.commands.compare import compare
 from stoppress_cli.commands.demo import demo
+from stoppress_cli.commands.doctor import doctor
 from stoppress_cli.commands.explain import explain
 from stoppress_cli.commands.feeds import feeds
 from stoppress_cli.commands.forget import forget
@@ -46,6 +47,7 @@ for command, effect, example in (
         "stoppress compare https://www.example.com/old-sitemap.xml --site www.example.com --stack stoppress",
     ),
     (demo, HERE, "stoppress demo --once"),
+    (doctor, READS_URLS, "stoppress doctor www.example.com"),
     (explain, READS, "stoppress explain https://www.example.com/news/flood --stack stoppress"),
     (forget, WRITES, "stoppress forget https://www.example.com/news/flood --stack stoppress"),
     (

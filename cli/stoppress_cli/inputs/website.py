@@ -20,6 +20,7 @@ from stoppress.check.findings import Findings, shown
 from stoppress.check.input import CHUNK_BYTES, Source
 from stoppress.check.one_pass import Facts
 from stoppress.check.values import Place, place_of
+from stoppress.http import address
 from stoppress.http.errors import reason_of
 from stoppress.model.limits import BYTES_MAX
 from stoppress_cli.inputs.folder import Unreadable, base_place, of_file
@@ -31,6 +32,7 @@ CONNECT_SECONDS_MAX = 10.0
 READ_SECONDS_MAX = 30.0
 FILE_SECONDS_MAX = 120.0
 RUN_SECONDS_MAX = 1_800.0
+_TIMEOUT = urllib3.Timeout(connect=CONNECT_SECONDS_MAX, read=READ_SECONDS_MAX)
 _KEPT_HEADERS = {"content-type", "content-encoding", "cache-control"}
 
 
@@ -47,11 +49,12 @@ class _Fetched:
 class Fetcher:
     """Fetches files from one host into a folder, within limits."""
 
-    def __init__(self, folder: Path, findings: Findings, notes: list[str]) -> None:
-        self._folder, self._findings, self._notes = folder, findings, notes
-        self._pool = urllib3.PoolManager(
-            retries=False, timeout=urllib3.Timeout(connect=CONNECT_SECONDS_MAX, read=READ_SECONDS_MAX)
-        )
+    def __init__(
+        self, folder: Path, findings: Findings, notes: list[str], server: tuple[str, int] | None = None
+    ) -> None:
+        """`server` is an address and port to which every connection goes, instead of those of the URL."""
+        self._folder, self._findings, self._notes, self._server = folder, findings, notes, server
+        self._pool = urllib3.PoolManager()
         self._deadline = time.monotonic() + RUN_SECONDS_MAX
         self._seen: set[str] = set()
         self._base: Place | None = None  # the place that readers see: of --base-url, else of the first URL
@@ -131,14 +134,7 @@ class Fetcher:
     def _fetch(self, url: str) -> _Fetched:
         deadline = min(self._deadline, time.monotonic() + FILE_SECONDS_MAX)
         for _ in range(REDIRECTS_MAX + 1):
-            answer = self._pool.urlopen(
-                "GET",
-                url,
-                headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
-                redirect=False,
-                preload_content=False,
-                decode_content=False,
-            )
+            answer = self._open(url)
             try:
                 headers = {name.lower(): value for name, value in answer.headers.items()}
                 location = answer.get_redirect_location()
@@ -148,6 +144,25 @@ class Fetcher:
                 answer.close()
             url = self._target(url, location)
         raise ValueError(f"more than {REDIRECTS_MAX} redirects")
+
+    def _open(self, url: str) -> urllib3.BaseHTTPResponse:
+        headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
+        pool: urllib3.PoolManager | urllib3.HTTPConnectionPool = self._pool
+        target = url
+        if self._server:
+            parts = urlsplit(url)
+            pool = address.pool_at(self._server, parts.scheme, parts.hostname or "")
+            headers["Host"], target = parts.netloc, _path(url)
+        return pool.urlopen(
+            "GET",
+            target,
+            headers=headers,
+            retries=False,
+            timeout=_TIMEOUT,
+            redirect=False,
+            preload_content=False,
+            decode_content=False,
+        )
 
     def _target(self, url: str, location: str) -> str:
         target = urljoin(url, location)
@@ -172,10 +187,10 @@ class Fetcher:
 
 
 @contextmanager
-def fetching(findings: Findings, notes: list[str]) -> Iterator[Fetcher]:
+def fetching(findings: Findings, notes: list[str], server: tuple[str, int] | None = None) -> Iterator[Fetcher]:
     """A fetcher; its files are deleted when the block ends."""
     with tempfile.TemporaryDirectory(prefix="stoppress-check-") as folder:
-        fetcher = Fetcher(Path(folder), findings, notes)
+        fetcher = Fetcher(Path(folder), findings, notes, server)
         yield fetcher
         fetcher.note_elsewhere()
 

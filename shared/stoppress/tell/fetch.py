@@ -48,6 +48,13 @@ def check_pages(pages: Sequence[Expected], deadline: Deadline, fetch: Fetch | No
         return dict(verdict for verdicts in checked for verdict in verdicts)
 
 
+def rules_in(text: str) -> RobotFileParser:
+    """The rules of a robots.txt."""
+    rules = RobotFileParser()
+    rules.parse(text.splitlines())
+    return rules
+
+
 def _verdict(page: Expected, deadline: Deadline, fetch: Fetch) -> PageVerdict:
     try:
         if not _rules_of(_origin(page.url), deadline, fetch).can_fetch(_TOKEN, page.url):
@@ -75,8 +82,7 @@ def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> RobotFileParser:
         raise _NoRules(f"was not checked, because robots.txt cannot be fetched: {error}") from None
     if response.status == 429 or response.status >= 500:
         raise _NoRules(f"was not checked, because robots.txt answers {response.status}")
-    rules = RobotFileParser()
-    rules.parse(response.body.decode("utf-8", "replace").splitlines() if response.status < 300 else [])
+    rules = rules_in(response.body.decode("utf-8", "replace") if response.status < 300 else "")
     _rules[origin] = time.monotonic() + ROBOTS_SECONDS, rules
     return rules
 

@@ -88,6 +88,16 @@ def judge(expected: Expected, response: Response) -> PageVerdict:
     )
 
 
+def site_name(home: Response) -> str:
+    """The name that Google shows for a site: that of the home page's WebSite in JSON-LD, else its og:site_name; empty without.
+
+    Source: Google's documentation of site names.
+    """
+    page = _page_of(home)
+    names = (node.get("name") for node in page.nodes() if _types(node) & {"WebSite"})
+    return next((name.strip() for name in names if isinstance(name, str) and name.strip()), page.og_site_name)
+
+
 def _faults(
     expected: Expected, response: Response, page: "_Page", canonicals: list[str], dates: list[datetime]
 ) -> Iterator[tuple[str, str]]:
@@ -167,6 +177,7 @@ class _Page:
 
     is_html: bool
     title: str = ""
+    og_site_name: str = ""
     base: str = ""
     robots: list[tuple[str, str]] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
@@ -179,36 +190,35 @@ class _Page:
 
     def dates(self) -> Iterator[datetime]:
         """The datePublished of each article in its JSON-LD. A date without time or zone is no instant and is left out."""
-        for script in self.scripts:
-            try:
-                document = json.loads(script, strict=False)
-            except (ValueError, RecursionError):
+        for article in self.nodes():
+            if not any(name.endswith("Article") or name in _ARTICLE_TYPES for name in _types(article)):
                 continue
-            for article in _articles(document):
-                texts = article.get("datePublished")
-                for text in texts if isinstance(texts, list) else [texts]:
-                    with suppress(ValueError):
-                        yield parse(text if isinstance(text, str) else "")
+            texts = article.get("datePublished")
+            for text in texts if isinstance(texts, list) else [texts]:
+                with suppress(ValueError):
+                    yield parse(text if isinstance(text, str) else "")
 
-
-def _articles(document: Any) -> Iterator[dict[str, Any]]:
-    """The articles of a JSON-LD document: in lists, graphs and main entities, but not those that an article refers to."""
-    waiting = deque([document])
-    while waiting:
-        node = waiting.popleft()
-        if isinstance(node, list):
-            waiting += node
-        elif isinstance(node, dict):
-            types = node.get("@type")
-            if any(_is_article(name) for name in (types if isinstance(types, list) else [types])):
+    def nodes(self) -> Iterator[dict[str, Any]]:
+        """The objects of its JSON-LD: in lists, graphs and main entities, but not those that an object refers to."""
+        waiting: deque[Any] = deque()
+        for script in self.scripts:
+            with suppress(ValueError, RecursionError):
+                waiting.append(json.loads(script, strict=False))
+        while waiting:
+            node = waiting.popleft()
+            if isinstance(node, list):
+                waiting += node
+            elif isinstance(node, dict):
                 yield node
-            waiting += [node.get("@graph"), node.get("mainEntity")]
+                waiting += [node.get("@graph"), node.get("mainEntity")]
 
 
-def _is_article(name: Any) -> bool:
-    """Whether a type, alone or as a URL or with a prefix, is schema.org's Article or a subtype."""
-    short = re.split("[/#:]", name)[-1] if isinstance(name, str) else ""
-    return short.endswith("Article") or short in _ARTICLE_TYPES
+def _types(node: dict[str, Any]) -> set[str]:
+    """The types of an object, without the URL or the prefix of schema.org."""
+    types = node.get("@type")
+    return {
+        re.split("[/#:]", name)[-1] for name in (types if isinstance(types, list) else [types]) if isinstance(name, str)
+    }
 
 
 class _Reader(HTMLParser):
@@ -234,6 +244,8 @@ class _Reader(HTMLParser):
             name = attributes.get("name", "").lower()
             if name == "robots" or name in _CRAWLERS:
                 self._page.robots.append((name, attributes.get("content", "")))
+            elif attributes.get("property", "").lower() == "og:site_name":
+                self._page.og_site_name = self._page.og_site_name or attributes.get("content", "")
         elif tag == "link" and "canonical" in attributes.get("rel", "").lower().split():
             self._page.links.append(href)
         elif tag == "base":

@@ -47,7 +47,7 @@ for command, effect, example in (
         "stoppress compare https://www.example.com/old-sitemap.xml --site www.example.com --stack stoppress",
     ),
     (demo, HERE, "stoppress demo --once"),
-    (doctor, READS_URLS, "stoppress doctor www.example.com"),
+    (doctor, READS, "stoppress doctor www.example.com --stack stoppress"),
     (explain, READS, "stoppress explain https://www.example.com/news/flood --stack stoppress"),
     (forget, WRITES, "stoppress forget https://www.example.com/news/flood --stack stoppress"),
     (

@@ -37,6 +37,7 @@ EARLY = on_the_bus(site=NEW, id="8", url=f"https://{NEW}/a", title="A", publishe
 READING = {
     "status": ([], 1),
     "compare": (["old.xml", "--site", HOST], 0),
+    "doctor": ([HOST, "--connect", "127.0.0.1:1"], 1),
     "explain": ([url("flood")], 0),
     "robots": ([HOST], 0),
     "feeds show": ([], 0),

@@ -1,19 +1,13 @@
 """The nginx configuration of docs/how-to/serve.md, run word for word in front of the bucket of a played scenario."""
 
-import getpass
 import gzip
 import http.client
-import os
 import re
-import shutil
-import socket
 import struct
-import subprocess
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,26 +24,17 @@ from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario import player
 from stoppress_cli.scenario.player import Player
+from tests.support.nginx import SKIPS, START_S, nginx
 from tests.support.playing import SCENARIOS, TEMPLATE, read, written
 
-DOCUMENT = Path(__file__).parents[2] / "docs/how-to/serve.md"
-# What whoever copies the block has to replace; the test replaces nothing else.
-PORT, ORIGIN, CACHE = "listen 80;", "https://d111111abcdef8.cloudfront.net/", "/var/cache/nginx/sitemaps"
-CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 NEWS_HOST, HARBOUR = "www.example.com", "harbour.example.net"
 HOSTS = (NEWS_HOST, HARBOUR)
 SHARDS = {NEWS_HOST: "sitemap-2026-11.xml", HARBOUR: "sitemap-2026.xml"}
 FILES = [(host, name) for host in HOSTS for name in ("sitemap.xml", "sitemap-news.xml", SHARDS[host])]
 # All but the header by which poll_feeds recognises our own files.
 INSIDE = re.compile(r"x-amz-(?!meta-config-version$)|via$|x-cache$|age$", re.IGNORECASE)
-START_S = 30
 
-pytestmark = [
-    pytest.mark.deployed,
-    pytest.mark.skipif(NGINX is None, reason="nginx is not installed"),
-    pytest.mark.skipif(not CERTIFICATES.exists(), reason=f"{CERTIFICATES}, which the configuration names, is not here"),
-]
+pytestmark = [pytest.mark.deployed, *SKIPS]
 
 by_host = pytest.mark.parametrize("host", HOSTS)
 by_file = pytest.mark.parametrize(("host", "name"), FILES)
@@ -136,54 +121,6 @@ def _head(entry: Path) -> tuple[int, int, int]:
     if version != 5:  # that of all nginx since 1.11.10
         pytest.skip(f"this nginx keeps its answers in form {version}; form 5 is known here")
     return version, valid, date
-
-
-def block() -> str:
-    """The block of the document, its placeholders still in it."""
-    [found] = re.findall(r"```nginx\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    return str(found)
-
-
-@contextmanager
-def nginx(folder: Path, origin: str) -> Iterator[int]:
-    """A running nginx in a folder of its own, in front of `origin`; gives its port, and ends it whatever happens."""
-    assert NGINX
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    configuration = block()
-    for placeholder, here in ((PORT, f"listen 127.0.0.1:{port};"), (ORIGIN, origin), (CACHE, str(folder / "kept"))):
-        assert configuration.count(placeholder) == 1, f"{DOCUMENT.name} names {placeholder} not once"
-        configuration = configuration.replace(placeholder, here)
-    temporary = "".join(
-        f"{kind}_temp_path {folder / kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    user = f"user {getpass.getuser()};\n" if os.geteuid() == 0 else ""
-    path = folder / "nginx.conf"
-    path.write_text(
-        f"{user}daemon off; worker_processes 1; pid {folder / 'pid'}; error_log {folder / 'error.log'};\n"
-        f"events {{}}\nhttp {{\naccess_log off;\n{temporary}{configuration}}}\n"
-    )
-    running = subprocess.Popen(  # noqa: S603 - the document's own configuration
-        [NGINX, "-p", folder, "-e", folder / "error.log", "-c", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    try:
-        deadline = time.monotonic() + START_S
-        while running.poll() is None and time.monotonic() < deadline:
-            with socket.socket() as attempt:
-                if attempt.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.02)
-        else:
-            said = (folder / "error.log").read_text() if (folder / "error.log").exists() else ""
-            pytest.fail(f"nginx does not listen: {said}")
-        yield port
-    finally:
-        running.terminate()
-        try:
-            running.communicate(timeout=START_S)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.communicate()
 
 
 @pytest.fixture(scope="module")

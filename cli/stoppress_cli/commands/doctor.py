@@ -44,6 +44,11 @@ def doctor(
     Each fault has a line with its mend. Exit code 0: no fault; 1: faults; 2: the stack cannot be reached, or an option cannot be
     used.
     """
+    from stoppress.model.site import HOST
+
+    if not HOST.fullmatch(host):
+        errors.print(f"stoppress: {host!r} is no host: give a name in small letters, such as www.example.com")
+        raise typer.Exit(FAILED)
     server = _server(connect)
     with open_stack(stack, local or LOCAL, template) if stack or local else nullcontext():
         from stoppress_cli.stack.doctor import Doctor, known

@@ -126,7 +126,7 @@ class Doctor:
             ("robots.txt", self._robots),
             ("crawlers", self._crawlers),
             ("answers", self._answers),
-            ("headers", lambda: "types, caching and compression are right"),
+            ("headers", lambda: "types and caching are right"),
             ("compression", self._compression),
             ("freshness", self._freshness),
             ("scope", lambda: f"all URLs are on {self.host}"),
@@ -247,7 +247,7 @@ class Doctor:
                 self._protocol = tls.selected_alpn_protocol()
                 end = ssl.cert_time_to_seconds(str((tls.getpeercert() or {})["notAfter"]))
         except ssl.SSLCertVerificationError as error:
-            self._fault(error.verify_message, mend)
+            self._fault(f"crawlers refuse it: {error.verify_message.rstrip('.')}", mend)
             return ""
         except ssl.SSLError as error:
             self._fault(f"the server does not speak TLS ({error.reason})", mend)
@@ -316,6 +316,8 @@ class Doctor:
 
     def _written_at(self, name: str, answer: client.Response) -> datetime | None:
         """When a newer file than the served one was written, by the bucket or else by the index. None if none is known."""
+        if answer.body.startswith(_GZIP):  # another fault, and nothing to compare
+            return None
         if self.known:
             stored = self.known.files.get(name)
             return stored.changed if stored and stored.body != answer.body else None
@@ -343,7 +345,7 @@ class Doctor:
 
     def _name(self) -> str:
         listed = {self.known.site.publication} if self.known else self._listed_names()
-        name = site_name(self._get(self._url("")))
+        name = site_name(self._get(self._url(""), redirects=True))
         if not listed:
             self._note("no article names a publication")
         elif not name:

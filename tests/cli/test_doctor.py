@@ -1,0 +1,365 @@
+"""`stoppress doctor` in front of the nginx of docs/how-to/serve.md: clean where all is well, and it finds each planted fault."""
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from stoppress.http import address, client
+from stoppress.http.client import Response
+from stoppress.tell import fetch
+from stoppress_cli.app import app
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.stack.doctor import Check, Doctor, Known, known
+from tests.docs.pages import blocks, text_of
+from tests.support.nginx import SKIPS, certificate_for, nginx
+from tests.support.operated import CMS, HOST, event, later, operated, url
+
+needs_nginx = [pytest.mark.moto, pytest.mark.deployed, *SKIPS]
+
+# Minutes after twelve at which each story was published.
+STORIES = {"flood": 0, "ferry": 1, "bridge": 20}
+KEY = "a1b2c3d4e5f6"
+NEWS = f"/{HOST}/sitemap-news.xml"
+SHARD = f"/{HOST}/sitemap-2026-11.xml"
+INDEX = f"/{HOST}/sitemap.xml"
+Answers = dict[str, tuple[int, dict[str, str], bytes]]
+
+
+@dataclass(frozen=True)
+class Newsroom:
+    """A stack with published stories: what it knows, and the files in its bucket now and before the last story."""
+
+    stack: Stack
+    known: Known
+    files: Answers
+    files_before: Answers
+    now: datetime
+
+
+@dataclass
+class Web:
+    """What the origin answers, by path, and how nginx serves it. A fault changes it before the doctor comes."""
+
+    answers: Answers
+    known: Known | None
+    certificate: Path | None
+    before: Callable[[int], None] = lambda _port: None
+
+    def change(self, path: str, old: str, new: str) -> None:
+        status, headers, body = self.answers[path]
+        assert old.encode() in body, "else nothing is planted"
+        self.answers[path] = (status, headers, body.replace(old.encode(), new.encode()))
+
+    def headers(self, path: str, **headers: str) -> None:
+        status, before, body = self.answers[path]
+        self.answers[path] = (status, before | {name.replace("_", "-"): value for name, value in headers.items()}, body)
+
+
+@pytest.fixture(scope="module")
+def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newsroom]:
+    *first, last = [event(minute, name, name, published_at=published(name)) for name, minute in STORIES.items()]
+
+    def look(stack: Stack) -> Answers:
+        s3, bucket = stack.client("s3"), stack.only("AWS::S3::Bucket").ref
+        files: Answers = {}
+        for row in s3.list_objects_v2(Bucket=bucket)["Contents"]:
+            answer = s3.get_object(Bucket=bucket, Key=row["Key"])
+            headers = {"Content-Type": answer["ContentType"], "Cache-Control": answer["CacheControl"]}
+            headers |= {"ETag": answer["ETag"], "Last-Modified": f"{answer['LastModified']:%a, %d %b %Y %H:%M:%S GMT}"}
+            files[f"/{row['Key']}"] = (200, headers, answer["Body"].read())
+        return files
+
+    with operated(first, tmp_path_factory.mktemp("before")) as stack:
+        before = look(stack)
+    with operated([*first, last], tmp_path_factory.mktemp("after")) as stack:
+        later(stack, 10)
+        yield Newsroom(stack, known(HOST), look(stack), before, stack.clock.now())
+
+
+def published(name: str) -> str:
+    return f"2026-11-20T12:{STORIES[name]:02}:00Z"
+
+
+def site() -> Answers:
+    """What the publisher serves beside the sitemaps."""
+    html = {"Content-Type": "text/html; charset=utf-8"}
+    robots = f"User-agent: *\nDisallow: /intern/\n\nSitemap: {url('sitemap.xml')}\nSitemap: {url('sitemap-news.xml')}\n"
+    home = '<title>Home</title><script type="application/ld+json">{"@type": "WebSite", "name": "Example News"}</script>'
+    page = (
+        '<title>{name}</title><link rel="canonical" href="{url}"><script type="application/ld+json">'
+        '{{"@type": "NewsArticle", "datePublished": "{date}"}}</script>'
+    )
+    return {
+        "/robots.txt": (200, {"Content-Type": "text/plain; charset=utf-8"}, robots.encode()),
+        "/": (200, html, home.encode()),
+        **{
+            f"/{name}": (200, html, page.format(name=name, url=url(name), date=published(name)).encode())
+            for name in STORIES
+        },
+    }
+
+
+@contextmanager
+def serving(answers: Answers) -> Iterator[str]:
+    """A server on loopback that answers by path; its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, headers, body = answers.get(self.path, (404, {}, b""))
+            self.send_response_only(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _no_robots_txt_of_another_test() -> None:
+    fetch._rules.clear()
+
+
+@pytest.fixture
+def web(newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    """The web as it should be. Its certificate is trusted."""
+    certificate = certificate_for(
+        HOST, tmp_path / "good.pem", datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+    )
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    address._tls.cache_clear()
+    key = {f"/{HOST}/sitemap-indexnow-{KEY}.txt": (200, {"Content-Type": "text/plain"}, KEY.encode())}
+    engines = SimpleNamespace(indexnow=SimpleNamespace(key=KEY))
+    known = replace(newsroom.known, site=newsroom.known.site.model_copy(update={"engines": engines}))
+    yield Web({**newsroom.files, **site(), **key}, known, certificate)
+    address._tls.cache_clear()
+
+
+def faults(checks: list[Check]) -> list[tuple[str, str]]:
+    return [(check.check, check.text) for check in checks if check.outcome == "fault"]
+
+
+def examined(web: Web, now: datetime, folder: Path, **options: Any) -> list[Check]:
+    """What the doctor says of the web behind nginx."""
+    with serving(web.answers) as origin, nginx(folder, f"{origin}/", origin, web.certificate) as port:
+        web.before(port)
+        return list(Doctor(HOST, now, web.known, ("127.0.0.1", port), **options).checks())
+
+
+class TestNginx:
+    pytestmark = needs_nginx
+
+    def test_where_all_is_well_no_check_finds_anything(
+        self, web: Web, newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def post(url: str, form: dict[str, str]) -> Response:
+            answer = newsroom.stack.request(Request("POST", url.removeprefix("https://api.example.net")))
+            return Response(answer.status, {}, b"", url)
+
+        monkeypatch.setattr(client, "post", post)
+        checks = examined(web, newsroom.now, tmp_path, webhook=f"https://api.example.net{CMS}")
+
+        assert {check.outcome for check in checks} == {"ok"}, checks
+        assert [check.check for check in checks] == [
+            "certificate", "HTTP/2", "robots.txt", "crawlers", "answers", "headers", "compression", "freshness", "scope",
+            "rules", "pages", "name", "IndexNow", "webhook",
+        ]  # fmt: skip
+
+    def test_it_needs_no_stack(self, web: Web, newsroom: Newsroom, tmp_path: Path) -> None:
+        web.known = None
+
+        assert {check.outcome for check in examined(web, newsroom.now, tmp_path)} == {"ok"}
+
+    @pytest.mark.parametrize("with_stack", [True, False], ids=["with a stack", "without a stack"])
+    @pytest.mark.parametrize("fault", range(17), ids=lambda number: PLANTED[number][0].__name__)
+    def test_it_finds_each_planted_fault(
+        self, web: Web, newsroom: Newsroom, tmp_path: Path, fault: int, with_stack: bool
+    ) -> None:
+        plant, expected = PLANTED[fault]
+        if not with_stack:
+            web.known = None
+        if plant is missing_key and not with_stack:
+            expected = ()  # only the stack knows the key
+        plant(web, newsroom, tmp_path)
+        found = faults(examined(web, newsroom.now, tmp_path))
+
+        assert {check for check, _ in found} == set(expected), found
+
+    def test_a_crawler_of_an_ai_search_engine_may_be_kept_out_on_purpose(
+        self, web: Web, newsroom: Newsroom, tmp_path: Path
+    ) -> None:
+        web.change("/robots.txt", "User-agent: *", "User-agent: PerplexityBot\nDisallow: /\n\nUser-agent: *")
+        notes = [check for check in examined(web, newsroom.now, tmp_path) if check.outcome != "ok"]
+
+        text = "robots.txt keeps out search engines that answer with AI: PerplexityBot"
+        assert notes == [Check("crawlers", "note", text)]
+
+    @pytest.mark.parametrize("status", [200, 404])
+    def test_a_webhook_has_to_refuse_an_unsigned_request(
+        self, web: Web, newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+    ) -> None:
+        monkeypatch.setattr(client, "post", lambda url, form: Response(status, {}, b"", url))
+        checks = examined(web, newsroom.now, tmp_path, webhook="https://api.example.net/webhooks/x")
+
+        text = f"https://api.example.net/webhooks/x answers {status} to an unsigned request, not 401"
+        assert faults(checks) == [("webhook", text)]
+
+    def test_the_command_prints_what_its_page_shows(self, web: Web, tmp_path: Path, newsroom: Newsroom) -> None:
+        empty_title(web, newsroom, tmp_path)
+        with serving(web.answers) as origin, nginx(tmp_path, f"{origin}/", origin, web.certificate) as port:
+            arguments = ["doctor", HOST, "--connect", f"127.0.0.1:{port}"]
+            printed = CliRunner().invoke(app, arguments, catch_exceptions=False)
+            as_json = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+
+        assert (printed.exit_code, as_json.exit_code) == (1, 1)
+        [shown] = blocks(text_of("docs/how-to/doctor.md"), "console")
+        assert f"$ stoppress doctor {HOST}\n{printed.stdout}" == shown
+        assert {row["check"]: row["outcome"] for row in json.loads(as_json.stdout)}["pages"] == "fault"
+
+
+# ── planted faults, and the checks that find them ──
+
+
+def wrong_type(web: Web, *_: object) -> None:
+    web.headers(NEWS, Content_Type="text/html")
+
+
+def double_gzip(web: Web, *_: object) -> None:
+    status, headers, body = web.answers[NEWS]
+    web.answers[NEWS] = (status, headers | {"Content-Encoding": "gzip"}, gzip.compress(gzip.compress(body)))
+
+
+def stale_cache(web: Web, newsroom: Newsroom, folder: Path) -> None:
+    """The cache of nginx has the news file of before the last story."""
+    now = web.answers[NEWS]
+    web.answers[NEWS] = newsroom.files_before[NEWS]
+
+    def fill(port: int) -> None:
+        client.fetch(url("sitemap-news.xml"), server=("127.0.0.1", port))
+        web.answers[NEWS] = now
+
+    web.before = fill
+
+
+def redirect(web: Web, *_: object) -> None:
+    web.answers["/news.xml"] = web.answers[NEWS]
+    web.answers[NEWS] = (301, {"Location": url("news.xml")}, b"")
+
+
+def missing_robots_line(web: Web, *_: object) -> None:
+    web.change("/robots.txt", f"Sitemap: {url('sitemap-news.xml')}\n", "")
+
+
+def foreign_host(web: Web, *_: object) -> None:
+    web.change(SHARD, "</urlset>", "<url><loc>https://www.example.org/bridge</loc></url>\n</urlset>")
+
+
+def noindex_page(web: Web, *_: object) -> None:
+    web.headers("/ferry", X_Robots_Tag="noindex")
+
+
+def canonical_elsewhere(web: Web, *_: object) -> None:
+    web.change("/ferry", f'href="{url("ferry")}"', f'href="{url("flood")}"')
+
+
+def missing_page(web: Web, *_: object) -> None:
+    del web.answers["/ferry"]
+
+
+def blocked_crawler(web: Web, *_: object) -> None:
+    web.change("/robots.txt", "User-agent: *", "User-agent: Googlebot-News\nDisallow: /f\n\nUser-agent: *")
+
+
+def missing_key(web: Web, *_: object) -> None:
+    del web.answers[f"/{HOST}/sitemap-indexnow-{KEY}.txt"]
+
+
+def plain_http(web: Web, *_: object) -> None:
+    web.certificate = None
+
+
+def empty_title(web: Web, *_: object) -> None:
+    web.change("/ferry", "<title>ferry</title>", "<title> </title>")
+
+
+def expired_certificate(web: Web, _newsroom: Newsroom, folder: Path) -> None:
+    begin = datetime(2020, 1, 1, tzinfo=UTC)
+    web.certificate = certificate_for(HOST, folder / "good.pem", begin, begin + timedelta(days=90))
+
+
+def no_robots_txt(web: Web, *_: object) -> None:
+    del web.answers["/robots.txt"]
+
+
+def another_name(web: Web, *_: object) -> None:
+    web.change("/", "Example News", "The Example")
+
+
+def lagging_index(web: Web, newsroom: Newsroom, _folder: Path) -> None:
+    web.answers[INDEX] = newsroom.files_before[INDEX]
+
+
+PLANTED: list[tuple[Callable[[Web, Newsroom, Path], None], tuple[str, ...]]] = [
+    (wrong_type, ("headers",)),
+    (double_gzip, ("headers", "compression")),
+    (stale_cache, ("freshness",)),
+    (redirect, ("answers",)),
+    (missing_robots_line, ("robots.txt",)),
+    (foreign_host, ("scope",)),
+    (noindex_page, ("pages",)),
+    (canonical_elsewhere, ("pages",)),
+    (missing_page, ("pages",)),
+    (blocked_crawler, ("crawlers",)),
+    (missing_key, ("IndexNow",)),
+    (plain_http, ("certificate",)),
+    (empty_title, ("pages",)),
+    (expired_certificate, ("certificate",)),
+    (lagging_index, ("freshness",)),
+    (no_robots_txt, ("robots.txt",)),
+    (another_name, ("name",)),
+]
+
+
+@pytest.mark.parametrize(
+    "server", ["", "example.com", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "a@b:1", "h:1/x", "[::1:1"]
+)
+def test_connect_needs_an_address_and_a_port(server: str) -> None:
+    result = CliRunner().invoke(app, ["doctor", HOST, "--connect", server])
+
+    assert result.exit_code == 2
+    assert f"--connect {server!r} is no address and port such as 127.0.0.1:8443" in result.stderr
+
+
+def test_a_url_is_no_host() -> None:
+    result = CliRunner().invoke(app, ["doctor", "https://www.example.com/"])
+
+    assert result.exit_code == 2
+    assert "'https://www.example.com/' is no host" in result.stderr
+
+
+def test_a_server_that_cannot_be_reached_is_a_fault_and_ends_the_checks() -> None:
+    result = CliRunner().invoke(app, ["doctor", HOST, "--connect", "127.0.0.1:1", "--json"])
+
+    assert result.exit_code == 1
+    [row] = json.loads(result.stdout)
+    assert (row["check"], row["outcome"]) == ("certificate", "fault")

@@ -73,7 +73,7 @@ class Api:
             yield Page(page.items, page.problems, page.ignored, after)
 
     def _walk(self, since: datetime | None, cursor: str | None) -> Iterator[Page]:
-        query = Query(self.site, self.name, self.source, load(self.source.adapter), self.secrets, since)
+        query = Query(self.site, self.name, self.source, load(self.source.list_adapter), self.secrets, since)
         return Reader(query, BY_IMPORT).pages(cursor)
 
 
@@ -169,10 +169,9 @@ def listing_of(source: str, site: Site, name: str | None) -> Listing:
 
 def _api(site: Site, name: str) -> Api:
     source = site.sources[name]
-    if source.list is None or load(source.adapter).listing is None:
+    if source.list is None:
         raise BadRequest(
-            f"the source {name} of {site.host} cannot be listed: give it `list` in the site's configuration, and an adapter that"
-            " `stoppress adapters` shows as listable"
+            f"the source {name} of {site.host} cannot be listed: give it `list` in the site's configuration"
         )
     key = source.list.secret
     try:

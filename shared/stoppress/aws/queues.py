@@ -83,6 +83,15 @@ def send_rewrites(rewrites: Sequence[RewriteRequest], delay_seconds: int = 0) ->
     _send(os.environ["REWRITES_QUEUE_URL"], [rewrite.message() for rewrite in rewrites], delay_seconds)
 
 
+def send_engines(messages: Iterable[tuple[str, int]]) -> None:
+    """Send messages to the engines queue, each with its delay in seconds. Raises SendError."""
+    by_delay: dict[int, list[str]] = {}
+    for message, delay_seconds in messages:
+        by_delay.setdefault(min(delay_seconds, RETRY_DELAY_MAX_SECONDS), []).append(message)
+    for delay_seconds, same in by_delay.items():
+        _send(os.environ["ENGINES_QUEUE_URL"], same, delay_seconds)
+
+
 def send_again(queue_url: str, messages: Sequence[str]) -> None:
     """Send dead letters unchanged to the queue that they came from. Raises SendError."""
     _send(queue_url, messages, delay_seconds=0)

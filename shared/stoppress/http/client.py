@@ -1,4 +1,4 @@
-"""Requests to other web servers: a GET, or a form for a hub.
+"""Requests to other web servers: a GET, or a POST for a hub or an engine.
 
 Time, size and redirects are limited. Only public addresses are requested.
 """
@@ -95,13 +95,18 @@ def fetch(
 
 
 def post(url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Response:
-    """POST a form that holds a secret: over https only, and following only 307 and 308. Raises FetchError."""
+    """POST a form. Raises FetchError, as `post_body`."""
+    return post_body(url, urlencode(form).encode(), "application/x-www-form-urlencoded", headers)
+
+
+def post_body(url: str, body: bytes, content_type: str, headers: Mapping[str, str] | None = None) -> Response:
+    """POST a body that holds a secret: over https only, and following only 307 and 308. Raises FetchError."""
     deadline = time.monotonic() + POST_SECONDS_MAX
-    form_headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "*/*", **(headers or {})}
+    post_headers = {"Content-Type": content_type, "Accept": "*/*", **(headers or {})}
     for _ in range(REDIRECTS_MAX + 1):
         if urlsplit(url).scheme != "https":
-            raise Refused(f"{url[:200]} is not https, and the form has a secret in it")
-        answer = _send("POST", url, form_headers, deadline, urlencode(form).encode())
+            raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
+        answer = _send("POST", url, post_headers, deadline, body)
         location = answer.headers.get("location")
         if answer.status not in _REDIRECTS_OF_POST or not location:
             return answer
@@ -124,7 +129,7 @@ def _send(
     url: str,
     headers: Mapping[str, str],
     deadline: float,
-    form: bytes | None = None,
+    body: bytes | None = None,
     *,
     bytes_max: int | None = None,
     server: tuple[str, int] | None = None,
@@ -151,7 +156,7 @@ def _send(
         answer = pool.urlopen(
             method,
             target,
-            body=form,
+            body=body,
             headers=request_headers,
             retries=False,
             redirect=False,
@@ -165,7 +170,7 @@ def _send(
             # RFC 9110, 5.3: of other headers the last one counts, because a second ETag or Location is a mistake.
             answer_headers |= {name: answer.headers[name] for name in _LISTS & answer_headers.keys()}
             encoding = answer_headers.get("content-encoding", "").strip().lower()
-            body = b"" if answer.status in _REDIRECTS else read_body(_chunks(answer, deadline), encoding, bytes_max)
+            content = b"" if answer.status in _REDIRECTS else read_body(_chunks(answer, deadline), encoding, bytes_max)
             _seconds_left(deadline)  # a connection cut at the deadline may look like the end of the answer
         finally:
             answer.close()
@@ -177,7 +182,7 @@ def _send(
         raise Unreachable(f"{host}: {reason_of(error)}") from None
     finally:
         cutter.cancel()
-    return Response(answer.status, answer_headers, body, url)
+    return Response(answer.status, answer_headers, content, url)
 
 
 def _within(deadline: float, host: str, look_up: Callable[[], _Result]) -> _Result:

@@ -297,6 +297,27 @@ class Outputs(_Part):
     )
 
 
+class IndexNow(_Part):
+    """The engines that take part in IndexNow: Bing, Yandex, Naver, Seznam and others. They share what one is told."""
+
+    # indexnow.org/documentation. The key stands in a public file, so it is no secret.
+    key: str = Field(
+        pattern=r"^[A-Za-z0-9-]{8,128}$", description="8 to 128 letters, digits and dashes, chosen at random"
+    )
+    url: str = Field(
+        default="https://api.indexnow.org/indexnow",
+        pattern=r"^https://\S+$",
+        max_length=2_000,
+        description="address of any engine that takes part",
+    )
+
+
+class Engines(_Part):
+    """Who is told of changed pages, after each page was checked. `Engines=yes` in the stack switches telling on."""
+
+    indexnow: IndexNow | None = Field(default=None, description="the engines of IndexNow; null: they are not told")
+
+
 def _check_sitemap_line(words: list[str], host: str, number: int) -> None:
     """Raises ValueError unless a `Sitemap:` line of a robots.txt has exactly one URL."""
     home = f"https://{host}/"
@@ -345,6 +366,9 @@ class Site(_Part):
         default=(), description="optional tags; search engines ignore them, or Google no longer documents them"
     )
     outputs: Outputs = Field(default=Outputs.model_construct(), description="other forms of the files")
+    engines: Engines | None = Field(
+        default=None, description="who is told of changed pages; null: nobody, and no page is checked"
+    )
     robots: str | None = Field(
         default=None,
         max_length=ROBOTS_CHARACTERS_MAX,

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 from stoppress.model.rules import names_rule
 from stoppress.primitives.instants import iso
 from stoppress.show.story import Answer, ArticleState, Heard, Story, local_time
+from stoppress.show.way import Stop
 
 
 def as_lines(story: Story) -> Iterator[str]:
@@ -16,6 +17,11 @@ def as_lines(story: Story) -> Iterator[str]:
     yield story.url or f"{story.asked}: its URL is not known"
     for article in story.articles:
         yield from _article(article, story.url, zone)
+    if story.way:
+        yield "  its way to the search engines:"
+        yield from (f"    {_stop(stop, zone)}" for stop in story.way)
+    if story.not_told:
+        yield f"    not told yet: {story.not_told}"
     if story.heard:
         yield "  heard in 90 days:"
         if story.heard_earlier:
@@ -49,6 +55,11 @@ def _article(article: ArticleState, url: str, zone: ZoneInfo) -> Iterator[str]:
         yield f"    last changed {local_time(article.last_changed, zone)}"
     for part in article.dropped:
         yield f"    left out of its entry: {part}"
+
+
+def _stop(stop: Stop, zone: ZoneInfo) -> str:
+    after = f", {stop.after_seconds:,} s later" if stop.after_seconds is not None else ""
+    return f"{stop.what} {local_time(stop.at, zone)}{after}"
 
 
 def _heard(heard: Heard) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -18,6 +18,7 @@ from stoppress.poll.items import feed_key, read_feed, read_subscription, subscri
 from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
 from stoppress.show.site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown, Unreadable
+from stoppress.tell.state import ENGINE, FAILING, read_page, told_pk
 
 # An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
 QUARANTINED_COUNTED_MAX = 100
@@ -97,7 +98,22 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
             for count in refusals.counts_of_day(site.host, now.date(), site.sources)
         },
         audits={item["sk"]: read_state(item) for item in table.query(audit_pk(site.host), consistent=False)},
+        **_engines(site),
     )
+
+
+def _engines(site: Site) -> dict[str, Any]:
+    """Why engines refuse what they are told, and the pages that are not ready. Without `engines` nothing is read."""
+    if site.engines is None:
+        return {}
+    refusals_of_engines = table.query(told_pk(site.host), prefix=ENGINE, consistent=False)
+    failing = table.query(told_pk(site.host), prefix=FAILING, consistent=False)
+    return {
+        "refusing": {
+            item["sk"].removeprefix(ENGINE): item["reason"] for item in refusals_of_engines if item.get("reason")
+        },
+        "not_ready": tuple(map(read_page, failing)),
+    }
 
 
 def read_feeds(chosen: Iterable[Site]) -> list[FeedStatus]:

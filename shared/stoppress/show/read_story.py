@@ -25,6 +25,7 @@ from stoppress.primitives.text import escaped
 from stoppress.primitives.urls import canonical, host_of, identity, on_site
 from stoppress.show.story import Facts, FileRead, Heard, Story, tell
 from stoppress.sitemaps.tags import under_scheme
+from stoppress.tell.state import PageState, page_key, read_page
 
 # How many entries are searched for a fragment of a path, and how many matches are shown.
 SEARCHED_MAX = 50_000
@@ -229,7 +230,13 @@ def read(question: Question, now: datetime) -> Facts:
         news=items.read_news(news) if news else None,
         files=tuple(read_files(site, spellings, _files(facts))) if url else (),
         others=others,
+        told=_told(site, url),
     )
+
+
+def _told(site: Site, url: str) -> PageState | None:
+    item = table.get(*page_key(site.host, url)) if url and site.engines else None
+    return read_page(item) if item else None
 
 
 def _articles(site: Site, names: Iterable[str]) -> tuple[Article, ...]:

@@ -11,6 +11,7 @@ from stoppress.model.file_names import INDEX_FILE, permanent_files
 from stoppress.model.site import UNKNOWN_SITE, Site, Source
 from stoppress.show.feed import FeedStatus
 from stoppress.show.plain import plain
+from stoppress.tell.state import PageState
 
 # roll_window confirms every five minutes that its runs finish.
 ROLLED_AGE_MAX = timedelta(minutes=10)
@@ -89,7 +90,8 @@ class SiteFacts:
     `secrets`: whether each source's secret is there, by the source's name; None if that could not be read. `stored`: the names in the
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`; `heard_version` is
     the version of the configuration at that event. `counts`: for each source the numbers of today's refused articles and
-    ignored events, and of its wrong signatures. `audits` are the states of the sources that are audited.
+    ignored events, and of its wrong signatures. `audits` are the states of the sources that are audited. `refusing` says
+    by engine why it refuses what it is told, `not_ready` are listed pages that engines cannot index.
     """
 
     site: Site
@@ -103,6 +105,8 @@ class SiteFacts:
     heard_version: int = 0
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     audits: Mapping[str, AuditState] = field(default_factory=dict)
+    refusing: Mapping[str, str] = field(default_factory=dict)
+    not_ready: tuple[PageState, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -314,6 +318,7 @@ def _site_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator[
             what = f"the secret of the source {name!r} is missing: its webhooks are answered 503"
             yield Problem(host, what, access.command(f"secrets put {host} {name}"))
     yield from _audit_problems(facts, now, access)
+    yield from _engine_problems(facts, access)
     for feed in facts.feeds:
         state = feed.state
         if feed.condition == "gone":
@@ -360,6 +365,16 @@ def _audit_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator
         if audit.silent:
             what = f"no webhook of {name} came, while the feeds brought {audit.silent:,} stories of the last 48 hours"
             yield Problem(host, what, access.log("ReceiveWebhook"))
+
+
+def _engine_problems(facts: SiteFacts, access: Access) -> Iterator[Problem]:
+    host = facts.site.host
+    for engine, reason in facts.refusing.items():
+        yield Problem(host, f"{engine} takes no pages: {_line(reason)}", access.log("TellEngines"))
+    if facts.not_ready:
+        first = min(facts.not_ready, key=lambda page: page.failing_since or page.changed)
+        what = f"listed pages that engines cannot index: {len(facts.not_ready):,}, such as {first.url}, which {first.reason}"
+        yield Problem(host, what, access.command(f"explain {first.url}"), first.failing_since)
 
 
 def _quarantined(host: str, quarantine: Quarantine, access: Access) -> Iterator[Problem]:

@@ -31,6 +31,8 @@ from stoppress.model.site import Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import host_of, identity
 from stoppress.show.plain import plain
+from stoppress.show.way import Stop, way
+from stoppress.tell.state import PageState
 
 # The log has the earlier events.
 HEARD_MAX = 50
@@ -105,7 +107,7 @@ class Facts:
     article, if the user asked for an article. `articles` own or owned the page, or an event about them named it. `general` has
     their entries in shards by name, `news` is the owner's entry in a news sitemap. `held` has the events of held
     articles by name. `heard` is oldest first. `others` are known pages whose URLs are like this one. `unsearched` says what
-    was not searched for the page, because there is too much of it.
+    was not searched for the page, because there is too much of it. `told` is what engines were told of the page.
     """
 
     asked: str
@@ -121,6 +123,7 @@ class Facts:
     heard: tuple[Heard, ...] = ()
     others: tuple[str, ...] = ()
     unsearched: tuple[str, ...] = ()
+    told: PageState | None = None
 
     @property
     def page(self) -> str:
@@ -195,7 +198,8 @@ class ArticleState:
 class Story:
     """The answer about one page. `heard` are its newest deliveries, `heard_earlier` counts the others.
 
-    The times in sentences are in `timezone`, the site's time zone. `unsearched` says what was not searched for the page.
+    The times in sentences are in `timezone`, the site's time zone. `unsearched` says what was not searched for the page. If the
+    site tells engines, `way` has the stops of the story, and `not_told` says why engines do not know of its newest change.
     """
 
     asked: str
@@ -211,6 +215,8 @@ class Story:
     heard_earlier: int
     did_you_mean: tuple[str, ...]
     unsearched: tuple[str, ...]
+    way: tuple[Stop, ...]
+    not_told: str
 
     @property
     def is_listed(self) -> bool:
@@ -243,7 +249,18 @@ def tell(facts: Facts, now: datetime) -> Story:
         max(0, len(facts.heard) - HEARD_MAX),
         tuple(dict.fromkeys([*_moved_to(facts), *facts.others])),
         facts.unsearched,
+        way(owner.first_published, owner.heard_at, facts.told) if owner and facts.site.engines else (),
+        _not_told(facts, now),
     )
+
+
+def _not_told(facts: Facts, now: datetime) -> str:
+    told = facts.told
+    if facts.site.engines is None or told is None or told.is_told:
+        return ""
+    if told.checks and told.failing_since:
+        return f"the page {told.reason}, since {facts.at(told.failing_since)}; last checked {facts.at(told.checked_at or now)}"
+    return f"the engines are to be told of the change of {facts.at(told.changed)}"
 
 
 def _general(facts: Facts, owner: Article | None, absent: tuple[Reason, ...]) -> Answer:

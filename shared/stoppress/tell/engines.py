@@ -27,10 +27,13 @@ from stoppress.tell.page import Expected, PageVerdict
 from stoppress.tell.state import (
     BEGAN,
     CHECKED_FOR,
+    ENGINE,
     SLOW_CHECK_SECONDS,
     TRIED_FOR,
     PageState,
     delay,
+    failing_key,
+    is_failing,
     is_ready,
     next_step,
     page_item,
@@ -166,7 +169,10 @@ def _mark(host: str, change: Change, at: datetime) -> None:
         known = replace(old, checks=0, failing_since=None, reason="") if old else PageState(change.url, at)
         return replace(known, changed=at, gone=change.gone, published=change.published or known.published)
 
+    before = table.get(*page_key(host, change.url))
     _update(host, change.url, marked)
+    if before and is_failing(read_page(before)):  # it is checked anew
+        table.delete(*failing_key(host, change.url))
 
 
 # ── pages ──
@@ -192,6 +198,8 @@ def tell_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline
             )
             if claimed:
                 ready.append(claimed)
+                if is_failing(state):
+                    table.delete(*failing_key(host, state.url))
             else:  # another run tells of the page, and may be killed
                 again.append((state.url, PAUSE_SECONDS))
         else:
@@ -208,7 +216,8 @@ def _not_ready(
     failed = replace(
         state, checked_at=now, checks=state.checks + 1, failing_since=state.failing_since or now, reason=reason[:500]
     )
-    _write(host, failed)
+    if _write(host, failed) and is_failing(failed):
+        table.put_if(page_item(host, failed) | {"sk": failing_key(host, state.url)[1]})
     done.not_ready.append((host, state.url, reason))
     if now < state.changed + CHECKED_FOR:
         yield state.url, delay(failed)
@@ -260,7 +269,7 @@ def _indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
 
 def _note(host: str, reason: str, now: datetime) -> None:
     """Keep why an engine took nothing, or that it took pages, for `stoppress status`."""
-    pk, sk = told_pk(host), "engine#indexnow"
+    pk, sk = told_pk(host), f"{ENGINE}IndexNow"
     known = table.get(pk, sk) or {}
     if reason or known.get("reason"):
         since = known.get("since") if known.get("reason") and reason else exact(now)

@@ -7,13 +7,15 @@ repeated, reordered or lost: whoever reads the item sees what is left to do.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoppress.aws.items import Item
 from stoppress.primitives.instants import epoch_seconds, exact, parse
 from stoppress.primitives.urls import key_of
 from stoppress.tell.indexnow import PAUSE_SECONDS
-from stoppress.tell.page import PageVerdict
+
+if TYPE_CHECKING:  # show_site reads states, and checks no pages
+    from stoppress.tell.page import PageVerdict
 
 # indexnow.org: leave ten minutes between two requests for one URL.
 PAUSE = timedelta(seconds=PAUSE_SECONDS)
@@ -29,7 +31,10 @@ TRIED_FOR = timedelta(hours=48)
 STATE_KEPT = timedelta(days=14)
 # Sort key of the instant at which telling began at a site.
 BEGAN = "began"
+# Beginnings of sort keys: of pages, of copies of those that were not ready for ten minutes, and of what the engines answer.
 _PAGE = "page#"
+FAILING = "failing#"
+ENGINE = "engine#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,10 @@ def told_pk(site: str) -> str:
 
 def page_key(site: str, url: str) -> tuple[str, str]:
     return told_pk(site), f"{_PAGE}{key_of(url)}"
+
+
+def failing_key(site: str, url: str) -> tuple[str, str]:
+    return told_pk(site), f"{FAILING}{key_of(url)}"
 
 
 def page_item(site: str, state: PageState) -> Item:
@@ -118,7 +127,12 @@ def delay(state: PageState) -> int:
     return CHECK_DELAYS_SECONDS[state.checks - 1] if state.checks <= len(CHECK_DELAYS_SECONDS) else SLOW_CHECK_SECONDS
 
 
-def is_ready(state: PageState, verdict: PageVerdict) -> bool:
+def is_failing(state: PageState) -> bool:
+    """Whether a listed page was not ready for ten minutes."""
+    return state.checks > len(CHECK_DELAYS_SECONDS) and not state.gone
+
+
+def is_ready(state: PageState, verdict: "PageVerdict") -> bool:
     """Whether engines may be told: the page can be indexed, or it is gone and says so by anything but a page."""
     if not state.gone:
         return verdict.ready

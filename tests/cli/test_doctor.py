@@ -350,6 +350,14 @@ def test_connect_needs_an_address_and_a_port(server: str) -> None:
     assert f"--connect {server!r} is no address and port such as 127.0.0.1:8443" in result.stderr
 
 
+def test_a_host_with_a_private_address_needs_its_server_named() -> None:
+    doctor = Doctor("localhost", datetime(2026, 11, 20, 12, tzinfo=UTC))
+    [check] = doctor._check("robots.txt", doctor._robots)
+
+    assert (check.outcome, check.fix) == ("fault", "name the server with --connect if it is the right one")
+    assert "which is not public" in check.text
+
+
 def test_a_url_is_no_host() -> None:
     result = CliRunner().invoke(app, ["doctor", "https://www.example.com/"])
 

@@ -41,8 +41,8 @@ def doctor(
 ) -> None:
     """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.
 
-    Each fault has a line with its mend. Exit code 0: no fault; 1: faults; 2: the stack cannot be reached, or an option cannot be
-    used.
+    Each fault has a line that says how to fix it. Exit code 0: no fault; 1: faults; 2: the stack cannot be reached, or an option
+    cannot be used.
     """
     from stoppress.model.site import HOST
 
@@ -59,8 +59,8 @@ def doctor(
         for check in Doctor(host, datetime.now(UTC), facts, server, webhook).checks():
             made.append(check)
             if not as_json:
-                mend = f"; {check.mend}" if check.mend else ""
-                console.print(f"{check.outcome:<6} {check.check}: {check.text}{mend}", soft_wrap=True)
+                fix = f"; {check.fix}" if check.fix else ""
+                console.print(f"{check.outcome:<6} {check.check}: {check.text}{fix}", soft_wrap=True)
         if as_json:
             print_json([asdict(check) for check in made])
         raise typer.Exit(ATTENTION if any(check.outcome == "fault" for check in made) else OK)

@@ -23,7 +23,7 @@ from stoppress.check.serving import FRESH_AGE_SECONDS_MAX
 from stoppress.feeds import documents, old_sitemaps
 from stoppress.feeds.documents import FeedError
 from stoppress.http import client
-from stoppress.http.errors import FetchError
+from stoppress.http.errors import FetchError, Refused
 from stoppress.model.file_names import INDEX_FILE, NEWS_FILE
 from stoppress.model.limits import BYTES_MAX
 from stoppress.model.site import Site
@@ -61,7 +61,7 @@ _CHECK_OF_RULE = {
     "index-outdated": "freshness",
     "crawler-shut-out": "",  # the check `crawlers` knows more crawlers
 }
-_PAGE_MENDS = {
+_PAGE_FIXES = {
     "status": "serve the page, or take it out of the sitemap",
     "redirect": "list the URL to which it redirects",
     "noindex": "take noindex out, or take the page out of the sitemap",
@@ -74,12 +74,12 @@ _PAGE_MENDS = {
 
 @dataclass(frozen=True)
 class Check:
-    """The result of a check. A fault has a mend: what to do about it. A note is no fault, but may be unintended."""
+    """The result of a check. `fix` says what to do about a fault. A note is no fault, but may be unintended."""
 
     check: str
     outcome: Outcome
     text: str
-    mend: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,18 +146,20 @@ class Doctor:
         text = ""
         try:
             text = check()
+        except Refused as error:
+            self._fault(str(error), "name the server with --connect if it is the right one")
         except FetchError as error:
             self._fault(str(error), "let the server answer")
         for finding in self._findings.get(name, ()) if name not in ("certificate", "HTTP/2") else ():
-            message, colon, mend = finding.message.rpartition(": ")
+            message, colon, fix = finding.message.rpartition(": ")
             where = f"{finding.file}:{finding.line}" if finding.line else finding.file
-            self._fault(f"{where}: {message if colon else mend}", mend if colon else finding.rule.text)
+            self._fault(f"{where}: {message if colon else fix}", fix if colon else finding.rule.text)
         yield from (Check(name, *result) for result in self._results)
         if not self._results:
             yield Check(name, "ok", text)
 
-    def _fault(self, text: str, mend: str) -> None:
-        self._results.append(("fault", text, mend))
+    def _fault(self, text: str, fix: str) -> None:
+        self._results.append(("fault", text, fix))
 
     def _note(self, text: str) -> None:
         self._results.append(("note", text, ""))
@@ -238,7 +240,7 @@ class Doctor:
     def _certificate(self) -> str:
         context = ssl.create_default_context()
         context.set_alpn_protocols(["h2", "http/1.1"])
-        mend = f"serve {self.host} over https, with a valid certificate that has this name"
+        fix = f"serve {self.host} over https, with a valid certificate that has this name"
         try:
             with (
                 socket.create_connection(self.server or (self.host, 443), CONNECT_SECONDS_MAX) as connection,
@@ -247,13 +249,13 @@ class Doctor:
                 self._protocol = tls.selected_alpn_protocol()
                 end = ssl.cert_time_to_seconds(str((tls.getpeercert() or {})["notAfter"]))
         except ssl.SSLCertVerificationError as error:
-            self._fault(f"crawlers refuse it: {error.verify_message.rstrip('.')}", mend)
+            self._fault(f"crawlers refuse it: {error.verify_message.rstrip('.')}", fix)
             return ""
         except ssl.SSLError as error:
-            self._fault(f"the server does not speak TLS ({error.reason})", mend)
+            self._fault(f"the server does not speak TLS ({error.reason})", fix)
             return ""
         except OSError as error:
-            self._fault(f"the server cannot be reached: {error}", mend)
+            self._fault(f"the server cannot be reached: {error}", fix)
             return ""
         expires_at = datetime.fromtimestamp(end, UTC)
         if expires_at < self.now + EXPIRY_MIN:
@@ -280,12 +282,12 @@ class Doctor:
     def _crawlers(self) -> str:
         # Without a robots.txt every crawler may read everything (RFC 9309, 2.3.1.3).
         text = self._robots_txt.body.decode("utf-8", "replace") if self._robots_txt.status == 200 else ""
-        rules = rules_in(text)
+        may_fetch = rules_in(text)
         urls = [self._url(""), *(page.url for page in self._listed)]
         kept_out = {
             name: url
             for name in SEARCH_ENGINES + AI_SEARCH_ENGINES
-            if (url := next((url for url in urls if not rules.can_fetch(name, url)), None))
+            if (url := next((url for url in urls if not may_fetch(name, url)), None))
         }
         for name in kept_out.keys() & set(SEARCH_ENGINES):
             self._fault(f"robots.txt keeps {name} from {kept_out[name]}", f"allow it in the group of {name}")
@@ -299,19 +301,19 @@ class Doctor:
     def _compression(self) -> str:
         for name, answer in self._served.items():
             if answer.body.startswith(_GZIP):
-                mend = "let only the last cache compress, and store the file plain"
-                self._fault(f"{name} is compressed twice for a client that accepts gzip", mend)
+                fix = "let only the last cache compress, and store the file plain"
+                self._fault(f"{name} is compressed twice for a client that accepts gzip", fix)
         return "a client that accepts gzip can read the files"
 
     def _freshness(self) -> str:
-        mend = "let each cache obey Cache-Control, and purge the file"
+        fix = "let each cache obey Cache-Control, and purge the file"
         for name, answer in self._served.items():
             age = answer.headers.get("age", "")
             written = self._written_at(name, answer)
             if age.isdecimal() and int(age) > FRESH_AGE_SECONDS_MAX:
-                self._fault(f"{name} has been in a cache for {int(age):,} seconds", mend)
+                self._fault(f"{name} has been in a cache for {int(age):,} seconds", fix)
             elif written and self.now - written > timedelta(seconds=FRESH_AGE_SECONDS_MAX):
-                self._fault(f"{name} is older than the file of {iso(written)}", mend)
+                self._fault(f"{name} is older than the file of {iso(written)}", fix)
         return "the files are those of the stack" if self.known else "the index and the files agree"
 
     def _written_at(self, name: str, answer: client.Response) -> datetime | None:
@@ -335,7 +337,7 @@ class Doctor:
         verdicts = check_pages(self._listed, NEVER, self._get_page)
         for url, verdict in verdicts.items():
             if not verdict.ready:
-                self._fault(f"{url} {verdict.reason}", _PAGE_MENDS[verdict.kind])
+                self._fault(f"{url} {verdict.reason}", _PAGE_FIXES[verdict.kind])
             elif verdict.reason:
                 self._note(f"{url} {verdict.reason}")
         return f"{counted(len(verdicts), 'listed page')} can be indexed"
@@ -351,8 +353,8 @@ class Doctor:
         elif not name:
             self._note(f'the home page gives no name: add JSON-LD with "@type": "WebSite" and the name {min(listed)}')
         elif name not in listed:
-            mend = "use the same name in both, the one that Google shows for the site"
-            self._fault(f"the home page has the name {name!r}, and the news sitemap has {min(listed)!r}", mend)
+            fix = "use the same name in both, the one that Google shows for the site"
+            self._fault(f"the home page has the name {name!r}, and the news sitemap has {min(listed)!r}", fix)
         return f"{name}, as on the home page"
 
     def _listed_names(self) -> set[str]:
@@ -380,6 +382,6 @@ class Doctor:
             return ""
         status = client.post(self.webhook, {}).status
         if status != 401:
-            mend = "give the URL and source of the site" if status == 404 else "give the source a secret"
-            self._fault(f"{self.webhook} answers {status} to an unsigned request, not 401", mend)
+            fix = "give the URL and source of the site" if status == 404 else "give the source a secret"
+            self._fault(f"{self.webhook} answers {status} to an unsigned request, not 401", fix)
         return "answers 401 to an unsigned request"

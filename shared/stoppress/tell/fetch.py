@@ -18,14 +18,16 @@ REQUESTS_MAX = 16
 PAGE_SECONDS_MAX = 10.0
 # How long a robots.txt is remembered. RFC 9309, 2.4, allows a day; an editor who changes the rules should see the effect sooner.
 ROBOTS_SECONDS = 600.0
-# RFC 9309, 2.5: crawlers must read 500 KiB.
+# RFC 9309, 2.5: crawlers must read 500 KiB, and may ignore the rest.
 ROBOTS_BYTES_MAX = 512_000
 
 Fetch = Callable[..., client.Response]
+# Whether a crawler, by its product token, may fetch a URL.
+Rules = Callable[[str, str], bool]
 
 _TOKEN = client.USER_AGENT.partition("/")[0]
 # By scheme and host: until when the rules count, by `time.monotonic`, and the rules.
-_rules: dict[str, tuple[float, RobotFileParser]] = {}
+_rules: dict[str, tuple[float, Rules]] = {}
 
 
 class _NoRules(Exception):
@@ -48,16 +50,16 @@ def check_pages(pages: Sequence[Expected], deadline: Deadline, fetch: Fetch | No
         return dict(verdict for verdicts in checked for verdict in verdicts)
 
 
-def rules_in(text: str) -> RobotFileParser:
+def rules_in(text: str) -> Rules:
     """The rules of a robots.txt."""
-    rules = RobotFileParser()
-    rules.parse(text.splitlines())
-    return rules
+    parser = RobotFileParser()
+    parser.parse(text.splitlines())
+    return parser.can_fetch
 
 
 def _verdict(page: Expected, deadline: Deadline, fetch: Fetch) -> PageVerdict:
     try:
-        if not _rules_of(_origin(page.url), deadline, fetch).can_fetch(_TOKEN, page.url):
+        if not _rules_of(_origin(page.url), deadline, fetch)(_TOKEN, page.url):
             reason = "was not checked, because robots.txt forbids it"
             return PageVerdict(ready=True, reason=reason, kind="robots")
         return judge(page, _fetch(page.url, deadline, fetch, redirects=False))
@@ -67,7 +69,7 @@ def _verdict(page: Expected, deadline: Deadline, fetch: Fetch) -> PageVerdict:
         return PageVerdict(ready=False, reason=f"cannot be fetched: {error}", kind="unreachable")
 
 
-def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> RobotFileParser:
+def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Rules:
     """The robots.txt of a scheme and host. Raises _NoRules.
 
     RFC 9309, 2.3.1: without a robots.txt (4xx) everything is allowed; while the server fails, nothing is. Google takes 429 for
@@ -77,12 +79,12 @@ def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> RobotFileParser:
     if kept and time.monotonic() < kept[0]:
         return kept[1]
     try:
-        response = _fetch(f"{origin}/robots.txt", deadline, fetch, bytes_max=ROBOTS_BYTES_MAX)
+        response = _fetch(f"{origin}/robots.txt", deadline, fetch)
     except FetchError as error:
         raise _NoRules(f"was not checked, because robots.txt cannot be fetched: {error}") from None
     if response.status == 429 or response.status >= 500:
         raise _NoRules(f"was not checked, because robots.txt answers {response.status}")
-    rules = rules_in(response.body.decode("utf-8", "replace") if response.status < 300 else "")
+    rules = rules_in(response.body[:ROBOTS_BYTES_MAX].decode("utf-8", "replace") if response.status < 300 else "")
     _rules[origin] = time.monotonic() + ROBOTS_SECONDS, rules
     return rules
 

@@ -132,7 +132,7 @@ def _is_same(url: str, listed: str) -> bool:
 
 
 def _header_forbids(header: str) -> bool:
-    """Whether X-Robots-Tag has noindex for all crawlers or one of _CRAWLERS. A crawler's name counts until the next name."""
+    """Whether X-Robots-Tag has noindex for all crawlers or one of _CRAWLERS. A crawler's name applies to the rules after it, up to the next name."""
     crawler = ""
     for part in header.lower().split(","):
         name, colon, rule = part.partition(":")
@@ -222,7 +222,7 @@ def _types(node: dict[str, Any]) -> set[str]:
 
 
 class _Reader(HTMLParser):
-    """Fills a `_Page`. Leaves out what stands in templates, noscript and pictures, which have titles of their own."""
+    """Fills a `_Page`. Ignores templates, `noscript` and SVG pictures, whose titles are not the page's."""
 
     _OUTSIDE = frozenset({"template", "noscript", "svg"})
 

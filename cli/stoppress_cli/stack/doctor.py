@@ -32,6 +32,7 @@ from stoppress.primitives.instants import iso, parse
 from stoppress.primitives.urls import host_of
 from stoppress.sitemaps.robots import named_in_robots
 from stoppress.tell.fetch import check_pages, rules_in
+from stoppress.tell.indexnow import key_file
 from stoppress.tell.page import Expected, site_name
 from stoppress_cli.inputs.folder import Unreadable
 from stoppress_cli.inputs.website import fetching
@@ -363,11 +364,12 @@ class Doctor:
 
     @property
     def _indexnow_key(self) -> str | None:
-        engines = getattr(self.known.site, "engines", None) if self.known else None
+        engines = self.known.site.engines if self.known else None
         return engines.indexnow.key if engines and engines.indexnow else None
 
     def _indexnow(self) -> str:
-        url = self._url(f"sitemap-indexnow-{self._indexnow_key}.txt")
+        assert self._indexnow_key
+        url = self._url(key_file(self._indexnow_key))
         answer = self._get(url)
         if answer.status != 200:
             self._fault(f"the key file {url} answers {answer.status}", "let the CDN serve it as it serves the sitemaps")

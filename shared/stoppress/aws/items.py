@@ -425,10 +425,17 @@ def story_item(event: "ArticleEvent", url: str, outcome: str, reason: str, now: 
     )
 
 
+_ORIGINS = {
+    "audit": "the webhook never came; the audit found it",
+    "engines": "the page answered 404 or 410 for an hour",
+    "import": "imported",
+}
+
+
 def _origin(event: "ArticleEvent") -> str:
     """Who sent the event, if it was no source; empty otherwise."""
     by = (event.delivery or "").partition(":")[0]
-    return {"audit": "the webhook never came; the audit found it", "import": "imported"}.get(by, "")
+    return _ORIGINS.get(by, "")
 
 
 def _order_item(order: "Order") -> list[Any]:

@@ -300,9 +300,10 @@ class Outputs(_Part):
 class IndexNow(_Part):
     """The engines that take part in IndexNow: Bing, Yandex, Naver, Seznam and others. They share what one is told."""
 
-    # indexnow.org/documentation. The key stands in a public file, so it is no secret.
+    # indexnow.org/documentation, which allows capitals too. The routes in docs/how-to/serve.md serve names in small letters only.
     key: str = Field(
-        pattern=r"^[A-Za-z0-9-]{8,128}$", description="8 to 128 letters, digits and dashes, chosen at random"
+        pattern=r"^[a-z0-9-]{8,128}$",
+        description="8 to 128 small letters, digits and dashes, chosen at random; it is public",
     )
     url: str = Field(
         default="https://api.indexnow.org/indexnow",
@@ -316,6 +317,9 @@ class Engines(_Part):
     """Who is told of changed pages, after each page was checked. `Engines=yes` in the stack switches telling on."""
 
     indexnow: IndexNow | None = Field(default=None, description="the engines of IndexNow; null: they are not told")
+    hides_missing: bool = Field(
+        default=False, description="whether an article is removed if its page answers 404 or 410 for an hour"
+    )
 
 
 def _check_sitemap_line(words: list[str], host: str, number: int) -> None:

@@ -1,39 +1,42 @@
 """Telling: search engines hear of the pages that changed in the files, each after the page itself was checked.
 
-A file's event starts a comparison with the copy that was compared before. Each changed page is marked in the table, and has a message
-of its own. Nothing here delays or fails a publication.
+An event about a file starts a comparison with the copy that was compared before. Each changed page is marked in the table, and gets a
+message of its own. Nothing here delays or fails a publication.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from stoppress.aws import bucket, items, queues, sites, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused
-from stoppress.model.file_headers import CACHE_SHARD, CONTENT_TYPES
-from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE, atom_name, is_news, series_of
+from stoppress.model.event import ArticleEvent, split_name
+from stoppress.model.file_headers import CACHE_FRESH, CONTENT_TYPES
+from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE
 from stoppress.model.site import Site
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact, parse
 from stoppress.tell import indexnow
-from stoppress.tell.changes import Change, changes
+from stoppress.tell.changes import GONE, Change, changes
 from stoppress.tell.fetch import check_pages
-from stoppress.tell.indexnow import PAUSE_SECONDS, Meaning
+from stoppress.tell.indexnow import Meaning
 from stoppress.tell.page import Expected, PageVerdict
 from stoppress.tell.state import (
     BEGAN,
     CHECKED_FOR,
-    ENGINE,
+    HIDDEN_AFTER,
+    INDEXNOW,
+    PAUSE,
     SLOW_CHECK_SECONDS,
     TRIED_FOR,
     PageState,
+    after_failed_check,
     delay,
-    failing_key,
-    is_failing,
     is_ready,
     next_step,
     page_item,
@@ -43,31 +46,43 @@ from stoppress.tell.state import (
     told_pk,
 )
 
-# The bus event that rewrite_sitemaps sends for each written file.
-REWRITTEN = "sitemap rewritten"
-# Copies of the files as they were compared last. No CDN serves this folder: its origin path is the host.
+# Copies of the files as they were compared last. No CDN serves this folder, because its name is no host.
 COPIES = "told"
+# The beginning of the delivery ids of removals.
+BY_ENGINES = "engines"
+# A sweep notices a site's new setting within an hour. So pages of the hour before count too.
+BEGAN_BEFORE = timedelta(hours=1)
 # The hourly sweep compares the files that changed in this time, in case their events were lost.
 SWEPT_FILES = timedelta(hours=2)
 # The sweep leaves a page to its own messages for so long.
 SWEPT_PAGES = timedelta(seconds=2 * SLOW_CHECK_SECONDS)
+# An engine that takes nothing for so long needs somebody's attention.
+PATIENCE = timedelta(hours=1)
+# A run marks at most so many pages of a file. The file's message comes again for the others.
+MARKED_MAX = 1_000
 ATTEMPTS_MAX = 10
+# When to look again at a page that another run claims: its ten minutes, and one more.
+CLAIMED_SECONDS = int(PAUSE.total_seconds())
 
 
 @dataclass
 class Told:
-    """What a run did. `failed` has errors by message id. `wrong` has, by host, why an engine refuses what only we can mend."""
+    """What a run did. `told` has site and URL; `not_ready` a reason too. `later`: pages that an engine did not take.
+
+    `engines_failing` has, by host, why an engine takes nothing. `failed` has errors by message id.
+    """
 
     told: list[tuple[str, str]] = field(default_factory=list)
     not_ready: list[tuple[str, str, str]] = field(default_factory=list)
     later: list[tuple[str, str]] = field(default_factory=list)
-    wrong: dict[str, str] = field(default_factory=dict)
+    removed: list[tuple[str, str]] = field(default_factory=list)
+    engines_failing: dict[str, str] = field(default_factory=dict)
     failed: dict[str, Exception] = field(default_factory=dict)
 
 
 def file_message(host: str, file: str) -> str:
-    """A message that asks to compare a file, as the bus sends one."""
-    return json.dumps({"detail-type": REWRITTEN, "detail": {"site": host, "file": file}})
+    """A message that asks to compare a file. It has the part of the bus event that is read."""
+    return json.dumps({"detail": {"site": host, "file": file}})
 
 
 def page_message(host: str, url: str) -> str:
@@ -87,23 +102,29 @@ def tell_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline 
                 pages[document["site"]][document["page"]].append(id_)
             else:
                 files[document["detail"]["site"], document["detail"]["file"]].append(id_)
-        except (ValueError, TypeError, KeyError) as error:
-            done.failed[id_] = ValueError(f"names neither a file nor a page: {error!r}")
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            done.failed[id_] = ValueError(f"the message names neither a file nor a page: {error!r}")
     for (host, file), ids in files.items():
-        _guarded(done, ids, deadline, lambda host=host, file=file: compare(host, file, now))  # type: ignore[misc]
-    for host, by_url in pages.items():
-        ids = [id_ for same in by_url.values() for id_ in same]
-        _guarded(done, ids, deadline, lambda host=host, urls=list(by_url): tell_pages(host, urls, now, deadline, done))  # type: ignore[misc]
+        with _failing(done, ids, deadline) as is_in_time:
+            if is_in_time:
+                compare(host, file, now)
+    for host, ids_by_url in pages.items():
+        with _failing(done, [id_ for ids in ids_by_url.values() for id_ in ids], deadline) as is_in_time:
+            if is_in_time:
+                tell_pages(host, list(ids_by_url), now, deadline, done)
     return done
 
 
-def _guarded(done: Told, ids: Sequence[str], deadline: Deadline, work: Callable[[], None]) -> None:
+@contextmanager
+def _failing(done: Told, ids: Sequence[str], deadline: Deadline) -> Iterator[bool]:
+    """Note an error of the block for these messages. Yields whether time is left; without time the messages fail."""
     if deadline.is_over():
         done.failed |= dict.fromkeys(ids, TimeoutError("the run's time was over"))
+        yield False
         return
     try:
-        work()
-    except Exception as error:  # noqa: BLE001 - the other sites go on
+        yield True
+    except Exception as error:  # noqa: BLE001 - the other files and sites go on
         done.failed |= dict.fromkeys(ids, error)
 
 
@@ -111,68 +132,97 @@ def _guarded(done: Told, ids: Sequence[str], deadline: Deadline, work: Callable[
 
 
 def compare(host: str, file: str, now: datetime) -> None:
-    """Mark the pages that changed in a file, and send a message for each. Raises the errors of AWS, and FetchError for a hub."""
+    """Mark the pages that changed in a file since it was compared last, and send a message for each."""
     site = _told_site(host)
     if site is None or file in (INDEX_FILE, ROBOTS_FILE):
         return
-    stored, copy = bucket.read(host, file), bucket.read(f"{COPIES}/{host}", file)
+    copy = bucket.read(_copies(host), file)  # before the file, so that the file is not the older of the two
+    stored = bucket.read(host, file)
     body = stored.body if stored else b""
-    if copy and copy.body == body:
+    if copy.body == body if copy else stored is None:
         return
-    changed_at = stored.changed if stored else now
     found = list(changes(copy.body if copy else None, body, site.home, _began(host, now), now))
-    for change in found:
-        _mark(host, change, changed_at)
-    queues.send_engines((page_message(host, change.url), 0) for change in found)
-    if site.outputs.hub and site.outputs.atom and is_news(file):
-        _publish(site, file)
+    if not _mark_all(host, _without_moved(host, found), now):
+        queues.send_engines([(file_message(host, file), 0)])
+        return
     try:
         bucket.write(
-            f"{COPIES}/{host}",
+            _copies(host),
             file,
             body,
             CONTENT_TYPES[".xml"],
             "no-store",
             replaces=copy,
-            changed=changed_at,
+            changed=now,
             config_version=site.version,
         )
-    except Overtaken:  # another run compared the file; what it did not see is compared after the next event
+    except Overtaken:  # another run compared the file too, perhaps an older version of it
         queues.send_engines([(file_message(host, file), SLOW_CHECK_SECONDS)])
 
 
-def _publish(site: Site, file: str) -> None:
-    """Tell the feed's hub that the feed changed (WebSub, 7). Raises FetchError."""
-    assert site.outputs.hub
-    topic = f"{site.origin}/{atom_name(series_of(file))}"
-    answer = client.post(site.outputs.hub, {"hub.mode": "publish", "hub.url": topic, "hub.topic": topic})
-    if answer.status >= 400:
-        raise Refused(f"the hub {site.outputs.hub} answers {answer.status} to the publication of {topic}")
+def _copies(host: str) -> str:
+    return f"{COPIES}/{host}"
+
+
+def _without_moved(host: str, found: Sequence[Change]) -> list[Change]:
+    """The changes without pages that only left one file. An article still claims the URL of such a page."""
+    keys = {change.url: items.claim_key(host, change.url) for change in found if change.version == GONE}
+    claims = table.get_many(keys.values()) if keys else {}
+    live = {url for url, key in keys.items() if key in claims and items.read_claim(claims[key], url).live}
+    return [change for change in found if change.url not in live]
+
+
+def _mark_all(host: str, found: Sequence[Change], now: datetime) -> bool:
+    """Mark the changed pages, and send messages for them. Returns whether all are marked."""
+    if not found:
+        return True
+    stored = table.get_many(page_key(host, change.url) for change in found)
+    states = {state.url: state for state in map(read_page, stored.values())}
+    new = [change for change in found if not _is_marked(states.get(change.url), change)]
+    # Marked by an earlier run, which perhaps did not get to send the messages.
+    unchecked = [
+        change.url
+        for change in found
+        if (state := states.get(change.url)) and _is_marked(state, change) and not (state.is_told or state.checked_at)
+    ]
+    for change in new[:MARKED_MAX]:
+        if not _write(host, _marked(states.get(change.url), change, now)):
+            _update(host, change.url, lambda old, change=change: _marked(old, change, now))  # type: ignore[misc]
+    urls = [*unchecked[:MARKED_MAX], *(change.url for change in new[:MARKED_MAX])]
+    queues.send_engines((page_message(host, url), 0) for url in urls)
+    return len(new) <= MARKED_MAX
+
+
+def _is_marked(state: PageState | None, change: Change) -> bool:
+    return state is not None and state.version == change.version
+
+
+def _marked(old: PageState | None, change: Change, now: datetime) -> PageState:
+    if old is None:
+        return PageState(change.url, change.version, now, change.published)
+    return replace(
+        old,
+        version=change.version,
+        changed=now,
+        published=change.published or old.published,
+        checked_at=None,
+        checks=0,
+        failing_since=None,
+        missing_since=None,
+        reason="",
+    )
 
 
 def _began(host: str, now: datetime) -> datetime:
     """When telling began at a site. The first call notes it."""
-    key = (told_pk(host), BEGAN)
-    if known := table.get(*key):
+    pk, sk = told_pk(host), BEGAN
+    if known := table.get(pk, sk):
         return parse(known["at"])
     try:
-        table.put({"pk": key[0], "sk": key[1], "at": exact(now)}, None)
+        table.put({"pk": pk, "sk": sk, "at": exact(now - BEGAN_BEFORE)}, None)
     except table.Conflict:
         return _began(host, now)
-    return now
-
-
-def _mark(host: str, change: Change, at: datetime) -> None:
-    def marked(old: PageState | None) -> PageState | None:
-        if old and old.changed >= at and (old.changed > at or old.gone == change.gone or change.gone):
-            return None
-        known = replace(old, checks=0, failing_since=None, reason="") if old else PageState(change.url, at)
-        return replace(known, changed=at, gone=change.gone, published=change.published or known.published)
-
-    before = table.get(*page_key(host, change.url))
-    _update(host, change.url, marked)
-    if before and is_failing(read_page(before)):  # it is checked anew
-        table.delete(*failing_key(host, change.url))
+    return now - BEGAN_BEFORE
 
 
 # ── pages ──
@@ -183,120 +233,183 @@ def tell_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline
     site = _told_site(host)
     if site is None:
         return
-    read = table.get_many(page_key(host, url) for url in urls)
-    states = [read_page(item) for item in read.values()]
+    engine_key = told_pk(host), INDEXNOW
+    stored = table.get_many([engine_key, *(page_key(host, url) for url in urls)])
+    engine = stored.pop(engine_key, {})
+    states = [read_page(item) for item in stored.values()]
     steps = {state.url: next_step(state, now) for state in states}
     again = [(state.url, steps[state.url].seconds) for state in states if steps[state.url].action == "wait"]
     due = [state for state in states if steps[state.url].action == "check"]
+    if due and (paused_seconds := _paused_seconds(engine, now)):
+        again += [(state.url, paused_seconds) for state in due]
+        due = []
     verdicts = check_pages([Expected(state.url, state.published) for state in due], deadline) if due else {}
-    ready: list[PageState] = []
+    claimed: list[PageState] = []
     for state in due:
         verdict = verdicts[state.url]
-        if is_ready(state, verdict) or (state.gone and verdict.ready and _is_listed(host, state.url)):
-            claimed = _write(
-                host, replace(state, tried_at=now, checked_at=now, checks=0, failing_since=None, reason="")
-            )
-            if claimed:
-                ready.append(claimed)
-                if is_failing(state):
-                    table.delete(*failing_key(host, state.url))
-            else:  # another run tells of the page, and may be killed
-                again.append((state.url, PAUSE_SECONDS))
-        else:
-            again += _not_ready(host, state, verdict, now, done)
-    if ready:
-        again += _tell(site, ready, now, done)
+        if not is_ready(state, verdict):
+            again += _not_ready(site, state, verdict, now, done)
+        elif mine := _claimed(host, state, now):
+            claimed.append(mine)
+        else:  # another run tells of the page, and may be killed
+            again.append((state.url, CLAIMED_SECONDS))
+    if claimed:
+        again += _tell(site, engine, claimed, now, done)
     queues.send_engines((page_message(host, url), seconds) for url, seconds in again)
 
 
-def _not_ready(
-    host: str, state: PageState, verdict: PageVerdict, now: datetime, done: Told
-) -> Iterator[tuple[str, int]]:
-    reason = "is in no sitemap, and still answers 200" if verdict.ready else verdict.reason
-    failed = replace(
-        state, checked_at=now, checks=state.checks + 1, failing_since=state.failing_since or now, reason=reason[:500]
+def _paused_seconds(engine: Mapping[str, str], now: datetime) -> int:
+    """The seconds until an engine that refused may be asked again; 0: now."""
+    return max(0, int((parse(engine["until"]) - now).total_seconds())) if "until" in engine else 0
+
+
+def _claimed(host: str, state: PageState, now: datetime) -> PageState | None:
+    """Claim a page, so that no other run tells of it in the next ten minutes. None: another run was faster."""
+    # The instant of the claim, not that of the run: the ten minutes count from the request.
+    return _write(
+        host,
+        replace(
+            state,
+            tried_at=datetime.now(UTC),
+            checked_at=now,
+            checks=0,
+            failing_since=None,
+            missing_since=None,
+            reason="",
+        ),
     )
-    if _write(host, failed) and is_failing(failed):
-        table.put_if(page_item(host, failed) | {"sk": failing_key(host, state.url)[1]})
-    done.not_ready.append((host, state.url, reason))
+
+
+def _not_ready(
+    site: Site, state: PageState, verdict: PageVerdict, now: datetime, done: Told
+) -> Iterator[tuple[str, int]]:
+    """Note a failed check. Yields the page with the seconds until its next check, unless that is left to the sweep."""
+    failed = after_failed_check(state, verdict, now)
+    _write(site.host, failed)
+    if failed.is_late and not state.is_late and not state.gone:
+        done.not_ready.append((site.host, state.url, failed.reason))
+    hides = site.engines is not None and site.engines.hides_missing
+    if hides and failed.missing_since and failed.missing_since + HIDDEN_AFTER <= now:
+        _remove(site, failed, now, done)
     if now < state.changed + CHECKED_FOR:
         yield state.url, delay(failed)
 
 
-def _tell(site: Site, ready: Sequence[PageState], now: datetime, done: Told) -> Iterator[tuple[str, int]]:
+def _remove(site: Site, state: PageState, now: datetime, done: Told) -> None:
+    """Remove the article of a missing page. A newer event of its CMS brings it back."""
+    key = items.claim_key(site.host, state.url)
+    claim = items.read_claim(item, state.url) if (item := table.get(*key)) else None
+    if claim is None or not claim.live:
+        return
+    source, id_ = split_name(claim.owner)
+    assert state.missing_since
+    removal = ArticleEvent(
+        site=site.host,
+        source=source,
+        id=id_,
+        action="remove",
+        verb="unpublished",
+        url=None if id_ else state.url,
+        heard_at=now,
+        delivery=f"{BY_ENGINES}:{exact(state.missing_since)}:{id_}",
+    )
+    queues.send_articles([removal])
+    done.removed.append((site.host, state.url))
+
+
+def _tell(
+    site: Site, engine: Mapping[str, str], claimed: Sequence[PageState], now: datetime, done: Told
+) -> Iterator[tuple[str, int]]:
     """Tell the engines of claimed pages. Yields those that must come again, with the seconds until then."""
-    answer = _indexnow(site, [state.url for state in ready], now)
-    for state in ready:
+    answer = _ask_indexnow(site, [state.url for state in claimed], now)
+    for state in claimed:
         if answer.result == "told":
             done.told.append((site.host, state.url))
-            _update(site.host, state.url, lambda old: replace(old, told_at=now) if old else None)
+            _update(site.host, state.url, lambda old, state=state: _with_told(old, state, now))  # type: ignore[misc]
             continue
         done.later.append((site.host, state.url))
         if answer.is_certain:
             _update(site.host, state.url, lambda old: replace(old, tried_at=None) if old else None)
         if now < state.changed + TRIED_FOR:
             yield state.url, answer.after_seconds
-    if answer.result == "wrong":
-        done.wrong[site.host] = f"IndexNow {answer.reason}"
-    _note(site.host, "" if answer.result == "told" else answer.reason, now)
+    _note_answer(site.host, engine, answer, now, done)
 
 
-def _indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
+def _with_told(old: PageState | None, state: PageState, now: datetime) -> PageState | None:
+    return replace(old, told=state.version, told_at=now) if old else None
+
+
+def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
     if site.engines is None or site.engines.indexnow is None:
         return Meaning("told")
     settings = site.engines.indexnow
     file = indexnow.key_file(settings.key)
-    if bucket.read(site.host, file) is None:
-        bucket.write(
-            site.host,
-            file,
-            settings.key.encode(),
-            CONTENT_TYPES[".txt"],
-            CACHE_SHARD,
-            replaces=None,
-            changed=now,
-            config_version=site.version,
-        )
+    _keep_key_file(site, file, settings.key, now)
     body = indexnow.request_body(site.host, settings.key, f"{site.origin}/{file}", urls)
     try:
         answer = client.post_body(settings.url, body, indexnow.CONTENT_TYPE)
     except Refused as error:
-        return Meaning("wrong", str(error))
+        return Meaning("wrong", str(error), indexnow.WRONG_SECONDS, is_certain=True)
     except FetchError as error:
         return Meaning("later", str(error))
-    return indexnow.meaning(answer.status, answer.headers, answer.body, now)
+    return indexnow.meaning(answer.status, answer.headers, answer.body, datetime.now(UTC))
 
 
-def _note(host: str, reason: str, now: datetime) -> None:
-    """Keep why an engine took nothing, or that it took pages, for `stoppress status`."""
-    pk, sk = told_pk(host), f"{ENGINE}IndexNow"
-    known = table.get(pk, sk) or {}
-    if reason or known.get("reason"):
-        since = known.get("since") if known.get("reason") and reason else exact(now)
-        table.put_if({"pk": pk, "sk": sk, "at": exact(now), "since": since, "reason": reason[:500]})
+def _keep_key_file(site: Site, file: str, key: str, now: datetime) -> None:
+    """Put the key file, if it is not in the bucket."""
+    if bucket.read(site.host, file) is not None:
+        return
+    with suppress(Overtaken):  # another run has put it
+        bucket.write(
+            site.host,
+            file,
+            key.encode(),
+            CONTENT_TYPES[".txt"],
+            CACHE_FRESH,
+            replaces=None,
+            changed=now,
+            config_version=site.version,
+        )
 
 
-def _is_listed(host: str, url: str) -> bool:
-    """Whether another file lists the page: then it only left one of them."""
-    item = table.get(*items.claim_key(host, url))
-    return item is not None and items.read_claim(item, url).live
+def _note_answer(host: str, engine: Mapping[str, str], answer: Meaning, now: datetime, done: Told) -> None:
+    """Note an engine's refusal for `stoppress status`, and until when it is left alone; or that it takes pages again."""
+    key = {"pk": told_pk(host), "sk": INDEXNOW, "at": exact(now)}
+    if answer.result == "told":
+        if engine.get("reason"):
+            table.put_if(key)
+        return
+    since = engine["since"] if engine.get("reason") else exact(now)
+    until = now + timedelta(seconds=answer.after_seconds)
+    table.put_if(
+        key | {"since": since, "reason": answer.reason[:500]} | ({"until": exact(until)} if answer.is_certain else {})
+    )
+    if answer.result == "wrong" or parse(since) + PATIENCE <= now:
+        done.engines_failing[host] = f"IndexNow: {answer.reason}"
 
 
 # ── sweep ──
 
 
-def sweep(known: Iterable[Site], now: datetime) -> None:
-    """Send messages for what was not told, in case an event or a message was lost."""
+def sweep(known: Iterable[Site], now: datetime) -> dict[str, Exception]:
+    """Send messages for what was not told, in case an event or a message was lost. Returns the errors by host."""
+    failed: dict[str, Exception] = {}
     for site in known:
-        if site.engines is None:
-            continue
-        marks = [
-            items.read_mark(item) for item in table.query(items.file_pk(site.host, INDEX_FILE)) if "digest" in item
-        ]
-        files = [mark.file for mark in marks if mark.changed > now - SWEPT_FILES and mark.file != INDEX_FILE]
-        pages = [state.url for state in pages_in(table.query(told_pk(site.host))) if _is_left(state, now)]
-        messages = [file_message(site.host, file) for file in files] + [page_message(site.host, url) for url in pages]
-        queues.send_engines((message, 0) for message in messages)
+        if site.engines:
+            try:
+                _sweep(site, now)
+            except Exception as error:  # noqa: BLE001 - the other sites are swept all the same
+                failed[site.host] = error
+    return failed
+
+
+def _sweep(site: Site, now: datetime) -> None:
+    marks = table.query(items.file_pk(site.host, INDEX_FILE), consistent=False)
+    files = [mark.file for mark in map(items.read_mark, marks) if mark.changed > now - SWEPT_FILES]
+    states = pages_in(table.query(told_pk(site.host), consistent=False))
+    urls = [state.url for state in states if _is_left(state, now)]
+    messages = [file_message(site.host, file) for file in files] + [page_message(site.host, url) for url in urls]
+    queues.send_engines((message, 0) for message in messages)
 
 
 def _is_left(state: PageState, now: datetime) -> bool:
@@ -308,7 +421,7 @@ def _is_left(state: PageState, now: datetime) -> bool:
 
 
 def _told_site(host: str) -> Site | None:
-    """The site, if pages of it are told."""
+    """The site, if engines are told of its pages."""
     try:
         site = sites.load_kept(host)
     except sites.UnknownSite:

@@ -1,72 +1,80 @@
 """What the engines were told of each page, in the table under `told#<site>`.
 
-An item is marked when the page changes in a file. Engines know of the change when `told_at` has reached `changed`. So work may be
-repeated, reordered or lost: whoever reads the item sees what is left to do.
+A page's item has the version that the files list, and the version that the engines were told of. So a message may be repeated,
+reordered or lost: the item shows what is left to do.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from stoppress.aws.items import Item
 from stoppress.primitives.instants import epoch_seconds, exact, parse
 from stoppress.primitives.urls import key_of
-from stoppress.tell.indexnow import PAUSE_SECONDS
+from stoppress.tell.changes import GONE
+from stoppress.tell.page import PageVerdict
 
-if TYPE_CHECKING:  # show_site reads states, and checks no pages
-    from stoppress.tell.page import PageVerdict
-
-# indexnow.org: leave ten minutes between two requests for one URL.
-PAUSE = timedelta(seconds=PAUSE_SECONDS)
-# How long after the check of a page that is not ready the page is checked again. Together ten minutes. Contentful's pages may be
-# 20 seconds late (contentful/contentful.js#245).
+# IndexNow: leave ten minutes between two requests for one URL. One minute more, because the request follows the claim.
+PAUSE = timedelta(minutes=11)
+# Seconds from each failed check of a page to the next one, ten minutes in all. Contentful's pages may be 20 seconds late
+# (contentful/contentful.js#245).
 CHECK_DELAYS_SECONDS = (10, 20, 40, 80, 160, 290)
-# After ten minutes the page counts as not ready, and is checked so often.
+# Later a page counts as not ready, and is checked every quarter of an hour.
 SLOW_CHECK_SECONDS = 900
-# After this time only the hourly sweep tries again.
+# After this time only the hourly sweep checks the page.
 CHECKED_FOR = timedelta(hours=2)
-# After this time a page is given up. It is no news any more.
+# After this time a page is given up, because it is no longer news.
 TRIED_FOR = timedelta(hours=48)
+# A page that is missing for so long is removed, if the site wants that.
+HIDDEN_AFTER = timedelta(hours=1)
 STATE_KEPT = timedelta(days=14)
-# Sort key of the instant at which telling began at a site.
+# Sort keys of a site's partition: when telling began, and what an engine last answered.
 BEGAN = "began"
-# Beginnings of sort keys: of pages, of copies of those that were not ready for ten minutes, and of what the engines answer.
+INDEXNOW = "engine#indexnow"
 _PAGE = "page#"
-FAILING = "failing#"
-ENGINE = "engine#"
 
 
 @dataclass(frozen=True, slots=True)
 class PageState:
     """A page that engines are told of.
 
-    `changed`: the page's newest change in a file; `gone`: it left the file then. `told_at`: when a check began after which engines
-    were told. `tried_at`: the same of the last request that may have reached an engine. `checked_at`: the last check of the
-    page. `checks` counts the failed ones since the change, `failing_since` is the first of these, and `reason` continues "the page …".
+    `version`: the newest version that a file listed, or GONE; `changed`: when that was noticed. `told`: the version that engines were
+    last told of, at `told_at`. `tried_at`: when a run last claimed the page to tell of it. `checked_at`: the last check of the page.
+    `checks` counts the failed ones since the change. `failing_since` is the first of these, and `reason` continues "the page …".
+    `missing_since`: since then the page answers 404 or 410.
     """
 
     url: str
+    version: str
     changed: datetime
-    gone: bool = False
     published: datetime | None = None
+    told: str = ""
     told_at: datetime | None = None
     tried_at: datetime | None = None
     checked_at: datetime | None = None
     checks: int = 0
     failing_since: datetime | None = None
+    missing_since: datetime | None = None
     reason: str = ""
     rev: int | None = None
 
     @property
     def is_told(self) -> bool:
         """Whether nothing is left to tell."""
-        return self.told_at is not None and self.told_at >= self.changed
+        return self.told == self.version
+
+    @property
+    def gone(self) -> bool:
+        return self.version == GONE
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the page has not been ready for ten minutes."""
+        return self.checks > len(CHECK_DELAYS_SECONDS)
 
 
-_INSTANTS = {each.name for each in fields(PageState)} & {
-    "changed", "published", "told_at", "tried_at", "checked_at", "failing_since",
-}  # fmt: skip
+_INSTANTS = {"changed", "published", "told_at", "tried_at", "checked_at", "failing_since", "missing_since"}
 
 
 def told_pk(site: str) -> str:
@@ -75,10 +83,6 @@ def told_pk(site: str) -> str:
 
 def page_key(site: str, url: str) -> tuple[str, str]:
     return told_pk(site), f"{_PAGE}{key_of(url)}"
-
-
-def failing_key(site: str, url: str) -> tuple[str, str]:
-    return told_pk(site), f"{FAILING}{key_of(url)}"
 
 
 def page_item(site: str, state: PageState) -> Item:
@@ -107,13 +111,13 @@ def pages_in(items: Iterable[Item]) -> list[PageState]:
 class Step:
     """What to do about a page now: nothing (`done`), to wait so many seconds, or to check it."""
 
-    action: str
+    action: Literal["done", "wait", "check"]
     seconds: int = 0
 
 
-def next_step(state: PageState | None, now: datetime) -> Step:
+def next_step(state: PageState, now: datetime) -> Step:
     """What to do about a page."""
-    if state is None or state.is_told or now >= state.changed + TRIED_FOR:
+    if state.is_told or now >= state.changed + TRIED_FOR:
         return Step("done")
     if state.tried_at and now < state.tried_at + PAUSE:
         return Step("wait", _seconds(state.tried_at + PAUSE - now))
@@ -124,19 +128,24 @@ def next_step(state: PageState | None, now: datetime) -> Step:
 
 def delay(state: PageState) -> int:
     """The seconds after a failed check until the next one."""
-    return CHECK_DELAYS_SECONDS[state.checks - 1] if state.checks <= len(CHECK_DELAYS_SECONDS) else SLOW_CHECK_SECONDS
+    return SLOW_CHECK_SECONDS if state.is_late else CHECK_DELAYS_SECONDS[max(0, state.checks - 1)]
 
 
-def is_failing(state: PageState) -> bool:
-    """Whether a listed page was not ready for ten minutes."""
-    return state.checks > len(CHECK_DELAYS_SECONDS) and not state.gone
+def is_ready(state: PageState, verdict: PageVerdict) -> bool:
+    """Whether engines may be told: the page can be indexed. A page that left the files must answer 404 or 410."""
+    return verdict.is_gone if state.gone else verdict.ready
 
 
-def is_ready(state: PageState, verdict: "PageVerdict") -> bool:
-    """Whether engines may be told: the page can be indexed, or it is gone and says so by anything but a page."""
-    if not state.gone:
-        return verdict.ready
-    return verdict.kind == "robots" or (not verdict.ready and verdict.kind != "unreachable")
+def after_failed_check(state: PageState, verdict: PageVerdict, at: datetime) -> PageState:
+    """The state after a check that found the page not ready."""
+    return replace(
+        state,
+        checked_at=at,
+        checks=state.checks + 1,
+        failing_since=state.failing_since or at,
+        missing_since=(state.missing_since or at) if verdict.is_gone else None,
+        reason="is in no sitemap, and does not answer 404 or 410" if state.gone else verdict.reason[:500],
+    )
 
 
 def _seconds(period: timedelta) -> int:

@@ -53,6 +53,8 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
     "ImportsQueue": ("imported articles that wait to be recorded", {}),
     "RewritesQueue": ("files that wait to be written again", {}),
     "RewritesDeadLetters": ("names of files that wait for somebody", {}),
+    "EnginesQueue": ("pages that engines are not told of yet", {}),
+    "EnginesDeadLetters": ("pages that wait for somebody", {}),
     "Failures": ("what waits for somebody to read it", {}),
     "ArticlesBus": ("the bus that in-house services put events on", {"Name": {"Fn::Sub": f"{STACK_NAME}-articles"}}),
     "FirstSite": ("the first site", {"Name": {"Fn::Sub": f"/stoppress/{STACK_NAME}/sites/${{Host}}"}}),

@@ -30,6 +30,7 @@ IMPURE = {
     "http/client",
     "poll/fetch",
     "poll/feeds",
+    "tell/engines",  # ten minutes count from a request
     "tell/fetch",
 }
 CHANCE_AND_TIME = {"random", "secrets", "time", "uuid"}

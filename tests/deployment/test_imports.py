@@ -39,6 +39,7 @@ LEFT_OUT = {
     },
     "show_site": {"stoppress.check", "stoppress.cms.contract", "stoppress.record.decide", "stoppress.sitemaps.render"},
     "audit_sources": {"stoppress.check", "stoppress.record.decide", "stoppress.feeds", "feedparser", "xml.sax"},
+    "tell_engines": {"stoppress.check", "stoppress.record.decide", "stoppress.cms.mapping", "feedparser", "xml.sax"},
     "reconcile_sites": {"stoppress.feeds", "feedparser", "idna", "xml.sax"},
     "roll_window": {"stoppress.check", "stoppress.feeds", "feedparser", "idna", "xml.sax"},
 }  # fmt: skip

@@ -47,9 +47,9 @@ def events_to(queue: str) -> set[str]:
             assert statement["Principal"] == {"Service": "events.amazonaws.com"}
             assert statement["Action"] == "sqs:SendMessage"
             assert statement["Resource"] == {"Fn::GetAtt": [queue, "Arn"]}
-            rules |= {
-                source["Fn::GetAtt"][0] for source in as_list(statement["Condition"]["ArnEquals"]["aws:SourceArn"])
-            }
+            sources = as_list(statement["Condition"]["ArnEquals"]["aws:SourceArn"])
+            sources = [source["Fn::If"][1] if "Fn::If" in source else source for source in sources]
+            rules |= {source["Fn::GetAtt"][0] for source in sources}
     return rules
 
 
@@ -245,10 +245,16 @@ def test_a_rule_has_a_dead_letter_queue_and_the_queues_let_the_rules_in() -> Non
 
 
 def test_what_stoppress_announces_on_the_bus_does_not_come_back_as_an_article() -> None:
-    [rule] = [rule for rule in of_type("AWS::Events::Rule").values() if "EventBusName" in rule]
+    rules = {
+        queue_of(target["Arn"]): rule["EventPattern"]
+        for rule in of_type("AWS::Events::Rule").values()
+        if "EventBusName" in rule
+        for target in rule["Targets"]
+    }
 
     prefixes = [{"prefix": {"equals-ignore-case": prefix}} for prefix in ("article.", "page.")]
-    assert rule["EventPattern"] == {"detail-type": prefixes}
+    assert rules.keys() == {"ArticlesQueue", "EnginesQueue"}
+    assert rules["ArticlesQueue"] == {"detail-type": prefixes}
 
 
 def watched() -> dict[str, list[dict[str, Any]]]:
@@ -300,8 +306,8 @@ def test_a_crash_counts_as_failed_work_in_every_function_whose_failure_no_reques
 
 
 def test_the_alarms_cost_no_more_than_is_said() -> None:
-    # Three more watch the audits, in stacks with Listing=yes only.
-    assert sum(len(metrics) for metrics in watched().values()) <= 15 + 3
+    # Three more watch the audits, in stacks with Listing=yes only, and three the engines, with Engines=yes only.
+    assert sum(len(metrics) for metrics in watched().values()) <= 15 + 3 + 3
 
 
 def test_metrics_and_the_alarms_on_them_are_the_stacks_own() -> None:
@@ -388,6 +394,6 @@ def test_every_dead_letter_queue_and_the_failures_have_an_alarm_and_so_has_each_
 
 def test_every_alarm_and_its_end_go_to_one_topic_and_what_can_wait_to_its_own() -> None:
     for name, alarm in of_type("AWS::CloudWatch::Alarm").items():
-        can_wait = name in ("AttentionAlarm", "WebhooksMissedAlarm", "AuditsFailedAlarm")
+        can_wait = name in ("AttentionAlarm", "WebhooksMissedAlarm", "AuditsFailedAlarm") or name.startswith("Engines")
         topic = "Notices" if can_wait else "Alarms"
         assert (alarm["AlarmActions"], alarm["OKActions"]) == ([{"Ref": topic}], [{"Ref": topic}]), name

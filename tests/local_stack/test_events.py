@@ -33,6 +33,7 @@ from tests.support.event_files import (  # fmt: skip
     ASKED,
     CHANGED,
     EDITOR,
+    ENGINES,
     EVENTS,
     FEED,
     HOST,
@@ -222,7 +223,7 @@ def test_the_first_message_of_the_queue_is_what_the_webhook_sends(stack: Stack) 
     assert on_queue(stack, "ArticlesQueue") == [read(RECORD)["Records"][0]["body"]]
 
 
-@pytest.mark.parametrize("name", [RECORD, REWRITES])
+@pytest.mark.parametrize("name", [RECORD, REWRITES, ENGINES])
 def test_messages_have_the_shape_that_sqs_gives(stack: Stack, name: str) -> None:
     queue = queues.queue(f"arn:aws:sqs:{REGION}:{ACCOUNT}:{stack.name}-ArticlesQueue")
     stack.client("sqs").send_message(QueueUrl=stack.variable("ARTICLES_QUEUE_URL"), MessageBody="x")
@@ -265,8 +266,19 @@ def test_what_is_announced_has_the_shape_of_the_last_file(stack: Stack) -> None:
     assert bus == stack.only("AWS::Events::EventBus").ref == read("put-events.json")[0]["EventBusName"]
 
 
-def test_what_stoppress_announces_does_not_come_back_to_it(stack: Stack) -> None:
-    assert not any(rule.pattern.matches(read(ANNOUNCED)) for rule in stack.sources.rules)
+def test_what_stoppress_announces_comes_back_to_tell_engines_only(stack: Stack) -> None:
+    targets = [rule.targets for rule in stack.sources.rules if rule.pattern.matches(read(ANNOUNCED))]
+    assert targets == [((stack.resources["EnginesQueue"].arn, None),)]
+    assert json.loads(read(ENGINES)["Records"][0]["body"]) == read(ANNOUNCED)
+
+
+def test_a_site_without_engines_costs_a_read_of_its_configuration_and_nothing_more(stack: Stack) -> None:
+    applied(stack)
+    before = items(stack), objects(stack)
+    stack.wire.meter.calls.clear()
+    assert fed(stack, ENGINES, parse(read(ANNOUNCED)["time"])).payload == {"batchItemFailures": []}
+    assert stack.wire.meter.calls == {("TellEngines", "ssm.GetParameter"): 1}
+    assert (items(stack), objects(stack)) == before
 
 
 def test_the_streams_images_are_the_items_that_recording_writes(stack: Stack) -> None:

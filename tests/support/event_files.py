@@ -29,7 +29,9 @@ WINDOW = timedelta(hours=48)
 SITES = f"/stoppress/{STACK_NAME}/sites/"
 
 NUMBERED = sorted((path.name for path in EVENTS.glob("[0-9]*.json")), key=lambda name: int(name.partition("-")[0]))
-WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT, QUESTION, PUSH, EDITOR, HOURLY = NUMBERED
+WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, ANNOUNCED, NIGHT, QUESTION, PUSH, EDITOR, HOURLY, ENGINES = (
+    NUMBERED
+)
 # The feed that the hub's files are of, and what was asked of the hub before they came.
 FEED = f"https://{HOST}/rss.xml"
 ASKED = Subscription(f"https://{HOST}/hub", FEED, asked_at=datetime(2026, 11, 20, 8, tzinfo=UTC), asks=1)

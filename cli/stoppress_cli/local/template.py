@@ -12,7 +12,7 @@ ACCOUNT = "123456789012"  # moto's account
 REGION = "eu-west-1"
 STACK_NAME = "stoppress"
 # Parts that a deployed stack leaves out by default. The local stack has them: they cost nothing, and scenarios may need them.
-WITH_ALL = {"Hubs": "yes", "Listing": "yes", "StatusPage": "yes"}
+WITH_ALL = {"Engines": "yes", "Hubs": "yes", "Listing": "yes", "StatusPage": "yes"}
 
 # The SAM transform requires code in S3; `load` keeps the folders beside the template.
 _PLACEHOLDER = "s3://local/code"

@@ -14,7 +14,7 @@ from typing import TypeAlias
 # Metrics without a dimension. All functions report the same metric, so that one alarm watches them all.
 OF_THE_STACK = ("NeedsAttention", "SitesFailing", "WorkFailed")
 # Metrics that alarms watch.
-WATCHED = (*OF_THE_STACK, "AuditsFailed", "WebhooksMissed", "WebhooksUnverified")
+WATCHED = (*OF_THE_STACK, "AuditsFailed", "EnginesFailed", "WebhooksMissed", "WebhooksUnverified")
 # The format allows at most 100 values of one metric in a line.
 VALUES_MAX = 100
 

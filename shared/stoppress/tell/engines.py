@@ -37,6 +37,8 @@ from stoppress.tell.state import (
     PageState,
     after_failed_check,
     delay,
+    failing_item,
+    failing_key,
     is_ready,
     next_step,
     page_item,
@@ -186,8 +188,7 @@ def _mark_all(host: str, found: Sequence[Change], now: datetime) -> bool:
         if (state := states.get(change.url)) and _is_marked(state, change) and not (state.is_told or state.checked_at)
     ]
     for change in new[:MARKED_MAX]:
-        if not _write(host, _marked(states.get(change.url), change, now)):
-            _update(host, change.url, lambda old, change=change: _marked(old, change, now))  # type: ignore[misc]
+        _mark(host, states.get(change.url), change, now)
     urls = [*unchecked[:MARKED_MAX], *(change.url for change in new[:MARKED_MAX])]
     queues.send_engines((page_message(host, url), 0) for url in urls)
     return len(new) <= MARKED_MAX
@@ -195,6 +196,19 @@ def _mark_all(host: str, found: Sequence[Change], now: datetime) -> bool:
 
 def _is_marked(state: PageState | None, change: Change) -> bool:
     return state is not None and state.version == change.version
+
+
+def _mark(host: str, old: PageState | None, change: Change, now: datetime) -> None:
+    if old:
+        _forget_failing(host, old)
+    if not _write(host, _marked(old, change, now)):
+        _update(host, change.url, lambda newer: _marked(newer, change, now))
+
+
+def _forget_failing(host: str, state: PageState) -> None:
+    """Delete the copy of a failing page, before its state becomes another. After a crash in between, the next run deletes again."""
+    if state.is_failing:
+        table.delete(*failing_key(host, state.url))
 
 
 def _marked(old: PageState | None, change: Change, now: datetime) -> PageState:
@@ -265,6 +279,7 @@ def _paused_seconds(engine: Mapping[str, str], now: datetime) -> int:
 
 def _claimed(host: str, state: PageState, now: datetime) -> PageState | None:
     """Claim a page, so that no other run tells of it in the next ten minutes. None: another run was faster."""
+    _forget_failing(host, state)
     # The instant of the claim, not that of the run: the ten minutes count from the request.
     return _write(
         host,
@@ -285,8 +300,9 @@ def _not_ready(
 ) -> Iterator[tuple[str, int]]:
     """Note a failed check. Yields the page with the seconds until its next check, unless that is left to the sweep."""
     failed = after_failed_check(state, verdict, now)
-    _write(site.host, failed)
-    if failed.is_late and not state.is_late and not state.gone:
+    if _write(site.host, failed) and failed.is_failing:
+        table.put_if(failing_item(site.host, failed))
+    if failed.is_failing and not state.is_failing:
         done.not_ready.append((site.host, state.url, failed.reason))
     hides = site.engines is not None and site.engines.hides_missing
     if hides and failed.missing_since and failed.missing_since + HIDDEN_AFTER <= now:

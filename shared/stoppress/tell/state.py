@@ -7,13 +7,15 @@ reordered or lost: the item shows what is left to do.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stoppress.aws.items import Item
 from stoppress.primitives.instants import epoch_seconds, exact, parse
 from stoppress.primitives.urls import key_of
 from stoppress.tell.changes import GONE
-from stoppress.tell.page import PageVerdict
+
+if TYPE_CHECKING:  # show_site reads states, and checks no pages
+    from stoppress.tell.page import PageVerdict
 
 # IndexNow: leave ten minutes between two requests for one URL. One minute more, because the request follows the claim.
 PAUSE = timedelta(minutes=11)
@@ -29,10 +31,13 @@ TRIED_FOR = timedelta(hours=48)
 # A page that is missing for so long is removed, if the site wants that.
 HIDDEN_AFTER = timedelta(hours=1)
 STATE_KEPT = timedelta(days=14)
-# Sort keys of a site's partition: when telling began, and what an engine last answered.
+# Sort key of the instant at which telling began at a site.
 BEGAN = "began"
-INDEXNOW = "engine#indexnow"
+# Beginnings of sort keys: of pages, of copies of those that were not ready for ten minutes, and of what the engines answer.
 _PAGE = "page#"
+FAILING = "failing#"
+ENGINE = "engine#"
+INDEXNOW = f"{ENGINE}IndexNow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,11 @@ class PageState:
         """Whether the page has not been ready for ten minutes."""
         return self.checks > len(CHECK_DELAYS_SECONDS)
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether the page is listed and has not been ready for ten minutes."""
+        return self.is_late and not self.gone
+
 
 _INSTANTS = {"changed", "published", "told_at", "tried_at", "checked_at", "failing_since", "missing_since"}
 
@@ -85,12 +95,22 @@ def page_key(site: str, url: str) -> tuple[str, str]:
     return told_pk(site), f"{_PAGE}{key_of(url)}"
 
 
+def failing_key(site: str, url: str) -> tuple[str, str]:
+    return told_pk(site), f"{FAILING}{key_of(url)}"
+
+
 def page_item(site: str, state: PageState) -> Item:
     """The item of a page's state; empty values are left out."""
     pk, sk = page_key(site, state.url)
     values = {each.name: getattr(state, each.name) for each in fields(state) if each.name != "rev"}
     plain = {name: exact(value) if isinstance(value, datetime) else value for name, value in values.items() if value}
     return {"pk": pk, "sk": sk, "ttl": epoch_seconds(state.changed + STATE_KEPT), **plain}
+
+
+def failing_item(site: str, state: PageState) -> Item:
+    """The copy of a failing page's item, so that `stoppress status` reads no other pages."""
+    pk, sk = failing_key(site, state.url)
+    return page_item(site, state) | {"pk": pk, "sk": sk, "ttl": epoch_seconds(state.changed + TRIED_FOR)}
 
 
 def read_page(item: Mapping[str, Any]) -> PageState:
@@ -131,12 +151,12 @@ def delay(state: PageState) -> int:
     return SLOW_CHECK_SECONDS if state.is_late else CHECK_DELAYS_SECONDS[max(0, state.checks - 1)]
 
 
-def is_ready(state: PageState, verdict: PageVerdict) -> bool:
+def is_ready(state: PageState, verdict: "PageVerdict") -> bool:
     """Whether engines may be told: the page can be indexed. A page that left the files must answer 404 or 410."""
     return verdict.is_gone if state.gone else verdict.ready
 
 
-def after_failed_check(state: PageState, verdict: PageVerdict, at: datetime) -> PageState:
+def after_failed_check(state: PageState, verdict: "PageVerdict", at: datetime) -> PageState:
     """The state after a check that found the page not ready."""
     return replace(
         state,

@@ -11,18 +11,14 @@ NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 
 
 def test_a_request_has_the_bytes_of_the_documentation_s_example() -> None:
-    """indexnow.org/documentation, "Submitting set of URLs", without its white space."""
-    urls = [
-        "https://www.example.org/url1",
-        "https://www.example.org/folder/url2",
-        "https://www.example.org/url3",
-    ]
-    location = "https://www.example.org/myIndexNowKey63638.txt"
+    """indexnow.org/documentation, "Submitting set of URLs" with a key file elsewhere on the host, without its white space."""
+    urls = ["https://www.example.com/url1", "https://www.example.com/folder/url2", "https://www.example.com/url3"]
+    location = "https://www.example.com/myIndexNowKey63638.txt"
 
-    assert request_body("www.example.org", "myIndexNowKey63638", location, urls) == (
-        b'{"host":"www.example.org","key":"myIndexNowKey63638",'
-        b'"keyLocation":"https://www.example.org/myIndexNowKey63638.txt",'
-        b'"urlList":["https://www.example.org/url1","https://www.example.org/folder/url2","https://www.example.org/url3"]}'
+    assert request_body("www.example.com", "73134416ae45434d98edc086e0bf6740", location, urls) == (
+        b'{"host":"www.example.com","key":"73134416ae45434d98edc086e0bf6740",'
+        b'"keyLocation":"https://www.example.com/myIndexNowKey63638.txt",'
+        b'"urlList":["https://www.example.com/url1","https://www.example.com/folder/url2","https://www.example.com/url3"]}'
     )
 
 

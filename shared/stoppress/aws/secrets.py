@@ -42,6 +42,11 @@ def load(name: str, age_max: timedelta = CACHE_AGE_MAX) -> list[str]:
         raise NoSecret(f"the secret {full_name} {error}") from None
 
 
+def load_text(name: str) -> str:
+    """The whole text of a secret, read at most CACHE_AGE_MAX ago. Raises NoSecret."""
+    return _text(f"{os.environ['SECRETS_PATH']}/{name}", CACHE_AGE_MAX)
+
+
 def is_there(name: str) -> bool:
     """Whether the secret under a name exists and is not about to be deleted. Does not read its value."""
     try:

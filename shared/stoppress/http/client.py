@@ -87,8 +87,7 @@ def fetch(
         previous, url = url, _target(url, location)
         if urlsplit(previous).scheme == "https" and urlsplit(url).scheme != "https":
             raise Refused(f"{previous} redirects from https to {url}")
-        if urlsplit(previous)[:2] != urlsplit(url)[:2]:
-            headers = {name: value for name, value in (headers or {}).items() if name.lower() != "authorization"}
+        headers = _without_secret(headers or {}, previous, url)
         if answer.status in _PERMANENT and (hop == 0 or permanent_url == previous):
             permanent_url = url
     raise TooManyRedirects(f"more than {REDIRECTS_MAX} redirects, the last one to {url}")
@@ -99,19 +98,32 @@ def post(url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = 
     return post_body(url, urlencode(form).encode(), "application/x-www-form-urlencoded", headers)
 
 
-def post_body(url: str, body: bytes, content_type: str, headers: Mapping[str, str] | None = None) -> Response:
-    """POST a body that holds a secret: over https only, and following only 307 and 308. Raises FetchError."""
+def post_body(
+    url: str, body: bytes, content_type: str, headers: Mapping[str, str] | None = None, method: str = "POST"
+) -> Response:
+    """POST, or PUT, a body that holds a secret: over https only, and following only 307 and 308. Raises FetchError.
+
+    Another server does not get the header Authorization.
+    """
     deadline = time.monotonic() + POST_SECONDS_MAX
-    post_headers = {"Content-Type": content_type, "Accept": "*/*", **(headers or {})}
+    post_headers: Mapping[str, str] = {"Content-Type": content_type, "Accept": "*/*", **(headers or {})}
     for _ in range(REDIRECTS_MAX + 1):
         if urlsplit(url).scheme != "https":
             raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
-        answer = _send("POST", url, post_headers, deadline, body)
+        answer = _send(method, url, post_headers, deadline, body)
         location = answer.headers.get("location")
         if answer.status not in _REDIRECTS_OF_POST or not location:
             return answer
-        url = _target(url, location)
+        previous, url = url, _target(url, location)
+        post_headers = _without_secret(post_headers, previous, url)
     raise TooManyRedirects(f"more than {REDIRECTS_MAX} redirects, the last one to {url}")
+
+
+def _without_secret(headers: Mapping[str, str], previous: str, url: str) -> Mapping[str, str]:
+    """The headers for a redirected request. Another server does not get the header Authorization."""
+    if urlsplit(previous)[:2] == urlsplit(url)[:2]:
+        return headers
+    return {name: value for name, value in headers.items() if name.lower() != "authorization"}
 
 
 def _target(url: str, location: str) -> str:

@@ -313,10 +313,35 @@ class IndexNow(_Part):
     )
 
 
+class SearchConsole(_Part):
+    """Google's Search Console: sitemaps are submitted to it, and it is asked what Google made of new stories."""
+
+    property: str = Field(
+        pattern=r"^(https?://[a-z0-9.-]+/|sc-domain:[a-z0-9.-]+)$",
+        max_length=300,
+        description="the property that has the site: `https://<host>/`, or `sc-domain:<domain>`",
+    )
+    # tell_engines may read only secrets with such names.
+    secret: str = Field(
+        pattern=r"^(shared/)?engine-[A-Za-z0-9_+=.@-]{1,200}$",
+        description="name of the secret with the service account's JSON key; it begins with `engine-` or `shared/engine-`",
+    )
+
+    def has(self, site: "Site") -> bool:
+        """Whether the site belongs to the property."""
+        domain = self.property.removeprefix("sc-domain:")
+        if domain == self.property:
+            return self.property == site.home
+        return site.host == domain or site.host.endswith(f".{domain}")
+
+
 class Engines(_Part):
     """Who is told of changed pages, after each page was checked. `Engines=yes` in the stack switches telling on."""
 
     indexnow: IndexNow | None = Field(default=None, description="the engines of IndexNow; null: they are not told")
+    search_console: SearchConsole | None = Field(
+        default=None, description="Google's Search Console; null: it is told and asked nothing"
+    )
     hides_missing: bool = Field(
         default=False, description="whether an article is removed if its page answers 404 or 410 for an hour"
     )
@@ -440,6 +465,16 @@ class Site(_Part):
         if foreign := next((url for url in self.pages_by_url if host_of(url) != self.host), None):
             raise ValueError(
                 f"pages: {foreign} has another host; give the path of a page of {self.host}, such as /about"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _in_its_property(self) -> "Site":
+        console = self.engines.search_console if self.engines else None
+        if console and not console.has(self):
+            raise ValueError(
+                f"engines.search_console.property: {console.property} does not have {self.host}; "
+                f"give {self.home} or sc-domain:{self.host}"
             )
         return self
 

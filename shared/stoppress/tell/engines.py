@@ -6,12 +6,12 @@ message of its own. Nothing here delays or fails a publication.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from stoppress.aws import bucket, items, queues, sites, table
+from stoppress.aws import bucket, items, queues, table
 from stoppress.aws.bucket import Overtaken
 from stoppress.http import client
 from stoppress.http.errors import FetchError, Refused
@@ -21,7 +21,7 @@ from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE
 from stoppress.model.site import Site
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact, parse
-from stoppress.tell import indexnow
+from stoppress.tell import google, indexnow
 from stoppress.tell.changes import GONE, Change, changes
 from stoppress.tell.fetch import check_pages
 from stoppress.tell.indexnow import Meaning
@@ -41,12 +41,12 @@ from stoppress.tell.state import (
     failing_key,
     is_ready,
     next_step,
-    page_item,
     page_key,
     pages_in,
     read_page,
     told_pk,
 )
+from stoppress.tell.store import note_answer, paused_seconds, told_site, update_page, write_page
 
 # Copies of the files as they were compared last. No CDN serves this folder, because its name is no host.
 COPIES = "told"
@@ -58,11 +58,8 @@ BEGAN_BEFORE = timedelta(hours=1)
 SWEPT_FILES = timedelta(hours=2)
 # The sweep leaves a page to its own messages for so long.
 SWEPT_PAGES = timedelta(seconds=2 * SLOW_CHECK_SECONDS)
-# An engine that takes nothing for so long needs somebody's attention.
-PATIENCE = timedelta(hours=1)
 # A run marks at most so many pages of a file. The file's message comes again for the others.
 MARKED_MAX = 1_000
-ATTEMPTS_MAX = 10
 # When to look again at a page that another run claims: its ten minutes, and one more.
 CLAIMED_SECONDS = int(PAUSE.total_seconds())
 
@@ -97,10 +94,13 @@ def tell_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline 
     done = Told()
     pages: defaultdict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     files: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    questions: defaultdict[str, google.Questions] = defaultdict(google.Questions)
     for id_, body in messages.items():
         try:
             document = json.loads(body)
-            if "page" in document:
+            if google.is_question(document):
+                questions[document["site"]].add(id_, document)
+            elif "page" in document:
                 pages[document["site"]][document["page"]].append(id_)
             else:
                 files[document["detail"]["site"], document["detail"]["file"]].append(id_)
@@ -114,6 +114,10 @@ def tell_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline 
         with _failing(done, [id_ for ids in ids_by_url.values() for id_ in ids], deadline) as is_in_time:
             if is_in_time:
                 tell_pages(host, list(ids_by_url), now, deadline, done)
+    for host, asked in questions.items():  # last, because telling must not wait for answers
+        with _failing(done, asked.ids, deadline) as is_in_time:
+            if is_in_time and (reason := google.ask(host, asked, now, deadline)):
+                done.engines_failing[host] = "; ".join(filter(None, [done.engines_failing.get(host), reason]))
     return done
 
 
@@ -135,7 +139,7 @@ def _failing(done: Told, ids: Sequence[str], deadline: Deadline) -> Iterator[boo
 
 def compare(host: str, file: str, now: datetime) -> None:
     """Mark the pages that changed in a file since it was compared last, and send a message for each."""
-    site = _told_site(host)
+    site = told_site(host)
     if site is None or file in (INDEX_FILE, ROBOTS_FILE):
         return
     copy = bucket.read(_copies(host), file)  # before the file, so that the file is not the older of the two
@@ -201,8 +205,8 @@ def _is_marked(state: PageState | None, change: Change) -> bool:
 def _mark(host: str, old: PageState | None, change: Change, now: datetime) -> None:
     if old:
         _forget_failing(host, old)
-    if not _write(host, _marked(old, change, now)):
-        _update(host, change.url, lambda newer: _marked(newer, change, now))
+    if not write_page(host, _marked(old, change, now)):
+        update_page(host, change.url, lambda newer: _marked(newer, change, now))
 
 
 def _forget_failing(host: str, state: PageState) -> None:
@@ -244,7 +248,7 @@ def _began(host: str, now: datetime) -> datetime:
 
 def tell_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline, done: Told) -> None:
     """Check pages of a site, and tell the engines of those that are ready. The others get a message for later."""
-    site = _told_site(host)
+    site = told_site(host)
     if site is None:
         return
     engine_key = told_pk(host), INDEXNOW
@@ -254,8 +258,8 @@ def tell_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline
     steps = {state.url: next_step(state, now) for state in states}
     again = [(state.url, steps[state.url].seconds) for state in states if steps[state.url].action == "wait"]
     due = [state for state in states if steps[state.url].action == "check"]
-    if due and (paused_seconds := _paused_seconds(engine, now)):
-        again += [(state.url, paused_seconds) for state in due]
+    if due and (seconds := paused_seconds(engine, now)):
+        again += [(state.url, seconds) for state in due]
         due = []
     verdicts = check_pages([Expected(state.url, state.published) for state in due], deadline) if due else {}
     claimed: list[PageState] = []
@@ -272,16 +276,11 @@ def tell_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline
     queues.send_engines((page_message(host, url), seconds) for url, seconds in again)
 
 
-def _paused_seconds(engine: Mapping[str, str], now: datetime) -> int:
-    """The seconds until an engine that refused may be asked again; 0: now."""
-    return max(0, int((parse(engine["until"]) - now).total_seconds())) if "until" in engine else 0
-
-
 def _claimed(host: str, state: PageState, now: datetime) -> PageState | None:
     """Claim a page, so that no other run tells of it in the next ten minutes. None: another run was faster."""
     _forget_failing(host, state)
     # The instant of the claim, not that of the run: the ten minutes count from the request.
-    return _write(
+    return write_page(
         host,
         replace(
             state,
@@ -300,7 +299,7 @@ def _not_ready(
 ) -> Iterator[tuple[str, int]]:
     """Note a failed check. Yields the page with the seconds until its next check, unless that is left to the sweep."""
     failed = after_failed_check(state, verdict, now)
-    if _write(site.host, failed) and failed.is_failing:
+    if write_page(site.host, failed) and failed.is_failing:
         table.put_if(failing_item(site.host, failed))
     if failed.is_failing and not state.is_failing:
         done.not_ready.append((site.host, state.url, failed.reason))
@@ -338,17 +337,21 @@ def _tell(
 ) -> Iterator[tuple[str, int]]:
     """Tell the engines of claimed pages. Yields those that must come again, with the seconds until then."""
     answer = _ask_indexnow(site, [state.url for state in claimed], now)
+    told: list[PageState] = []
     for state in claimed:
         if answer.result == "told":
             done.told.append((site.host, state.url))
-            _update(site.host, state.url, lambda old, state=state: _with_told(old, state, now))  # type: ignore[misc]
+            update_page(site.host, state.url, lambda old, state=state: _with_told(old, state, now))  # type: ignore[misc]
+            told.append(state)
             continue
         done.later.append((site.host, state.url))
         if answer.is_certain:
-            _update(site.host, state.url, lambda old: replace(old, tried_at=None) if old else None)
+            update_page(site.host, state.url, lambda old: replace(old, tried_at=None) if old else None)
         if now < state.changed + TRIED_FOR:
             yield state.url, answer.after_seconds
-    _note_answer(site.host, engine, answer, now, done)
+    if reason := note_answer(site.host, INDEXNOW, engine, answer, now):
+        done.engines_failing[site.host] = f"IndexNow: {reason}"
+    queues.send_engines(google.first_questions(site, told))
 
 
 def _with_told(old: PageState | None, state: PageState, now: datetime) -> PageState | None:
@@ -388,22 +391,6 @@ def _keep_key_file(site: Site, file: str, key: str, now: datetime) -> None:
         )
 
 
-def _note_answer(host: str, engine: Mapping[str, str], answer: Meaning, now: datetime, done: Told) -> None:
-    """Note an engine's refusal for `stoppress status`, and until when it is left alone; or that it takes pages again."""
-    key = {"pk": told_pk(host), "sk": INDEXNOW, "at": exact(now)}
-    if answer.result == "told":
-        if engine.get("reason"):
-            table.put_if(key)
-        return
-    since = engine["since"] if engine.get("reason") else exact(now)
-    until = now + timedelta(seconds=answer.after_seconds)
-    table.put_if(
-        key | {"since": since, "reason": answer.reason[:500]} | ({"until": exact(until)} if answer.is_certain else {})
-    )
-    if answer.result == "wrong" or parse(since) + PATIENCE <= now:
-        done.engines_failing[host] = f"IndexNow: {answer.reason}"
-
-
 # ── sweep ──
 
 
@@ -420,46 +407,16 @@ def sweep(known: Iterable[Site], now: datetime) -> dict[str, Exception]:
 
 
 def _sweep(site: Site, now: datetime) -> None:
-    marks = table.query(items.file_pk(site.host, INDEX_FILE), consistent=False)
-    files = [mark.file for mark in map(items.read_mark, marks) if mark.changed > now - SWEPT_FILES]
-    states = pages_in(table.query(told_pk(site.host), consistent=False))
+    marks = list(map(items.read_mark, table.query(items.file_pk(site.host, INDEX_FILE), consistent=False)))
+    files = [mark.file for mark in marks if mark.changed > now - SWEPT_FILES]
+    stored = list(table.query(told_pk(site.host), consistent=False))
+    states = pages_in(stored)
     urls = [state.url for state in states if _is_left(state, now)]
     messages = [file_message(site.host, file) for file in files] + [page_message(site.host, url) for url in urls]
+    messages += google.due_questions(site, [mark.file for mark in marks], stored, states, now)
     queues.send_engines((message, 0) for message in messages)
 
 
 def _is_left(state: PageState, now: datetime) -> bool:
     last = max(at for at in (state.changed, state.checked_at, state.tried_at) if at)
     return not state.is_told and state.changed + TRIED_FOR > now >= last + SWEPT_PAGES
-
-
-# ── the table ──
-
-
-def _told_site(host: str) -> Site | None:
-    """The site, if engines are told of its pages."""
-    try:
-        site = sites.load_kept(host)
-    except sites.UnknownSite:
-        return None
-    return site if site.engines else None
-
-
-def _write(host: str, state: PageState) -> PageState | None:
-    """Write a state over the one that was read. None: another run was faster."""
-    try:
-        table.put(page_item(host, state), state.rev)
-    except table.Conflict:
-        return None
-    return replace(state, rev=(state.rev or 0) + 1)
-
-
-def _update(host: str, url: str, change: Callable[[PageState | None], PageState | None]) -> None:
-    """Change a page's state, however many others write it. None: the state stays. Raises Conflict after ATTEMPTS_MAX."""
-    for attempt in range(ATTEMPTS_MAX):
-        item = table.get(*page_key(host, url))
-        new = change(read_page(item) if item else None)
-        if new is None or _write(host, new):
-            return
-        table.back_off(attempt + 1)
-    raise table.Conflict(f"{url}: other runs were faster in all {ATTEMPTS_MAX} attempts")

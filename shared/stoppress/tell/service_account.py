@@ -4,6 +4,7 @@ Source: developers.google.com/identity/protocols/oauth2/service-account.
 """
 
 import json
+import re
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,8 +25,9 @@ SCOPE = "https://www.googleapis.com/auth/webmasters"
 SIGNED_FOR = timedelta(hours=1)
 # A token is not used in its last minute.
 SPARED = timedelta(minutes=1)
-TOKEN_CHARACTERS_MAX = 4_096
 
+# A token that may stand in a header (RFC 6750, 2.1).
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,4096}=*")
 _HEADER = {"alg": "RS256", "typ": "JWT"}
 
 
@@ -132,8 +134,7 @@ def read_answer(answer: client.Response, now: datetime) -> tuple[str, float]:
     document = _object(answer.body)
     if answer.status == 200:
         value, seconds = document.get("access_token"), document.get("expires_in")
-        is_text = isinstance(value, str) and value.isascii() and value.isprintable()
-        if is_text and 0 < len(value) <= TOKEN_CHARACTERS_MAX and isinstance(seconds, int):
+        if isinstance(value, str) and _TOKEN.fullmatch(value) and isinstance(seconds, int):
             return value, seconds
         raise Unanswered(Meaning("later", "answers without a token", is_certain=True))
     words = (document.get("error"), document.get("error_description"))

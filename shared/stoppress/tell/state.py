@@ -31,6 +31,9 @@ TRIED_FOR = timedelta(hours=48)
 # A page that is missing for so long is removed, if the site wants that.
 HIDDEN_AFTER = timedelta(hours=1)
 STATE_KEPT = timedelta(days=14)
+# Search Console is asked of a new story so long after engines were told of it, and once more so long after its publication.
+INSPECTED_AFTER = timedelta(minutes=15)
+INSPECTED_AGAIN_AFTER = timedelta(hours=6)
 # Sort key of the instant at which telling began at a site.
 BEGAN = "began"
 # Beginnings of sort keys: of pages, of copies of those that were not ready for ten minutes, and of what the engines answer.
@@ -38,6 +41,7 @@ _PAGE = "page#"
 FAILING = "failing#"
 ENGINE = "engine#"
 INDEXNOW = f"{ENGINE}IndexNow"
+SEARCH_CONSOLE = f"{ENGINE}Search Console"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,9 @@ class PageState:
     last told of, at `told_at`. `tried_at`: when a run last claimed the page to tell of it. `checked_at`: the last check of the page.
     `checks` counts the failed ones since the change. `failing_since` is the first of these, and `reason` continues "the page …".
     `missing_since`: since then the page answers 404 or 410.
+
+    `inspected_at`: when Search Console was last asked of the page. `verdict`, `coverage`, `google_canonical` and `robots_state` are
+    its answer, in Google's words. `crawled_at` is Google's last crawl, `indexed_at` the first answer that the page is in the index.
     """
 
     url: str
@@ -62,6 +69,13 @@ class PageState:
     failing_since: datetime | None = None
     missing_since: datetime | None = None
     reason: str = ""
+    inspected_at: datetime | None = None
+    verdict: str = ""
+    coverage: str = ""
+    google_canonical: str = ""
+    robots_state: str = ""
+    crawled_at: datetime | None = None
+    indexed_at: datetime | None = None
     rev: int | None = None
 
     @property
@@ -84,7 +98,10 @@ class PageState:
         return self.is_late and not self.gone
 
 
-_INSTANTS = {"changed", "published", "told_at", "tried_at", "checked_at", "failing_since", "missing_since"}
+_INSTANTS = {
+    "changed", "published", "told_at", "tried_at", "checked_at", "failing_since", "missing_since",
+    "inspected_at", "crawled_at", "indexed_at",
+}  # fmt: skip
 
 
 def told_pk(site: str) -> str:
@@ -166,6 +183,16 @@ def after_failed_check(state: PageState, verdict: "PageVerdict", at: datetime) -
         missing_since=(state.missing_since or at) if verdict.is_gone else None,
         reason="is in no sitemap, and does not answer 404 or 410" if state.gone else verdict.reason[:500],
     )
+
+
+def is_inspection_due(state: PageState, now: datetime) -> bool:
+    """Whether Search Console is to be asked of a story now. Pages that no news sitemap lists are no stories."""
+    if state.gone or state.published is None or now >= state.published + TRIED_FOR:
+        return False
+    again = state.published + INSPECTED_AGAIN_AFTER
+    if state.inspected_at is None:
+        return now >= (state.told_at + INSPECTED_AFTER if state.told_at else again)
+    return state.inspected_at < again <= now
 
 
 def _seconds(period: timedelta) -> int:

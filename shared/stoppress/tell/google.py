@@ -1,0 +1,256 @@
+"""Google hears of the sitemaps through Search Console, and is asked what it made of new stories.
+
+Telling never waits for this: a run asks after it has told, and an answer that fails to come is asked for again later.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from stoppress.aws import queues, table
+from stoppress.aws.items import Item
+from stoppress.http import client
+from stoppress.http.errors import FetchError, Refused
+from stoppress.model.file_names import INDEX_FILE, is_news
+from stoppress.model.site import SearchConsole, Site, secret_path
+from stoppress.primitives.deadline import Deadline
+from stoppress.primitives.instants import epoch_seconds
+from stoppress.tell import search_console, service_account
+from stoppress.tell.indexnow import WRONG_SECONDS, Meaning
+from stoppress.tell.search_console import INDEXED, INSPECTIONS_A_DAY, INSPECTIONS_A_MINUTE, Inspection
+from stoppress.tell.service_account import Unanswered
+from stoppress.tell.state import (
+    CHECKED_FOR,
+    INSPECTED_AFTER,
+    SEARCH_CONSOLE,
+    SLOW_CHECK_SECONDS,
+    PageState,
+    is_inspection_due,
+    page_key,
+    pages_in,
+    told_pk,
+)
+from stoppress.tell.store import ATTEMPTS_MAX, note_answer, paused_seconds, told_site, update_page
+from stoppress.tell.submitted import SubmittedSitemap, submitted_in, submitted_item, submitted_key
+
+# So much of a run is spent on questions at most, so that they do not hold up what is to be told.
+ASKED_SECONDS_MAX = 30.0
+# Even if Google says that it may be asked again at once.
+AGAIN_SECONDS_MIN = 60
+# The sweep asks only while more than this part of the day's quota is left: new stories come first.
+KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2
+QUOTA_KEPT = timedelta(days=2)
+# Beginning of the sort keys of the counters, which stand under the property: two sites may share one.
+_QUOTA = "quota#"
+_Answer = TypeVar("_Answer")
+
+
+@dataclass
+class Questions:
+    """What the messages of a site ask: to inspect pages, and to submit sitemaps or read the reports on them."""
+
+    ids: list[str] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+
+    def add(self, id_: str, document: Mapping[str, Any]) -> None:
+        self.ids.append(id_)
+        self.urls += [document["inspect"]] if "inspect" in document else []
+        self.files += document.get("sitemaps", [])
+
+
+def is_question(document: Mapping[str, Any]) -> bool:
+    """Whether a message is for this module."""
+    return "inspect" in document or "sitemaps" in document
+
+
+def inspect_message(host: str, url: str) -> str:
+    """A message that asks to inspect a page."""
+    return json.dumps({"site": host, "inspect": url})
+
+
+def sitemaps_message(host: str, files: Sequence[str]) -> str:
+    """A message that asks to submit sitemaps, or to read the reports on them."""
+    return json.dumps({"site": host, "sitemaps": files})
+
+
+def first_questions(site: Site, told: Iterable[PageState]) -> list[tuple[str, int]]:
+    """The messages about pages that engines have just been told of, with their delays in seconds."""
+    if _settings(site) is None:
+        return []
+    delay = int(INSPECTED_AFTER.total_seconds())
+    return [(inspect_message(site.host, page.url), delay) for page in told if not (page.gone or page.inspected_at)]
+
+
+def due_questions(
+    site: Site, files: Sequence[str], stored: Sequence[Item], pages: Iterable[PageState], now: datetime
+) -> list[str]:
+    """The messages about what is due, for the sweep. `stored` are all items of the site that the engines' telling keeps."""
+    settings = _settings(site)
+    if settings is None:
+        return []
+    due = _newest_first(page for page in pages if is_inspection_due(page, now))
+    left = INSPECTIONS_A_DAY - KEPT_FOR_NEW_STORIES - _counter(settings, now)[0] if due else 0
+    messages = [inspect_message(site.host, page.url) for page in due[: max(0, left)]]
+    known = {sitemap.file: sitemap for sitemap in submitted_in(stored)}
+    wanted = [known.get(file, SubmittedSitemap(file)) for file in [INDEX_FILE, *filter(is_news, files)] if files]
+    if due_files := [sitemap.file for sitemap in wanted if sitemap.is_to_submit or sitemap.is_to_read(now)]:
+        messages.append(sitemaps_message(site.host, due_files))
+    return messages
+
+
+def ask(host: str, questions: Questions, now: datetime, deadline: Deadline) -> str | None:
+    """Ask Search Console. Returns why it does not answer, if somebody must look at that."""
+    site = told_site(host)
+    settings = _settings(site) if site else None
+    if site is None or settings is None:
+        return None
+    engine_key = told_pk(host), SEARCH_CONSOLE
+    pages = (page_key(host, url) for url in questions.urls)
+    stored = table.get_many([engine_key, *pages, *(submitted_key(host, file) for file in questions.files)])
+    engine = stored.pop(engine_key, {})
+    left = _newest_first(page for page in pages_in(stored.values()) if is_inspection_due(page, now))
+    known = {sitemap.file: sitemap for sitemap in submitted_in(stored.values())}
+    sitemaps = [known.get(file, SubmittedSitemap(file)) for file in questions.files]
+    answer = None
+    seconds = paused_seconds(engine, now)
+    if not seconds and (left or sitemaps):
+        seconds = SLOW_CHECK_SECONDS
+        try:
+            console = _Console(settings, service_account.token(secret_path(host, settings.secret), now), now)
+            for sitemap in sitemaps:
+                _submit_or_read(site, sitemap, console)
+            _inspect(site, left, console, deadline)
+            answer = Meaning("told") if console.has_answered else None
+        except Unanswered as error:
+            answer, seconds = error.meaning, max(AGAIN_SECONDS_MIN, error.meaning.after_seconds)
+    in_time = [page for page in left if now < (page.told_at or page.changed) + CHECKED_FOR]  # then only the sweep asks
+    queues.send_engines((inspect_message(host, page.url), seconds) for page in in_time)
+    reason = note_answer(host, SEARCH_CONSOLE, engine, answer, now) if answer else None
+    return f"Search Console: {reason}" if reason else None
+
+
+def _settings(site: Site) -> SearchConsole | None:
+    return site.engines.search_console if site.engines else None
+
+
+def _newest_first(pages: Iterable[PageState]) -> list[PageState]:
+    return sorted(pages, key=lambda page: page.published or page.changed, reverse=True)
+
+
+@dataclass
+class _Console:
+    """The API, with a token. `has_answered`: it has done what a request asked."""
+
+    settings: SearchConsole
+    token: str
+    now: datetime
+    has_answered: bool = False
+
+    def request(self, method: str, url: str, body: bytes = b"") -> bytes | None:
+        """The body of the answer. None: a GET found nothing. Raises Unanswered."""
+        headers = {"Authorization": f"Bearer {self.token}", "Accept": search_console.CONTENT_TYPE}
+        try:
+            if method == "GET":
+                answer = client.fetch(url, headers, seconds_max=client.POST_SECONDS_MAX, redirects=False)
+            else:
+                answer = client.post_body(url, body, search_console.CONTENT_TYPE, headers, method)
+        except Refused as error:
+            raise Unanswered(Meaning("wrong", str(error), WRONG_SECONDS, is_certain=True)) from None
+        except FetchError as error:
+            raise Unanswered(Meaning("later", str(error), is_certain=True)) from None
+        if method == "GET" and answer.status == 404:
+            return None
+        if answer.status == 401:
+            service_account.forget()
+        meaning = search_console.meaning(answer.status, answer.headers, answer.body, self.now)
+        if meaning.result != "told":
+            raise Unanswered(meaning)
+        self.has_answered = True
+        return answer.body
+
+
+def _submit_or_read(site: Site, before: SubmittedSitemap, console: _Console) -> None:
+    """Read the report on a sitemap if it is due, and submit the sitemap if it is new or has errors."""
+    url = search_console.sitemap_url(console.settings.property, f"{site.origin}/{before.file}")
+    sitemap = before
+    if sitemap.is_to_read(console.now):
+        body = console.request("GET", url)
+        if body is None:  # somebody has deleted it in Search Console
+            sitemap = SubmittedSitemap(before.file)
+        else:
+            sitemap = sitemap.with_report(_read(search_console.read_report, body), console.now)
+    if sitemap.is_to_submit:
+        console.request("PUT", url)
+        sitemap = replace(sitemap, submitted_at=console.now)
+    if sitemap != before:
+        table.put_if(submitted_item(site.host, sitemap, console.now))
+
+
+def _inspect(site: Site, left: list[PageState], console: _Console, deadline: Deadline) -> None:
+    """Ask of each page, as long as there are time and quota, and take it out of `left`."""
+    started = deadline.seconds_left
+    for page in left[: _take_quota(console.settings, len(left), console.now)]:
+        if deadline.is_over() or started - deadline.seconds_left > ASKED_SECONDS_MAX:
+            return
+        body = search_console.inspection_body(console.settings.property, page.url)
+        answer = console.request("POST", search_console.INSPECTION_URL, body)
+        inspection = _read(search_console.read_inspection, answer or b"")
+        update_page(site.host, page.url, lambda old, of=inspection: _inspected(old, of, console.now))  # type: ignore[misc]
+        left.remove(page)
+
+
+def _read(reader: Callable[[bytes], _Answer], body: bytes) -> _Answer:
+    try:
+        return reader(body)
+    except ValueError as error:
+        raise Unanswered(Meaning("later", f"sends an answer that {error}", is_certain=True)) from None
+
+
+def _inspected(old: PageState | None, inspection: Inspection, now: datetime) -> PageState | None:
+    if old is None:
+        return None
+    return replace(
+        old,
+        inspected_at=now,
+        verdict=inspection.verdict,
+        coverage=inspection.coverage,
+        google_canonical=inspection.canonical,
+        robots_state=inspection.robots,
+        crawled_at=inspection.crawled_at or old.crawled_at,
+        indexed_at=old.indexed_at or (now if inspection.verdict == INDEXED else None),
+    )
+
+
+# ── the quota ──
+
+
+def _take_quota(settings: SearchConsole, wanted: int, now: datetime) -> int:
+    """Count inspections before they are made. Returns how many of them the quota allows."""
+    for attempt in range(ATTEMPTS_MAX if wanted else 0):
+        day, in_minute, rev = _counter(settings, now)
+        granted = min(wanted, INSPECTIONS_A_DAY - day, INSPECTIONS_A_MINUTE - in_minute)
+        if granted <= 0:
+            return 0
+        pk, sk = _counter_key(settings, now)
+        counts = {"day": day + granted, "minute": f"{now:%H:%M}", "in_minute": in_minute + granted}
+        try:
+            table.put({"pk": pk, "sk": sk, "ttl": epoch_seconds(now + QUOTA_KEPT), **counts}, rev)
+        except table.Conflict:
+            table.back_off(attempt + 1)
+            continue
+        return granted
+    return 0
+
+
+def _counter(settings: SearchConsole, now: datetime) -> tuple[int, int, int | None]:
+    """The inspections of the day (UTC) and of the minute, and the revision of their item."""
+    item = table.get(*_counter_key(settings, now)) or {}
+    in_minute = int(item["in_minute"]) if item.get("minute") == f"{now:%H:%M}" else 0
+    return int(item.get("day", 0)), in_minute, int(item["rev"]) if item else None
+
+
+def _counter_key(settings: SearchConsole, now: datetime) -> tuple[str, str]:
+    return told_pk(settings.property), f"{_QUOTA}{now:%Y-%m-%d}"

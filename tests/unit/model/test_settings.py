@@ -99,6 +99,8 @@ OF_NO_FILE = {
     "sources.list.audit": "whether lost webhooks are found",
     "sources.list.trusts_removals": "which removals are sent, before there is an event",
     "sources.secret": "which deliveries are believed",
+    "engines.search_console.property": "whom Google is asked for, after the files are written",
+    "engines.search_console.secret": "how Search Console is opened",
     "sources.settings": "what an adapter makes of a delivery",
 }
 

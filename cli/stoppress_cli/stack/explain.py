@@ -22,6 +22,8 @@ def as_lines(story: Story) -> Iterator[str]:
         yield from (f"    {_stop(stop, zone)}" for stop in story.way)
     if story.not_told:
         yield f"    not told yet: {story.not_told}"
+    if story.google:
+        yield f"    Google says: {story.google}"
     if story.heard:
         yield "  heard in 90 days:"
         if story.heard_earlier:

@@ -64,6 +64,12 @@ def _details(site: SiteStatus, now: datetime) -> Iterator[str]:
     for feed in site.feeds:
         last = datetime.fromisoformat(feed["last_success"]) if feed["last_success"] else None
         yield f"feed {feed['url']}  {feed['condition']}, last success {ago(last, now)}"
+    for sitemap in site.sitemaps:
+        read = (
+            f"read by Google {ago(sitemap.read, now)}" if sitemap.read else f"submitted {ago(sitemap.submitted, now)}"
+        )
+        found = f"{counted(sitemap.urls, 'URL')}, {counted(sitemap.errors, 'error')}, {counted(sitemap.warnings, 'warning')}"
+        yield f"{sitemap.name} in Search Console  {read}{f': {found}' if sitemap.read else ', not read yet'}"
     newest = sorted(site.files, key=lambda file: file.changed, reverse=True)
     for file in newest[:FILES_SHOWN]:
         size = f"{counted(file.entries, 'entry', 'entries')}, {counted(file.size_bytes, 'byte')}"

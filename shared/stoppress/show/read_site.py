@@ -19,6 +19,7 @@ from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
 from stoppress.show.site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown, Unreadable
 from stoppress.tell.state import ENGINE, FAILING, read_page, told_pk
+from stoppress.tell.submitted import CONSOLE, submitted_in
 
 # An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
 QUARANTINED_COUNTED_MAX = 100
@@ -103,16 +104,22 @@ def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: lis
 
 
 def _engines(site: Site) -> dict[str, Any]:
-    """Why engines refuse what they are told, and the pages that are not ready. Without `engines` nothing is read."""
+    """Why engines refuse what they are told, which pages are not ready, and what Google made of the sitemaps.
+
+    Without `engines` nothing is read.
+    """
     if site.engines is None:
         return {}
     refusals_of_engines = table.query(told_pk(site.host), prefix=ENGINE, consistent=False)
     failing = table.query(told_pk(site.host), prefix=FAILING, consistent=False)
+    asks = site.engines.search_console is not None
+    submitted = table.query(told_pk(site.host), prefix=CONSOLE, consistent=False) if asks else ()
     return {
         "refusing": {
             item["sk"].removeprefix(ENGINE): item["reason"] for item in refusals_of_engines if item.get("reason")
         },
         "not_ready": tuple(map(read_page, failing)),
+        "submitted": tuple(submitted_in(submitted)),
     }
 
 

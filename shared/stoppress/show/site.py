@@ -11,7 +11,8 @@ from stoppress.model.file_names import INDEX_FILE, permanent_files
 from stoppress.model.site import UNKNOWN_SITE, Site, Source
 from stoppress.show.feed import FeedStatus
 from stoppress.show.plain import plain
-from stoppress.tell.state import PageState
+from stoppress.tell.state import SEARCH_CONSOLE_NAME, PageState
+from stoppress.tell.submitted import SubmittedSitemap
 
 # roll_window confirms every five minutes that its runs finish.
 ROLLED_AGE_MAX = timedelta(minutes=10)
@@ -91,7 +92,8 @@ class SiteFacts:
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`; `heard_version` is
     the version of the configuration at that event. `counts`: for each source the numbers of today's refused articles and
     ignored events, and of its wrong signatures. `audits` are the states of the sources that are audited. `refusing` says
-    by engine why it refuses what it is told, `not_ready` are listed pages that engines cannot index.
+    by engine why it refuses what it is told, `not_ready` are listed pages that engines cannot index. `submitted` are the sitemaps in
+    Search Console.
     """
 
     site: Site
@@ -107,6 +109,7 @@ class SiteFacts:
     audits: Mapping[str, AuditState] = field(default_factory=dict)
     refusing: Mapping[str, str] = field(default_factory=dict)
     not_ready: tuple[PageState, ...] = ()
+    submitted: tuple[SubmittedSitemap, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -216,8 +219,20 @@ class Window:
 
 
 @dataclass(frozen=True)
+class SitemapStatus:
+    """A sitemap in Search Console: when it was submitted, when Google last read it, and what Google found in it then."""
+
+    name: str
+    submitted: datetime | None
+    read: datetime | None
+    urls: int
+    errors: int
+    warnings: int
+
+
+@dataclass(frozen=True)
 class SiteStatus:
-    """How a site is. `feeds` are the reports of `FeedStatus`."""
+    """How a site is. `feeds` are the reports of `FeedStatus`. `sitemaps` are those in Search Console."""
 
     host: str
     sources: tuple[SourceStatus, ...]
@@ -227,6 +242,7 @@ class SiteStatus:
     quarantine: Quarantine
     last_event: datetime | None
     newest_file: datetime | None
+    sitemaps: tuple[SitemapStatus, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -285,7 +301,13 @@ def site_status(facts: SiteFacts, now: datetime) -> SiteStatus:
         quarantine=facts.quarantine,
         last_event=facts.last_event,
         newest_file=max((file.changed for file in files), default=None),
+        sitemaps=tuple(map(_sitemap, facts.submitted)),
     )
+
+
+def _sitemap(known: SubmittedSitemap) -> SitemapStatus:
+    urls = sum(known.urls.values())
+    return SitemapStatus(known.file, known.submitted_at, known.downloaded_at, urls, known.errors, known.warnings)
 
 
 def _secret_state(secret: str | None, is_there: bool | None) -> SecretState:
@@ -370,7 +392,12 @@ def _audit_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator
 def _engine_problems(facts: SiteFacts, access: Access) -> Iterator[Problem]:
     host = facts.site.host
     for engine, reason in facts.refusing.items():
-        yield Problem(host, f"{engine} takes no pages: {_line(reason)}", access.log("TellEngines"))
+        what = "tells nothing of the site" if engine == SEARCH_CONSOLE_NAME else "takes no pages"
+        yield Problem(host, f"{engine} {what}: {_line(reason)}", access.log("TellEngines"))
+    for sitemap in facts.submitted:
+        if sitemap.errors:
+            what = f"Google finds errors in {sitemap.file}: {sitemap.errors:,}; Search Console names them"
+            yield Problem(host, what, access.command(f"doctor {host}"), sitemap.downloaded_at)
     if facts.not_ready:
         first = min(facts.not_ready, key=lambda page: page.failing_since or page.changed)
         what = f"listed pages that engines cannot index: {len(facts.not_ready):,}, such as {first.url}, which {first.reason}"

@@ -200,6 +200,7 @@ class Story:
 
     The times in sentences are in `timezone`, the site's time zone. `unsearched` says what was not searched for the page. If the
     site tells engines, `way` has the stops of the story, and `not_told` says why engines do not know of its newest change.
+    `google` is what Search Console last said of the page.
     """
 
     asked: str
@@ -217,6 +218,7 @@ class Story:
     unsearched: tuple[str, ...]
     way: tuple[Stop, ...]
     not_told: str
+    google: str
 
     @property
     def is_listed(self) -> bool:
@@ -251,6 +253,7 @@ def tell(facts: Facts, now: datetime) -> Story:
         facts.unsearched,
         way(owner.first_published, owner.heard_at, facts.told) if owner and facts.site.engines else (),
         _not_told(facts, now),
+        _google(facts),
     )
 
 
@@ -261,6 +264,18 @@ def _not_told(facts: Facts, now: datetime) -> str:
     if told.checks and told.failing_since:
         return f"the page {told.reason}, since {facts.at(told.failing_since)}; last checked {facts.at(told.checked_at or now)}"
     return f"the engines are to be told of the change of {facts.at(told.changed)}"
+
+
+def _google(facts: Facts) -> str:
+    page = facts.told
+    if facts.site.engines is None or page is None or page.inspected_at is None:
+        return ""
+    parts = [page.coverage or page.verdict]
+    if page.google_canonical and identity(page.google_canonical) != facts.page:
+        parts.append(f"its canonical URL is {page.google_canonical}")
+    if page.robots_state == "DISALLOWED":
+        parts.append("robots.txt forbids to crawl it")
+    return f"{'; '.join(parts)} (asked {facts.at(page.inspected_at)})"
 
 
 def _general(facts: Facts, owner: Article | None, absent: tuple[Reason, ...]) -> Answer:

@@ -18,8 +18,11 @@ class Stop:
 
 
 def way(published: datetime | None, heard: datetime | None, page: PageState | None) -> tuple[Stop, ...]:
-    """The stops that a story has passed. `heard` is when we first received an event; `page` is what engines were told."""
-    stops = list(_stops(published, heard, page))
+    """The stops that a story has passed, the earliest first.
+
+    `heard` is when we first received an event; `page` is what engines were told, and what Google made of it.
+    """
+    stops = sorted(_stops(published, heard, page), key=lambda stop: stop.at)  # Google may crawl before it is told
     delays = [round((later.at - earlier.at).total_seconds()) for earlier, later in pairwise(stops)]
     return tuple(Stop(stop.what, stop.at, delay) for stop, delay in zip(stops, [None, *delays], strict=True))
 
@@ -35,3 +38,7 @@ def _stops(published: datetime | None, heard: datetime | None, page: PageState |
             yield Stop("page checked", page.checked_at)
         if page.told_at and page.is_told:
             yield Stop("engines told", page.told_at)
+        if page.crawled_at:
+            yield Stop("crawled by Google", page.crawled_at)
+        if page.indexed_at:
+            yield Stop("found in Google's index", page.indexed_at)

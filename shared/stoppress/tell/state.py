@@ -41,7 +41,8 @@ _PAGE = "page#"
 FAILING = "failing#"
 ENGINE = "engine#"
 INDEXNOW = f"{ENGINE}IndexNow"
-SEARCH_CONSOLE = f"{ENGINE}Search Console"
+SEARCH_CONSOLE_NAME = "Search Console"
+SEARCH_CONSOLE = f"{ENGINE}{SEARCH_CONSOLE_NAME}"
 
 
 @dataclass(frozen=True, slots=True)

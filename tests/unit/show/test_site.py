@@ -18,12 +18,15 @@ from stoppress.show.site import (
     Quarantine,
     Queue,
     SiteFacts,
+    SitemapStatus,
     StackFacts,
     StackStatus,
     Unknown,
     Unreadable,
     stack_status,
 )
+from stoppress.tell.submitted import SubmittedSitemap
+from stoppress_cli.stack.status import as_lines
 from tests.docs.test_pages import parse
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -169,12 +172,38 @@ def test_the_state_of_a_secret_is_there_missing_not_needed_or_unknown() -> None:
 def a_full_answer() -> StackStatus:
     """An answer in which no list is empty."""
     facts = stack(
-        site(feeds=feed(failures=1)),
+        site(feeds=feed(failures=1), submitted=(SubmittedSitemap("sitemap.xml", NOW),)),
         unreadable=(Unreadable("b.example.com", "/stoppress/s/sites/b.example.com", "not JSON"),),
         alarms=(Alarm("FailuresAlarm", NOW, "Failed."),),
         unknown=(Unknown("files in the bucket", "AccessDenied"),),
     )
     return stack_status(facts, NOW, Access())
+
+
+def test_a_sitemap_in_which_google_finds_errors_is_a_problem_and_search_console_that_refuses_too() -> None:
+    read = SubmittedSitemap("sitemap-news.xml", NOW - HOUR, NOW, NOW - HOUR / 2, errors=3, urls={"web": 2, "news": 1})
+    facts = site(submitted=(read,), refusing={"Search Console": "answers 403: no user", "IndexNow": "answers 403"})
+    answer = stack_status(stack(facts), NOW, Access("s"))
+
+    assert [(problem.what, problem.mend, problem.since) for problem in answer.problems] == [
+        (
+            "Search Console tells nothing of the site: answers 403: no user",
+            "sam logs --stack-name s --name TellEngines",
+            None,
+        ),
+        ("IndexNow takes no pages: answers 403", "sam logs --stack-name s --name TellEngines", None),
+        (
+            "Google finds errors in sitemap-news.xml: 3; Search Console names them",
+            "stoppress doctor www.example.com --stack s",
+            NOW - HOUR / 2,
+        ),
+    ]
+    [status] = answer.sites
+    assert status.sitemaps == (SitemapStatus("sitemap-news.xml", NOW - HOUR, NOW - HOUR / 2, 3, 3, 0),)
+    assert (
+        "sitemap-news.xml in Search Console  read by Google 30 minutes ago: 3 URLs, 3 errors, 0 warnings"
+        in "\n".join(as_lines(answer, in_detail=True))
+    )
 
 
 def test_the_report_is_json() -> None:

@@ -10,6 +10,7 @@ from stoppress.model.places import Place
 from stoppress.model.site import Site
 from stoppress.primitives.instants import exact
 from stoppress.show.story import HEARD_MAX, Facts, FileRead, Heard, tell
+from stoppress.tell.state import PageState
 from stoppress_cli.stack.explain import as_lines
 
 HOST, URL = "www.example.com", "https://www.example.com/flood"
@@ -103,3 +104,22 @@ def test_of_many_deliveries_the_newest_are_told_and_the_others_counted() -> None
     story = tell(replace(FACTS, heard=heard), NOW)
 
     assert (story.heard, story.heard_earlier) == (heard[-HEARD_MAX:], 10)
+
+
+def test_what_google_says_of_a_page_is_shown_as_it_said_it() -> None:
+    telling = Site.model_validate({"host": HOST, "publication": "Example", "timezone": "Europe/Paris", "engines": {}})
+    page = PageState(URL, "v1", NOON, NOON, inspected_at=NOON + timedelta(minutes=16), verdict="NEUTRAL")
+    page = replace(
+        page, coverage="Crawled - currently not indexed", google_canonical=f"{URL}?amp", robots_state="DISALLOWED"
+    )
+    story = tell(replace(FACTS, site=telling, told=page), NOW)
+
+    said = (
+        f"Crawled - currently not indexed; its canonical URL is {URL}?amp; robots.txt forbids to crawl it"
+        " (asked 2026-11-20 13:16:00 CET)"
+    )
+    assert story.google == said
+    assert f"    Google says: {said}" in list(as_lines(story))
+    plain = replace(page, coverage="", google_canonical=URL, robots_state="ALLOWED")
+    assert tell(replace(FACTS, site=telling, told=plain), NOW).google == "NEUTRAL (asked 2026-11-20 13:16:00 CET)"
+    assert tell(replace(FACTS, told=page), NOW).google == ""

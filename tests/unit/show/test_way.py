@@ -21,6 +21,16 @@ def test_each_stop_has_the_seconds_since_the_stop_before() -> None:
     ]  # fmt: skip
 
 
+def test_google_may_crawl_a_page_before_it_is_told_of_it() -> None:
+    page = PageState(
+        URL, "v1", at(6), checked_at=at(10), told="v1", told_at=at(10),
+        inspected_at=at(910), verdict="PASS", crawled_at=at(8), indexed_at=at(910),
+    )  # fmt: skip
+    assert [(stop.what, stop.after_seconds) for stop in way(at(0), at(2), page)][2:] == [
+        ("listed", 4), ("crawled by Google", 2), ("page checked", 2), ("engines told", 0), ("found in Google's index", 900),
+    ]  # fmt: skip
+
+
 def test_a_page_that_is_not_ready_has_passed_no_check() -> None:
     page = PageState(URL, "v1", at(6), checked_at=at(10), checks=1, failing_since=at(10), reason="answers 404")
     assert [stop.what for stop in way(at(0), at(2), page)] == ["published", "heard", "listed"]

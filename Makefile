@@ -123,6 +123,8 @@ lock: | .venv/bin/pip ## pin the newest versions that fit together, for developm
 	$(COMPILE) pyproject.toml --constraint requirements.lock --python-version 3.13 --python-platform aarch64-unknown-linux-gnu \
 		--no-annotate $(foreach name,boto3 botocore s3transfer python-dateutil six,--no-emit-package $(name)) \
 		--output-file shared/requirements.txt
+	echo cryptography | $(COMPILE) --constraint requirements.lock --python-version 3.13 --python-platform aarch64-unknown-linux-gnu \
+		--no-annotate --output-file functions/tell_engines/requirements.txt - >/dev/null
 	printf '%s\n' ministack aws-sam-translator | $(COMPILE) --universal --python-version 3.13 --output-file scripts/ministack.lock - >/dev/null
 	echo aws-sam-cli | $(COMPILE) --universal --python-version 3.11 --output-file scripts/sam.lock - >/dev/null
 	printf '%s\n' awslambdaric boto3 | $(COMPILE) --constraint requirements.lock --python-version 3.13 \

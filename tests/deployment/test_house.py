@@ -16,6 +16,8 @@ from stoppress_cli.local import template
 ROOT = Path(__file__).parents[2]
 STACK = template.load(ROOT / "template.yaml")
 HANDLERS = sorted((ROOT / "functions").glob("*/app.py"))
+# The libraries of functions that need others than the layer's, each beside the Makefile that installs them.
+LIBRARIES = sorted((ROOT / "functions").glob("*/requirements.txt"))
 MODULES = sorted((ROOT / "shared/stoppress").rglob("*.py"))
 # The runtime brings them, and in the layer they would be most of it.
 IN_THE_RUNTIME = {"boto3", "botocore"}
@@ -147,12 +149,12 @@ def test_the_template_gives_a_function_exactly_the_variables_that_its_code_reads
     assert variables_read(handler) | {"POWERTOOLS_SERVICE_NAME"} == given.keys()
 
 
-def test_every_function_folder_is_in_the_template_and_holds_its_handler_only() -> None:
+def test_every_function_folder_is_in_the_template_and_holds_its_handler_and_perhaps_its_libraries() -> None:
     folders = sorted(path for path in (ROOT / "functions").iterdir() if path.is_dir())
     files = [path for path in project_files() if path.is_relative_to(ROOT / "functions")]
 
     assert sorted(folder.resolve() for folder in STACK.code.values()) == folders
-    assert files == HANDLERS
+    assert set(files) == {*HANDLERS, *LIBRARIES, *(path.with_name("Makefile") for path in LIBRARIES)}
 
 
 # ── the pure middle ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -180,11 +182,12 @@ def pins(path: Path) -> dict[str, str]:
     return dict(lines)
 
 
-def test_the_layer_has_the_versions_that_were_tested() -> None:
+@pytest.mark.parametrize("path", [ROOT / "shared/requirements.txt", *LIBRARIES], ids=lambda path: path.parent.name)
+def test_the_layer_and_functions_have_the_versions_that_were_tested(path: Path) -> None:
     locked = pins(ROOT / "requirements.lock")
-    layer = pins(ROOT / "shared/requirements.txt")
+    built = pins(path)
 
-    assert {name: locked.get(name) for name in layer} == layer
+    assert {name: locked.get(name) for name in built} == built
 
 
 def test_the_layer_has_every_library_that_the_functions_import() -> None:
@@ -196,7 +199,10 @@ def test_the_layer_has_every_library_that_the_functions_import() -> None:
         for name in distributions.get(module, [])
     }
 
-    assert third_party - IN_THE_RUNTIME <= pins(ROOT / "shared/requirements.txt").keys()
+    # Only tell_engines imports it, and only while it asks for a token.
+    of_functions = {"cryptography"}
+    assert of_functions <= {name for path in LIBRARIES for name in pins(path)}
+    assert third_party - IN_THE_RUNTIME - of_functions <= pins(ROOT / "shared/requirements.txt").keys()
 
 
 def test_every_requirement_is_locked() -> None:
@@ -207,7 +213,12 @@ def test_every_requirement_is_locked() -> None:
     assert names - {"stoppress"} <= pins(ROOT / "requirements.lock").keys()
 
 
-LOCKS = [ROOT / "requirements.lock", ROOT / "shared/requirements.txt", *sorted((ROOT / "scripts").glob("*.lock"))]
+LOCKS = [
+    ROOT / "requirements.lock",
+    ROOT / "shared/requirements.txt",
+    *LIBRARIES,
+    *sorted((ROOT / "scripts").glob("*.lock")),
+]
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)

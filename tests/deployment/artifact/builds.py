@@ -49,7 +49,11 @@ def sam() -> str:
 def sam_build(tree: Path) -> Path:
     """What the SAM CLI itself makes of another tree, with none of our checks; the tests plant faults there."""
     _have("deployment")
-    search = {"PATH": f"{ROOT / '.aws-sam/bin'}{os.pathsep}{_ENVIRONMENT['PATH']}"}
+    search = {
+        "PATH": f"{ROOT / '.aws-sam/bin'}{os.pathsep}{_ENVIRONMENT['PATH']}",
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(ROOT / ".aws-sam/wheels/aarch64"),  # the wheels of what is deployed
+    }
     command = [sam(), "build", "--build-dir", "built", "--no-cached"]
     done = _run(command, tree, search)
     assert done.returncode == 0, done.stderr

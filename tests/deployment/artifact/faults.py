@@ -20,6 +20,8 @@ ELF_MACHINES = {183: "aarch64", 62: "x86_64"}
 COMPILED_BY_313 = (3571).to_bytes(2, "little") + b"\r\n"
 NEVER_CHECKED = (1).to_bytes(4, "little")
 ON_LAMBDA = "/opt/python"
+# Lambda's folder of a function's own code.
+OF_A_FUNCTION = "/var/task"
 
 
 def faults_of(build: Path, tree: Path, machine: str) -> list[str]:
@@ -29,6 +31,7 @@ def faults_of(build: Path, tree: Path, machine: str) -> list[str]:
     defaults = template.get("Globals", {}).get("Function", {})
     found: list[str] = []
     layers: list[Path] = []
+    functions: list[Path] = []
     for name, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::Serverless::LayerVersion":
@@ -40,10 +43,11 @@ def faults_of(build: Path, tree: Path, machine: str) -> list[str]:
                 layers.append(layer / "python")
         if resource["Type"] == "AWS::Serverless::Function":
             written = tree / source["Resources"][name]["Properties"]["CodeUri"]
-            found += function_faults(name, build / str(properties["CodeUri"]), written)
+            functions.append(build / str(properties["CodeUri"]))
+            found += function_faults(name, functions[-1], written, machine)
             found += handler_faults(name, build / str(properties["CodeUri"]), {**defaults, **properties}["Handler"])
     modules = [*tree.glob("functions/*/app.py"), *tree.glob("shared/stoppress/**/*.py")]
-    found += import_faults(modules, layers)
+    found += import_faults(modules, [*layers, *functions])
     found += [
         f"{path.relative_to(build)} names the folder it was built in"
         for path in _files(build)
@@ -52,10 +56,13 @@ def faults_of(build: Path, tree: Path, machine: str) -> list[str]:
     return found
 
 
-def function_faults(name: str, built: Path, written: Path) -> list[str]:
-    """A function is its app.py, as it was written, and nothing else."""
+def function_faults(name: str, built: Path, written: Path, machine: str) -> list[str]:
+    """A function is its app.py, as it was written, and nothing else but the libraries that it lists."""
     inside = sorted(path.relative_to(built).as_posix() for path in _files(built))
-    found = [f"{name} has {other} in it; a function is its app.py alone" for other in inside if other != "app.py"]
+    if (written / "requirements.txt").exists():
+        found = [*library_faults(built), *binary_faults(built, machine), *compiled_faults(built, OF_A_FUNCTION)]
+    else:
+        found = [f"{name} has {other} in it; a function is its app.py alone" for other in inside if other != "app.py"]
     if "app.py" not in inside:
         found.append(f"{name} has no app.py")
     elif (built / "app.py").read_bytes() != (written / "app.py").read_bytes():
@@ -142,7 +149,7 @@ def binary_faults(layer: Path, machine: str) -> list[str]:
     return found
 
 
-def compiled_faults(layer: Path) -> list[str]:
+def compiled_faults(layer: Path, on_lambda: str = ON_LAMBDA) -> list[str]:
     """Beside each module is what Python 3.13 makes of it, valid without a look at the source and named as on Lambda."""
     found = []
     left = {path for path in _files(layer) if path.suffix == ".pyc"}
@@ -158,8 +165,8 @@ def compiled_faults(layer: Path) -> list[str]:
             found.append(
                 f"{name} is compiled by another Python than 3.13, or its source is looked at before it is used"
             )
-        if f"{ON_LAMBDA}/{name}".encode() not in code:
-            found.append(f"{name} is compiled under another name than {ON_LAMBDA}/{name}")
+        if f"{on_lambda}/{name}".encode() not in code:
+            found.append(f"{name} is compiled under another name than {on_lambda}/{name}")
     return found + [f"{path.relative_to(layer)} belongs to no module" for path in sorted(left)]
 
 

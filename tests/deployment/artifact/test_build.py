@@ -108,6 +108,17 @@ def with_another_file_in_a_function(build: Path) -> None:
     (build / "PollFeeds/requirements.txt").write_text("")
 
 
+def for_another_processor_in_a_function(build: Path) -> None:
+    [library] = (build / "TellEngines").glob("_cffi_backend*.so")
+    header = bytearray(library.read_bytes())
+    header[18] = 62
+    replace(library, bytes(header))
+
+
+def without_a_library_that_only_a_function_has(build: Path) -> None:
+    shutil.rmtree(build / "TellEngines/cryptography")
+
+
 def with_an_older_function(build: Path) -> None:
     replace(build / "PollFeeds/app.py", b"def lambda_handler(event, context): ...\n")
 
@@ -176,6 +187,11 @@ def linked(source: str, target: str) -> None:
         (for_another_python, "is for another Python than 3.13"),
         (without_a_library_that_a_library_needs, "pydantic needs typing-inspection, which is not in the layer"),
         (with_another_file_in_a_function, "PollFeeds has requirements.txt in it; a function is its app.py alone"),
+        (for_another_processor_in_a_function, "is for x86_64, the functions run on aarch64"),
+        (
+            without_a_library_that_only_a_function_has,
+            "service_account.py imports cryptography, which is not in the layer",
+        ),
         (with_an_older_function, "PollFeeds is not what stands in poll_feeds/app.py"),
         (without_a_function, "PollFeeds has no app.py"),
         (with_an_older_module, "stoppress/model/site.py is another in the layer"),

@@ -52,7 +52,7 @@ EACH_MAX = 3
 
 _GZIP = b"\x1f\x8b"
 _NAME = re.compile(r"<news:name>([^<]*)</news:name>")
-# Which of our checks a rule of `stoppress check` belongs to. The others belong to `rules`.
+# Which of the doctor's checks a rule of `stoppress check` belongs to. The others belong to `rules`.
 _CHECK_OF_RULE = {
     **dict.fromkeys(("not-served", "redirected", "child-missing"), "answers"),
     **dict.fromkeys(("content-type", "content-encoding", "cache-control", "compressed-name"), "headers"),
@@ -200,7 +200,7 @@ class Doctor:
 
     @cached_property
     def _findings(self) -> dict[str, list[Finding]]:
-        """What `stoppress check` finds in robots.txt and all sitemaps, by our check."""
+        """What `stoppress check` finds in robots.txt and all sitemaps, by the doctor's check."""
         findings, sources = Findings(EACH_MAX), []
         with fetching(findings, self._left_out, self.server) as fetcher:
             for name in ("robots.txt", *self._named):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from samtranslator.yaml_helper import yaml_parse
+from stoppress_cli.local.template import parse_yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,7 +14,7 @@ Edit = Callable[[dict[str, Any]], object]  # changes the template's resources in
 
 def planted(folder: Path, edit: Edit) -> Path:
     """A template in `folder` that has the edit and the project's own functions and layer."""
-    document = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
+    document = parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))
     before = json.dumps(document, default=str)
     edit(document["Resources"])
     after = json.dumps(document, default=str)

@@ -271,6 +271,6 @@ def applied() -> Iterator[None]:
         mock.patch.object(BaseModel, "__new__", _forgotten),
         mock.patch.object(FakeKey, "dispose", _disposed),
         mock.patch.object(responses, "method_names_from_class", _method_names),
-        mock.patch.object(UserAgentString, "to_string", lambda _: USER_AGENT),
+        mock.patch.object(UserAgentString, "to_string", return_value=USER_AGENT),
     ):
         yield

@@ -1,10 +1,15 @@
 """The project's template with one thing changed, to see whether somebody notices."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from stoppress_cli.local import resources, template
+from stoppress_cli.local.permissions import Ask, Permissions, Role
+from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.template import parse_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -24,3 +29,29 @@ def planted(folder: Path, edit: Edit) -> Path:
     path = folder / "template.yaml"
     path.write_text(after, encoding="utf-8")
     return path
+
+
+@contextmanager
+def recorded_asks(stack: Stack) -> Iterator[list[tuple[Role, Ask]]]:
+    """What the roles of a stack's functions are asked for while the block runs."""
+    asks: list[tuple[Role, Ask]] = []
+    permissions = stack.wire.guard._permissions
+    may = permissions.may
+
+    def recording(role: Role, ask: Ask) -> bool:
+        asks.append((role, ask))
+        return may(role, ask)
+
+    with mock.patch.object(permissions, "may", recording):
+        yield asks
+
+
+def roles_refused(asks: list[tuple[Role, Ask]], folder: Path, edit: Edit) -> set[str]:
+    """The roles that are refused one of the asks by the template with the edit."""
+    edited = Permissions(resources.resolve(template.load(planted(folder, edit), {}, template.WITH_ALL)))
+    roles = {role.arn: edited.role(role.arn) for role, _ in asks}
+    return {
+        role.logical
+        for arn, role in roles.items()
+        if role and any(not edited.may(role, ask) for asked_by, ask in asks if asked_by.arn == arn)
+    }

@@ -90,9 +90,14 @@ class Archive:
 
 
 @contextmanager
-def newsroom(start: datetime = NOW, dynamodb_url: str | None = None, site: Mapping[str, Any] = SITE) -> Iterator[Stack]:
-    """The stack of a newsroom that has not published anything: its files stand, its configuration has settled."""
-    with Stack(TEMPLATE, {"Listing": "no"}, start=start - timedelta(minutes=10), dynamodb_url=dynamodb_url) as stack:
+def newsroom(
+    start: datetime = NOW, dynamodb_url: str | None = None, site: Mapping[str, Any] = SITE, listing: str = "no"
+) -> Iterator[Stack]:
+    """The stack of a newsroom that has not published anything: its files stand, its configuration has settled.
+
+    `listing` is the template's parameter `Listing`.
+    """
+    with Stack(TEMPLATE, {"Listing": listing}, start=start - timedelta(minutes=10), dynamodb_url=dynamodb_url) as stack:
         stack.client("secretsmanager").create_secret(
             Name=f"{stack.variable('SECRETS_PATH')}/{HOST}/newsroom", SecretString=SECRET
         )

@@ -21,7 +21,7 @@ from typing import Any
 
 from moto.dynamodb.models import dynamodb_backends
 
-from bench import bursts, cost, model, prices, report
+from bench import bursts, cost, listing, model, prices, report
 from bench.archive import TEMPLATE, Shape, archive, newsroom, shape
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, SITE
@@ -220,9 +220,9 @@ def _stored(stack: Stack, pages: int) -> Mapping[str, float]:
 
 
 @cache
-def in_template() -> Mapping[str, Mapping[str, Any]]:
-    """The resources that are made without parameters, by logical name."""
-    loaded = template.load(TEMPLATE)
+def in_template(with_listing: bool = False) -> Mapping[str, Mapping[str, Any]]:
+    """The resources that are made without parameters, or with `Listing=yes`, by logical name."""
+    loaded = template.load(TEMPLATE, {"Listing": "yes"} if with_listing else {})
     resolver = template.Resolver(loaded, {}, template.STACK_NAME)
     return {
         logical: resource
@@ -231,20 +231,22 @@ def in_template() -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def of_type(kind: str) -> list[Mapping[str, Any]]:
+def of_type(kind: str, with_listing: bool = False) -> list[Mapping[str, Any]]:
     """The properties of the resources of a type."""
-    return [resource["Properties"] for resource in in_template().values() if resource["Type"] == kind]
+    return [resource["Properties"] for resource in in_template(with_listing).values() if resource["Type"] == kind]
 
 
-def alarm_metrics() -> int:
+def alarm_metrics(with_listing: bool = False) -> int:
     """How many metrics the alarms watch: CloudWatch bills each, also those of an expression."""
-    metrics = [alarm.get("Metrics", [{"MetricStat": {}}]) for alarm in of_type("AWS::CloudWatch::Alarm")]
+    alarms = of_type("AWS::CloudWatch::Alarm", with_listing)
+    metrics = [alarm.get("Metrics", [{"MetricStat": {}}]) for alarm in alarms]
     return sum("MetricStat" in metric for queries in metrics for metric in queries)
 
 
-def polled_requests() -> int:
+def polled_requests(with_listing: bool = False) -> int:
     """Long polls of a month at the queues that have a function."""
-    mappings = [mapping for mapping in of_type("AWS::Lambda::EventSourceMapping") if "StartingPosition" not in mapping]
+    found = of_type("AWS::Lambda::EventSourceMapping", with_listing)
+    mappings = [mapping for mapping in found if "StartingPosition" not in mapping]
     pollers = sum(POLLERS if "ScalingConfig" in mapping else POLLERS_UNLIMITED for mapping in mappings)
     return pollers * LONG_POLLS_A_MINUTE * MINUTES
 
@@ -294,6 +296,45 @@ def archive_million(stretches: Stretches) -> Usage:
     return stretches.night_page * (prices.MILLION * DAYS) + kept(stretches, prices.MILLION)
 
 
+# ── what Listing=yes adds ──
+
+# The stories of two days that an audit compares: those of the newsroom with 100 articles a day, and a few more.
+AUDITED = 300
+# An import is counted with so many articles. Most of its shards are then small, so each costs a little more than a full one.
+IMPORTED = 1_000
+
+
+def switched_on() -> Usage:
+    """What `Listing=yes` adds to a month before anything is listed: alarms, and long polls at the imports queue."""
+    added = polled_requests(with_listing=True) - polled_requests()
+    return Usage({"sqs_requests": added, "alarm_metrics": alarm_metrics(with_listing=True) - alarm_metrics()})
+
+
+def listed() -> dict[str, Any]:
+    """What audits and imports use and cost, as results.json has it."""
+    hour, done = listing.audit(AUDITED), listing.imported(IMPORTED)
+    article = usage(done.found) * (1 / done.articles)
+    return {
+        "switched_on": dollars(switched_on())["total"],
+        "audit": {
+            "stories": AUDITED,
+            "calls": sum(hour.calls.values()),
+            "read_units": hour.read_units,
+            "write_units": hour.write_units,
+            "month": dollars(usage(hour) * (24 * DAYS))["total"],
+        },
+        "import": {
+            "articles_a_second": round(done.articles_a_second),
+            "write_units": round(article.of["write_units"], 2),
+            "read_units": round(article.of["read_units"], 2),
+            "million": dollars(article * prices.MILLION)["total"],
+        },
+    }
+
+
+# ── dollars ──
+
+
 def dollars(total: Usage) -> dict[str, float]:
     """The price of a month, by service and in all."""
     of, price = defaultdict(float, total.of), prices.prices()
@@ -334,7 +375,8 @@ def measured() -> dict[str, Any]:
         }
         for name, total in totals.items()
     }
-    return {"cases": cases, "archive_million_dollars": dollars(archive_million(stretches))["total"]}
+    million = dollars(archive_million(stretches))["total"]
+    return {"cases": cases, "archive_million_dollars": million, "listing": listed()}
 
 
 def main() -> int:

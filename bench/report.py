@@ -79,7 +79,41 @@ def month_section(results: Results) -> str:
     ]
     more = f"Each further million pages in the archive adds ${month['archive_million_dollars']:.2f} a month."
     table = _markdown_table(("service", *titles), rows)
-    return "\n\n".join([MONTH_BEGIN, table, "\n".join(sentences), more, MONTH_END])
+    return "\n\n".join([MONTH_BEGIN, table, "\n".join(sentences), more, *_listing(month["listing"]), MONTH_END])
+
+
+def _listing(listing: Results) -> list[str]:
+    """What `Listing=yes` adds."""
+    audit, article = listing["audit"], listing["import"]
+    a_second = article["articles_a_second"]
+    rows: Rows = [
+        ("nothing to list", f"${listing['switched_on']:.2f} a month", ""),
+        (
+            f"an audit each hour, {audit['stories']} stories, nothing missed",
+            f"${audit['month']:.2f} a month",
+            f"an audit: {audit['calls']} AWS calls, {audit['read_units']:g} read units, {counted(round(audit['write_units']), 'write unit')}",
+        ),
+        *(
+            (
+                f"an import of {size} articles",
+                f"${article['million'] * millions:,.0f}",
+                f"{_long(millions * 1_000_000 / a_second)}",
+            )
+            for size, millions in (("1 million", 1), ("50 million", 50))
+        ),
+    ]
+    sentence = (
+        f"An imported article takes {article['write_units']:g} write units and {article['read_units']:g} read units. "
+        "Two invocations of `record_article` work on imports at once. "
+        f"By the model of AWS they record {a_second} articles a second."
+    )
+    return [_markdown_table(("`Listing=yes`", "price", "takes"), rows), sentence]
+
+
+def _long(seconds: float) -> str:
+    """A time in hours or days."""
+    hours = seconds / 3_600
+    return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.1f} days"
 
 
 def markdown(results: Results) -> str:

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from bench import archive as archives, cost
+from bench import archive as archives, cost, listing
 from bench.archive import Archive, Shape
 from bench.cost import Cost
 from bench.newsroom import HOST, NOW
@@ -119,3 +119,11 @@ def test_an_archive_that_is_laid_out_is_the_one_that_would_have_been_recorded() 
     assert laid_out[0] == really[0]
     assert laid_out[1] == really[1]
     assert cost_laid_out == cost_really
+
+
+def test_an_audit_that_finds_nothing_reads_each_story_once_and_writes_its_state() -> None:
+    audit = listing.audit(stories=120)
+    assert audit.invocations == {"AuditSources": 1}
+    # Queries: known sites, places, the news sitemap. Batches: configurations, the source's state, two of articles, two of claims.
+    assert audit.calls == {"dynamodb.Query": 3, "dynamodb.BatchGetItem": 6, "dynamodb.PutItem": 1}
+    assert (audit.read_units, audit.write_units) == (6 + 120 * 1.5, 1)

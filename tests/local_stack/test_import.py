@@ -65,13 +65,13 @@ def post(stack: Stack, id_: str, path: str, **fields: Any) -> None:
     assert stack.request(Request("POST", operated.CMS, "", headers | signed, body)).status == 200
 
 
-def test_2_000_pages_of_an_old_sitemap_killed_ten_times_are_in_the_files_exactly(
+def test_the_pages_of_an_old_sitemap_imported_with_four_kills_are_in_the_files_exactly(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    urls = [f"{ROOT}/20{10 + n % 10}/0{1 + n % 9}/story-{n}" for n in range(2_000)]
+    urls = [f"{ROOT}/20{10 + n % 10}/0{1 + n % 9}/story-{n}" for n in range(400)]
     bodies = {
         f"{ROOT}/old-{part}.xml": "<urlset>"
-        + "".join(f"<url><loc>{url}</loc></url>" for url in urls[500 * part : 500 * part + 500])
+        + "".join(f"<url><loc>{url}</loc></url>" for url in urls[100 * part : 100 * part + 100])
         + "</urlset>"
         for part in range(4)
     }
@@ -79,9 +79,9 @@ def test_2_000_pages_of_an_old_sitemap_killed_ten_times_are_in_the_files_exactly
     bodies[f"{ROOT}/old.xml"] = f"<sitemapindex>{named}</sitemapindex>"
     monkeypatch.setattr(client, "fetch", lambda url, _headers, **_limits: Response(200, {}, bodies[url].encode(), url))
 
-    with killed(random.Random(3), 10, 15) as kills:
+    with killed(random.Random(3), 4, 5) as kills:
         until_done(lambda: import_all(f"{ROOT}/old.xml", None, tmp_path))
-        assert kills() == 10
+        assert kills() == 4
     for _ in range(3):
         operated.later(stack, 1)
     assert sorted(listed(stack)) == sorted(urls)

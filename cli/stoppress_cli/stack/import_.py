@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
+from stoppress.audit.compare import changed_at
 from stoppress.audit.pages import Reader
 from stoppress.aws import queues, secrets, sites
 from stoppress.check.input import peek
@@ -34,8 +35,10 @@ EXAMPLES_KEPT = 3
 # Reasons after this many are counted together.
 REASONS_MAX = 200
 OTHER_REASONS = "other reasons"
-# Some APIs read instants in the CMS's own time zone (WordPress, modified_after), so the second walk begins this much earlier.
+# The second walk begins earlier by the greatest offset of a time zone, for an API that reads an instant in its own zone.
 ZONE_MAX = timedelta(hours=14)
+# How far the CMS's clock may be behind ours.
+CLOCKS_APART = timedelta(hours=1)
 
 
 class Listing(Protocol):
@@ -68,13 +71,22 @@ class Api:
                 reached = {**at, "at": page.cursor, "again": page.cursor is None}
                 yield Page(page.items, page.problems, page.ignored, json.dumps(reached), page.total)
             at = {**at, "again": True, "at": None}
-        for page in self._walk(parse(at["began"]) - ZONE_MAX, at["at"]):
+        began = parse(at["began"])
+        for page in self._walk(began - ZONE_MAX, at["at"]):
             after = json.dumps({**at, "at": page.cursor}) if page.cursor else None
-            yield Page(page.items, page.problems, page.ignored, after)
+            # The first walk had all others.
+            items = tuple(item for item in page.items if _may_be_new(item.event, began))
+            yield Page(items, tuple(problem for problem in page.problems if not problem.article), cursor=after)
 
     def _walk(self, since: datetime | None, cursor: str | None) -> Iterator[Page]:
-        query = Query(self.site, self.name, self.source, load(self.source.adapter), self.secrets, since)
+        query = Query(self.site, self.name, self.source, load(self.source.list_adapter), self.secrets, since)
         return Reader(query, BY_IMPORT).pages(cursor)
+
+
+def _may_be_new(event: ArticleEvent, began: datetime) -> bool:
+    """Whether an article may have changed or appeared since an instant."""
+    dates = [date for date in (changed_at(event), event.published_at) if date]
+    return not dates or max(dates) >= began - CLOCKS_APART
 
 
 @dataclass
@@ -169,10 +181,9 @@ def listing_of(source: str, site: Site, name: str | None) -> Listing:
 
 def _api(site: Site, name: str) -> Api:
     source = site.sources[name]
-    if source.list is None or load(source.adapter).listing is None:
+    if source.list is None:
         raise BadRequest(
-            f"the source {name} of {site.host} cannot be listed: give it `list` in the site's configuration, and an adapter that"
-            " `stoppress adapters` shows as listable"
+            f"the source {name} of {site.host} cannot be listed: give it `list` in the site's configuration"
         )
     key = source.list.secret
     try:

@@ -19,15 +19,15 @@ from stoppress.model.article import Claim
 from stoppress.model.entries import NewsEntry
 from stoppress.model.event import ArticleEvent, split_name
 from stoppress.model.limits import NEWS_WINDOW
-from stoppress.model.listed import Listed, ListingError, Page
+from stoppress.model.listed import Listed, ListingError, Page, Problem
 from stoppress.model.site import Site, Source, secret_path
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact
 
 # What changed in the last minutes is left to its webhook, which may still be on its way.
 GRACE = timedelta(minutes=5)
-# Each audit lists at least the news window, so that a story missing in the list is noticed while it is news. Some APIs read instants in
-# the CMS's own time zone (WordPress, modified_after), so the window is wider by the greatest offset.
+# Each audit lists at least the news window, so that a story missing in the list is noticed while it is news. The window is wider by
+# the greatest offset of a time zone, for an API that reads an instant in its own zone.
 WINDOW = NEWS_WINDOW + timedelta(hours=14)
 # The beginning of an audit's delivery ids.
 BY_AUDIT = "audit"
@@ -95,11 +95,11 @@ def _audit(
     resumes = bool(state.cursor and state.since and state.open_until)
     until = state.open_until if resumes and state.open_until else now - GRACE
     since = state.since if resumes and state.since else min(state.until or now, now - WINDOW)
-    query = Query(site, name, source, load(source.adapter), _secrets(site, source), since)
+    query = Query(site, name, source, load(source.list_adapter), _secrets(site, source), since)
     first_look = state.until or until
     listed: set[str] = set()
     missed: list[ArticleEvent] = []
-    problems: list[str] = []
+    problems: list[Problem] = []
     last = Page(cursor=state.cursor or None)
     for page in Reader(query, BY_AUDIT, deadline).pages(last.cursor):
         last = page
@@ -107,12 +107,13 @@ def _audit(
         queues.send_articles(found)
         missed += found
         listed.update(item.event.name for item in page.items)
-        problems += [f"{problem.place}: {problem.reason}" for problem in page.problems]
+        listed.update(problem.article for problem in page.problems if problem.article)
+        problems += page.problems
     sent = {event.name for event in missed}
     state = replace(
         state,
         missed=with_missed(state.missed, len(missed), now),
-        problems=tuple(problems[:PROBLEMS_KEPT]),
+        problems=tuple(f"{problem.place}: {problem.reason}" for problem in problems[:PROBLEMS_KEPT]),
         removed=tuple(article for article in state.removed if article not in sent),
     )
     outcome = replace(quiet, listed=len(listed), missed=tuple(missed))
@@ -120,7 +121,8 @@ def _audit(
         left = replace(state, cursor=last.cursor, since=since, open_until=until)
         return replace(outcome, result="unfinished", reason="the run's time was over"), left
     state = replace(state, until=until, cursor="", since=None, open_until=None, listed=len(listed))
-    if problems or resumes:  # the list was not seen whole, so what it lacks proves nothing
+    is_whole = not resumes and all(problem.article for problem in problems)
+    if not is_whole:  # then what the list lacks proves nothing
         return outcome, replace(state, unlisted=(), confirmed=())
     names = unlisted(news, claims, name, frozenset(listed), since, until)
     # What was heard of after the first look may have been published anew.

@@ -22,7 +22,7 @@ from stoppress.cms.engine import read_delivery, settings_of, types_of
 from stoppress.cms.envelopes import BadDelivery
 from stoppress.cms.expressions import search
 from stoppress.cms.mapping import REMOVALS, Listing, MappingFile
-from stoppress.model.event import ArticleEvent, digest_of
+from stoppress.model.event import ArticleEvent, article_name, digest_of
 from stoppress.model.http_request import Request
 from stoppress.model.listed import Listed, ListingError, Problem
 from stoppress.model.site import Site, Source, explain
@@ -173,12 +173,14 @@ class Query:
         [verdict] = verdicts
         if verdict.disposition == "ignore" or verdict.action in REMOVALS:
             raise Ignored(verdict.reason or "is not published")
+        id_ = verdict.data.get("id")
+        name = article_name(self.name, str(id_)) if id_ else ""
         if verdict.disposition == "incomplete":
-            return Problem(place, verdict.reason)
+            return Problem(place, verdict.reason, name)
         try:
             event = verdict.event(self.site, self.name, asked_at)
         except BadArticle as error:
-            return Problem(place, str(error))
+            return Problem(place, str(error), name)
         return Listed(place, marked(event, asked_at, by))
 
 

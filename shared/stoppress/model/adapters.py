@@ -41,11 +41,11 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
 
 
 def check_list(name: str) -> None:
-    """Raises ValueError, with the adapters that can be listed, if the mapping file has no `[list]`."""
-    if "list" not in _document(MAPPINGS / f"{name}.toml"):
-        listed = ", ".join(each for each in names() if "list" in _document(MAPPINGS / f"{each}.toml"))
+    """Raises ValueError, with the adapters that can be listed, if the adapter has no mapping file with a `[list]`."""
+    listed = [each for each in names() if "list" in _document(MAPPINGS / f"{each}.toml")]
+    if name not in listed:
         raise ValueError(
-            f"list: articles of {name} cannot be listed: leave list out; adapters with a list are {listed}"
+            f"list: the adapter {name[:80]} reads no list: name the one of the CMS in list.adapter: {', '.join(listed)}"
         )
 
 

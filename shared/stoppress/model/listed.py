@@ -7,10 +7,14 @@ from stoppress.model.event import ArticleEvent
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a listing that cannot be taken. `place` says where it is: `page 3, item 17` or `line 204`."""
+    """Something in a listing that cannot be taken. `place` says where it is: `page 3, item 17` or `line 204`.
+
+    `article` is the name of the article if the item says its id: then it is known to be listed.
+    """
 
     place: str
     reason: str
+    article: str = ""
 
 
 @dataclass(frozen=True, slots=True)

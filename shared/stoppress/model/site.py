@@ -120,6 +120,10 @@ class SourceList(_Part):
     """The API by which a source's articles can be listed: for `stoppress import`, and for the hourly audit."""
 
     url: str = Field(description="address of the list, by CMS in docs/how-to/audit.md")
+    adapter: str | None = Field(
+        default=None,
+        description="adapter that reads the list; the source's own by default, which must not be `standard`",
+    )
     # audit_sources may read only secrets with such names.
     secret: str | None = Field(
         default=None,
@@ -175,8 +179,14 @@ class Source(_Part):
         if self.list:
             from stoppress.model.adapters import check_list
 
-            check_list(self.adapter)
+            check_list(self.list_adapter)
         return self
+
+    @property
+    def list_adapter(self) -> str:
+        """The adapter that reads the source's list. Ids must be those of its webhooks: so they are for our WordPress plugin."""
+        assert self.list
+        return self.list.adapter or self.adapter
 
 
 class Shards(_Part):

@@ -87,6 +87,7 @@ class Stack:
         template = self._folder / "changed.json"
         template.write_text(json.dumps(document), encoding="utf-8")
         options = ["--resolve-s3", "--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset"]
+        options += ["--parameter-overrides", "Listing=yes"]
         return self._typed(self._sam, "deploy", "--template-file", str(template), *options, "--stack-name", NAME)
 
     def delete(self) -> Ended:

@@ -5,6 +5,7 @@ ministack stands in for AWS. Its clock cannot be set, so tests/scenarios plays w
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ INDEX, NEWS = "sitemap.xml", "sitemap-news.xml"
 SECRET, NEXT_SECRET = "Zmlyc3Qtc2VjcmV0LW9mLXRoZS1jbXM=", "c2Vjb25kLXNlY3JldC1vZi10aGUtY21z"
 # Two runs of rate(1 minute), each up to ten seconds late in ministack.
 MINUTES_S = 140.0
+IMPORTED = 2_000
 
 
 @pytest.fixture
@@ -70,7 +72,9 @@ def test_the_artifact_is_deployed_and_used_and_changed_and_deleted(stack: Stack)
     an_update_changes_a_function(stack)
     an_update_that_fails_is_rolled_back(stack)
     the_old_secret_is_refused(stack)
+    an_archive_is_sent(stack)
     the_schedule_has_done_the_work_of_the_minute(stack)
+    the_archive_is_in_the_files(stack)
     nothing_failed(stack)
     if not KEEP:
         deletion_keeps_what_people_wrote(stack)
@@ -129,7 +133,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "forget": ([f"https://{HOST}/news/bus", "--yes"], 0, ""),
     "reconcile": (["--dry-run"], 0, "0 repaired, 0 seen once"),
     "page": ([HOST], 2, "StatusPage=yes"),
-    "import": (["OLD", "--site", HOST], 2, "Listing=yes"),
+    "import": (["OLD", "--site", HOST, "--dry-run"], 0, "1"),
     "compare": (["OLD", "--site", HOST], 1, "only old"),
     "sites list": ([], 0, f"{HOST}  applied"),
     "sites show": ([HOST], 0, f'"host": "{HOST}"'),
@@ -212,6 +216,33 @@ def an_update_that_fails_is_rolled_back(stack: Stack) -> None:
 def the_old_secret_is_refused(stack: Stack) -> None:
     """The function caches a secret for five minutes, but the update has started it anew."""
     assert stack.post(CMS, event("late"), SECRET) == 401
+
+
+def archive() -> list[dict[str, Any]]:
+    """Articles of twelve months of 2019."""
+    return [
+        {
+            "id": f"a{number}",
+            "url": page(f"archive-{number}"),
+            "title": "Old",
+            "published_at": f"2019-{1 + number % 12:02}-05T08:00:00Z",
+        }
+        for number in range(IMPORTED)
+    ]
+
+
+def an_archive_is_sent(stack: Stack) -> None:
+    file = stack.file_of("archive.jsonl", "".join(f"{json.dumps(row)}\n" for row in archive()))
+    succeeded(stack.command("import", str(file), "--site", HOST, "--as", "cms", "--rate", "1000"))
+
+
+def the_archive_is_in_the_files(stack: Stack) -> None:
+    def listed() -> list[str]:
+        shards = (stack.file(HOST, f"sitemap-2019-{month:02}.xml") for month in range(1, 13))
+        return sorted(url for shard in shards for url in re.findall("<loc>([^<]*)</loc>", shard))
+
+    wanted = sorted(row["url"] for row in archive())
+    stack.until(f"all {IMPORTED:,} imported articles are in the shards", lambda: listed() == wanted, MINUTES_S)
 
 
 def the_schedule_has_done_the_work_of_the_minute(stack: Stack) -> None:

@@ -94,6 +94,7 @@ OF_NO_FILE = {
     "feeds.own": "whether what a feed asks for is heeded when it is asked again",
     "sources.adapter": "how a delivery is read",
     "sources.list.url": "where articles are listed; what they become is the adapter's",
+    "sources.list.adapter": "how the list is read",
     "sources.list.secret": "how the list is opened",
     "sources.list.audit": "whether lost webhooks are found",
     "sources.list.trusts_removals": "which removals are sent, before there is an event",

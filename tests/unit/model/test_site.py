@@ -276,6 +276,17 @@ def test_no_value_brings_more_than_a_bad_configuration(document: dict[str, Any])
         assert str(refused)  # noqa: PT017 - any other error ends the test
 
 
+def test_a_source_whose_adapter_has_no_list_names_another_adapter_for_it() -> None:
+    def read(**values: str) -> Site:
+        source = {"list": {"url": "https://www.example.com/wp-json/wp/v2/posts"} | values}
+        return Site.model_validate({"host": "www.example.com", "publication": "News", "sources": {"cms": source}})
+
+    assert read(adapter="wordpress").sources["cms"].list_adapter == "wordpress"
+    for adapter in ({}, {"adapter": "wedevs"}, {"adapter": "../x"}):
+        with pytest.raises(ValueError, match=r"reads no list: name the one of the CMS in list\.adapter: contentful"):
+            read(**adapter)
+
+
 def test_a_key_is_sent_to_a_list_over_https_only() -> None:
     def read(**values: str) -> Site:
         source = {"adapter": "ghost", "list": values}

@@ -28,7 +28,7 @@ INSTALLED := .venv/installed
 INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
-# Images of containers often set it. Without compiled files each process that a test starts compiles our modules again.
+# Container images often set this. Each process that a test starts would then compile our modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help

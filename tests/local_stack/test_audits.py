@@ -245,7 +245,7 @@ def guarded(stack: Stack, grant: Grant, tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.fixture(scope="module")
 def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
-    """What the roles are asked for in two hours with an audit each."""
+    """What the roles are asked for in two hours, each with an audit."""
     blog = Blog(HOST)
     with (
         pytest.MonkeyPatch.context() as patch,

@@ -42,7 +42,7 @@ IN_ANY_ORDER = [
     "delete-before-publish", "duplicate", "edit", "images-videos-and-alternates", "late-delete-leaves-a-reused-slug", "previous-urls",
     "re-dated-story", "reordered", "slug-change", "slug-swap", "slug-swap-with-minutes-between", "two-sites", "unpublish",
 ]  # fmt: skip
-# Together these make every call to AWS that any scenario makes: each function's operations with their options and outcomes.
+# Together these make every kind of call that any scenario makes: a function's operations with their options and outcomes.
 ON_MOTO = [
     "a-deleted-parameter-stops-no-clock", "a-file-that-cannot-be-written", "a-held-story-whose-release-fails",
     "a-push-while-the-articles-queue-fails", "a-secret-that-is-missing-or-spoilt", "a-subscribed-feed-that-is-taken-out",

@@ -47,11 +47,11 @@ def recorded_asks(stack: Stack) -> Iterator[list[tuple[Role, Ask]]]:
 
 
 def roles_refused(asks: list[tuple[Role, Ask]], folder: Path, edit: Edit) -> set[str]:
-    """The roles that are refused one of the asks by the template with the edit."""
+    """The logical names of the roles that the template with the edit refuses one of the asks."""
     edited = Permissions(resources.resolve(template.load(planted(folder, edit), {}, template.WITH_ALL)))
-    roles = {role.arn: edited.role(role.arn) for role, _ in asks}
-    return {
-        role.logical
-        for arn, role in roles.items()
-        if role and any(not edited.may(role, ask) for asked_by, ask in asks if asked_by.arn == arn)
-    }
+
+    def may(role: Role, ask: Ask) -> bool:
+        edited_role = edited.role(role.arn)
+        return edited_role is not None and edited.may(edited_role, ask)
+
+    return {role.logical for role, ask in asks if not may(role, ask)}

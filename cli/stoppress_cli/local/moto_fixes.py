@@ -7,8 +7,8 @@
 - Attribute values become JSON directly, without botocore's service model.
 - Sending to a queue does not count the queue's messages several times.
 - Replaced and deleted objects are released. moto keeps a list of every object that it ever created.
-- A request looks up moto's method for its operation in a set that is made once. moto inspects its whole class each time.
-- Every request has the same short user agent. botocore assembles and checks a longer one for each.
+- The names of moto's methods are collected once for each class. moto collects them again for each request.
+- Every request has the same short user agent. botocore builds a longer one for each request.
 """
 
 import copy

@@ -147,7 +147,13 @@ def test_news_is_written_first_then_the_newest_shard_and_the_index_last(behind: 
     """An import fills a batch with old shards. A new story must not wait for them."""
     files = [INDEX, "sitemap-2009-03.xml", SHARD, "sitemap-2024-12.xml", NEWS]
     results = rewrite_all([RewriteRequest(HOST, file) for file in files], NOON)
-    assert [result.request.file for result in results] == [NEWS, SHARD, "sitemap-2024-12.xml", "sitemap-2009-03.xml", INDEX]
+    assert [result.request.file for result in results] == [
+        NEWS,
+        SHARD,
+        "sitemap-2024-12.xml",
+        "sitemap-2009-03.xml",
+        INDEX,
+    ]
 
 
 # ── the index ──

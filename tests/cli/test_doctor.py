@@ -148,7 +148,7 @@ def web(newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     address._tls.cache_clear()
-    key = {f"/{HOST}/sitemap_indexnow_{KEY}.txt": (200, {"Content-Type": "text/plain"}, KEY.encode())}
+    key = {f"/{HOST}/sitemap-indexnow-{KEY}.txt": (200, {"Content-Type": "text/plain"}, KEY.encode())}
     engines = SimpleNamespace(indexnow=SimpleNamespace(key=KEY))
     known = replace(newsroom.known, site=newsroom.known.site.model_copy(update={"engines": engines}))
     yield Web({**newsroom.files, **site(), **key}, known, certificate)
@@ -313,7 +313,7 @@ def blocked_crawler(web: Web, *_: object) -> None:
 
 
 def missing_key(web: Web, *_: object) -> None:
-    del web.answers[f"/{HOST}/sitemap_indexnow_{KEY}.txt"]
+    del web.answers[f"/{HOST}/sitemap-indexnow-{KEY}.txt"]
 
 
 def wrong_key(web: Web, *_: object) -> None:

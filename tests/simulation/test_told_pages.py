@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 
 from stoppress.http import client
-from stoppress.tell import engines, fetch, state
+from stoppress.tell import engines, fetch, state, store
 from stoppress_cli.local.functions import Function, Result
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.template import Json
@@ -225,12 +225,12 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _claims_without_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = engines._write
+    write = store.write_page
 
     def anyhow(host: str, page: state.PageState) -> state.PageState | None:
         return write(host, page) or page
 
-    monkeypatch.setattr(engines, "_write", anyhow)
+    monkeypatch.setattr(engines, "write_page", anyhow)
 
 
 def _copies_put_though_nothing_was_marked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,12 +99,14 @@ def post(url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = 
     return post_body(url, urlencode(form).encode(), "application/x-www-form-urlencoded", headers)
 
 
-def post_body(url: str, body: bytes, content_type: str, headers: Mapping[str, str] | None = None) -> Response:
-    """POST a body that holds a secret: over https only, and following only 307 and 308. Raises FetchError."""
+def post_body(
+    url: str, body: bytes, content_type: str, headers: Mapping[str, str] | None = None, *, https_only: bool = True
+) -> Response:
+    """POST a body, following only 307 and 308: over https only if it holds a secret. Raises FetchError."""
     deadline = time.monotonic() + POST_SECONDS_MAX
     post_headers = {"Content-Type": content_type, "Accept": "*/*", **(headers or {})}
     for _ in range(REDIRECTS_MAX + 1):
-        if urlsplit(url).scheme != "https":
+        if https_only and urlsplit(url).scheme != "https":
             raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
         answer = _send("POST", url, post_headers, deadline, body)
         location = answer.headers.get("location")

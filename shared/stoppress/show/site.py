@@ -370,7 +370,7 @@ def _audit_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator
 def _engine_problems(facts: SiteFacts, access: Access) -> Iterator[Problem]:
     host = facts.site.host
     for engine, reason in facts.refusing.items():
-        yield Problem(host, f"{engine} takes no pages: {_line(reason)}", access.log("TellEngines"))
+        yield Problem(host, f"{engine} takes nothing: {_line(reason)}", access.log("TellEngines"))
     if facts.not_ready:
         first = min(facts.not_ready, key=lambda page: page.failing_since or page.changed)
         what = f"listed pages that engines cannot index: {len(facts.not_ready):,}, such as {first.url}, which {first.reason}"

@@ -53,7 +53,7 @@ def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime)
     if status in (200, 202):  # 202: the engine takes the URLs, and checks the key later
         return Meaning("told")
     if status in (429, 503):
-        return Meaning("later", answered, _retry_after(headers.get("retry-after", ""), now), is_certain=True)
+        return Meaning("later", answered, retry_after(headers.get("retry-after", ""), now), is_certain=True)
     if status == 403 and "SiteVerificationNotCompleted" in detail:  # Bing has not read the key file yet
         return Meaning("later", answered, is_certain=True)
     if status >= 500:
@@ -69,7 +69,7 @@ _FIXES = {
 _OTHER_FIX = "correct `engines.indexnow.url`"
 
 
-def _retry_after(value: str, now: datetime) -> int:
+def retry_after(value: str, now: datetime) -> int:
     """The seconds of a Retry-After header, which has a number or a date. Without a readable one, LATER_SECONDS."""
     if value.strip().isdecimal():
         return min(int(value), RETRY_AFTER_MAX_SECONDS)

@@ -331,8 +331,8 @@ class Purge(_Part):
     # tell_engines may read only secrets with such names.
     secret: str | None = Field(
         default=None,
-        pattern=r"^engine-[A-Za-z0-9_+=.@-]{1,200}$",
-        description="name of the secret that signs the POST; it begins with `engine-`",
+        pattern=r"^(shared/)?engine-[A-Za-z0-9_+=.@-]{1,200}$",
+        description="name of the secret that signs the POST; it begins with `engine-` or `shared/engine-`",
     )
 
     @pydantic.model_validator(mode="after")

@@ -21,8 +21,7 @@ from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE
 from stoppress.model.site import Site
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact, parse
-from stoppress.tell import files as changed_files
-from stoppress.tell import indexnow
+from stoppress.tell import files as changed_files, indexnow
 from stoppress.tell.changes import GONE, Change, changes
 from stoppress.tell.fetch import check_pages
 from stoppress.tell.indexnow import Meaning

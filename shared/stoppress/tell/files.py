@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -65,7 +65,7 @@ class Receiver:
     pause: timedelta
     served_after: timedelta
     versions: Callable[[Sequence[Mark]], dict[str, Version]]
-    ask: Callable[[Site, Sequence[str], str], Meaning]
+    ask: Callable[[Site, Sequence[str], str, datetime], Meaning]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def tell(site: Site, name: str, due: datetime, refusal: Mapping[str, Any], now: 
         if state.due is None or state.due <= due:  # otherwise a later message is on its way
             _send(site.host, name, state, earliest, now)
         return None
-    answer = receiver.ask(site, sorted(changed), _id(site.host, changed))
+    answer = receiver.ask(site, sorted(changed), _id(site.host, changed), now)
     if answer.result != "told":
         _send(site.host, name, state, now + timedelta(seconds=answer.after_seconds), now)
         return answer
@@ -134,9 +134,10 @@ def tell(site: Site, name: str, due: datetime, refusal: Mapping[str, Any], now: 
     known = {file: state.digests[file] for file in versions.keys() & state.digests.keys()}
     state = replace(state, digests=known | served, told_at=now)
     if again:
-        _send(site.host, name, state, max(*again, now + receiver.pause), now, must_note=True)
-    else:
-        table.put(_item(site.host, name, state, now), state.rev)
+        due = max(*again, now + receiver.pause)
+        state = replace(state, due=due)
+        queues.send_engines([(receiver_message(site.host, name, due), _seconds(due - now))])
+    table.put(_item(site.host, name, state, now), state.rev)  # after a conflict, the message comes again
     return answer
 
 
@@ -144,12 +145,11 @@ def _after_pause(state: _State, receiver: Receiver, now: datetime) -> datetime:
     return max(now, state.told_at + receiver.pause) if state.told_at else now
 
 
-def _send(host: str, name: str, state: _State, at: datetime, now: datetime, *, must_note: bool = False) -> None:
-    """Send a receiver's message, and note when it arrives. With `must_note`, raises Conflict if another run was faster."""
+def _send(host: str, name: str, state: _State, at: datetime, now: datetime) -> None:
+    """Send a receiver's message, and note when it arrives."""
     due = min(at, now + _DELAY_MAX)
     queues.send_engines([(receiver_message(host, name, due), _seconds(due - now))])
-    # Without the note, a later event sends one more message.
-    with suppress(*() if must_note else (table.Conflict,)):
+    with suppress(table.Conflict):  # without the note, a later event sends one more message
         table.put(_item(host, name, replace(state, due=due), now), state.rev)
 
 
@@ -179,7 +179,7 @@ def _version(marks: Sequence[Mark]) -> Version:
     return Version(sha256("\n".join(lines).encode()).hexdigest()[:32], max(mark.changed for mark in marks))
 
 
-def _purge(site: Site, files: Sequence[str], id_: str) -> Meaning:
+def _purge(site: Site, files: Sequence[str], id_: str, now: datetime) -> Meaning:
     assert site.engines
     assert site.engines.purge
     settings = site.engines.purge
@@ -190,10 +190,10 @@ def _purge(site: Site, files: Sequence[str], id_: str) -> Meaning:
     body = purge.request_body(site.host, [f"{site.origin}/{file}" for file in files])
     try:
         usable = secrets.load(secret_path(site.host, settings.secret))
-        headers = purge.signed_headers(usable, id_, body, datetime.now(UTC))
+        headers = purge.signed_headers(usable, id_, body, now)
     except (secrets.NoSecret, BadSecret) as error:
         return Meaning("wrong", f"{error}: {purge.FIX}", WRONG_SECONDS, is_certain=True)
-    return _post(settings.url, body, purge.CONTENT_TYPE, headers, purge.FIX)
+    return _post(settings.url, body, purge.CONTENT_TYPE, headers, purge.FIX, now)
 
 
 def _invalidate(distribution: str, paths: Sequence[str], reference: str) -> Meaning:
@@ -222,17 +222,24 @@ def _feed_versions(marks: Sequence[Mark]) -> dict[str, Version]:
     return {feed: _version(of_feed) for feed, of_feed in by_feed.items()}
 
 
-def _publish(site: Site, feeds: Sequence[str], _: str) -> Meaning:
+def _publish(site: Site, feeds: Sequence[str], _: str, now: datetime) -> Meaning:
     assert site.outputs.hub
     body = hub.request_body(f"{site.origin}/{feed}" for feed in feeds)
-    return _post(site.outputs.hub, body, hub.CONTENT_TYPE, {}, hub.FIX, https_only=False)
+    return _post(site.outputs.hub, body, hub.CONTENT_TYPE, {}, hub.FIX, now, https_only=False)
 
 
 # ── requests ──
 
 
 def _post(
-    url: str, body: bytes, content_type: str, headers: Mapping[str, str], fix: str, *, https_only: bool = True
+    url: str,
+    body: bytes,
+    content_type: str,
+    headers: Mapping[str, str],
+    fix: str,
+    now: datetime,
+    *,
+    https_only: bool = True,
 ) -> Meaning:
     try:
         answer = client.post_body(url, body, content_type, headers, https_only=https_only)
@@ -240,7 +247,7 @@ def _post(
         return Meaning("wrong", f"{error}: {fix}", WRONG_SECONDS, is_certain=True)
     except FetchError as error:
         return Meaning("later", str(error), LATER_SECONDS)
-    return meaning(answer.status, answer.headers, answer.body, datetime.now(UTC), fix)
+    return meaning(answer.status, answer.headers, answer.body, now, fix)
 
 
 def meaning(status: int, headers: Mapping[str, str], body: bytes, now: datetime, fix: str) -> Meaning:

@@ -28,6 +28,9 @@ INSTALLED := .venv/installed
 INSTALLED_DEV := .venv/installed-dev
 INSTALLED_LINTERS := .venv/linters/installed
 
+# Container images often set this. Each process that a test starts would then compile our modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo play check test deployed build bench bench-quick month cold large load strangers soak simulate lint types format lock docs docs-build release clean
 

@@ -10,20 +10,23 @@ from math import fsum
 from pathlib import Path
 from unittest import mock
 
-from bench import cost, model
+from bench import cost, model, report
 from bench.archive import TEMPLATE, newsroom
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, NOW, SITE, Story, spread
+from stoppress.aws import queues
 from stoppress.http import client
 from stoppress_cli.local import template
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.stack.import_ import checkpoint_of, listing_of, run, site_of
+from stoppress_cli.stack.import_ import Tally, checkpoint_of, listing_of, run, site_of
 from tests.support.blog import Blog
 from tests.support.operated import doors
 
 HOUR = timedelta(hours=1)
-# An archive's years. Its articles fill the shards of each month evenly.
+# The last day of an archive, and its length. Its articles fill the shards of each month evenly.
+ARCHIVE_END = NOW - timedelta(days=21)
 YEARS = timedelta(days=5 * 365)
+MONTH = timedelta(days=29)
 
 
 @contextmanager
@@ -54,39 +57,59 @@ def audit(stories: int) -> Measured:
     return found - idle
 
 
-def rows(articles: int) -> Iterator[str]:
-    """An archive as JSON Lines."""
-    for number, at in enumerate(spread(articles, NOW - YEARS, NOW - timedelta(days=3)), 1):
-        yield json.dumps(Story(number, at).data()) + "\n"
+def rows(articles: int, length: timedelta = YEARS) -> list[str]:
+    """An archive of that length as JSON Lines, in the order of publication."""
+    instants = spread(articles, ARCHIVE_END - length, ARCHIVE_END)
+    return [json.dumps(Story(number, at).data()) + "\n" for number, at in enumerate(instants, 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What the import of so many articles used. `articles_a_second`: at the template's concurrency, by the model of AWS."""
+    """What the import of so many articles used.
+
+    The rates are articles a second by the model of AWS: of record_article at the template's concurrency, and of
+    rewrite_sitemaps where the table's stream has a single shard.
+    """
 
     articles: int
     found: Measured
-    articles_a_second: float
+    recorded_a_second: float
+    rewritten_a_second: float
 
 
 def imported(articles: int) -> Import:
-    """Import an archive into an empty newsroom."""
+    """Import articles of a month, in the order of publication, into an empty newsroom. A large archive in that order costs the same for each.
+
+    The functions work after each second of the command, because the table's stream waits a second for a batch.
+    """
+    sent = 0
+
+    def show(tally: Tally, _total: int | None) -> None:
+        nonlocal sent
+        if tally.listed >= sent + report.SENT_A_SECOND:
+            sent = tally.listed
+            stack.rest()
+
     with tempfile.TemporaryDirectory() as folder, newsroom(listing="yes") as stack, doors(stack):
         path = Path(folder) / "archive.jsonl"
-        path.write_text("".join(rows(articles)), encoding="utf-8")
+        path.write_text("".join(rows(articles, MONTH)), encoding="utf-8")
         cost.warm(stack)
         site = site_of(HOST)
-        with measuring(stack) as found:
-            run(
-                listing_of(str(path), site, "cms"),
-                site,
-                checkpoint_of(Path(folder) / "at.json", HOST, str(path), "cms"),
-                rate=1e9,
-            )
+        checkpoint = checkpoint_of(Path(folder) / "at.json", HOST, str(path), "cms")
+        with measuring(stack) as found, mock.patch.object(queues, "send_imports", wraps=queues.send_imports) as sends:
+            run(listing_of(str(path), site, "cms"), site, checkpoint, rate=1e9, show=show)
             stack.rest()
-    records = [each for each in found.runs if each.function == "RecordArticle"]
-    seconds = fsum(model.duration_ms(each) for each in records) / 1_000
-    return Import(articles, found, articles / seconds * concurrency())
+    found.calls["sqs.SendMessageBatch"] += sends.call_count
+    seconds = {
+        function: fsum(model.duration_ms(each) for each in found.runs if each.function == function) / 1_000
+        for function in ("RecordArticle", "RewriteSitemaps")
+    }
+    return Import(
+        articles,
+        found,
+        articles / seconds["RecordArticle"] * concurrency(),
+        articles / seconds["RewriteSitemaps"],
+    )
 
 
 def concurrency() -> int:

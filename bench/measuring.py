@@ -12,17 +12,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 from unittest import mock
 
 from moto.core.botocore_stubber import BotocoreStubber
 
+from stoppress.aws.queues import BATCH_MESSAGES_MAX
 from stoppress_cli.local import meter
 from stoppress_cli.local.functions import Function, Output
 from stoppress_cli.local.guard import Guard
 from stoppress_cli.local.stack import Stack
 
-# A batch of a queue costs, beside its sending, one request to receive and one to delete it (Lambda's pollers are billed).
+# Lambda's pollers are billed: they receive and delete at most 10 messages a request, so they make a larger batch of several.
 SQS_REQUESTS_A_BATCH = 2
 
 
@@ -49,7 +51,7 @@ class Measured:
     )  # function, call, of what, read, written
     invocations: Counter[str] = field(default_factory=Counter)
     runs: list["Run"] = field(default_factory=list)  # in their order
-    batches: int = 0  # that queues handed to functions
+    batches: int = 0  # of 10 messages at most, that queues handed to functions
     bytes_put: int = 0
     bytes_got: int = 0
     cpu_ms: float = 0
@@ -148,7 +150,7 @@ def measuring(stack: Stack) -> Iterator[Measured]:
         measured.invocations[function.logical] += 1
         records = event.get("Records", []) if isinstance(event, dict) else []
         if records and records[0].get("eventSource") == "aws:sqs":
-            measured.batches += 1
+            measured.batches += ceil(len(records) / BATCH_MESSAGES_MAX)
         run = Run(function.logical, len(records))
         measured.runs.append(run)
         began, doubled, started = time.thread_time(), doubles.seconds, time.perf_counter()

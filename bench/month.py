@@ -300,8 +300,8 @@ def archive_million(stretches: Stretches) -> Usage:
 
 # The stories of two days that an audit compares: those of the newsroom with 100 articles a day, and a few more.
 AUDITED = 300
-# An import is counted with so many articles. Most of its shards are then small, so each costs a little more than a full one.
-IMPORTED = 1_000
+# An import is counted with so many articles: a full shard.
+IMPORTED = 2_000
 
 
 def switched_on() -> Usage:
@@ -312,8 +312,7 @@ def switched_on() -> Usage:
 
 def listed() -> dict[str, Any]:
     """What audits and imports use and cost, as results.json has it."""
-    hour, done = listing.audit(AUDITED), listing.imported(IMPORTED)
-    article = usage(done.found) * (1 / done.articles)
+    hour = listing.audit(AUDITED)
     return {
         "switched_on": dollars(switched_on())["total"],
         "audit": {
@@ -324,11 +323,21 @@ def listed() -> dict[str, Any]:
             "month": dollars(usage(hour) * (24 * DAYS))["total"],
         },
         "import": {
-            "articles_a_second": round(done.articles_a_second),
-            "write_units": round(article.of["write_units"], 2),
-            "read_units": round(article.of["read_units"], 2),
-            "million": dollars(article * prices.MILLION)["total"],
+            "concurrency": listing.concurrency(),
+            **import_row(listing.imported(IMPORTED)),
         },
+    }
+
+
+def import_row(done: listing.Import) -> dict[str, Any]:
+    """Of an import: articles a second, what an article uses, and what a million cost."""
+    article = usage(done.found) * (1 / done.articles)
+    names = ("write_units", "read_units", "puts", "other_s3", "sqs_requests", "gb_seconds")
+    return {
+        "recorded_a_second": round(done.recorded_a_second),
+        "rewritten_a_second": round(done.rewritten_a_second),
+        "article": {name: round(article.of[name], 4) for name in names},
+        "million": dollars(article * prices.MILLION),
     }
 
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import typer.main
 
 from bench import model, month, picture, prices, report, webhooks
 from bench.measuring import Measured, Run
 from bench.rendering import DJANGO, OURS, SITEMAP_JS
+from stoppress_cli.app import app
 
 pytestmark = pytest.mark.moto
 
@@ -129,6 +131,15 @@ def test_the_section_on_the_month_counts_one_secret_in_the_singular() -> None:
     assert ", 1 secrets" not in section
     assert ", 1 secret, " in section
     assert f", {month.SITES} secrets, " in section
+
+
+def test_an_import_takes_as_long_as_its_slowest_part() -> None:
+    imports = typer.main.get_command(app).commands["import"]  # type: ignore[attr-defined]
+    command = next(option.default for option in imports.params if option.name == "rate")
+
+    for recorded, rewritten in ((1_000, 1_000), (50, 1_000), (1_000, 60)):
+        run = {"recorded_a_second": recorded, "rewritten_a_second": rewritten}
+        assert report.import_rate(run) == min(command, recorded, rewritten)
 
 
 def test_an_hour_in_which_nothing_happens_reports_no_metric() -> None:

@@ -209,17 +209,6 @@ def test_a_source_that_is_no_sitemap_is_refused_whole(web: Web, body: str) -> No
         list(Sitemaps(url, SITE).pages())
 
 
-@pytest.mark.matrix
-def test_60_000_urls_in_one_sitemap_are_all_taken(tmp_path: Path) -> None:
-    path = tmp_path / "sitemap.xml"
-    path.write_text("<urlset>" + "".join(f"<url><loc>{ROOT}/{n}</loc></url>" for n in range(60_000)) + "</urlset>")
-    count = 0
-    for page in Sitemaps(str(path), SITE).pages():
-        assert len(page.items) <= 100
-        count += len(page.items)
-    assert count == 60_000
-
-
 def test_bad_urls_are_problems_with_their_place(web: Web) -> None:
     url = web.put(
         "s.xml", f"<urlset><url><loc>{ROOT}/1</loc></url><url></url><url><loc>mailto:a@b.c</loc></url></urlset>"
@@ -237,6 +226,7 @@ def test_a_listing_goes_on_behind_each_of_its_pages(web: Web) -> None:
     pages = list(Sitemaps(index, SITE).pages())
     every, _ = read(iter(pages))
     assert len(every) == 400
+    assert max(len(page.items) for page in pages) == 100
     done = 0
     for page in pages[:-1]:
         done += len(page.items)

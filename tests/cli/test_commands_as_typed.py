@@ -268,13 +268,17 @@ def test_every_command_that_reports_has_the_option_for_json() -> None:
 
 
 @pytest.mark.parametrize("command", sorted(CASES.keys() - WITHOUT_JSON - MADE_ABOVE))
-def test_every_command_that_reports_reports_in_json_too(command: str, up: Serving, folder: Path) -> None:
+def test_every_command_that_reports_reports_in_json_too(
+    command: str, up: Serving, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process: the test above starts a process for each command."""
     arguments, code, _ = CASES[command]
     known = {"UP": up.url, "ID": up.quarantined}
-    answer = typed(*command.split(), *(known.get(word, word) for word in arguments), "--json", cwd=folder)
+    monkeypatch.chdir(folder)
+    answer = CliRunner().invoke(app, [*command.split(), *(known.get(word, word) for word in arguments), "--json"])
 
-    assert answer.code == code
-    assert isinstance(json.loads(answer.out), dict | list)
+    assert answer.exit_code == code
+    assert isinstance(json.loads(answer.stdout), dict | list)
 
 
 def test_up_without_a_scenario_serves_the_first_site_and_takes_what_its_secret_signs(up: Serving) -> None:

@@ -148,7 +148,7 @@ def web(newsroom: Newsroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     address._tls.cache_clear()
-    key = {f"/{HOST}/sitemap_indexnow_{KEY}.txt": (200, {"Content-Type": "text/plain"}, KEY.encode())}
+    key = {f"/{HOST}/sitemap-indexnow-{KEY}.txt": (200, {"Content-Type": "text/plain"}, KEY.encode())}
     engines = SimpleNamespace(indexnow=SimpleNamespace(key=KEY))
     known = replace(newsroom.known, site=newsroom.known.site.model_copy(update={"engines": engines}))
     yield Web({**newsroom.files, **site(), **key}, known, certificate)
@@ -191,19 +191,41 @@ class TestNginx:
         assert {check.outcome for check in examined(web, newsroom.now, tmp_path)} == {"ok"}
 
     @pytest.mark.parametrize("with_stack", [True, False], ids=["with a stack", "without a stack"])
-    @pytest.mark.parametrize("fault", range(17), ids=lambda number: PLANTED[number][0].__name__)
+    @pytest.mark.parametrize("fault", range(18), ids=lambda number: PLANTED[number][0].__name__)
     def test_it_finds_each_planted_fault(
         self, web: Web, newsroom: Newsroom, tmp_path: Path, fault: int, with_stack: bool
     ) -> None:
         plant, expected = PLANTED[fault]
         if not with_stack:
             web.known = None
-        if plant is missing_key and not with_stack:
+        if plant in (missing_key, wrong_key) and not with_stack:
             expected = ()  # only the stack knows the key
         plant(web, newsroom, tmp_path)
         found = faults(examined(web, newsroom.now, tmp_path))
 
         assert {check for check, _ in found} == set(expected), found
+
+    def test_a_certificate_that_expires_in_two_days_is_a_fault(self, web: Web, tmp_path: Path) -> None:
+        checks = examined(web, datetime(2099, 12, 30, tzinfo=UTC), tmp_path)
+
+        assert faults(checks)[0] == ("certificate", "the certificate expires at 2100-01-01T00:00:00Z")
+        assert checks[-1].check == "IndexNow", "crawlers still accept the certificate, so the other checks follow"
+
+    def test_what_is_not_fetched_or_not_shown_is_noted(self, web: Web, newsroom: Newsroom, tmp_path: Path) -> None:
+        web.change("/robots.txt", "Sitemap:", "Sitemap: https://www.example.org/a.xml\nSitemap:")
+        foreign = "".join(f"<url><loc>https://www.example.org/{number}</loc></url>\n" for number in range(5))
+        web.change(SHARD, "</urlset>", f"{foreign}</urlset>")
+        notes = [check.text for check in examined(web, newsroom.now, tmp_path) if check.outcome == "note"]
+
+        assert "2 more findings: stoppress check https://www.example.com/robots.txt shows them" in notes
+        assert [note for note in notes if note.startswith("sitemaps on https://www.example.org are not fetched (1)")]
+
+    def test_a_home_page_without_a_name_is_noted(self, web: Web, newsroom: Newsroom, tmp_path: Path) -> None:
+        web.change("/", "WebSite", "WebPage")
+        [note] = [check for check in examined(web, newsroom.now, tmp_path) if check.outcome != "ok"]
+
+        assert (note.check, note.outcome) == ("name", "note")
+        assert note.text.startswith("the home page gives no name")
 
     def test_a_crawler_of_an_ai_search_engine_may_be_kept_out_on_purpose(
         self, web: Web, newsroom: Newsroom, tmp_path: Path
@@ -291,7 +313,11 @@ def blocked_crawler(web: Web, *_: object) -> None:
 
 
 def missing_key(web: Web, *_: object) -> None:
-    del web.answers[f"/{HOST}/sitemap_indexnow_{KEY}.txt"]
+    del web.answers[f"/{HOST}/sitemap-indexnow-{KEY}.txt"]
+
+
+def wrong_key(web: Web, *_: object) -> None:
+    web.change(next(path for path in web.answers if "indexnow" in path), KEY, "<!doctype html><title>Not found</title>")
 
 
 def plain_http(web: Web, *_: object) -> None:
@@ -329,8 +355,9 @@ PLANTED: list[tuple[Callable[[Web, Newsroom, Path], None], tuple[str, ...]]] = [
     (noindex_page, ("pages",)),
     (canonical_elsewhere, ("pages",)),
     (missing_page, ("pages",)),
-    (blocked_crawler, ("crawlers",)),
+    (blocked_crawler, ("crawlers", "rules")),
     (missing_key, ("IndexNow",)),
+    (wrong_key, ("IndexNow",)),
     (plain_http, ("certificate",)),
     (empty_title, ("pages",)),
     (expired_certificate, ("certificate",)),
@@ -348,6 +375,22 @@ def test_connect_needs_an_address_and_a_port(server: str) -> None:
 
     assert result.exit_code == 2
     assert f"--connect {server!r} is no address and port such as 127.0.0.1:8443" in result.stderr
+
+
+def test_a_server_without_http_2_is_a_fault() -> None:
+    doctor = Doctor(HOST, datetime(2026, 11, 20, 12, tzinfo=UTC), _protocol="http/1.1")
+
+    assert faults(list(doctor._check("HTTP/2", doctor._http_2))) == [("HTTP/2", "the server does not offer HTTP/2")]
+
+
+@pytest.mark.parametrize(("age", "is_stale"), [("300", False), ("301", True), ("x", False)])
+def test_a_file_that_a_cache_has_kept_for_too_long_is_a_fault(age: str, is_stale: bool) -> None:
+    doctor = Doctor(HOST, datetime(2026, 11, 20, 12, tzinfo=UTC))
+    answer = Response(200, {"age": age}, b"<urlset/>", url("sitemap-news.xml"))
+    doctor.__dict__ |= {"_served": {"sitemap-news.xml": answer}, "_findings": {}}
+
+    text = "sitemap-news.xml has been in a cache for 301 seconds"
+    assert faults(list(doctor._check("freshness", doctor._freshness))) == ([("freshness", text)] if is_stale else [])
 
 
 def test_a_host_with_a_private_address_needs_its_server_named() -> None:

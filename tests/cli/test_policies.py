@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import typer.main
 from botocore.client import BaseClient
-from samtranslator.yaml_helper import yaml_parse
 from typer.testing import CliRunner
 
 from stoppress_cli.app import app
@@ -18,7 +17,7 @@ from stoppress_cli.local import resources
 from stoppress_cli.local.guard import denied
 from stoppress_cli.local.permissions import Ask, Statement, allowed, statements
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.local.template import ACCOUNT, REGION, arn_of
+from stoppress_cli.local.template import ACCOUNT, REGION, arn_of, parse_yaml
 from stoppress_cli.stack import find, forget, quarantine, sites
 from tests.cli.test_commands_as_typed import commands
 from tests.support.event_files import items, objects
@@ -69,7 +68,7 @@ WRITING = {
 
 def document(stack: Stack, output: str) -> str:
     """A policy document as the stack's output has it."""
-    text = yaml_parse(TEMPLATE.read_text())["Outputs"][output]["Value"]["Fn::Sub"]
+    text = parse_yaml(TEMPLATE.read_text())["Outputs"][output]["Value"]["Fn::Sub"]
     names = {
         "AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::StackName": stack.name,
     }  # fmt: skip

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
-from samtranslator.yaml_helper import yaml_parse
 
 from stoppress_cli.local import permissions, template
 from stoppress_cli.local.permissions import Ask
+from stoppress_cli.local.template import parse_yaml
 from tests.docs.pages import text_of
 
 pytestmark = pytest.mark.deployed
 
 ROOT = Path(__file__).parents[2]
-SOURCE: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
+SOURCE: dict[str, Any] = parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))
 STACK = template.load(ROOT / "template.yaml")
 CDN_RESOURCES = template.load(ROOT / "template-cdn.yaml").resources
 TEMPLATES = ("template.yaml", "template-cdn.yaml", "template-door.yaml")
@@ -305,7 +305,7 @@ def test_whatever_the_linter_passes_over_has_its_reason() -> None:
 
 @cache
 def workflow(name: str) -> dict[Any, Any]:
-    read: dict[Any, Any] = yaml_parse(WORKFLOWS[name].read_text(encoding="utf-8"))
+    read: dict[Any, Any] = parse_yaml(WORKFLOWS[name].read_text(encoding="utf-8"))
     return read
 
 
@@ -438,7 +438,7 @@ def test_what_a_deployment_can_be_told_stands_in_samconfig() -> None:
 
     assert set(re.findall(r"'(\w+)'", step["env"]["CONFIG_ENV"])) == ENVIRONMENTS.keys()
     assert sorted(choices) == sorted(
-        yaml_parse(text_of(".github/deploy-role.yaml"))["Parameters"]["Environment"]["AllowedValues"]
+        parse_yaml(text_of(".github/deploy-role.yaml"))["Parameters"]["Environment"]["AllowedValues"]
     )
 
 
@@ -621,7 +621,7 @@ def written_out(value: Any, stack: str) -> Any:
 
 @cache
 def role_policies(stack: str, name: str = "Role") -> list[dict[str, Any]]:
-    role = yaml_parse(text_of(".github/deploy-role.yaml"))["Resources"][name]["Properties"]
+    role = parse_yaml(text_of(".github/deploy-role.yaml"))["Resources"][name]["Properties"]
     return [written_out(policy["PolicyDocument"], stack) for policy in role["Policies"]]
 
 
@@ -730,7 +730,7 @@ def test_the_policies_of_the_role_fit_into_it(name: str) -> None:
 
 
 def test_the_role_is_given_to_one_environment_only_and_takes_nothing_by_wildcard_that_keeps_something() -> None:
-    role = yaml_parse(text_of(".github/deploy-role.yaml"))["Resources"]["Role"]["Properties"]
+    role = parse_yaml(text_of(".github/deploy-role.yaml"))["Resources"]["Role"]["Properties"]
     [trust] = role["AssumeRolePolicyDocument"]["Statement"]
     conditions = trust["Condition"]["StringEquals"]
 
@@ -758,6 +758,6 @@ def test_the_role_is_given_to_one_environment_only_and_takes_nothing_by_wildcard
     ],
 )
 def test_the_role_takes_a_repository_as_github_names_it(repository: str, *, taken: bool) -> None:
-    pattern = yaml_parse(text_of(".github/deploy-role.yaml"))["Parameters"]["Repository"]["AllowedPattern"]
+    pattern = parse_yaml(text_of(".github/deploy-role.yaml"))["Parameters"]["Repository"]["AllowedPattern"]
 
     assert bool(re.fullmatch(pattern, repository)) is taken

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 
 from stoppress.aws import bucket
 from stoppress.aws.clients import client
@@ -20,7 +19,7 @@ from stoppress.poll import fetch
 from stoppress_cli.local import resources
 from stoppress_cli.local.permissions import Ask, Permissions
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.local.template import ACCOUNT, Resolver, load
+from stoppress_cli.local.template import ACCOUNT, Resolver, load, parse_yaml
 from tests.support.doors import BUCKET, opened
 from tests.support.ledger import HOST
 
@@ -74,7 +73,7 @@ def test_without_a_bucket_the_stack_makes_only_what_a_distribution_of_your_own_u
 
 
 def test_the_bucket_domain_that_the_main_stack_gives_is_one_that_the_distribution_takes() -> None:
-    main, cdn = (yaml_parse(path.read_text(encoding="utf-8")) for path in (TEMPLATE, CDN_TEMPLATE))
+    main, cdn = (parse_yaml(path.read_text(encoding="utf-8")) for path in (TEMPLATE, CDN_TEMPLATE))
     pattern = cdn["Parameters"]["BucketDomain"]["AllowedPattern"]
 
     assert main["Outputs"]["BucketDomain"]["Value"] == {"Fn::GetAtt": ["Bucket", "RegionalDomainName"]}
@@ -307,7 +306,7 @@ def test_the_worker_lets_a_file_be_read_only() -> None:
 
 
 def test_the_document_names_every_parameter_and_output_that_serving_has() -> None:
-    main, cdn = (yaml_parse(path.read_text(encoding="utf-8")) for path in (TEMPLATE, CDN_TEMPLATE))
+    main, cdn = (parse_yaml(path.read_text(encoding="utf-8")) for path in (TEMPLATE, CDN_TEMPLATE))
     document = DOCUMENT.read_text(encoding="utf-8")
     assert {"ReaderDistributionArns", "BucketDomain"} <= main["Parameters"].keys() | main["Outputs"].keys()
 

@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 
 from stoppress_cli.local import resources
-from stoppress_cli.local.template import Json, load
+from stoppress_cli.local.template import Json, load, parse_yaml
 
 pytestmark = pytest.mark.deployed
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT: Json = yaml_parse((ROOT / "template-door.yaml").read_text(encoding="utf-8"))
+DOCUMENT: Json = parse_yaml((ROOT / "template-door.yaml").read_text(encoding="utf-8"))
 STACK = load(ROOT / "template.yaml")
 API_DOMAIN = "d-a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com"
 # AWS's list of managed policies: the numbers are the same in every account.

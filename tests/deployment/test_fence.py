@@ -5,10 +5,10 @@ import re
 from functools import cache
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 
 from stoppress_cli.local import permissions, resources, template
 from stoppress_cli.local.permissions import Ask, Context, Statement
+from stoppress_cli.local.template import parse_yaml
 from tests.deployment.test_deployment import (
     BOUNDARY,
     DEPLOYED,
@@ -38,7 +38,7 @@ STACK_ID = arn("cloudformation", f"stack/{DEPLOYED}/0a1b2c3d")
 
 @cache
 def boundary(stack: str) -> tuple[Statement, ...]:
-    policy = yaml_parse(text_of(".github/deploy-role.yaml"))["Resources"]["Boundary"]["Properties"]["PolicyDocument"]
+    policy = parse_yaml(text_of(".github/deploy-role.yaml"))["Resources"]["Boundary"]["Properties"]["PolicyDocument"]
     return tuple(permissions.statements(written_out(policy, stack)))
 
 
@@ -131,7 +131,7 @@ def test_the_role_that_plans_changes_no_resource() -> None:
 
 
 def test_each_role_is_trusted_to_jobs_of_its_environment_only() -> None:
-    roles = yaml_parse(text_of(".github/deploy-role.yaml"))["Resources"]
+    roles = parse_yaml(text_of(".github/deploy-role.yaml"))["Resources"]
     subjects = {}
     for name in ("Role", "PlanRole"):
         [trust] = roles[name]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
@@ -211,6 +211,6 @@ def test_a_role_with_every_permission_still_does_not_leave_the_boundary(ask: Ask
 
 def test_the_boundary_fits_into_a_managed_policy() -> None:
     # IAM's quota: 6,144 characters without white space.
-    policy = yaml_parse(text_of(".github/deploy-role.yaml"))["Resources"]["Boundary"]["Properties"]["PolicyDocument"]
+    policy = parse_yaml(text_of(".github/deploy-role.yaml"))["Resources"]["Boundary"]["Properties"]["PolicyDocument"]
 
     assert len(re.sub(r"\s", "", json.dumps(written_out(policy, "a" * 31)))) <= 6144

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 
 from stoppress_cli.local import resources
 from stoppress_cli.local.permissions import Ask, Permissions
-from stoppress_cli.local.template import ACCOUNT, REGION, TemplateError, load
+from stoppress_cli.local.template import ACCOUNT, REGION, TemplateError, load, parse_yaml
 from tests.support import playing
 from tests.support.planting import ROOT, planted
 
@@ -71,7 +70,7 @@ def _allowing(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def grants() -> Iterator[Grant]:
     """Every grant of every role that the template writes."""
-    document = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
+    document = parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))
     for role, resource in document["Resources"].items():
         if resource["Type"] != "AWS::IAM::Role":
             continue

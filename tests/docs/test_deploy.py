@@ -12,8 +12,8 @@ from botocore import xform_name
 from botocore.exceptions import UnknownServiceError
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 from botocore.validate import validate_parameters
-from samtranslator.yaml_helper import yaml_parse
 
+from stoppress_cli.local.template import parse_yaml
 from tests.deployment.test_deployment import CDN_RESOURCES, ENVIRONMENTS, SOURCE, STACK, STACK_NAME
 from tests.docs.pages import ROOT, commands, table_rows, text_of
 
@@ -31,7 +31,7 @@ def test_the_guide_has_each_question_that_the_parameters_ask_in_their_order() ->
 
 
 def test_the_guide_has_a_command_for_the_role_of_each_environment_and_they_do_not_collide() -> None:
-    template_of_role = yaml_parse(text_of(".github/deploy-role.yaml"))
+    template_of_role = parse_yaml(text_of(".github/deploy-role.yaml"))
     made = [shlex.split(line) for _, line, _ in commands("aws") if line.startswith("cloudformation create-stack")]
     stacks = [words[words.index("--stack-name") + 1] for words in made]
     given = [dict(re.findall(r"ParameterKey=(\w+),ParameterValue=(\S+)", " ".join(words))) for words in made]

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 
 from stoppress.aws.items import QUARANTINE_KEPT, quarantine_item
+from stoppress_cli.local.template import parse_yaml
 from stoppress_cli.scenario import player
 from tests.docs.pages import table_rows
 from tests.support import playing
@@ -42,7 +42,7 @@ def test_each_promise_names_tests_that_hold_it() -> None:
 def test_a_published_article_is_in_the_files_when_queue_and_stream_have_been_read_once(tmp_path: Path) -> None:
     mapped = {
         name: said["Properties"]["MaximumBatchingWindowInSeconds"]
-        for resource in yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))["Resources"].values()
+        for resource in parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))["Resources"].values()
         for name, said in resource.get("Properties", {}).get("Events", {}).items()
         if "MaximumBatchingWindowInSeconds" in said["Properties"]
     }

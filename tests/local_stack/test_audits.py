@@ -19,14 +19,14 @@ from stoppress_cli.local import resources, template
 from stoppress_cli.local.functions import Result
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.guard import Guard
-from stoppress_cli.local.permissions import Permissions
+from stoppress_cli.local.permissions import Ask, Permissions, Role
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault, absent
 from stoppress_cli.scenario import signing
 from tests.deployment.test_grants import OF_AUDITS, OF_IMPORTS, Grant
 from tests.support import operated
 from tests.support.blog import Blog
-from tests.support.planting import planted
+from tests.support.planting import planted, recorded_asks, roles_refused
 
 pytestmark = pytest.mark.moto
 
@@ -243,26 +243,37 @@ def guarded(stack: Stack, grant: Grant, tmp_path: Path, monkeypatch: pytest.Monk
     return guard
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("grant", OF_AUDITS, ids=str)
-def test_a_grant_of_the_audits_that_is_taken_away_is_missed(
-    grant: Grant, blog: Blog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with operated.operated([{"site": SITE | KEY}], tmp_path) as stack:
+@pytest.fixture(scope="module")
+def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
+    """What the roles are asked for in two hours, each with an audit."""
+    blog = Blog(HOST)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        operated.operated([{"site": SITE | KEY}], tmp_path_factory.mktemp("asks")) as stack,
+    ):
+        patch.setattr(client, "fetch", blog.fetch)
         stack.client("secretsmanager").create_secret(Name=f"stoppress/stoppress/{HOST}/list-key", SecretString="k")
         for id_ in (1, 2):
             blog.publish(id_, stack.clock.now())
         post(stack, blog, 1)
         operated.later(stack, 1)
-        assert not stack.wire.guard.refused
-        guard = guarded(stack, grant, tmp_path, monkeypatch)
-        stack.advance(stack.clock.now() + HOUR)
-        if not guard.refused:  # without a recent confirmation the parameters themselves are read
+        stack.forget_clients()
+        with recorded_asks(stack) as recorded:
+            stack.advance(stack.clock.now() + HOUR)
+            # Without a recent confirmation the parameters themselves are read.
             stack.functions["RollWindow"].invoke = lambda _event: Result()  # type: ignore[method-assign,assignment]
             stack.advance(stack.clock.now() + HOUR)
+        assert stack.metrics["WebhooksMissed"] == 1
+        assert not stack.wire.guard.refused
+    return recorded
 
-        assert guard.refused
-        assert all(refusal.startswith("AuditSourcesRole does not allow") for refusal in guard.refused)
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("grant", OF_AUDITS, ids=str)
+def test_a_grant_of_the_audits_that_is_taken_away_is_missed(
+    grant: Grant, asks: list[tuple[Role, Ask]], tmp_path: Path
+) -> None:
+    assert roles_refused(asks, tmp_path, grant.taken_from) == {"AuditSourcesRole"}
 
 
 def test_an_imported_article_that_fails_comes_again_from_its_own_queue(

@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote, urlencode
@@ -17,18 +18,17 @@ from stoppress.aws import bucket, table
 from stoppress.aws.clients import OutOfTime
 from stoppress.show import read_page
 from stoppress.show.page_token import page_token
-from stoppress_cli.local import resources, template
+from stoppress_cli.local import template
 from stoppress_cli.local.gateway import Answer, Request
-from stoppress_cli.local.guard import Guard
-from stoppress_cli.local.permissions import Permissions
+from stoppress_cli.local.permissions import Ask, Role
 from stoppress_cli.local.server import Server
 from stoppress_cli.local.stack import Stack
-from stoppress_cli.local.wire import Fault, absent
+from stoppress_cli.local.wire import Fault
 from stoppress_cli.scenario import player
 from tests.deployment.test_grants import OF_PAGES, Grant
 from tests.support import playing
 from tests.support.operated import HOST, MADE, SITE, event, url
-from tests.support.planting import planted
+from tests.support.planting import recorded_asks, roles_refused
 from tests.support.playing import TEMPLATE
 
 pytestmark = pytest.mark.moto
@@ -235,20 +235,24 @@ def test_the_page_of_an_unusable_site_with_a_question_needs_no_other_grant(stack
 # ── grants ──
 
 
+@pytest.fixture(scope="module")
+def asks(stack: Stack) -> list[tuple[Role, Ask]]:
+    """What the role of the page is asked for by questions of each kind."""
+    stack.forget_clients()
+    stack.wire.guard.refused.clear()
+    with recorded_asks(stack) as recorded:
+        for question in ("", STORY, url("news/missing"), "flood"):
+            page(stack, question)
+    assert stack.wire.guard.refused == []
+    return recorded
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("grant", OF_PAGES, ids=str)
 def test_a_grant_of_the_page_that_is_taken_away_is_missed(
-    grant: Grant, stack: Stack, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    grant: Grant, asks: list[tuple[Role, Ask]], tmp_path: Path
 ) -> None:
-    found = resources.resolve(template.load(planted(tmp_path, grant.taken_from), {}, template.WITH_ALL))
-    guard = Guard(Permissions(found), found, absent)
-    monkeypatch.setattr(stack.wire, "guard", guard)
-    stack.forget_clients()
-    for question in ("", STORY, url("news/missing"), "flood"):
-        ask(stack, f"/sites/{HOST}/{token(stack)}", question)
-    stack.forget_clients()
-
-    assert guard.refused
+    assert roles_refused(asks, tmp_path, grant.taken_from) == {"ShowSiteRole"}
 
 
 # ── forms of the local server ──

@@ -1,11 +1,16 @@
 """The project's template with one thing changed, to see whether somebody notices."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from samtranslator.yaml_helper import yaml_parse
+from stoppress_cli.local import resources, template
+from stoppress_cli.local.permissions import Ask, Permissions, Role
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.template import parse_yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,7 +19,7 @@ Edit = Callable[[dict[str, Any]], object]  # changes the template's resources in
 
 def planted(folder: Path, edit: Edit) -> Path:
     """A template in `folder` that has the edit and the project's own functions and layer."""
-    document = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
+    document = parse_yaml((ROOT / "template.yaml").read_text(encoding="utf-8"))
     before = json.dumps(document, default=str)
     edit(document["Resources"])
     after = json.dumps(document, default=str)
@@ -24,3 +29,29 @@ def planted(folder: Path, edit: Edit) -> Path:
     path = folder / "template.yaml"
     path.write_text(after, encoding="utf-8")
     return path
+
+
+@contextmanager
+def recorded_asks(stack: Stack) -> Iterator[list[tuple[Role, Ask]]]:
+    """What the roles of a stack's functions are asked for while the block runs."""
+    asks: list[tuple[Role, Ask]] = []
+    permissions = stack.wire.guard._permissions
+    may = permissions.may
+
+    def recording(role: Role, ask: Ask) -> bool:
+        asks.append((role, ask))
+        return may(role, ask)
+
+    with mock.patch.object(permissions, "may", recording):
+        yield asks
+
+
+def roles_refused(asks: list[tuple[Role, Ask]], folder: Path, edit: Edit) -> set[str]:
+    """The logical names of the roles that the template with the edit refuses one of the asks."""
+    edited = Permissions(resources.resolve(template.load(planted(folder, edit), {}, template.WITH_ALL)))
+
+    def may(role: Role, ask: Ask) -> bool:
+        edited_role = edited.role(role.arn)
+        return edited_role is not None and edited.may(edited_role, ask)
+
+    return {role.logical for role, ask in asks if not may(role, ask)}

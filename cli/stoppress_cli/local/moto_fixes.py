@@ -7,14 +7,19 @@
 - Attribute values become JSON directly, without botocore's service model.
 - Sending to a queue does not count the queue's messages several times.
 - Replaced and deleted objects are released. moto keeps a list of every object that it ever created.
+- The names of moto's methods are collected once for each class. moto collects them again for each request.
+- Every request has the same short user agent. botocore builds a longer one for each request.
 """
 
 import copy
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from botocore.useragent import UserAgentString
+from moto.core import responses
 from moto.core.common_models import BaseModel
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.comparisons import get_comparison_func
@@ -32,6 +37,8 @@ _transact = DynamoDBBackend.transact_write_items
 _query = Table.query
 _attributes: Any = Queue.__dict__["attributes"].fget
 _serialize_structure = BaseJSONSerializer._serialize_type_structure
+_method_names = functools.cache(responses.method_names_from_class)
+USER_AGENT = "stoppress-local-stack"
 
 
 def _touched(backend: DynamoDBBackend, transact_items: list[dict[str, Any]]) -> list[tuple[Table, Any, Any]]:
@@ -263,5 +270,7 @@ def applied() -> Iterator[None]:
         mock.patch.object(Queue, "attributes", property(_OnDemand)),
         mock.patch.object(BaseModel, "__new__", _forgotten),
         mock.patch.object(FakeKey, "dispose", _disposed),
+        mock.patch.object(responses, "method_names_from_class", _method_names),
+        mock.patch.object(UserAgentString, "to_string", return_value=USER_AGENT),
     ):
         yield

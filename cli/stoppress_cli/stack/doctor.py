@@ -53,7 +53,7 @@ EACH_MAX = 3
 
 _GZIP = b"\x1f\x8b"
 _NAME = re.compile(r"<news:name>([^<]*)</news:name>")
-# Which of our checks a rule of `stoppress check` belongs to. The others belong to `rules`.
+# Which of the doctor's checks a rule of `stoppress check` belongs to. The others belong to `rules`.
 _CHECK_OF_RULE = {
     **dict.fromkeys(("not-served", "redirected", "child-missing"), "answers"),
     **dict.fromkeys(("content-type", "content-encoding", "cache-control", "compressed-name"), "headers"),
@@ -114,13 +114,16 @@ class Doctor:
     server: Server | None = None
     webhook: str | None = None
     _results: list[tuple[Outcome, str, str]] = field(default_factory=list)
+    _is_trusted: bool = False
     _protocol: str | None = None
+    # What `stoppress check` did not fetch or does not show.
+    _left_out: list[str] = field(default_factory=list)
 
     def checks(self) -> Iterator[Check]:
         """Runs all checks. Without a valid certificate nothing else is checked, because crawlers get no further either."""
         if self._origin.startswith("https:"):
-            yield from (made := list(self._check("certificate", self._certificate)))
-            if any(check.outcome == "fault" for check in made):
+            yield from self._check("certificate", self._certificate)
+            if not self._is_trusted:
                 return
             yield from self._check("HTTP/2", self._http_2)
         for name, check in (
@@ -198,10 +201,9 @@ class Doctor:
 
     @cached_property
     def _findings(self) -> dict[str, list[Finding]]:
-        """What `stoppress check` finds in robots.txt and all sitemaps, by our check."""
-        findings, notes = Findings(EACH_MAX), list[str]()
-        sources = []
-        with fetching(findings, notes, self.server) as fetcher:
+        """What `stoppress check` finds in robots.txt and all sitemaps, by the doctor's check."""
+        findings, sources = Findings(EACH_MAX), []
+        with fetching(findings, self._left_out, self.server) as fetcher:
             for name in ("robots.txt", *self._named):
                 try:
                     sources.append(fetcher.first(self._url(name)))
@@ -209,6 +211,8 @@ class Doctor:
                     if name != "robots.txt":
                         findings.add(name, "not-served", None, str(error))
             checker.check(sources, findings, self.now, is_all=False, follow=fetcher.follow)
+        if more := sum(findings.omitted.values()):
+            self._left_out.append(f"{more:,} more findings: stoppress check {self._url('robots.txt')} shows them")
         by_check: dict[str, list[Finding]] = {}
         for finding in findings:
             by_check.setdefault(_CHECK_OF_RULE.get(finding.rule.name, "rules"), []).append(finding)
@@ -247,7 +251,7 @@ class Doctor:
                 socket.create_connection(self.server or (self.host, 443), CONNECT_SECONDS_MAX) as connection,
                 context.wrap_socket(connection, server_hostname=self.host) as tls,
             ):
-                self._protocol = tls.selected_alpn_protocol()
+                self._is_trusted, self._protocol = True, tls.selected_alpn_protocol()
                 end = ssl.cert_time_to_seconds(str((tls.getpeercert() or {})["notAfter"]))
         except ssl.SSLCertVerificationError as error:
             self._fault(f"crawlers refuse it: {error.verify_message.rstrip('.')}", fix)
@@ -297,6 +301,8 @@ class Doctor:
         return "robots.txt keeps out no search engine"
 
     def _answers(self) -> str:
+        for text in self._left_out:
+            self._note(text)
         return f"{', '.join(self._served)} and the files that they name answer 200 without a redirect"
 
     def _compression(self) -> str:

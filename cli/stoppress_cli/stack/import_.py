@@ -35,7 +35,7 @@ EXAMPLES_KEPT = 3
 # Reasons after this many are counted together.
 REASONS_MAX = 200
 OTHER_REASONS = "other reasons"
-# Some APIs read instants in the CMS's own time zone (WordPress, modified_after), so the second walk begins this much earlier.
+# The second walk begins earlier by the greatest offset of a time zone, for an API that reads an instant in its own zone.
 ZONE_MAX = timedelta(hours=14)
 # How far the CMS's clock may be behind ours.
 CLOCKS_APART = timedelta(hours=1)

@@ -271,7 +271,7 @@ def _place(query: Query, at: Position) -> str:
 def _hint(status: int) -> str:
     if status in (401, 403):
         return "give the API's key in the secret that list.secret names"
-    return "compare list.url with the adapter's part of the reference"
+    return "check list.url: docs/how-to/audit.md has the address for each CMS"
 
 
 def _retry_after_s(text: str, now: datetime) -> float | None:

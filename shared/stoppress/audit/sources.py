@@ -26,8 +26,8 @@ from stoppress.primitives.instants import exact
 
 # What changed in the last minutes is left to its webhook, which may still be on its way.
 GRACE = timedelta(minutes=5)
-# Each audit lists at least the news window, so that a story missing in the list is noticed while it is news. Some APIs read instants in
-# the CMS's own time zone (WordPress, modified_after), so the window is wider by the greatest offset.
+# Each audit lists at least the news window, so that a story missing in the list is noticed while it is news. The window is wider by
+# the greatest offset of a time zone, for an API that reads an instant in its own zone.
 WINDOW = NEWS_WINDOW + timedelta(hours=14)
 # The beginning of an audit's delivery ids.
 BY_AUDIT = "audit"

@@ -9,7 +9,8 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from samtranslator.yaml_helper import yaml_parse
+
+from stoppress_cli.local.template import parse_yaml
 
 # Lambda's runtime brings these (https://docs.aws.amazon.com/lambda/latest/dg/python-package.html); in the layer they would be
 # most of it. urllib3 and jmespath are below boto3 too, but what the runtime's version of them is we do not know.
@@ -24,8 +25,8 @@ ON_LAMBDA = "/opt/python"
 
 def faults_of(build: Path, tree: Path, machine: str) -> list[str]:
     """What is wrong with the `build` of a `tree`, a sentence each. `machine` is the processor it is for: aarch64, x86_64."""
-    template = yaml_parse((build / "template.yaml").read_text(encoding="utf-8"))
-    source = yaml_parse((tree / "template.yaml").read_text(encoding="utf-8"))
+    template = parse_yaml((build / "template.yaml").read_text(encoding="utf-8"))
+    source = parse_yaml((tree / "template.yaml").read_text(encoding="utf-8"))
     defaults = template.get("Globals", {}).get("Function", {})
     found: list[str] = []
     layers: list[Path] = []

@@ -18,8 +18,8 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
-from samtranslator.yaml_helper import yaml_parse
 
+from stoppress_cli.local.template import parse_yaml
 from stoppress_cli.scenario import signing
 
 NAME, REGION = "stoppress", "eu-west-1"
@@ -75,7 +75,7 @@ class Stack:
 
         ministack knows no metric math, so the alarms with an expression are left out.
         """
-        document = yaml_parse((self._build / "template.yaml").read_text(encoding="utf-8"))
+        document = parse_yaml((self._build / "template.yaml").read_text(encoding="utf-8"))
         resources = document["Resources"]
         for name in [name for name, resource in resources.items() if "Metrics" in resource.get("Properties", {})]:
             del resources[name]

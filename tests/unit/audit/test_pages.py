@@ -189,10 +189,10 @@ def test_a_failed_page_in_a_listing_by_cursor_ends_it_with_its_place(serve: Any)
     [
         (401, "give the API's key in the secret that list.secret names"),
         (403, "give the API's key in the secret that list.secret names"),
-        (400, "compare list.url"),
-        (404, "compare list.url"),
-        (204, "compare list.url"),
-        (301, "compare list.url"),
+        (400, "check list.url"),
+        (404, "check list.url"),
+        (204, "check list.url"),
+        (301, "check list.url"),
     ],
 )
 def test_an_answer_that_no_attempt_will_change_ends_the_listing_with_a_hint(

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-import boto3
 import pytest
 from moto import mock_aws
 
@@ -26,6 +25,7 @@ from stoppress.poll.feeds import poll_site_feeds
 from stoppress.poll.subscribe import Hubs
 from stoppress.primitives.deadline import Deadline
 from stoppress.primitives.urls import key_of
+from stoppress_cli.local import moto_fixes
 
 pytestmark = pytest.mark.moto
 
@@ -74,20 +74,19 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     """A table, a queue, and a web of the test's making."""
     fake = Web()
     monkeypatch.setattr(client, "fetch", fake.fetch)
-    with mock_aws():
-        clients.client.cache_clear()
+    with mock_aws(), moto_fixes.applied():
         sites.forget()
-        boto3.client("dynamodb").create_table(
+        clients.client("dynamodb").create_table(
             TableName="stoppress",
             KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
             AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
             BillingMode="PAY_PER_REQUEST",
         )
         monkeypatch.setenv("TABLE_NAME", "stoppress")
-        monkeypatch.setenv("ARTICLES_QUEUE_URL", boto3.client("sqs").create_queue(QueueName="articles")["QueueUrl"])
+        queue = clients.client("sqs").create_queue(QueueName="articles")
+        monkeypatch.setenv("ARTICLES_QUEUE_URL", queue["QueueUrl"])
         monkeypatch.setenv("SITES_PATH", "/stoppress/test/sites")
         yield fake
-    clients.client.cache_clear()
     sites.forget()
 
 

@@ -25,6 +25,7 @@ class Web:
 
     answers: dict[str, Response | Exception] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    limits: dict[str, dict[str, object]] = field(default_factory=dict)
     seconds: float = 0.0
     busiest: Counter[str] = field(default_factory=Counter)
     _busy: Counter[str] = field(default_factory=Counter)
@@ -39,6 +40,7 @@ class Web:
         host = url.split("/")[2]
         with self._lock:
             self.requests.append((url, dict(headers)))
+            self.limits[url] = limits
             self._busy[host] += 1
             self.busiest[host] = max(self.busiest[host], self._busy[host])
         time.sleep(self.seconds)
@@ -83,6 +85,12 @@ def test_our_user_agent_names_the_home_page_of_the_site(web: Web) -> None:
     check_pages([Expected(f"{HOST}/a")], NEVER)
 
     assert {headers["User-Agent"] for _, headers in web.requests} == {client.user_agent(f"{HOST}/")}
+
+
+def test_a_redirect_of_robots_txt_is_followed_and_that_of_a_page_is_not(web: Web) -> None:
+    check_pages([Expected(f"{HOST}/a")], NEVER)
+
+    assert web.limits == {f"{HOST}/robots.txt": {}, f"{HOST}/a": {"redirects": False}}
 
 
 def test_a_host_gets_two_requests_at_a_time(web: Web) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from stoppress.http.client import Response
-from stoppress.tell.page import PAGE_BYTES_MAX, Expected, PageVerdict, judge
+from stoppress.tell.page import PAGE_BYTES_MAX, Expected, PageVerdict, judge, site_name
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/pages"
 READY = (FIXTURES / "ready.html").read_text()
@@ -56,6 +56,24 @@ def test_of_several_articles_any_may_have_the_date() -> None:
 
     assert verdict(READY.replace("<link", f"{other}<link", 1)).ready
     assert verdict(READY.replace("<link", f"{other}<link", 1), published=PUBLISHED + timedelta(hours=1)).kind == "date"
+
+
+@pytest.mark.parametrize(
+    ("html", "name"),
+    [
+        ('<script type="application/ld+json">[{"@type": "WebSite", "name": " The Gazette "}]</script>', "The Gazette"),
+        ('<script type="application/ld+json">{"@type": "WebSite", "name": " "}</script>', ""),
+        ('<script type="application/ld+json">{"@type": "Organization", "name": "Gazette Media"}</script>', ""),
+        ('<meta property="og:site_name" content="The Gazette">', "The Gazette"),
+        (
+            '<meta property="og:site_name" content="g"><script type="application/ld+json">{"@graph": [{"@type": "WebSite", "name": "The Gazette"}]}</script>',
+            "The Gazette",
+        ),
+        ("<title>The Gazette</title>", ""),
+    ],
+)
+def test_the_name_of_a_site_is_that_of_its_home_page(html: str, name: str) -> None:
+    assert site_name(Response(200, HTML, html.encode(), "https://www.example.com/")) == name
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,266 @@
+"""Random newsrooms with engines: each page is told of once it is ready, never twice in ten minutes, and none is forgotten.
+
+A seed is a newsroom: its stories, when their pages are ready, what the engine answers, which events and calls get lost, and when two
+runs meet. `--first-seed` and `--seeds` choose the seeds.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from stoppress.http import client
+from stoppress.tell import engines, fetch, state
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.local.template import Json
+from stoppress_cli.local.wire import Fault
+from stoppress_cli.scenario import signing
+from tests.simulation.stack import StackOnDoubles
+from tests.support.playing import TEMPLATE
+from tests.support.web import Page, Web
+
+HOST = "www.example.com"
+SECRET = "whsec_c3RvcHByZXNz"
+KEY = "0f4b1c2d3e4f5a6b"
+START = datetime(2026, 11, 20, 6, 3, tzinfo=UTC)
+EVENT_LOST, EVENT_REPEATED, CALL_FAILS, RUNS_MEET = 0.1, 0.1, 0.25, 0.1
+ACTS, STORIES = 25, 8
+CALLS = [
+    ("dynamodb", "PutItem"),
+    ("dynamodb", "GetItem"),
+    ("dynamodb", "BatchGetItem"),
+    ("s3", "PutObject"),
+    ("s3", "GetObject"),
+    ("sqs", "SendMessageBatch"),
+]
+ANSWERS = ["ok"] * 6 + ["accepted", "too many", "broken", "overloaded", "slow", "verification", "key not found"]
+# Seconds from the publication of a story until its page is ready, and from its removal until the page is missing.
+READY_AFTER = (0, 0, 0, 15, 200, 3_000, 8_000)
+MISSING_AFTER = (0, 0, 60, 4_000)
+
+
+class Newsroom:
+    """One seed: stories with their pages, and the stack that tells the engine of them."""
+
+    def __init__(self, seed: int, stack: StackOnDoubles) -> None:
+        self.chance = random.Random(f"told pages {seed}")
+        self.stack = stack
+        self.web = Web(HOST, self.chance, stack.backend.objects, answers=ANSWERS)
+        self.changed: dict[str, datetime] = {}
+        self.published: dict[int, tuple[str, datetime]] = {}
+        self.is_rough = True
+        self._arrived = stack.sources.event_arrived
+        site = {
+            "host": HOST,
+            "publication": "Example News",
+            "sources": {"cms": {"secret": "newsroom"}},
+            "engines": {"indexnow": {"key": KEY}},
+        }
+        stack.backend.put_secret(f"{stack.variable('SECRETS_PATH')}/{HOST}/newsroom", SECRET)
+        stack.client("ssm").put_parameter(
+            Name=f"{stack.variable('SITES_PATH')}/{HOST}", Value=json.dumps(site), Type="String"
+        )
+        stack.advance(START)
+
+    def event_arrived(self, bus: str, event: Json) -> None:
+        """An event on a bus. The announcement of a file may get lost, or come twice."""
+        if event["detail-type"] == "sitemap rewritten" and self.is_rough:
+            if self.chance.random() < EVENT_LOST:
+                return
+            if self.chance.random() < EVENT_REPEATED:
+                self._arrived(bus, event)
+        self._arrived(bus, event)
+
+    def meet(self, pages: Sequence[Any], *rest: Any) -> Any:
+        """The check of pages. Another run may begin and end after it, with the same pages."""
+        verdicts = fetch.check_pages(pages, *rest)
+        if self.is_rough and self.chance.random() < RUNS_MEET:
+            self.is_rough = False  # the other run meets no third one
+            records = [
+                {
+                    "messageId": str(number),
+                    "receiptHandle": "none",
+                    "body": engines.page_message(HOST, page.url),
+                    "attributes": {"ApproximateReceiveCount": "1"},
+                }
+                for number, page in enumerate(pages)
+            ]
+            running = self.stack.wire.running
+            self.stack.sources.invoke(self.stack.functions["TellEngines"], {"Records": records})
+            self.stack.wire.running = running
+            self.is_rough = True
+        return verdicts
+
+    def act(self) -> None:
+        """Somebody publishes, edits, moves or removes a story."""
+        id_, now = self.chance.randint(1, STORIES), self.stack.clock.now()
+        if id_ in self.published and self.chance.random() < 0.25:
+            url, at = self.published.pop(id_)
+            self.remove(url, now)
+            self.send("article.unpublished", {"id": str(id_), "url": url}, now)
+            return
+        url, at = self.published.get(id_, ("", now))
+        moved = f"https://{HOST}/story-{id_}-{self.chance.randint(1, 3)}"
+        if not url or self.chance.random() < 0.2:
+            if url and moved != url:
+                self.remove(url, now)
+            if moved != url:
+                ready_at = now + timedelta(seconds=self.chance.choice(READY_AFTER))
+                early = self.chance.choice(("404", "noindex", "untitled", "slow"))
+                self.web.pages[moved] = Page(ready_at, early=early)
+            url = moved
+        self.published[id_] = url, at
+        self.changed[url] = now
+        self.web.listed.add(url)
+        data = {"id": str(id_), "url": url, "title": f"Story {id_}", "published_at": text(at), "updated_at": text(now)}
+        self.send("article.published", data, now)
+
+    def remove(self, url: str, now: datetime) -> None:
+        """The CMS takes a page away, perhaps later. Some CMSs never do."""
+        self.web.listed.discard(url)
+        self.changed[url] = now
+        if self.chance.random() < 0.8:
+            self.web.pages[url].missing_at = now + timedelta(seconds=self.chance.choice(MISSING_AFTER))
+
+    def send(self, kind: str, data: Mapping[str, Any], now: datetime) -> None:
+        raw = json.dumps({"type": kind, "timestamp": text(now), "data": data}).encode()
+        headers = {"content-type": "application/json"}
+        signed = signing.standard(SECRET, headers, raw, f"msg_{self.chance.random()}", now)
+        answer = self.stack.request(Request("POST", f"/webhooks/{HOST}/cms", "", headers | signed, raw))
+        assert answer.status == 200, answer
+
+    def pass_time(self, until: datetime) -> None:
+        """Time goes from one message that becomes visible to the next, and from hour to hour."""
+        stack = self.stack
+        while (now := stack.clock.now()) < until:
+            hour = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+            visible = [
+                at
+                for queue in stack.backend.queues.values()
+                if queue.dead is not None and (at := stack.backend.next_visible_at(queue)) is not None
+            ]
+            due = datetime.fromtimestamp(min(visible), UTC) if visible else hour
+            if self.is_rough and self.chance.random() < CALL_FAILS:
+                service, operation = self.chance.choice(CALLS)
+                stack.wire.faults.append(Fault(service, operation, key="told", applied=self.chance.random() < 0.5))
+            stack.advance(min(until, hour, max(due, now + timedelta(seconds=1))))
+
+
+def text(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+@contextmanager
+def newsroom(seed: int) -> Iterator[Newsroom]:
+    """A newsroom on a stack of its own."""
+    with ExitStack() as opening:
+        opening.enter_context(mock.patch("time.sleep"))
+        stack = opening.enter_context(StackOnDoubles(TEMPLATE, start=START - timedelta(minutes=1)))
+        room = Newsroom(seed, stack)
+        opening.enter_context(mock.patch.object(stack.sources, "event_arrived", room.event_arrived))
+        opening.enter_context(mock.patch.object(engines, "check_pages", room.meet))
+        opening.enter_context(mock.patch.object(client, "fetch", room.web.fetch))
+        opening.enter_context(mock.patch.object(client, "post_body", room.web.post_body))
+        opening.callback(fetch._rules.clear)
+        yield room
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    first, number = metafunc.config.getoption("--first-seed"), metafunc.config.getoption("--seeds")
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", range(first, first + number))
+
+
+def play(room: Newsroom) -> str:
+    """What the engine was told wrongly or not at all; empty if all is right."""
+    for _ in range(ACTS):
+        room.act()
+        room.pass_time(room.stack.clock.now() + timedelta(seconds=room.chance.choice((1, 20, 200, 900, 2_500))))
+    room.is_rough = False
+    room.stack.wire.faults.clear()
+    room.web.answers = ["ok"]
+    # The last page is ready, a sweep finds what was lost, and a file that was compared late comes again.
+    room.pass_time(room.stack.clock.now() + timedelta(seconds=max(READY_AFTER), hours=5))
+    if room.web.wrong:
+        return room.web.wrong[0]
+    last = dict(room.web.told)  # the last of several wins
+    known = {url for url, _ in room.web.told}
+    for url, changed in room.changed.items():
+        page = room.web.pages[url]
+        must_know = url in room.web.listed or (url in known and page.missing_at is not None)
+        if must_know and (url not in last or last[url] < changed):
+            return f"{url} changed at {changed:%H:%M:%S}, and was told of at {last.get(url)}"
+    return ""
+
+
+@pytest.mark.matrix
+def test_each_page_is_told_of_when_it_is_ready_and_not_twice_in_ten_minutes(seed: int) -> None:
+    with newsroom(seed) as room:
+        assert play(room) == ""
+
+
+# ── planted faults ──
+
+
+def _told_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "is_ready", lambda _state, _verdict: True)
+
+
+def _removals_told_while_the_page_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_ready = state.is_ready
+    monkeypatch.setattr(engines, "is_ready", lambda page, verdict: page.gone or is_ready(page, verdict))
+
+
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "PAUSE", timedelta(0))
+
+
+def _claims_without_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = engines._write
+
+    def anyhow(host: str, page: state.PageState) -> state.PageState | None:
+        return write(host, page) or page
+
+    monkeypatch.setattr(engines, "_write", anyhow)
+
+
+def _copies_put_though_nothing_was_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark_all = engines._mark_all
+
+    def careless(host: str, found: Any, now: datetime) -> bool:
+        try:
+            return mark_all(host, found, now)
+        except Exception:  # noqa: BLE001 - the planted fault
+            return True
+
+    monkeypatch.setattr(engines, "_mark_all", careless)
+
+
+def _no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "_sweep", lambda _site, _now: None)
+
+
+# The fault, and a seed that shows it.
+FAULTS: dict[Callable[[pytest.MonkeyPatch], None], int] = {
+    _told_unchecked: 0,
+    _removals_told_while_the_page_is_there: 0,
+    _no_pause: 0,
+    _claims_without_a_condition: 0,
+    _copies_put_though_nothing_was_marked: 0,
+    _no_sweep: 0,
+}
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_fault_in_telling_is_noticed(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    with newsroom(FAULTS[fault]) as room:
+        assert play(room) != ""

@@ -422,10 +422,9 @@ def _tell_receiver(host: str, name: str, due: datetime, now: datetime, done: Tol
     site = _told_site(host)
     if site is None:
         return
-    key = told_pk(host), f"{ENGINE}{name}"
-    refusal = table.get(*key) or {}
-    if answer := changed_files.tell(site, name, due, refusal, now):
-        _note_answer(host, key[1], refusal, answer, now, done)
+    if answer := changed_files.tell(site, name, due, now):
+        sk = f"{ENGINE}{name}"
+        _note_answer(host, sk, table.get(told_pk(host), sk) or {}, answer, now, done)
         if answer.result == "told":
             done.receivers.append((host, name))
 

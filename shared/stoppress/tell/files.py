@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -70,10 +69,10 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a receiver was told: digests by file, and when. `due`: when the last scheduled message arrives."""
+    """What a receiver was told: digests by file. `paused`: it is asked nothing before. `due`: when the next message arrives."""
 
     digests: Mapping[str, str] = field(default_factory=dict)
-    told_at: datetime | None = None
+    paused: datetime | None = None
     due: datetime | None = None
     rev: int | None = None
 
@@ -94,20 +93,21 @@ def receiver_message(host: str, name: str, due: datetime) -> str:
 
 
 def schedule(site: Site, file: str, now: datetime) -> None:
-    """After an event about a file, send each receiver's message, unless a message that arrives late enough was sent before."""
-    for name, receiver in receivers(site).items():
+    """After an event about a file, send a message for each receiver, unless one that arrives in time was sent before."""
+    for name in receivers(site):
         if name == HUB and not is_news(file):
             continue
         state = _read(site.host, name)
-        earliest = now + WRITTEN_AFTER
-        if state.due is None or state.due < earliest:
-            _send(site.host, name, state, max(earliest, _after_pause(state, receiver, now)), now)
+        written = now + WRITTEN_AFTER
+        wanted = max(written, state.paused) if state.paused else written
+        if state.due is None or not written <= state.due <= wanted:
+            _send(site.host, name, state, wanted, now)
 
 
-def tell(site: Site, name: str, due: datetime, refusal: Mapping[str, Any], now: datetime) -> Meaning | None:
+def tell(site: Site, name: str, due: datetime, now: datetime) -> Meaning | None:
     """Tell a receiver of the files that changed since it was told last. Returns what its answer means; None: it was not asked.
 
-    `due` is that of the message. `refusal`: the item of the receiver's last refusal. What is left to tell gets another message.
+    `due` is that of the message. What is left to tell gets another message.
     """
     receiver = receivers(site).get(name)
     if receiver is None:
@@ -118,31 +118,27 @@ def tell(site: Site, name: str, due: datetime, refusal: Mapping[str, Any], now: 
     changed = {file: version for file, version in versions.items() if state.digests.get(file) != version.digest}
     if not changed:
         return None
-    earliest = max(_after_pause(state, receiver, now), parse(refusal["until"]) if "until" in refusal else now)
-    if earliest > now:
+    if state.paused and state.paused > now:
         if state.due is None or state.due <= due:  # otherwise a later message is on its way
-            _send(site.host, name, state, earliest, now)
+            _send(site.host, name, state, state.paused, now)
         return None
     answer = receiver.ask(site, sorted(changed), _id(site.host, changed), now)
     if answer.result != "told":
-        _send(site.host, name, state, now + timedelta(seconds=answer.after_seconds), now)
+        paused = now + timedelta(seconds=answer.after_seconds)
+        _send(site.host, name, replace(state, paused=paused), paused, now)
         return answer
     served = {
         file: version.digest for file, version in changed.items() if version.changed + receiver.served_after <= now
     }
     again = [version.changed + receiver.served_after for file, version in changed.items() if file not in served]
     known = {file: state.digests[file] for file in versions.keys() & state.digests.keys()}
-    state = replace(state, digests=known | served, told_at=now)
+    state = replace(state, digests=known | served, paused=now + receiver.pause)
     if again:
         due = max(*again, now + receiver.pause)
         state = replace(state, due=due)
         queues.send_engines([(receiver_message(site.host, name, due), _seconds(due - now))])
     table.put(_item(site.host, name, state, now), state.rev)  # after a conflict, the message comes again
     return answer
-
-
-def _after_pause(state: _State, receiver: Receiver, now: datetime) -> datetime:
-    return max(now, state.told_at + receiver.pause) if state.told_at else now
 
 
 def _send(host: str, name: str, state: _State, at: datetime, now: datetime) -> None:
@@ -270,12 +266,12 @@ def _read(host: str, name: str) -> _State:
     item = table.get(told_pk(host), f"{FILES}{name}")
     if item is None:
         return _State()
-    told_at, due = (parse(item[key]) if key in item else None for key in ("told_at", "due"))
-    return _State(item["digests"], told_at, due, int(item["rev"]))
+    paused, due = (parse(item[key]) if key in item else None for key in ("paused", "due"))
+    return _State(item["digests"], paused, due, int(item["rev"]))
 
 
 def _item(host: str, name: str, state: _State, now: datetime) -> Item:
-    instants = {"told_at": state.told_at, "due": state.due}
+    instants = {"paused": state.paused, "due": state.due}
     return {
         "pk": told_pk(host),
         "sk": f"{FILES}{name}",

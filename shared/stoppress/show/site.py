@@ -11,6 +11,7 @@ from stoppress.model.file_names import INDEX_FILE, permanent_files
 from stoppress.model.site import UNKNOWN_SITE, Site, Source
 from stoppress.show.feed import FeedStatus
 from stoppress.show.plain import plain
+from stoppress.show.way import Delays
 from stoppress.tell.state import PageState
 
 # roll_window confirms every five minutes that its runs finish.
@@ -91,7 +92,8 @@ class SiteFacts:
     bucket; None if they could not be read. `last_event` is known only for sites with `silent_after_hours`; `heard_version` is
     the version of the configuration at that event. `counts`: for each source the numbers of today's refused articles and
     ignored events, and of its wrong signatures. `audits` are the states of the sources that are audited. `refusing` says
-    by engine why it refuses what it is told, `not_ready` are listed pages that engines cannot index.
+    by engine why it refuses what it is told, `not_ready` are listed pages that engines cannot index. `delays` are those of the
+    last day; None: the site has no engines, or they were not read.
     """
 
     site: Site
@@ -107,6 +109,7 @@ class SiteFacts:
     audits: Mapping[str, AuditState] = field(default_factory=dict)
     refusing: Mapping[str, str] = field(default_factory=dict)
     not_ready: tuple[PageState, ...] = ()
+    delays: Delays | None = None
 
 
 @dataclass(frozen=True)
@@ -217,7 +220,7 @@ class Window:
 
 @dataclass(frozen=True)
 class SiteStatus:
-    """How a site is. `feeds` are the reports of `FeedStatus`."""
+    """How a site is. `feeds` are the reports of `FeedStatus`. `delays`: None for a site without engines."""
 
     host: str
     sources: tuple[SourceStatus, ...]
@@ -227,6 +230,7 @@ class SiteStatus:
     quarantine: Quarantine
     last_event: datetime | None
     newest_file: datetime | None
+    delays: Delays | None = None
 
 
 @dataclass(frozen=True)
@@ -285,6 +289,7 @@ def site_status(facts: SiteFacts, now: datetime) -> SiteStatus:
         quarantine=facts.quarantine,
         last_event=facts.last_event,
         newest_file=max((file.changed for file in files), default=None),
+        delays=facts.delays,
     )
 
 

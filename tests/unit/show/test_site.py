@@ -24,6 +24,7 @@ from stoppress.show.site import (
     Unreadable,
     stack_status,
 )
+from stoppress.show.way import Delays
 from tests.docs.test_pages import parse
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -169,7 +170,7 @@ def test_the_state_of_a_secret_is_there_missing_not_needed_or_unknown() -> None:
 def a_full_answer() -> StackStatus:
     """An answer in which no list is empty."""
     facts = stack(
-        site(feeds=feed(failures=1)),
+        site(feeds=feed(failures=1), delays=Delays(3, 2.0, 5.0, 4.0, 0.0)),
         unreadable=(Unreadable("b.example.com", "/stoppress/s/sites/b.example.com", "not JSON"),),
         alarms=(Alarm("FailuresAlarm", NOW, "Failed."),),
         unknown=(Unknown("files in the bucket", "AccessDenied"),),

@@ -1,7 +1,7 @@
-"""Receivers hear that files changed: a CDN, which forgets its copies, and a WebSub hub, which reads the feeds again.
+"""Receivers are told that files changed: a CDN, which forgets its copies, and a WebSub hub, which reads the feeds again.
 
-An event about a file schedules a message to the engines queue. The message arrives when the file's commit mark and the index are
-written too. What a receiver is told follows from the marks and from what it was told last. So a repeated message does no harm.
+After an event about a file, a delayed message goes to the engines queue: when it arrives, the file's commit mark and the index are
+written too. The marks, and what a receiver was told last, show what is left to tell. So a repeated message does no harm.
 """
 
 import json
@@ -36,9 +36,9 @@ WRITTEN_AFTER = timedelta(seconds=10)
 # The shortest time between two requests. CloudFront: 1,000 paths a month are free, a further one costs $0.005.
 PURGE_PAUSE = timedelta(minutes=5)
 HUB_PAUSE = timedelta(minutes=1)
-# Two caches before each other, such as CloudFront and nginx, may serve an old feed to the hub for two minutes (`CACHE_FRESH`).
+# Two caches in a row, such as CloudFront and nginx, may serve the old feed to the hub for two minutes (`CACHE_FRESH`).
 FEED_SERVED_AFTER = timedelta(minutes=2)
-# A receiver that cannot take a request now gets it again after these many seconds.
+# When to repeat a request that a receiver cannot take now.
 LATER_SECONDS = 60
 # A message arrives at most so long after it was sent.
 _DELAY_MAX = timedelta(seconds=queues.RETRY_DELAY_MAX_SECONDS)
@@ -55,10 +55,10 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Who hears of changed files.
+    """A CDN or a hub.
 
-    `pause`: the shortest time between two requests. `served_after`: a file that changed less than this ago is told of once more.
-    `versions` has the files that concern the receiver, by name. `ask` sends a request about some of them, with its id.
+    `pause`: the shortest time between two requests. `served_after`: how long caches may serve the old file. The receiver is told
+    of the file once more after that. `versions` gives the files that concern the receiver. `ask` sends a request, which has an id.
     """
 
     pause: timedelta
@@ -69,7 +69,7 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a receiver was told: digests by file. `paused`: it is asked nothing before. `due`: when the next message arrives."""
+    """What a receiver was told: digests by file. `paused`: it gets no request before. `due`: when its next message arrives."""
 
     digests: Mapping[str, str] = field(default_factory=dict)
     paused: datetime | None = None
@@ -105,9 +105,9 @@ def schedule(site: Site, file: str, now: datetime) -> None:
 
 
 def tell(site: Site, name: str, due: datetime, now: datetime) -> Meaning | None:
-    """Tell a receiver of the files that changed since it was told last. Returns what its answer means; None: it was not asked.
+    """Tell a receiver of the files that changed since it was told last. Returns what its answer means; None: no request was sent.
 
-    `due` is that of the message. What is left to tell gets another message.
+    `due` is that of the message. If something is left to tell, another message is sent. Raises Conflict, and errors of AWS.
     """
     receiver = receivers(site).get(name)
     if receiver is None:

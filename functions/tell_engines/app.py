@@ -60,6 +60,8 @@ def _log(done: Told) -> None:
         logger.info("told", site=site, url=url)
     for site, url in done.later:
         logger.info("told later", site=site, url=url)
+    for site, receiver in done.receivers:
+        logger.info("told of files", site=site, receiver=receiver)
     for site, url in done.removed:
         logger.warning("removed, because the page is missing", site=site, url=url)
     for site, url, reason in done.not_ready:

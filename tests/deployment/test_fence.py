@@ -31,6 +31,8 @@ BY_LAMBDA: Context = {"iam:passedtoservice": ("lambda.amazonaws.com",)}
 ADMINISTRATOR: Context = {"iam:policyarn": ("arn:aws:iam::aws:policy/AdministratorAccess",)}
 FOREIGN_ROLE = arn("iam", "role/Administrators", "")
 ITSELF = arn("iam", f"role/{DEPLOYED}-deploys-production", "")
+# With a role for each call that the boundary allows.
+WITH_MORE = {"Engines": "yes", "Hubs": "yes", "ReaderDistributionArns": arn("cloudfront", "distribution/E1", "")}
 STACK_ID = arn("cloudformation", f"stack/{DEPLOYED}/0a1b2c3d")
 
 
@@ -145,10 +147,10 @@ def test_each_role_is_trusted_to_jobs_of_its_environment_only() -> None:
 
 
 def test_every_role_of_the_stack_takes_the_boundary_that_it_is_given() -> None:
-    stack = resources.resolve(template.load(TEMPLATE, {"PermissionsBoundaryArn": BOUNDARY, "Hubs": "yes"}), DEPLOYED)
+    stack = resources.resolve(template.load(TEMPLATE, {"PermissionsBoundaryArn": BOUNDARY, **WITH_MORE}), DEPLOYED)
     roles = {each.logical: each.properties for each in stack if each.type == "AWS::IAM::Role"}
 
-    assert len(roles) == 10  # one for each function, one that SAM makes for each schedule
+    assert len(roles) == 12  # one for each function, one that SAM makes for each schedule
     assert {properties.get("PermissionsBoundary") for properties in roles.values()} == {BOUNDARY}
 
 
@@ -160,7 +162,7 @@ def test_without_a_boundary_no_role_names_one() -> None:
 
 def grants() -> list[tuple[str, Ask]]:
     """Each action that a role of the stack is allowed, on each of its resources."""
-    stack = resources.resolve(template.load(TEMPLATE, {"Hubs": "yes"}), DEPLOYED)
+    stack = resources.resolve(template.load(TEMPLATE, WITH_MORE), DEPLOYED)
     return [
         (role.logical, Ask(action, resource))
         for role in stack
@@ -176,7 +178,7 @@ def grants() -> list[tuple[str, Ask]]:
 def test_the_boundary_leaves_room_for_what_the_roles_of_the_stack_allow() -> None:
     granted = grants()
 
-    assert len({role for role, _ in granted}) == 10
+    assert len({role for role, _ in granted}) == 12
     # A grant's wildcard has to be covered by one of the boundary, which matching it as text shows.
     assert [(role, str(ask)) for role, ask in granted if not permissions.allowed(ask, boundary(DEPLOYED))] == []
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from stoppress.show.site import SiteStatus, StackStatus
+from stoppress.show.way import Delays
 from stoppress_cli.printing import age, ago, at, counted
 
 # How many files of a site are shown.
@@ -26,6 +27,8 @@ def as_lines(answer: StackStatus, *, in_detail: bool) -> Iterator[str]:
     yield ""
     for site in answer.sites:
         yield f"{site.host}  {_summary(site, now)}"
+        if site.delays and site.delays.pages:
+            yield f"  {_delays(site.delays)}"
         if in_detail:
             yield from (f"  {line}" for line in _details(site, now))
     yield ""
@@ -51,6 +54,21 @@ def _summary(site: SiteStatus, now: datetime) -> str:
         parts.append(f"{well} of {counted(len(site.feeds), 'feed')} well")
     more = " or more" if site.quarantine.more else ""
     return ", ".join([*parts, f"{site.quarantine.events}{more} in quarantine"])
+
+
+def _delays(delays: Delays) -> str:
+    stops = (
+        ("heard", delays.heard_s, "publication"),
+        ("listed", delays.listed_s, "that"),
+        ("page ready", delays.page_ready_s, "that"),
+        ("engines told", delays.told_s, "that"),
+    )
+    parts = [f"{stop} {_period(seconds)} after {before}" for stop, seconds, before in stops if seconds is not None]
+    return f"medians of {counted(delays.pages, 'page')} in 24 h: {', '.join(parts) or 'unknown'}"
+
+
+def _period(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _details(site: SiteStatus, now: datetime) -> Iterator[str]:

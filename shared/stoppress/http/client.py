@@ -99,16 +99,22 @@ def post(url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = 
 
 
 def post_body(
-    url: str, body: bytes, content_type: str, headers: Mapping[str, str] | None = None, method: str = "POST"
+    url: str,
+    body: bytes,
+    content_type: str,
+    headers: Mapping[str, str] | None = None,
+    method: str = "POST",
+    *,
+    https_only: bool = True,
 ) -> Response:
-    """POST, or PUT, a body that holds a secret: over https only, and following only 307 and 308. Raises FetchError.
+    """POST, or PUT, a body, following only 307 and 308: over https only if the request holds a secret. Raises FetchError.
 
     Another server does not get the header Authorization.
     """
     deadline = time.monotonic() + POST_SECONDS_MAX
     post_headers: Mapping[str, str] = {"Content-Type": content_type, "Accept": "*/*", **(headers or {})}
     for _ in range(REDIRECTS_MAX + 1):
-        if urlsplit(url).scheme != "https":
+        if https_only and urlsplit(url).scheme != "https":
             raise Refused(f"{url[:200]} is not https, and the request has a secret in it")
         answer = _send(method, url, post_headers, deadline, body)
         location = answer.headers.get("location")

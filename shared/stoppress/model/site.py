@@ -335,6 +335,37 @@ class SearchConsole(_Part):
         return site.host == domain or site.host.endswith(f".{domain}")
 
 
+class Purge(_Part):
+    """The CDN that forgets its copies of the news sitemaps and the index when these change."""
+
+    # CloudFront's API reference: the ids of distributions.
+    distribution: str | None = Field(
+        default=None,
+        pattern=r"^[A-Z0-9]{8,32}$",
+        description="id of a CloudFront distribution whose ARN is in the stack's parameter `ReaderDistributionArns`",
+    )
+    url: str | None = Field(
+        default=None,
+        pattern=r"^https://\S+$",
+        max_length=2_000,
+        description="address of a program of yours that purges another CDN; it gets a signed POST",
+    )
+    # tell_engines may read only secrets with such names.
+    secret: str | None = Field(
+        default=None,
+        pattern=r"^(shared/)?engine-[A-Za-z0-9_+=.@-]{1,200}$",
+        description="name of the secret that signs the POST; it begins with `engine-` or `shared/engine-`",
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _one_cdn(self) -> "Purge":
+        if (self.distribution is None) == (self.url is None):
+            raise ValueError("give either a distribution or a url")
+        if (self.url is None) != (self.secret is None):
+            raise ValueError("give a url and a secret together: the secret signs what is sent to the url")
+        return self
+
+
 class Engines(_Part):
     """Who is told of changed pages, after each page was checked. `Engines=yes` in the stack switches telling on."""
 
@@ -342,6 +373,7 @@ class Engines(_Part):
     search_console: SearchConsole | None = Field(
         default=None, description="Google's Search Console; null: it is told and asked nothing"
     )
+    purge: Purge | None = Field(default=None, description="the CDN that forgets changed files; null: none")
     hides_missing: bool = Field(
         default=False, description="whether an article is removed if its page answers 404 or 410 for an hour"
     )

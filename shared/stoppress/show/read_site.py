@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
@@ -18,7 +19,8 @@ from stoppress.poll.items import feed_key, read_feed, read_subscription, subscri
 from stoppress.primitives.instants import parse
 from stoppress.show.feed import FeedStatus
 from stoppress.show.site import Alarm, Quarantine, Queue, SiteFacts, StackFacts, Unknown, Unreadable
-from stoppress.tell.state import ENGINE, FAILING, read_page, told_pk
+from stoppress.show.way import DAY, Delays, delays
+from stoppress.tell.state import ENGINE, FAILING, PAGE, read_page, told_pk
 from stoppress.tell.submitted import CONSOLE, submitted_in
 
 # An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
@@ -32,6 +34,11 @@ QUEUES = {
     "FAILURES_URL": ("failures", True),
 }
 
+# For the median delays so many pages are read, of any age: their keys are hashes, so the first ones are a random sample. Of the
+# pages that changed in the last day, so many are looked up with their articles, in two calls.
+PAGES_READ_MAX = 5_000
+DELAYS_MAX = 100
+
 _ALARM = re.compile(r"([A-Za-z0-9]+)-[A-Za-z0-9]+")
 
 _Answer = TypeVar("_Answer")
@@ -41,7 +48,7 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
     """The facts of all sites, or of one. `stack`: name of a deployed stack; None for a local one, which has no alarms.
 
     Calls: one of Parameter Store for ten parameters, or two for one site. One for the registry, five for the queues, one for the
-    alarms. For each site those of `read_site`.
+    alarms. For each site those of `read_site`; for a site with engines also one for each megabyte of PAGES_READ_MAX pages, and two.
 
     Raises UnknownSite for a host that is no site of the stack, and the table's and Parameter Store's errors. What any other
     service refuses is `unknown`.
@@ -57,7 +64,7 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
     applied = [site for unreadable in bad if (site := sites.last_applied(unreadable.host))]
     return StackFacts(
         sites=tuple(
-            read_site(site, registry.heard.get(site.host), now, unknown)
+            replace(read_site(site, registry.heard.get(site.host), now, unknown), delays=_delays_of(site, now))
             for site in sorted(good + applied, key=lambda site: site.host)
         ),
         unreadable=tuple(Unreadable(site.host, site.name, site.reason) for site in bad),
@@ -121,6 +128,30 @@ def _engines(site: Site) -> dict[str, Any]:
         "not_ready": tuple(map(read_page, failing)),
         "submitted": tuple(submitted_in(submitted)),
     }
+
+
+def _delays_of(site: Site, now: datetime) -> Delays | None:
+    """The median delays of a sample of the pages that changed in the last day. Without `engines` nothing is read."""
+    if site.engines is None:
+        return None
+    stored = islice(table.query(told_pk(site.host), prefix=PAGE, consistent=False), PAGES_READ_MAX)
+    of_day = (page for page in map(read_page, stored) if page.changed > now - DAY and not page.gone)
+    pages = list(islice(of_day, DELAYS_MAX))
+    keys = {page.url: items.claim_key(site.host, page.url) for page in pages}
+    claims = table.get_many(keys.values(), consistent=False)
+    owners = {
+        url: items.article_key(site.host, items.read_claim(claims[key], url).owner)
+        for url, key in keys.items()
+        if key in claims
+    }
+    articles = table.get_many(owners.values(), consistent=False)
+    return delays(
+        [
+            (page, items.read_article(articles[owner]) if (owner := owners.get(page.url)) in articles else None)
+            for page in pages
+        ],
+        now,
+    )
 
 
 def read_feeds(chosen: Iterable[Site]) -> list[FeedStatus]:

@@ -11,6 +11,7 @@ from stoppress.model.file_names import INDEX_FILE, permanent_files
 from stoppress.model.site import UNKNOWN_SITE, Site, Source
 from stoppress.show.feed import FeedStatus
 from stoppress.show.plain import plain
+from stoppress.show.way import Delays
 from stoppress.tell.state import SEARCH_CONSOLE_NAME, PageState
 from stoppress.tell.submitted import SubmittedSitemap
 
@@ -93,7 +94,7 @@ class SiteFacts:
     the version of the configuration at that event. `counts`: for each source the numbers of today's refused articles and
     ignored events, and of its wrong signatures. `audits` are the states of the sources that are audited. `refusing` says
     by engine why it refuses what it is told, `not_ready` are listed pages that engines cannot index. `submitted` are the sitemaps in
-    Search Console.
+    Search Console. `delays` are those of the last day; None: the site has no engines, or they were not read.
     """
 
     site: Site
@@ -110,6 +111,7 @@ class SiteFacts:
     refusing: Mapping[str, str] = field(default_factory=dict)
     not_ready: tuple[PageState, ...] = ()
     submitted: tuple[SubmittedSitemap, ...] = ()
+    delays: Delays | None = None
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ class SitemapStatus:
 
 @dataclass(frozen=True)
 class SiteStatus:
-    """How a site is. `feeds` are the reports of `FeedStatus`. `sitemaps` are those in Search Console."""
+    """How a site is. `feeds` are the reports of `FeedStatus`, `sitemaps` are in Search Console. `delays`: None without engines."""
 
     host: str
     sources: tuple[SourceStatus, ...]
@@ -243,6 +245,7 @@ class SiteStatus:
     last_event: datetime | None
     newest_file: datetime | None
     sitemaps: tuple[SitemapStatus, ...] = ()
+    delays: Delays | None = None
 
 
 @dataclass(frozen=True)
@@ -302,6 +305,7 @@ def site_status(facts: SiteFacts, now: datetime) -> SiteStatus:
         last_event=facts.last_event,
         newest_file=max((file.changed for file in files), default=None),
         sitemaps=tuple(map(_sitemap, facts.submitted)),
+        delays=facts.delays,
     )
 
 
@@ -392,7 +396,7 @@ def _audit_problems(facts: SiteFacts, now: datetime, access: Access) -> Iterator
 def _engine_problems(facts: SiteFacts, access: Access) -> Iterator[Problem]:
     host = facts.site.host
     for engine, reason in facts.refusing.items():
-        what = "tells nothing of the site" if engine == SEARCH_CONSOLE_NAME else "takes no pages"
+        what = "tells nothing of the site" if engine == SEARCH_CONSOLE_NAME else "takes nothing"
         yield Problem(host, f"{engine} {what}: {_line(reason)}", access.log("TellEngines"))
     for sitemap in facts.submitted:
         if sitemap.errors:

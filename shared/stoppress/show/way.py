@@ -1,11 +1,17 @@
 """The way of a story from its publication to the search engines, each stop with its delay. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
+from statistics import median
 
+from stoppress.model.article import Article
+from stoppress.model.limits import NEWS_WINDOW
+from stoppress.primitives.instants import parse
 from stoppress.tell.state import PageState
+
+DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -42,3 +48,47 @@ def _stops(published: datetime | None, heard: datetime | None, page: PageState |
             yield Stop("crawled by Google", page.crawled_at)
         if page.indexed_at:
             yield Stop("found in Google's index", page.indexed_at)
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Median delays of the pages that changed in a day, in seconds. None: no page shows the delay.
+
+    `heard`: from publication. `listed`: from the newest event, or from a later publication. `page_ready`: from the listing.
+    `told`: from the check that found the page ready.
+    """
+
+    pages: int
+    heard_s: float | None = None
+    listed_s: float | None = None
+    page_ready_s: float | None = None
+    told_s: float | None = None
+
+
+def delays(pages: Iterable[tuple[PageState, Article | None]], now: datetime) -> Delays:
+    """The median delays of pages, each with its article."""
+    of_day = [(page, article) for page, article in pages if not page.gone and now - DAY < page.changed <= now]
+    periods = [_delays(page, article, now) for page, article in of_day]
+    columns = zip(*periods, strict=True) if periods else [()] * 4
+    return Delays(len(of_day), *(_median_s(column) for column in columns))
+
+
+def _delays(page: PageState, article: Article | None, now: datetime) -> tuple[timedelta | None, ...]:
+    """The four delays of a page. None: the delay is unknown, or it is not of this day."""
+    heard = listed = None
+    if article:
+        published = article.first_published
+        if published and published > now - NEWS_WINDOW and article.heard_at > now - DAY:
+            heard = article.heard_at - published
+        # An article may be heard before its publication, and held until then.
+        listed = page.changed - max(filter(None, [parse(article.order.heard), published]))
+    is_ready = page.checked_at is not None and page.checked_at >= page.changed and not page.checks
+    ready = page.checked_at - page.changed if is_ready and page.checked_at else None
+    told = page.told_at - page.checked_at if is_ready and page.checked_at and page.told_at and page.is_told else None
+    return heard, listed, ready, told
+
+
+def _median_s(periods: Iterable[timedelta | None]) -> float | None:
+    """The median of the periods that are known. A negative one is none: the later stop belongs to an earlier event."""
+    seconds = [period.total_seconds() for period in periods if period is not None and period >= timedelta()]
+    return median(seconds) if seconds else None

@@ -21,7 +21,7 @@ from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE
 from stoppress.model.site import Site
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact, parse
-from stoppress.tell import google, indexnow
+from stoppress.tell import files as changed_files, google, indexnow
 from stoppress.tell.changes import GONE, Change, changes
 from stoppress.tell.fetch import check_pages
 from stoppress.tell.indexnow import Meaning
@@ -29,6 +29,7 @@ from stoppress.tell.page import Expected, PageVerdict
 from stoppress.tell.state import (
     BEGAN,
     CHECKED_FOR,
+    ENGINE,
     HIDDEN_AFTER,
     INDEXNOW,
     PAUSE,
@@ -68,13 +69,14 @@ CLAIMED_SECONDS = int(PAUSE.total_seconds())
 class Told:
     """What a run did. `told` has site and URL; `not_ready` a reason too. `later`: pages that an engine did not take.
 
-    `engines_failing` has, by host, why an engine takes nothing. `failed` has errors by message id.
+    `receivers` has site and name of each CDN and hub that was told of files. `engines_failing` has, by host, why an engine takes nothing. `failed` has errors by message id.
     """
 
     told: list[tuple[str, str]] = field(default_factory=list)
     not_ready: list[tuple[str, str, str]] = field(default_factory=list)
     later: list[tuple[str, str]] = field(default_factory=list)
     removed: list[tuple[str, str]] = field(default_factory=list)
+    receivers: list[tuple[str, str]] = field(default_factory=list)
     engines_failing: dict[str, str] = field(default_factory=dict)
     failed: dict[str, Exception] = field(default_factory=dict)
 
@@ -95,6 +97,7 @@ def tell_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline 
     pages: defaultdict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     files: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     questions: defaultdict[str, google.Questions] = defaultdict(google.Questions)
+    receivers: defaultdict[tuple[str, str], dict[str, datetime]] = defaultdict(dict)
     for id_, body in messages.items():
         try:
             document = json.loads(body)
@@ -102,14 +105,20 @@ def tell_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline 
                 questions[document["site"]].add(id_, document)
             elif "page" in document:
                 pages[document["site"]][document["page"]].append(id_)
+            elif "receiver" in document:
+                receivers[document["site"], document["receiver"]][id_] = parse(document["due"])
             else:
                 files[document["detail"]["site"], document["detail"]["file"]].append(id_)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            done.failed[id_] = ValueError(f"the message names neither a file nor a page: {error!r}")
+            done.failed[id_] = ValueError(f"the message names no file, page or receiver: {error!r}")
     for (host, file), ids in files.items():
         with _failing(done, ids, deadline) as is_in_time:
             if is_in_time:
                 compare(host, file, now)
+    for (host, name), due_by_id in receivers.items():
+        with _failing(done, list(due_by_id), deadline) as is_in_time:
+            if is_in_time:
+                _tell_receiver(host, name, max(due_by_id.values()), now, done)
     for host, ids_by_url in pages.items():
         with _failing(done, [id_ for ids in ids_by_url.values() for id_ in ids], deadline) as is_in_time:
             if is_in_time:
@@ -142,6 +151,7 @@ def compare(host: str, file: str, now: datetime) -> None:
     site = told_site(host)
     if site is None or file in (INDEX_FILE, ROBOTS_FILE):
         return
+    changed_files.schedule(site, file, now)
     copy = bucket.read(_copies(host), file)  # before the file, so that the file is not the older of the two
     stored = bucket.read(host, file)
     body = stored.body if stored else b""
@@ -391,6 +401,19 @@ def _keep_key_file(site: Site, file: str, key: str, now: datetime) -> None:
         )
 
 
+def _tell_receiver(host: str, name: str, due: datetime, now: datetime, done: Told) -> None:
+    """Tell a CDN or a hub of the files that changed, and note its answer."""
+    site = told_site(host)
+    if site is None:
+        return
+    if answer := changed_files.tell(site, name, due, now):
+        sk = f"{ENGINE}{name}"
+        if reason := note_answer(host, sk, table.get(told_pk(host), sk) or {}, answer, now):
+            done.engines_failing[host] = "; ".join(filter(None, [done.engines_failing.get(host), f"{name}: {reason}"]))
+        if answer.result == "told":
+            done.receivers.append((host, name))
+
+
 # ── sweep ──
 
 
@@ -414,6 +437,7 @@ def _sweep(site: Site, now: datetime) -> None:
     urls = [state.url for state in states if _is_left(state, now)]
     messages = [file_message(site.host, file) for file in files] + [page_message(site.host, url) for url in urls]
     messages += google.due_questions(site, [mark.file for mark in marks], stored, states, now)
+    messages += [changed_files.receiver_message(site.host, name, now) for name in changed_files.receivers(site)]
     queues.send_engines((message, 0) for message in messages)
 
 

@@ -37,7 +37,7 @@ INSPECTED_AGAIN_AFTER = timedelta(hours=6)
 # Sort key of the instant at which telling began at a site.
 BEGAN = "began"
 # Beginnings of sort keys: of pages, of copies of those that were not ready for ten minutes, and of what the engines answer.
-_PAGE = "page#"
+PAGE = "page#"
 FAILING = "failing#"
 ENGINE = "engine#"
 INDEXNOW = f"{ENGINE}IndexNow"
@@ -110,7 +110,7 @@ def told_pk(site: str) -> str:
 
 
 def page_key(site: str, url: str) -> tuple[str, str]:
-    return told_pk(site), f"{_PAGE}{key_of(url)}"
+    return told_pk(site), f"{PAGE}{key_of(url)}"
 
 
 def failing_key(site: str, url: str) -> tuple[str, str]:
@@ -142,7 +142,7 @@ def read_page(item: Mapping[str, Any]) -> PageState:
 
 def pages_in(items: Iterable[Item]) -> list[PageState]:
     """The states of pages among the items of a site's partition."""
-    return [read_page(item) for item in items if item["sk"].startswith(_PAGE)]
+    return [read_page(item) for item in items if item["sk"].startswith(PAGE)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,9 @@ CASES: dict[str, tuple[Settings, Settings]] = {
 }
 # Settings that change no byte of a file by themselves, and why.
 OF_NO_FILE = {
+    "engines.purge.distribution": "which CDN forgets files",
+    "engines.purge.url": "which CDN forgets files",
+    "engines.purge.secret": "how a request to a CDN is signed",
     "silent_after_hours": "an alarm: nothing came for so long",
     "timezone": "how a feed's times without a zone are read, before there is an event",
     "feeds.take": "what of a feed's entries is heard at all",

@@ -25,6 +25,7 @@ from stoppress.show.site import (
     Unreadable,
     stack_status,
 )
+from stoppress.show.way import Delays
 from stoppress.tell.submitted import SubmittedSitemap
 from stoppress_cli.stack.status import as_lines
 from tests.docs.test_pages import parse
@@ -172,7 +173,11 @@ def test_the_state_of_a_secret_is_there_missing_not_needed_or_unknown() -> None:
 def a_full_answer() -> StackStatus:
     """An answer in which no list is empty."""
     facts = stack(
-        site(feeds=feed(failures=1), submitted=(SubmittedSitemap("sitemap.xml", NOW),)),
+        site(
+            feeds=feed(failures=1),
+            submitted=(SubmittedSitemap("sitemap.xml", NOW),),
+            delays=Delays(3, 2.0, 5.0, 4.0, 0.0),
+        ),
         unreadable=(Unreadable("b.example.com", "/stoppress/s/sites/b.example.com", "not JSON"),),
         alarms=(Alarm("FailuresAlarm", NOW, "Failed."),),
         unknown=(Unknown("files in the bucket", "AccessDenied"),),

@@ -6,10 +6,11 @@ message of its own. Nothing here delays or fails a publication.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from stoppress.aws import bucket, items, queues, table
 from stoppress.aws.bucket import Overtaken
@@ -69,7 +70,8 @@ CLAIMED_SECONDS = int(PAUSE.total_seconds())
 class Told:
     """What a run did. `told` has site and URL; `not_ready` a reason too. `later`: pages that an engine did not take.
 
-    `receivers` has site and name of each CDN and hub that was told of files. `engines_failing` has, by host, why an engine takes nothing. `failed` has errors by message id.
+    `receivers` has site and name of each CDN and hub that was told of files. `engines_failing` has, by host, why engines take
+    nothing. `failed` has errors by message id.
     """
 
     told: list[tuple[str, str]] = field(default_factory=list)
@@ -79,6 +81,11 @@ class Told:
     receivers: list[tuple[str, str]] = field(default_factory=list)
     engines_failing: dict[str, str] = field(default_factory=dict)
     failed: dict[str, Exception] = field(default_factory=dict)
+
+    def note_failing(self, host: str, reason: str) -> None:
+        """Note why an engine takes nothing."""
+        before = self.engines_failing.get(host)
+        self.engines_failing[host] = f"{before}; {reason}" if before else reason
 
 
 def file_message(host: str, file: str) -> str:
@@ -91,56 +98,64 @@ def page_message(host: str, url: str) -> str:
     return json.dumps({"site": host, "page": url})
 
 
+@dataclass
+class _Work:
+    """What the messages of a batch ask for, each with the ids of its messages."""
+
+    files: defaultdict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+    receivers: defaultdict[tuple[str, str], dict[str, datetime]] = field(default_factory=lambda: defaultdict(dict))
+    pages: defaultdict[str, dict[str, list[str]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    questions: defaultdict[str, google.Questions] = field(default_factory=lambda: defaultdict(google.Questions))
+
+    def add(self, id_: str, body: str) -> None:
+        """Add a message. Raises ValueError, TypeError, KeyError or RecursionError for one that asks for nothing."""
+        document = json.loads(body)
+        if "page" in document:
+            self.pages[document["site"]][document["page"]].append(id_)
+        elif "receiver" in document:
+            self.receivers[document["site"], document["receiver"]][id_] = parse(document["due"])
+        elif google.is_question(document):
+            self.questions[document["site"]].add(id_, document)
+        else:
+            self.files[document["detail"]["site"], document["detail"]["file"]].append(id_)
+
+    def steps(self, now: datetime, deadline: Deadline, done: Told) -> Iterator[tuple[list[str], Callable[[], None]]]:
+        """The steps of a run, each with the ids of its messages. Questions come last: telling does not wait for answers."""
+        for (host, file), ids in self.files.items():
+            yield ids, partial(compare, host, file, now)
+        for (host, name), due in self.receivers.items():
+            yield list(due), partial(_tell_receiver, host, name, max(due.values()), now, done)
+        for host, urls in self.pages.items():
+            ids = [id_ for each in urls.values() for id_ in each]
+            yield ids, partial(tell_pages, host, list(urls), now, deadline, done)
+        for host, questions in self.questions.items():
+            yield questions.ids, partial(_ask_google, host, questions, now, deadline, done)
+
+
 def tell_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline = NEVER) -> Told:
     """Handle messages by id. What fails, or is not reached before the deadline, is in `failed` and must come again."""
-    done = Told()
-    pages: defaultdict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    files: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    questions: defaultdict[str, google.Questions] = defaultdict(google.Questions)
-    receivers: defaultdict[tuple[str, str], dict[str, datetime]] = defaultdict(dict)
+    done, work = Told(), _Work()
     for id_, body in messages.items():
         try:
-            document = json.loads(body)
-            if google.is_question(document):
-                questions[document["site"]].add(id_, document)
-            elif "page" in document:
-                pages[document["site"]][document["page"]].append(id_)
-            elif "receiver" in document:
-                receivers[document["site"], document["receiver"]][id_] = parse(document["due"])
-            else:
-                files[document["detail"]["site"], document["detail"]["file"]].append(id_)
+            work.add(id_, body)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             done.failed[id_] = ValueError(f"the message names no file, page or receiver: {error!r}")
-    for (host, file), ids in files.items():
-        with _failing(done, ids, deadline) as is_in_time:
-            if is_in_time:
-                compare(host, file, now)
-    for (host, name), due_by_id in receivers.items():
-        with _failing(done, list(due_by_id), deadline) as is_in_time:
-            if is_in_time:
-                _tell_receiver(host, name, max(due_by_id.values()), now, done)
-    for host, ids_by_url in pages.items():
-        with _failing(done, [id_ for ids in ids_by_url.values() for id_ in ids], deadline) as is_in_time:
-            if is_in_time:
-                tell_pages(host, list(ids_by_url), now, deadline, done)
-    for host, asked in questions.items():  # last, because telling must not wait for answers
-        with _failing(done, asked.ids, deadline) as is_in_time:
-            if is_in_time and (reason := google.ask(host, asked, now, deadline)):
-                done.engines_failing[host] = "; ".join(filter(None, [done.engines_failing.get(host), reason]))
+    for ids, step in work.steps(now, deadline, done):
+        if deadline.is_over():
+            done.failed |= dict.fromkeys(ids, TimeoutError("the run's time was over"))
+            continue
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - the other files and sites go on
+            done.failed |= dict.fromkeys(ids, error)
     return done
 
 
-@contextmanager
-def _failing(done: Told, ids: Sequence[str], deadline: Deadline) -> Iterator[bool]:
-    """Note an error of the block for these messages. Yields whether time is left; without time the messages fail."""
-    if deadline.is_over():
-        done.failed |= dict.fromkeys(ids, TimeoutError("the run's time was over"))
-        yield False
-        return
-    try:
-        yield True
-    except Exception as error:  # noqa: BLE001 - the other files and sites go on
-        done.failed |= dict.fromkeys(ids, error)
+def _ask_google(host: str, questions: google.Questions, now: datetime, deadline: Deadline, done: Told) -> None:
+    if reason := google.ask(host, questions, now, deadline):
+        done.note_failing(host, reason)
 
 
 # ── files ──
@@ -360,7 +375,7 @@ def _tell(
         if now < state.changed + TRIED_FOR:
             yield state.url, answer.after_seconds
     if reason := note_answer(site.host, INDEXNOW, engine, answer, now):
-        done.engines_failing[site.host] = f"IndexNow: {reason}"
+        done.note_failing(site.host, f"IndexNow: {reason}")
     queues.send_engines(google.first_questions(site, told))
 
 
@@ -409,7 +424,7 @@ def _tell_receiver(host: str, name: str, due: datetime, now: datetime, done: Tol
     if answer := changed_files.tell(site, name, due, now):
         sk = f"{ENGINE}{name}"
         if reason := note_answer(host, sk, table.get(told_pk(host), sk) or {}, answer, now):
-            done.engines_failing[host] = "; ".join(filter(None, [done.engines_failing.get(host), f"{name}: {reason}"]))
+            done.note_failing(host, f"{name}: {reason}")
         if answer.result == "told":
             done.receivers.append((host, name))
 

@@ -88,9 +88,14 @@ CASES: dict[str, tuple[Settings, Settings]] = {
 }
 # Settings that change no byte of a file by themselves, and why.
 OF_NO_FILE = {
+    "engines.hides_missing": "which removals are sent, after the files are written",
+    "engines.indexnow.key": "which key engines are shown; it has a file of its own",
+    "engines.indexnow.url": "which engine is told, after the files are written",
     "engines.purge.distribution": "which CDN forgets files",
-    "engines.purge.url": "which CDN forgets files",
     "engines.purge.secret": "how a request to a CDN is signed",
+    "engines.purge.url": "which CDN forgets files",
+    "engines.search_console.property": "whom Google is asked for, after the files are written",
+    "engines.search_console.secret": "how Search Console is opened",
     "silent_after_hours": "an alarm: nothing came for so long",
     "timezone": "how a feed's times without a zone are read, before there is an event",
     "feeds.take": "what of a feed's entries is heard at all",
@@ -106,8 +111,6 @@ OF_NO_FILE = {
     "sources.list.audit": "whether lost webhooks are found",
     "sources.list.trusts_removals": "which removals are sent, before there is an event",
     "sources.secret": "which deliveries are believed",
-    "engines.search_console.property": "whom Google is asked for, after the files are written",
-    "engines.search_console.secret": "how Search Console is opened",
     "sources.settings": "what an adapter makes of a delivery",
 }
 

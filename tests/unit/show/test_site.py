@@ -196,7 +196,7 @@ def test_a_sitemap_in_which_google_finds_errors_is_a_problem_and_search_console_
             "sam logs --stack-name s --name TellEngines",
             None,
         ),
-        ("IndexNow takes no pages: answers 403", "sam logs --stack-name s --name TellEngines", None),
+        ("IndexNow takes nothing: answers 403", "sam logs --stack-name s --name TellEngines", None),
         (
             "Google finds errors in sitemap-news.xml: 3; Search Console names them",
             "stoppress doctor www.example.com --stack s",

@@ -1,7 +1,6 @@
 """What `Listing=yes` costs: an audit that finds nothing, and an import, counted on the local stack."""
 
 import json
-import random
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,37 +77,22 @@ class Import:
     rewritten_a_second: float
 
 
-def in_order(articles: int) -> Import:
-    """Import articles of a month in the order of publication. So does a large archive in that order, month after month.
+def imported(articles: int) -> Import:
+    """Import articles of a month, in the order of publication, into an empty newsroom. A large archive in that order costs the same for each.
 
     The functions work after each second of the command, because the table's stream waits a second for a batch.
     """
-    return imported(rows(articles, MONTH), report.SENT_A_SECOND)
-
-
-def shuffled(articles: int) -> Import:
-    """Import articles of five years in random order.
-
-    rewrite_sitemaps then falls behind, so its batches are as large as the template allows.
-    """
-    lines = rows(articles)
-    random.Random(model.SEED).shuffle(lines)
-    return imported(lines, model.wiring().stream_batch)
-
-
-def imported(lines: list[str], at_once: int) -> Import:
-    """Import lines into an empty newsroom. The functions work each time so many were sent."""
     sent = 0
 
     def show(tally: Tally, _total: int | None) -> None:
         nonlocal sent
-        if tally.listed >= sent + at_once:
+        if tally.listed >= sent + report.SENT_A_SECOND:
             sent = tally.listed
             stack.rest()
 
     with tempfile.TemporaryDirectory() as folder, newsroom(listing="yes") as stack, doors(stack):
         path = Path(folder) / "archive.jsonl"
-        path.write_text("".join(lines), encoding="utf-8")
+        path.write_text("".join(rows(articles, MONTH)), encoding="utf-8")
         cost.warm(stack)
         site = site_of(HOST)
         checkpoint = checkpoint_of(Path(folder) / "at.json", HOST, str(path), "cms")
@@ -121,10 +105,10 @@ def imported(lines: list[str], at_once: int) -> Import:
         for function in ("RecordArticle", "RewriteSitemaps")
     }
     return Import(
-        len(lines),
+        articles,
         found,
-        len(lines) / seconds["RecordArticle"] * concurrency(),
-        len(lines) / seconds["RewriteSitemaps"],
+        articles / seconds["RecordArticle"] * concurrency(),
+        articles / seconds["RewriteSitemaps"],
     )
 
 

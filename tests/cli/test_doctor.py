@@ -355,7 +355,7 @@ PLANTED: list[tuple[Callable[[Web, Newsroom, Path], None], tuple[str, ...]]] = [
     (noindex_page, ("pages",)),
     (canonical_elsewhere, ("pages",)),
     (missing_page, ("pages",)),
-    (blocked_crawler, ("crawlers",)),
+    (blocked_crawler, ("crawlers", "rules")),
     (missing_key, ("IndexNow",)),
     (wrong_key, ("IndexNow",)),
     (plain_http, ("certificate",)),

@@ -17,7 +17,7 @@ from stoppress.model.site import Outputs, Rule, Site, Source, Voice
 from stoppress.sitemaps.atom import atom_feed
 from stoppress.sitemaps.gzip_text import text_sitemap
 from stoppress.sitemaps.render import render_general, render_index, render_news
-from stoppress.sitemaps.robots import named_in_robots, robots_txt
+from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
 from tests.docs.pages import table_rows, text_of
 from tests.support.ledger import HOST, MORNING, Ledger, page
 
@@ -102,7 +102,7 @@ def rendered() -> dict[str, str]:
         "index": render_index([mark], SITE)[0].body,
         ".txt": text_sitemap(shard.locs, SITE),
         ".atom": atom_feed(news, SITE, file=feed, hub=SITE.outputs.hub),
-        "robots.txt": robots_txt(SITE, named_in_robots(SITE), SITE.robots or ""),
+        "robots.txt": robots_txt(SITE, named_in_robots(SITE), rules_of(SITE) or ""),
     }
     return {name: body.decode() for name, body in bodies.items()}
 

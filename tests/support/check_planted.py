@@ -341,6 +341,8 @@ CASES: list[tuple[str, str, Fault]] = [
     ("duplicate", "on one line", both(swap(SHARD, "</urlset>", f"{url(HARBOUR)}</urlset>"), minified(SHARD))),
     ("duplicate", "in two files", listed("sitemap-2026-09.xml", urlset(url(HARBOUR)))),
     ("duplicate", "in an index", put(INDEX, index(SHARD, SHARD, OLD, MEDIA, NEWS))),
+    ("group-drops-rules", "of Google News", swap(ROBOTS, "# all are", "User-agent: Googlebot-News\nDisallow: /print\n\n# all are")),
+    ("group-drops-rules", "of two crawlers in one group", swap(ROBOTS, "# all are", "User-agent: x\nUser-agent: GPTBot\nDisallow: /print\n\n# all are")),
     ("robots-value", "relative", swap(ROBOTS, f"Sitemap: {BASE}", "Sitemap: /")),
     ("robots-disallowed", "all xml", swap(ROBOTS, "/*.pdf$", "/*.xml$")),
     ("robots-disallowed", "all for Google", put(ROBOTS, f"User-agent: Googlebot\nUser-agent: x\nDisallow: /\nAllow: /p\n\nSitemap: {BASE}{INDEX}\nSitemap: {BASE}{PAGES}".encode())),

@@ -33,7 +33,7 @@ def import_(
             show_default=False,
         ),
     ] = None,
-    rate: Annotated[float, typer.Option("--rate", help="Articles a second, at most.", min=0.1)] = 100,
+    rate: Annotated[float, typer.Option("--rate", help="Articles a second, at most.", min=0.1)] = 50,
     checkpoint: Annotated[
         Path | None,
         typer.Option(

@@ -1,7 +1,7 @@
 """Checks a robots.txt: the sitemaps it names, and whether search engines may read them (R8.2)."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from stoppress.check.findings import shown
@@ -12,6 +12,8 @@ from stoppress.check.values import check_url
 # RFC 9309: a crawler reads at least 500 kibibytes, and need not read more.
 CHARACTERS_MAX = 512_000
 RULES_MAX = 2_000  # of one agent
+GROUPS_MAX = 500
+SHOWN_MAX = 3  # rules in one message
 SITEMAPS_MAX = 1_000  # checked against the rules
 _FIELD = re.compile(r"\s*(user-agent|sitemap|allow|disallow)\s*:\s*([^#]*)", re.IGNORECASE)
 _SITEMAP = re.compile(r"\s*sitemap\s*:\s*(\S*)", re.IGNORECASE)
@@ -47,6 +49,15 @@ class _Rule:
     line: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The rules of the groups that name a crawler, and the line that names it first. `agent` is the name as it is written."""
+
+    agent: str
+    line: int
+    rules: list[_Rule]
+
+
 def is_robots(head: str) -> bool:
     """Whether a text is a robots.txt: its first line, apart from comments, is a field of robots.txt."""
     lines = [line for line in head[:4_096].splitlines() if line.strip() and not line.lstrip().startswith("#")]
@@ -54,13 +65,17 @@ def is_robots(head: str) -> bool:
 
 
 def check_robots(text: Text, at: Pass) -> None:
-    """Checks every line, which engines are shut out, and whether each named sitemap is open."""
+    """Checks every line, which engines are shut out, which rules a group drops, and whether each named sitemap is open."""
+    from protego import Protego  # most files that are checked are no robots.txt
+
     content = "".join(text.pieces())[:CHARACTERS_MAX]
     lines = list(enumerate(content.splitlines(), text.line))
     groups = _groups(lines)
-    readers = [rules for agent, rules in groups.items() if agent in _READERS]
-    at.facts.forbids = lambda path: any(_forbids(rules, path) for rules in readers)
+    rules = Protego.parse(content)
+    readers = [agent for agent in groups if agent in _READERS]
+    at.facts.forbids = lambda path: any(not rules.can_fetch(path, agent) for agent in readers)
     _check_shut_out(groups, at)
+    _check_dropped(groups, lambda path, agent: bool(rules.can_fetch(path, agent)), at)
     for number, line in lines:
         if field := _SITEMAP.match(line):
             _check_sitemap(field[1], number, at)
@@ -90,21 +105,57 @@ def _check_other(line: str, number: int, at: Pass) -> None:
         at.tell("robots-unknown", number, message)
 
 
-def _check_shut_out(groups: Mapping[str, list[_Rule]], at: Pass) -> None:
+def _check_shut_out(groups: Mapping[str, _Group], at: Pass) -> None:
     """Reports engines that may read nothing. A group with any Allow is taken as deliberate."""
     shut_out: dict[int, list[str]] = {}
-    for agent, rules in groups.items():
-        closing = next((rule.line for rule in rules if rule.pattern in _EVERYTHING and not rule.allows), None)
-        if closing is not None and not any(rule.allows for rule in rules):
-            shut_out.setdefault(closing, []).append(_ENGINES[agent])
+    for agent, group in groups.items():
+        if agent in _ENGINES and (closing := _closing(group)) and not any(rule.allows for rule in group.rules):
+            shut_out.setdefault(closing.line, []).append(_ENGINES[agent])
     for line, names in shut_out.items():
         message = f"this keeps {', '.join(names)} out of the whole site: allow the pages that readers should find"
         at.tell("crawler-shut-out", line, message)
 
 
-def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, list[_Rule]]:
-    """The rules for each crawler of `_ENGINES` that the file names."""
-    groups: dict[str, list[_Rule]] = {}
+def _check_dropped(groups: Mapping[str, _Group], may_fetch: Callable[[str, str], bool], at: Pass) -> None:
+    """Reports groups of a crawler that leave out a Disallow for all crawlers (RFC 9309, 2.2.1: a crawler reads one group only).
+
+    A group with any Allow is taken as deliberate, and so is one beside a `*` that forbids everything.
+    """
+    everyone = groups.get("*")
+    if everyone is None or _closing(everyone):
+        return
+    for agent, group in groups.items():
+        if agent == "*" or any(rule.allows for rule in group.rules):
+            continue
+        own = {rule.pattern for rule in group.rules}
+        dropped = [
+            rule.pattern
+            for rule in everyone.rules
+            if not rule.allows
+            and rule.pattern not in own
+            and may_fetch(path := _example(rule.pattern), agent)
+            and not may_fetch(path, "*")
+        ]
+        if dropped:
+            more = f" and {len(dropped) - SHOWN_MAX} more" if len(dropped) > SHOWN_MAX else ""
+            shown_rules = ", ".join(shown(pattern) for pattern in dropped[:SHOWN_MAX])
+            message = f"{group.agent} obeys this group only, so for it these rules of * do not hold: {shown_rules}{more}: repeat them"
+            at.tell("group-drops-rules", group.line, message)
+
+
+def _closing(group: _Group) -> _Rule | None:
+    """The rule that forbids everything, if the group has one."""
+    return next((rule for rule in group.rules if rule.pattern in _EVERYTHING and not rule.allows), None)
+
+
+def _example(pattern: str) -> str:
+    """A path that the pattern matches."""
+    return pattern.removesuffix("$").replace("*", "x")
+
+
+def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, _Group]:
+    """The rules for each crawler that the file names. The parser gives no line numbers, so this scan does."""
+    groups: dict[str, _Group] = {}
     agents: list[str] = []
     naming = False
     for number, line in lines:
@@ -114,34 +165,13 @@ def _groups(lines: Iterable[tuple[int, str]]) -> dict[str, list[_Rule]]:
         if name == "user-agent":
             agent = _AGENT.match(value.lower())
             agents = [*(agents if naming else []), agent[0] if agent else ""]
+            if len(groups) < GROUPS_MAX:
+                groups.setdefault(agents[-1], _Group(value, number, []))
             naming = True
         elif name in {"allow", "disallow"}:
             naming = False
             for agent_name in dict.fromkeys(agents):
-                if value and agent_name in _ENGINES and len(groups.get(agent_name, ())) < RULES_MAX:
-                    groups.setdefault(agent_name, []).append(_Rule(value, name == "allow", number))
+                group = groups.get(agent_name)
+                if value and group and len(group.rules) < RULES_MAX:
+                    group.rules.append(_Rule(value, name == "allow", number))
     return groups
-
-
-def _forbids(rules: list[_Rule], path: str) -> bool:
-    """Whether the rules forbid a path. The longest matching pattern decides; of equally long ones, Allow (RFC 9309, 2.2.2)."""
-    matching = [(len(rule.pattern), rule.allows) for rule in rules if _matches(rule.pattern, path)]
-    return bool(matching) and not max(matching)[1]
-
-
-def _matches(pattern: str, path: str) -> bool:
-    """Whether a path begins with the pattern. In a pattern, * stands for any characters, and $ for the end."""
-    ends = pattern.endswith("$")
-    first, *parts = pattern.removesuffix("$").split("*")
-    if not path.startswith(first):
-        return False
-    place = len(first)
-    for part in parts[:-1] if ends and parts else parts:
-        start = path.find(part, place)
-        if start < 0:
-            return False
-        place = start + len(part)
-    if not ends:
-        return True
-    last = parts[-1] if parts else ""
-    return path.endswith(last) and len(path) - len(last) >= place if parts else len(path) == place

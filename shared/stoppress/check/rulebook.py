@@ -148,6 +148,7 @@ RULES = _table(
     ("R8.2", "robots-disallowed", "error", "robots.txt does not forbid the sitemaps it names", _ROBOTS),
     ("R8.2", "robots-unknown", "warning", "Every line of robots.txt is a field that crawlers know", _ROBOTS),
     ("R8.2", "crawler-shut-out", "warning", "robots.txt excludes no search engine from the whole site", _ROBOTS),
+    ("R8.2", "group-drops-rules", "warning", "A group of robots.txt repeats the rules for all crawlers that it does not mean to drop", "RFC 9309, 2.2.1"),
     ("R8.2", "no-entry", "warning", "There is a sitemap.xml at the root, or robots.txt names another sitemap", _PRACTICE),
     ("R8.7", "unknown-extension", "warning", "A sitemap has only extensions that search engines know", "Yandex, errors in sitemaps"),
     ("R8.7", "news-in-general", "warning", "A general sitemap has no news tags", "Yandex, errors in sitemaps"),

@@ -297,6 +297,21 @@ class Outputs(_Part):
     )
 
 
+class Crawlers(_Part):
+    """Which crawlers may read the site, by what they read it for. `sitemaps/robots.py` has their names."""
+
+    search: bool = Field(default=True, description="whether search engines may")
+    ai_search: bool = Field(default=True, description="whether search engines that answer with AI may")
+    ai_training: bool = Field(default=True, description="whether crawlers that collect texts to train AI may")
+    disallow: tuple[Annotated[str, Field(pattern=r"^/[!-~]*$", max_length=500)], ...] = Field(
+        default=(), max_length=100, description="paths that no crawler may read"
+    )
+    content_signal: bool = Field(
+        default=False,
+        description="whether the rights stand in a Content-Signal line too, which is not part of RFC 9309",
+    )
+
+
 def _check_sitemap_line(words: list[str], host: str, number: int) -> None:
     """Raises ValueError unless a `Sitemap:` line of a robots.txt has exactly one URL."""
     home = f"https://{host}/"
@@ -345,10 +360,9 @@ class Site(_Part):
         default=(), description="optional tags; search engines ignore them, or Google no longer documents them"
     )
     outputs: Outputs = Field(default=Outputs.model_construct(), description="other forms of the files")
-    robots: str | None = Field(
+    robots: Annotated[str, Field(max_length=ROBOTS_CHARACTERS_MAX)] | Crawlers | None = Field(
         default=None,
-        max_length=ROBOTS_CHARACTERS_MAX,
-        description="rules of the robots.txt that Stoppress writes; null: it writes none",
+        description="rules of the robots.txt that Stoppress writes, as text or as rights; null: it writes none",
     )
     republish: Literal["keep-date", "new-date"] = Field(
         default="keep-date", description="new-date: a new published_at brings an article into the news again"
@@ -389,7 +403,9 @@ class Site(_Part):
 
     @pydantic.field_validator("robots")
     @classmethod
-    def _lines_of_text(cls, rules: str | None, info: ValidationInfo) -> str | None:
+    def _lines_of_text(cls, rules: str | Crawlers | None, info: ValidationInfo) -> str | Crawlers | None:
+        if isinstance(rules, Crawlers):
+            return rules
         for number, line in enumerate((rules or "").replace("\r\n", "\n").split("\n"), 1):
             if not line.replace("\t", " ").isprintable():
                 raise ValueError(f"line {number} has a control character in it: take it out")

@@ -16,7 +16,7 @@ from stoppress.rewrite.attempt import Attempt
 from stoppress.rewrite.output_formats import Forms
 from stoppress.sitemaps.fold import fold_general, fold_index, fold_news
 from stoppress.sitemaps.render import Rendered, render_general, render_index, render_news, render_pages
-from stoppress.sitemaps.robots import named_in_robots, robots_txt
+from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
 from stoppress.sitemaps.tags import RENDERER
 
 # DynamoDB: a strongly consistent read unit reads 4 KB.
@@ -93,7 +93,7 @@ def form_of(site: Site) -> str:
 def render(site: Site, file: str, now: datetime) -> tuple[Rendered, Forms]:
     """Make a file from all entries of its partition. Raises FileTooLarge and the table's errors."""
     if file == ROBOTS_FILE:
-        body = robots_txt(site, named_in_robots(site), site.robots) if site.robots is not None else b""
+        body = robots_txt(site, named_in_robots(site), rules) if (rules := rules_of(site)) is not None else b""
         rendered = Rendered(body, len(body), None)
         return rendered, Forms(site, file, rendered, now)
     items = table.query(file_pk(site.host, file))

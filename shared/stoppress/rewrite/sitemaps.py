@@ -13,7 +13,7 @@ from stoppress.aws import queues, sites
 from stoppress.aws.bucket import Overtaken
 from stoppress.aws.clients import OutOfTime
 from stoppress.aws.queues import RewriteRequest
-from stoppress.model.file_names import INDEX_FILE
+from stoppress.model.file_names import INDEX_FILE, is_news
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.rewrite.attempt import begin
 from stoppress.rewrite.publish import commit
@@ -41,12 +41,17 @@ class Result:
 
 
 def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Deadline = NEVER) -> list[Result]:
-    """Bring files up to date until the deadline: each file once, indexes last. A failing file does not stop the others."""
+    """Bring files up to date until the deadline, each file once: news first, then the newest shards, and indexes last.
+
+    A failing file does not stop the others.
+    """
     by_file: dict[tuple[str, str], list[RewriteRequest]] = defaultdict(list)
     for request in requests:
         by_file[request.site, request.file].append(request)
     results = []
-    for _, same in sorted(by_file.items(), key=lambda item: (item[0][1] == INDEX_FILE, item[0])):
+    newest_first = sorted(by_file, reverse=True)
+    for file in sorted(newest_first, key=lambda file: (file[1] == INDEX_FILE, not is_news(file[1]))):
+        same = by_file[file]
         request = _joined(same)
         if deadline.is_over():
             results.append(Result(request, "postponed", error=TimeoutError("the run's time was over")))

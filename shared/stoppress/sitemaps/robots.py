@@ -6,13 +6,66 @@ from urllib.parse import urljoin
 
 from stoppress.model.file_names import INDEX_FILE, is_news, permanent_files
 from stoppress.model.limits import FileTooLarge
-from stoppress.model.site import SITEMAP_LINE, Site
+from stoppress.model.site import SITEMAP_LINE, Crawlers, Site
 from stoppress.primitives.urls import canonical, on_site
 
 # RFC 9309, 2.5: crawlers must read 500 KiB and may cut the rest.
 ROBOTS_BYTES_MAX = 512_000
+_WORDS = {True: "yes", False: "no"}
+
+# The names that crawlers obey in robots.txt, by what they read a site for. Sources: the engines' pages about their crawlers:
+# developers.google.com/search/docs/crawling-indexing/google-common-crawlers, bing.com/webmasters/help/which-crawlers-does-bing-use,
+# support.apple.com/119829, developers.openai.com/api/docs/bots, docs.perplexity.ai/guides/bots,
+# support.claude.com/en/articles/8896518, commoncrawl.org/ccbot, developers.facebook.com/docs/sharing/webmasters/web-crawlers.
+SEARCH_CRAWLERS = (
+    "Googlebot",
+    "Googlebot-News",
+    "Bingbot",
+    "Applebot",
+    "DuckDuckBot",
+    "YandexBot",
+    "Baiduspider",
+    "Yeti",
+)
+AI_SEARCH_CRAWLERS = ("OAI-SearchBot", "PerplexityBot", "Claude-SearchBot")
+# Google-Extended and Applebot-Extended are names for robots.txt only: Googlebot and Applebot do the reading.
+AI_TRAINING_CRAWLERS = ("GPTBot", "ClaudeBot", "Google-Extended", "Applebot-Extended", "CCBot", "meta-externalagent")
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def rules_of(site: Site) -> str | None:
+    """The rules of the site's robots.txt; None if Stoppress writes none."""
+    return "\n".join(_rules_for(site.robots)) if isinstance(site.robots, Crawlers) else site.robots
+
+
+def _rules_for(rights: Crawlers) -> Iterator[str]:
+    """The group for every crawler, then a group that shuts out all crawlers without a right.
+
+    A crawler reads only the group that names it (RFC 9309, 2.2.1). So a crawler that has its right is not named: else the group
+    would have to repeat the rules for all.
+    """
+    yield "User-agent: *"
+    if rights.content_signal:
+        values = {"search": rights.search, "ai-input": rights.ai_search, "ai-train": rights.ai_training}
+        yield f"Content-Signal: {', '.join(f'{name}={_WORDS[may]}' for name, may in values.items())}"
+    yield from (f"Disallow: {path}" for path in rights.disallow)
+    if not rights.disallow:
+        yield "Allow: /"
+    shut_out = [
+        name
+        for may, names in (
+            (rights.search, SEARCH_CRAWLERS),
+            (rights.ai_search, AI_SEARCH_CRAWLERS),
+            (rights.ai_training, AI_TRAINING_CRAWLERS),
+        )
+        if not may
+        for name in names
+    ]
+    if shut_out:
+        yield ""
+        yield from (f"User-agent: {name}" for name in shut_out)
+        yield "Disallow: /"
 
 
 def robots_txt(site: Site, sitemaps: Iterable[str], rules: str) -> bytes:

@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
-from urllib.robotparser import RobotFileParser
+
+from protego import Protego
 
 from stoppress.http import client
 from stoppress.http.errors import FetchError
@@ -52,9 +53,8 @@ def check_pages(pages: Sequence[Expected], deadline: Deadline, fetch: Fetch | No
 
 def rules_in(text: str) -> Rules:
     """The rules of a robots.txt."""
-    parser = RobotFileParser()
-    parser.parse(text.splitlines())
-    return parser.can_fetch
+    parsed = Protego.parse(text)
+    return lambda crawler, url: bool(parsed.can_fetch(url, crawler))
 
 
 def _verdict(page: Expected, deadline: Deadline, fetch: Fetch) -> PageVerdict:

@@ -117,6 +117,11 @@ def a_webhook_without_signature_or_site_is_refused(stack: Stack) -> None:
 # address of the HTTP API, OLD a sitemap, FILE the first site's configuration with a second source.
 COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "preflight": ([], 1, "credentials: account"),
+    "doctor": (
+        [HOST, "--connect", "127.0.0.1:9"],
+        1,
+        "certificate: the server cannot be reached",
+    ),  # no CDN is deployed
     "explain": ([f"https://{HOST}/news/flood"], 0, NEWS),
     "send": ([HOST, "cms", "--api", "API"], 0, f"gone from {NEWS}"),
     "robots": ([HOST], 0, f"Sitemap: https://{HOST}/{INDEX}"),

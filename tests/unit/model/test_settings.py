@@ -29,7 +29,7 @@ from stoppress.primitives.instants import iso
 from stoppress.sitemaps.atom import atom_feed
 from stoppress.sitemaps.gzip_text import compressed, text_sitemap
 from stoppress.sitemaps.render import render_general, render_index, render_news, render_pages
-from stoppress.sitemaps.robots import named_in_robots, robots_txt
+from stoppress.sitemaps.robots import named_in_robots, robots_txt, rules_of
 from tests.support.ledger import HOST, MORNING, Ledger
 
 GOLDEN = Path(__file__).parents[3] / "tests/fixtures/golden" / "settings"
@@ -80,7 +80,11 @@ CASES: dict[str, tuple[Settings, Settings]] = {
         {"outputs": {"atom": True}},
         {"outputs": {"atom": True, "hub": "https://hub.example.net/"}},
     ),
-    "robots": ({}, {"robots": "User-agent: *\nDisallow: /search\n"}),
+    "robots.search": ({"robots": "User-agent: *\nAllow: /"}, {"robots": {"search": False}}),
+    "robots.ai_search": ({"robots": {}}, {"robots": {"ai_search": False}}),
+    "robots.ai_training": ({"robots": {}}, {"robots": {"ai_training": False}}),
+    "robots.disallow": ({"robots": {}}, {"robots": {"disallow": ["/search"]}}),
+    "robots.content_signal": ({"robots": {}}, {"robots": {"content_signal": True}}),
 }
 # Settings that change no byte of a file by themselves, and why.
 OF_NO_FILE = {
@@ -178,7 +182,7 @@ def published(settings: Settings) -> dict[str, str]:
     if site.outputs.gzip:
         bodies[f"{INDEX_FILE}.gz"] = compressed(bodies[INDEX_FILE])
     if site.robots is not None:
-        bodies[ROBOTS_FILE] = robots_txt(site, named_in_robots(site), site.robots)
+        bodies[ROBOTS_FILE] = robots_txt(site, named_in_robots(site), rules_of(site) or "")
     return {
         name: (gzip.decompress(body) if name.endswith(".gz") else body).decode()
         for name, body in sorted(bodies.items())

@@ -143,6 +143,19 @@ def test_of_several_works_for_a_file_the_one_of_the_newest_configuration_is_done
     assert result.request.config_version == 1
 
 
+def test_news_is_written_first_then_the_newest_shard_and_the_index_last(behind: Doors) -> None:
+    """An import fills a batch with old shards. A new story must not wait for them."""
+    files = [INDEX, "sitemap-2009-03.xml", SHARD, "sitemap-2024-12.xml", NEWS]
+    results = rewrite_all([RewriteRequest(HOST, file) for file in files], NOON)
+    assert [result.request.file for result in results] == [
+        NEWS,
+        SHARD,
+        "sitemap-2024-12.xml",
+        "sitemap-2009-03.xml",
+        INDEX,
+    ]
+
+
 # ── the index ──
 
 
@@ -151,7 +164,6 @@ def test_the_index_follows_the_marks_and_never_records_itself(behind: Doors) -> 
     put_news()
     results = rewrite_all([RewriteRequest(HOST, INDEX), RewriteRequest(HOST, SHARD), RewriteRequest(HOST, NEWS)], NOON)
 
-    assert [result.request.file for result in results] == [SHARD, NEWS, INDEX]
     assert [result.outcome for result in results] == ["written"] * 3
     assert [item["sk"] for item in behind.items(f"file#{HOST}/{INDEX}")] == [SHARD, NEWS]
     marks = [found for name in (SHARD, NEWS) if (found := mark(name))]

@@ -193,6 +193,10 @@ def _mark_all(host: str, found: Sequence[Change], now: datetime) -> bool:
     ]
     for change in new[:MARKED_MAX]:
         _mark(host, states.get(change.url), change, now)
+    for change in found:
+        state = states.get(change.url)
+        if state and _is_marked(state, change) and change.published and not state.published:
+            _date(host, change)
     urls = [*unchecked[:MARKED_MAX], *(change.url for change in new[:MARKED_MAX])]
     queues.send_engines((page_message(host, url), 0) for url in urls)
     return len(new) <= MARKED_MAX
@@ -207,6 +211,11 @@ def _mark(host: str, old: PageState | None, change: Change, now: datetime) -> No
         _forget_failing(host, old)
     if not write_page(host, _marked(old, change, now)):
         update_page(host, change.url, lambda newer: _marked(newer, change, now))
+
+
+def _date(host: str, change: Change) -> None:
+    """Note the publication date of a page that another file listed first. Only news sitemaps have the date."""
+    update_page(host, change.url, lambda old: replace(old, published=change.published) if old else None)
 
 
 def _forget_failing(host: str, state: PageState) -> None:

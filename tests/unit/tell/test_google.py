@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import queues, table
+from stoppress.aws import bucket, queues, table
 from stoppress.aws.items import mark_item
 from stoppress.http import client
 from stoppress.model.entries import Mark
@@ -160,6 +160,18 @@ def test_without_search_console_no_message_is_sent(
     tell_pages(HOST, [URL], at(1), NEVER, Told())
     assert sweep([site], at(400)) == {}
     assert sent == []
+
+
+def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
+    doors: Doors, sent: list[tuple[str, int]]
+) -> None:
+    news = "<news:news><news:publication_date>2026-11-20T08:00:00Z</news:publication_date></news:news>"
+    for file, tags in (("sitemap-2026-11.xml", ""), ("sitemap-news.xml", news)):
+        body = f"<urlset><url><loc>{URL}</loc><lastmod>2026-11-20T08:00:00Z</lastmod>{tags}</url></urlset>".encode()
+        bucket.write(HOST, file, body, "application/xml", "no-store", replaces=None, changed=T, config_version=1)
+        engines.compare(HOST, file, at(1))
+    assert (kept().published, kept().version) == (T, "2026-11-20T08:00:00Z")
+    assert [message for message, _ in sent] == [engines.page_message(HOST, URL)] * 2
 
 
 # ── inspections ──

@@ -88,6 +88,9 @@ CASES: dict[str, tuple[Settings, Settings]] = {
 }
 # Settings that change no byte of a file by themselves, and why.
 OF_NO_FILE = {
+    "engines.hides_missing": "whether a missing page is removed, which is an event of its own",
+    "engines.indexnow.key": "how engines know the site",
+    "engines.indexnow.url": "which engine is told of changed pages",
     "silent_after_hours": "an alarm: nothing came for so long",
     "timezone": "how a feed's times without a zone are read, before there is an event",
     "feeds.take": "what of a feed's entries is heard at all",

@@ -116,6 +116,8 @@ OF_MAPPINGS = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttribute
 # No scenario asks for a page, imports, is audited or has engines: test_page.py, test_audits.py and test_engines.py in
 # tests/local_stack try these grants.
 OF_AUDITS = [grant for grant in grants() if grant.role == "AuditSourcesRole" and grant.sid not in OF_AWS]
+# tests/local_stack/test_search_console.py tries it.
+OF_SEARCH_CONSOLE = Grant("TellEnginesRole", "ReadKeysOfEngines", "secretsmanager:GetSecretValue")
 OF_ENGINES = [
     grant
     for grant in grants()

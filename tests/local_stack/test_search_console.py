@@ -19,8 +19,10 @@ from stoppress_cli.local.template import ACCOUNT, REGION
 from stoppress_cli.scenario import signing
 from stoppress_cli.stack.explain import as_lines as explained
 from stoppress_cli.stack.status import as_lines as status_lines
+from tests.deployment.test_grants import OF_SEARCH_CONSOLE
 from tests.support import operated
 from tests.support.console import Console, console, json_key
+from tests.support.planting import recorded_asks, roles_refused
 
 pytestmark = pytest.mark.moto
 
@@ -111,12 +113,21 @@ def test_a_site_whose_key_is_missing_is_told_of_in_status_and_everything_else_go
     assert stack_status(read_site.read_stack(HOST, now, None), now, Access("news")).problems == ()
 
 
-def test_who_tells_engines_reads_the_keys_of_engines_and_no_other_secret(stack: Stack) -> None:
+def test_the_key_is_read_by_the_grant_for_keys_of_engines_which_covers_no_other_secret(
+    stack: Stack, google: Console, tmp_path: Path
+) -> None:
+    put_key(stack)
+    with recorded_asks(stack) as asks:
+        publish(stack, "flood")
+        wait(stack, 20)
+    assert google.inspected == [operated.url("flood")]
+    assert stack.wire.guard.refused == []
+    assert roles_refused(asks, tmp_path, OF_SEARCH_CONSOLE.taken_from) == {"TellEnginesRole"}
+
     permissions = Permissions(stack.resources.values())
     role = permissions.role_of("TellEngines")
-    assert role is not None
+    assert role
     names = [f"{HOST}/engine-google-AbCdEf", "shared/engine-google-AbCdEf", f"{HOST}/newsroom-AbCdEf", "websub-AbCdEf"]
-    path = stack.variable("SECRETS_PATH")
-    arns = [f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{path}/{name}" for name in names]
-    asks = [Ask("secretsmanager:GetSecretValue", arn) for arn in arns]
-    assert [permissions.may(role, ask) for ask in asks] == [True, True, False, False]
+    path = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{stack.variable('SECRETS_PATH')}"
+    read = [permissions.may(role, Ask("secretsmanager:GetSecretValue", f"{path}/{name}")) for name in names]
+    assert read == [True, True, False, False]

@@ -46,7 +46,7 @@ from stoppress.tell.state import (
     read_page,
     told_pk,
 )
-from stoppress.tell.store import note_answer, paused_seconds, told_site, update_page, write_page
+from stoppress.tell.store import ATTEMPTS_MAX, note_answer, paused_seconds, told_site, update_page, write_page
 
 # Copies of the files as they were compared last. No CDN serves this folder, because its name is no host.
 COPIES = "told"

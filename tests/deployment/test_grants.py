@@ -111,10 +111,18 @@ MISSED_BY = {
 
 # What AWS itself does in the name of each role.
 OF_AWS = ("WriteItsLog", "ReportFailures")
+# Lambda takes messages in the name of the role.
+OF_MAPPINGS = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 # No scenario asks for a page, imports, is audited or has engines: test_page.py, test_audits.py and test_engines.py in
 # tests/local_stack try these grants.
 OF_AUDITS = [grant for grant in grants() if grant.role == "AuditSourcesRole" and grant.sid not in OF_AWS]
-OF_ENGINES = [grant for grant in grants() if grant.role == "TellEnginesRole" and grant.sid not in OF_AWS]
+# tests/local_stack/test_search_console.py tries it.
+OF_SEARCH_CONSOLE = Grant("TellEnginesRole", "ReadKeysOfEngines", "secretsmanager:GetSecretValue")
+OF_ENGINES = [
+    grant
+    for grant in grants()
+    if grant.role == "TellEnginesRole" and grant.sid not in OF_AWS and grant.what not in OF_MAPPINGS
+]
 OF_PAGES = [grant for grant in grants() if grant.role == "ShowSiteRole" and grant.sid not in OF_AWS]
 OF_IMPORTS = Grant("RecordArticleRole", "TakeImports", "sqs:ChangeMessageVisibility")
 OF_SCENARIOS = [grant for grant in grants() if grant not in (*OF_AUDITS, *OF_ENGINES, *OF_PAGES, OF_IMPORTS)]

@@ -165,11 +165,14 @@ class Console:
 
 @contextmanager
 def console() -> Iterator[Console]:
-    """A running server, which stands for every host."""
+    """A running server, which stands for every host. Those that are not Google's have a page at each path."""
     made = Console()
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
+            if not self.headers["Host"].endswith(".googleapis.com") and self.command == "GET":
+                self._send(404 if self.path == "/robots.txt" else 200, {}, b"<title>A story</title>")
+                return
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             kind = {"/token": "token", "/v1/urlInspection/index:inspect": "inspection"}.get(self.path, self.command)
             headers = {name.lower(): value for name, value in self.headers.items()}
@@ -181,9 +184,11 @@ def console() -> Iterator[Console]:
             if answer == "cut":
                 self.connection.close()
                 return
-            status, answer_headers, content = ANSWERS[answer]
+            self._send(*ANSWERS[answer])
+
+        def _send(self, status: int, headers: dict[str, str], content: bytes) -> None:
             self.send_response(status)
-            for name, value in answer_headers.items():
+            for name, value in headers.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

@@ -48,7 +48,7 @@ from stoppress.tell.state import (
     read_page,
     told_pk,
 )
-from stoppress.tell.store import note_answer, paused_seconds, told_site, update_page, write_page
+from stoppress.tell.store import ATTEMPTS_MAX, note_answer, paused_seconds, told_site, update_page, write_page
 
 # Copies of the files as they were compared last. No CDN serves this folder, because its name is no host.
 COPIES = "told"
@@ -218,6 +218,10 @@ def _mark_all(host: str, found: Sequence[Change], now: datetime) -> bool:
     ]
     for change in new[:MARKED_MAX]:
         _mark(host, states.get(change.url), change, now)
+    for change in found:
+        state = states.get(change.url)
+        if state and _is_marked(state, change) and change.published and not state.published:
+            _date(host, change)
     urls = [*unchecked[:MARKED_MAX], *(change.url for change in new[:MARKED_MAX])]
     queues.send_engines((page_message(host, url), 0) for url in urls)
     return len(new) <= MARKED_MAX
@@ -232,6 +236,11 @@ def _mark(host: str, old: PageState | None, change: Change, now: datetime) -> No
         _forget_failing(host, old)
     if not write_page(host, _marked(old, change, now)):
         update_page(host, change.url, lambda newer: _marked(newer, change, now))
+
+
+def _date(host: str, change: Change) -> None:
+    """Note the publication date of a page that another file listed first. Only news sitemaps have the date."""
+    update_page(host, change.url, lambda old: replace(old, published=change.published) if old else None)
 
 
 def _forget_failing(host: str, state: PageState) -> None:
@@ -400,20 +409,23 @@ def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
 
 
 def _keep_key_file(site: Site, file: str, key: str, now: datetime) -> None:
-    """Put the key file, if it is not in the bucket."""
-    if bucket.read(site.host, file) is not None:
-        return
-    with suppress(Overtaken):  # another run has put it
-        bucket.write(
-            site.host,
-            file,
-            key.encode(),
-            CONTENT_TYPES[".txt"],
-            CACHE_FRESH,
-            replaces=None,
-            changed=now,
-            config_version=site.version,
-        )
+    """Put the key file, if it is not in the bucket. Raises Overtaken after ATTEMPTS_MAX."""
+    for _ in range(ATTEMPTS_MAX):
+        if bucket.read(site.host, file) is not None:
+            return
+        with suppress(Overtaken):  # another run puts it, and may be killed
+            bucket.write(
+                site.host,
+                file,
+                key.encode(),
+                CONTENT_TYPES[".txt"],
+                CACHE_FRESH,
+                replaces=None,
+                changed=now,
+                config_version=site.version,
+            )
+            return
+    raise Overtaken(f"{file}: other runs were faster in all {ATTEMPTS_MAX} attempts")
 
 
 def _tell_receiver(host: str, name: str, due: datetime, now: datetime, done: Told) -> None:

@@ -6,7 +6,7 @@ Telling never waits for this: a run asks after it has told, and an answer that f
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 from stoppress.aws import queues, table
@@ -16,10 +16,9 @@ from stoppress.http.errors import FetchError, Refused
 from stoppress.model.file_names import INDEX_FILE, is_news
 from stoppress.model.site import SearchConsole, Site, secret_path
 from stoppress.primitives.deadline import Deadline
-from stoppress.primitives.instants import epoch_seconds
-from stoppress.tell import search_console, service_account
+from stoppress.tell import quota, search_console, service_account
 from stoppress.tell.indexnow import WRONG_SECONDS, Meaning
-from stoppress.tell.search_console import INDEXED, INSPECTIONS_A_DAY, INSPECTIONS_A_MINUTE, Inspection
+from stoppress.tell.search_console import INDEXED, INSPECTIONS_A_DAY, Inspection
 from stoppress.tell.service_account import Unanswered
 from stoppress.tell.state import (
     CHECKED_FOR,
@@ -32,18 +31,17 @@ from stoppress.tell.state import (
     pages_in,
     told_pk,
 )
-from stoppress.tell.store import ATTEMPTS_MAX, note_answer, paused_seconds, told_site, update_page
+from stoppress.tell.store import note_answer, paused_seconds, told_site, update_page
 from stoppress.tell.submitted import SubmittedSitemap, submitted_in, submitted_item, submitted_key
 
 # So much of a run is spent on questions at most, so that they do not hold up what is to be told.
 ASKED_SECONDS_MAX = 30.0
+# So many pages that Google fails for end a run.
+FAILURES_MAX = 3
 # Even if Google says that it may be asked again at once.
 AGAIN_SECONDS_MIN = 60
 # The sweep asks only while more than this part of the day's quota is left: new stories come first.
 KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2
-QUOTA_KEPT = timedelta(days=2)
-# Beginning of the sort keys of the counters, which stand under the property: two sites may share one.
-_QUOTA = "quota#"
 _Answer = TypeVar("_Answer")
 
 
@@ -92,7 +90,7 @@ def due_questions(
     if settings is None:
         return []
     due = _newest_first(page for page in pages if is_inspection_due(page, now))
-    left = INSPECTIONS_A_DAY - KEPT_FOR_NEW_STORIES - _counter(settings, now)[0] if due else 0
+    left = INSPECTIONS_A_DAY - KEPT_FOR_NEW_STORIES - quota.used(settings.property, now) if due else 0
     messages = [inspect_message(site.host, page.url) for page in due[: max(0, left)]]
     known = {sitemap.file: sitemap for sitemap in submitted_in(stored)}
     wanted = [known.get(file, SubmittedSitemap(file)) for file in [INDEX_FILE, *filter(is_news, files)] if files]
@@ -167,7 +165,8 @@ class _Console:
             service_account.forget()
         meaning = search_console.meaning(answer.status, answer.headers, answer.body, self.now)
         if meaning.result != "told":
-            raise Unanswered(meaning)
+            is_of_page = answer.status == 400 or (answer.status >= 500 and answer.status != 503)
+            raise Unanswered(meaning, is_of_page=is_of_page)
         self.has_answered = True
         return answer.body
 
@@ -190,23 +189,38 @@ def _submit_or_read(site: Site, before: SubmittedSitemap, console: _Console) -> 
 
 
 def _inspect(site: Site, left: list[PageState], console: _Console, deadline: Deadline) -> None:
-    """Ask of each page, as long as there are time and quota, and take it out of `left`."""
+    """Ask of each page, as long as there are time and quota, and take it out of `left`. Raises Unanswered.
+
+    Google may fail for some pages only. So the others are asked of too, unless several fail or none succeeds.
+    """
     started = deadline.seconds_left
-    for page in left[: _take_quota(console.settings, len(left), console.now)]:
-        if deadline.is_over() or started - deadline.seconds_left > ASKED_SECONDS_MAX:
-            return
+    failures: list[Unanswered] = []
+    pages = len(left)
+    for page in list(left):
+        is_over = deadline.is_over() or started - deadline.seconds_left > ASKED_SECONDS_MAX
+        if is_over or not quota.takes_one(console.settings.property, console.now):
+            break
         body = search_console.inspection_body(console.settings.property, page.url)
-        answer = console.request("POST", search_console.INSPECTION_URL, body)
-        inspection = _read(search_console.read_inspection, answer or b"")
+        try:
+            answer = console.request("POST", search_console.INSPECTION_URL, body)
+            inspection = _read(search_console.read_inspection, answer or b"")
+        except Unanswered as error:
+            failures.append(error)
+            if not error.is_of_page or len(failures) == FAILURES_MAX:
+                raise
+            continue
         update_page(site.host, page.url, lambda old, of=inspection: _inspected(old, of, console.now))  # type: ignore[misc]
         left.remove(page)
+    if failures and len(left) == pages:
+        raise failures[0]
 
 
 def _read(reader: Callable[[bytes], _Answer], body: bytes) -> _Answer:
     try:
         return reader(body)
     except ValueError as error:
-        raise Unanswered(Meaning("later", f"sends an answer that {error}", is_certain=True)) from None
+        meaning = Meaning("later", f"sends an answer that {error}", is_certain=True)
+        raise Unanswered(meaning, is_of_page=True) from None
 
 
 def _inspected(old: PageState | None, inspection: Inspection, now: datetime) -> PageState | None:
@@ -222,35 +236,3 @@ def _inspected(old: PageState | None, inspection: Inspection, now: datetime) -> 
         crawled_at=inspection.crawled_at or old.crawled_at,
         indexed_at=old.indexed_at or (now if inspection.verdict == INDEXED else None),
     )
-
-
-# ── the quota ──
-
-
-def _take_quota(settings: SearchConsole, wanted: int, now: datetime) -> int:
-    """Count inspections before they are made. Returns how many of them the quota allows."""
-    for attempt in range(ATTEMPTS_MAX if wanted else 0):
-        day, in_minute, rev = _counter(settings, now)
-        granted = min(wanted, INSPECTIONS_A_DAY - day, INSPECTIONS_A_MINUTE - in_minute)
-        if granted <= 0:
-            return 0
-        pk, sk = _counter_key(settings, now)
-        counts = {"day": day + granted, "minute": f"{now:%H:%M}", "in_minute": in_minute + granted}
-        try:
-            table.put({"pk": pk, "sk": sk, "ttl": epoch_seconds(now + QUOTA_KEPT), **counts}, rev)
-        except table.Conflict:
-            table.back_off(attempt + 1)
-            continue
-        return granted
-    return 0
-
-
-def _counter(settings: SearchConsole, now: datetime) -> tuple[int, int, int | None]:
-    """The inspections of the day (UTC) and of the minute, and the revision of their item."""
-    item = table.get(*_counter_key(settings, now)) or {}
-    in_minute = int(item["in_minute"]) if item.get("minute") == f"{now:%H:%M}" else 0
-    return int(item.get("day", 0)), in_minute, int(item["rev"]) if item else None
-
-
-def _counter_key(settings: SearchConsole, now: datetime) -> tuple[str, str]:
-    return told_pk(settings.property), f"{_QUOTA}{now:%Y-%m-%d}"

@@ -32,11 +32,14 @@ _HEADER = {"alg": "RS256", "typ": "JWT"}
 
 
 class Unanswered(Exception):
-    """Google did not do what it was asked. `meaning` says why, and when to ask again."""
+    """Google did not do what it was asked. `meaning` says why, and when to ask again.
 
-    def __init__(self, meaning: Meaning) -> None:
+    `is_of_page`: perhaps this concerns only the page that was asked of.
+    """
+
+    def __init__(self, meaning: Meaning, *, is_of_page: bool = False) -> None:
         super().__init__(meaning.reason)
-        self.meaning = meaning
+        self.meaning, self.is_of_page = meaning, is_of_page
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Nothing is on its path but the built function, the built layer and what the runt
 """
 
 import json
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,13 +15,16 @@ from stoppress.aws.items import mark_item
 from stoppress.aws.queues import read_rewrite
 from stoppress.model.entries import Mark
 from stoppress.model.event import from_message
+from stoppress.tell import service_account
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.feeds_server import FeedAnswer, FeedServer
 from tests.deployment.artifact import builds, events_now, faults
 from tests.deployment.artifact.runtime_api import Answer, aws_of, started
+from tests.support.console import private_key
 from tests.support.event_files import (
     CHANGED,
     EDITOR,
+    ENGINES,
     FEED as PUSHED_FEED,
     HOST,
     HOURLY,
@@ -178,10 +182,39 @@ def test_show_site_answers_with_the_page(stack: Stack, built: Path, tmp_path: Pa
     assert "no event named this page" in answer.payload["body"]
 
 
+def test_tell_engines_takes_its_messages_and_tells_nobody_for_a_site_without_engines(
+    stack: Stack, built: Path, tmp_path: Path
+) -> None:
+    [answer] = answered(stack, built, tmp_path, ENGINES)
+    assert answer == Answer("response", {"batchItemFailures": []})
+    assert on_queue(stack, "EnginesQueue") == []
+
+
+def test_tell_engines_signs_with_the_library_that_was_built_for_it(built: Path) -> None:
+    folders = [built / "TellEngines", built / builds.LAYER, builds.RUNTIME]
+    code = (
+        f"import sys; sys.path[:0] = {[str(folder) for folder in folders]!r}\n"
+        "from stoppress.tell.service_account import sign\n"
+        "import cryptography; print(cryptography.__file__); print(sign(sys.stdin.read(), b'text').hex())"
+    )
+    done = subprocess.run(  # noqa: S603 - our own code
+        [builds.python(), "-I", "-S", "-B", "-c", code],
+        input=private_key(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [
+        str(built / "TellEngines/cryptography/__init__.py"),
+        service_account.sign(private_key(), b"text").hex(),
+    ]
+
+
 def test_every_function_of_the_template_is_run_here(stack: Stack) -> None:
     assert {
         function_of(name)
-        for name in (WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, NIGHT, PUSH, EDITOR, HOURLY)
+        for name in (WEBHOOK, POLL, RECORD, STREAM, REWRITES, ROLL, CHANGED, NIGHT, PUSH, EDITOR, HOURLY, ENGINES)
     } == set(stack.functions)
 
 

@@ -79,6 +79,23 @@ def test_a_publication_loses_its_parentheses() -> None:
     assert site(publication=" Example  News (subscription) ").publication == "Example News"
 
 
+def console(property_: str = "https://www.example.com/", secret: str = "engine-google") -> dict[str, Any]:  # noqa: S107
+    return {"engines": {"search_console": {"property": property_, "secret": secret}}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        console(),
+        console("sc-domain:www.example.com"),
+        console("sc-domain:example.com", "shared/engine-google"),
+        console("http://www.example.com/") | {"scheme": "http"},
+    ],
+)
+def test_a_property_of_search_console_has_the_site(changes: dict[str, Any]) -> None:
+    assert site(**changes).engines is not None
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -172,6 +189,18 @@ def test_a_publication_loses_its_parentheses() -> None:
         ({"robots": f"Sitemap: /{'x' * 2_030}"}, "robots: line 1: "),
         ({"host": "?", "robots": "Sitemap:"}, "host: give a bare host name"),
         ({"outputs": {"hub": "hub.example.com"}}, "outputs.hub: is not of the form"),
+        (
+            console("https://www.example.com"),
+            "engines.search_console.property: is not of the form",
+        ),
+        (
+            console("https://www.example.org/"),
+            "the document: engines.search_console.property: https://www.example.org/ does not have www.example.com; give https://www.example.com/",
+        ),
+        (console("http://www.example.com/"), "the document: engines.search_console.property: http://www.example.com/"),
+        (console("sc-domain:ample.com"), "the document: engines.search_console.property: sc-domain:ample.com"),
+        (console(secret="google"), "engines.search_console.secret: is not of the form"),
+        (console(secret="shared/google"), "engines.search_console.secret: is not of the form"),
         ({"republish": "always"}, "republish: give one of these: 'keep-date' or 'new-date'"),
         ({"publicaton": "Example"}, "publicaton: is not known here: correct its name, or take it out"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoppress.aws import queues, table
+from stoppress.aws import bucket, queues, table
 from stoppress.aws.items import mark_item
 from stoppress.http import client
 from stoppress.model.entries import Mark
@@ -162,6 +162,18 @@ def test_without_search_console_no_message_is_sent(
     assert sent == []
 
 
+def test_the_date_of_a_story_is_noted_whichever_file_is_compared_first(
+    doors: Doors, sent: list[tuple[str, int]]
+) -> None:
+    news = "<news:news><news:publication_date>2026-11-20T08:00:00Z</news:publication_date></news:news>"
+    for file, tags in (("sitemap-2026-11.xml", ""), ("sitemap-news.xml", news)):
+        body = f"<urlset><url><loc>{URL}</loc><lastmod>2026-11-20T08:00:00Z</lastmod>{tags}</url></urlset>".encode()
+        bucket.write(HOST, file, body, "application/xml", "no-store", replaces=None, changed=T, config_version=1)
+        engines.compare(HOST, file, at(1))
+    assert (kept().published, kept().version) == (T, "2026-11-20T08:00:00Z")
+    assert [message for message, _ in sent] == [engines.page_message(HOST, URL)] * 2
+
+
 # ── inspections ──
 
 
@@ -263,13 +275,9 @@ def test_inspections_end_after_half_a_minute_and_with_the_run(
         ("no user", 900, True),
         ("disabled", 900, True),
         ("not found", 900, True),
-        ("bad request", 900, True),
         ("quota", 600, False),
         ("too many", 300, False),
-        ("broken", 600, False),
         ("overloaded", 120, False),
-        ("no json", 600, False),
-        ("no verdict", 600, False),
         ("slow", 600, False),
         ("cut", 600, False),
     ],
@@ -299,6 +307,39 @@ def test_what_google_does_not_answer_comes_again_and_our_faults_ring(
     assert ask(later, *(inspect_message(HOST, url) for url in urls)).engines_failing == {}
     assert kept(urls[0]).inspected_at == kept(urls[1]).inspected_at == later
     assert "reason" not in engine()
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds", "rings"),
+    [("bad request", 900, True), ("broken", 600, False), ("no json", 600, False), ("no verdict", 600, False)],
+)
+def test_a_page_that_google_fails_for_holds_no_other_up(
+    doors: Doors, google: Console, sent: list[tuple[str, int]], answer: str, seconds: int, *, rings: bool
+) -> None:
+    urls = [f"{URL}-{number}" for number in (5, 4, 3, 2, 1)]
+    for number, url in enumerate(reversed(urls)):
+        page(url, published=at(number))
+    google.answers["inspection"] = [answer, "unknown page", answer]
+    ask(at(20), *(inspect_message(HOST, url) for url in urls))
+    assert [bool(kept(url).inspected_at) for url in urls] == [False, True, False, True, True]
+    assert sent == [(inspect_message(HOST, url), 900) for url in (urls[0], urls[2])]
+    assert engine() == {}
+
+    google.answers["inspection"] = [answer, answer]
+    sent.clear()
+    done = ask(at(36), *(inspect_message(HOST, url) for url in urls))
+    assert sent == [(inspect_message(HOST, url), seconds) for url in (urls[0], urls[2])]
+    assert bool(done.engines_failing) == rings
+    assert engine()["until"] == exact(at(36) + timedelta(seconds=seconds))
+
+
+def test_three_pages_that_google_fails_for_are_enough(doors: Doors, google: Console) -> None:
+    for number in range(5):
+        page(f"{URL}-{number}", published=at(number))
+    google.answers["inspection"] = ["broken"] * 5
+    ask(at(20), *(inspect_message(HOST, f"{URL}-{number}") for number in range(5)))
+    assert len(google.inspected) == 3
+    assert engine()["reason"].startswith("answers 500")
 
 
 def test_a_refused_token_is_not_used_again(doors: Doors, google: Console) -> None:

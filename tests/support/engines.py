@@ -1,4 +1,7 @@
-"""An engine, a hub or a CDN on loopback: a server that answers as its documentation says, or slowly, or not at all."""
+"""An engine, a hub or a CDN on loopback: a server that answers as its documentation says, or slowly, or not at all.
+
+It serves pages too.
+"""
 
 import json
 import threading
@@ -39,8 +42,12 @@ RECEIVERS: dict[str, tuple[int, dict[str, str], bytes]] = {
 
 @dataclass
 class Engine:
-    """The server. `answers` are the names of the next answers, then `ok`. `requests` have path, headers and body."""
+    """The server. `answers` are the names of the next answers, then `ok`. `requests` have path, headers and body.
 
+    `pages` are the statuses of pages by path. Other pages answer 404.
+    """
+
+    pages: dict[str, int] = field(default_factory=dict)
     answers: list[str] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -67,7 +74,12 @@ def engine() -> Iterator[Engine]:
             if answer == "cut":
                 self.connection.close()
                 return
-            status, headers, content = RECEIVERS[answer]
+            self.answer(*RECEIVERS[answer])
+
+        def do_GET(self) -> None:
+            self.answer(made.pages.get(self.path, 404), {"Content-Type": "text/html"}, b"<title>A story</title>")
+
+        def answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)

@@ -30,10 +30,9 @@ class Page:
 class Web:
     """Answers requests for pages and for the engine. `told` are the URLs that the engine took, each with the instant.
 
-    `objects` are the bucket's, by key. `wrong` are the engine's complaints. `answers` are the names of the engine's answers, to choose from.
+    `objects` are the bucket's, by key. `wrong` are the engine's complaints. `answers` are the names of the engine's answers.
     """
 
-    host: str
     chance: random.Random
     objects: Callable[[], Mapping[str, bytes]]
     pages: dict[str, Page] = field(default_factory=dict)
@@ -57,9 +56,9 @@ class Web:
     def post_body(self, _url: str, body: bytes, _content_type: str) -> Response:
         """The engine's answer. After an error or a time-out it may have taken the URLs all the same."""
         document = json.loads(body)
-        file = document["keyLocation"].removeprefix(f"https://{self.host}/")
-        if f"{self.host}/{file}" not in self.objects():
-            self.wrong.append(f"no key file {file}")
+        key_file = document["keyLocation"].removeprefix("https://")
+        if not key_file.startswith(f"{document['host']}/") or self.objects().get(key_file) != document["key"].encode():
+            self.wrong.append(f"the key is not in {key_file}")
         answer = self.chance.choice(self.answers)
         if answer in ("ok", "accepted") or (answer in ("broken", "slow") and self.chance.random() < 0.5):
             for url in document["urlList"]:

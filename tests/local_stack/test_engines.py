@@ -1,0 +1,272 @@
+"""Engines on the local stack: a webhook publishes a story, its page is checked, and a server on loopback is told of it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoppress.http import client
+from stoppress.show import read_site
+from stoppress.show.read_story import story_of
+from stoppress.show.site import Access, Problem, stack_status
+from stoppress.tell import fetch
+from stoppress_cli.local.functions import Result
+from stoppress_cli.local.gateway import Request
+from stoppress_cli.local.permissions import Ask, Role
+from stoppress_cli.local.stack import Stack
+from stoppress_cli.local.wire import Fault
+from stoppress_cli.scenario import signing
+from tests.deployment.test_grants import OF_ENGINES, Grant
+from tests.support import operated
+from tests.support.engines import Engine, engine
+from tests.support.planting import recorded_asks, roles_refused
+
+pytestmark = pytest.mark.moto
+
+HOST = operated.HOST
+KEY = "0f4b1c2d3e4f5a6b"
+KEY_FILE = f"sitemap-indexnow-{KEY}.txt"
+SITE: dict[str, Any] = operated.SITE | {"engines": {"indexnow": {"key": KEY}, "hides_missing": True}}
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def web() -> Iterator[Engine]:
+    with engine() as running:
+        fetch._rules.clear()
+        yield running
+        fetch._rules.clear()
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    with operated.operated([{"site": SITE}], tmp_path) as running:
+        yield running
+
+
+def post(stack: Stack, story: str, kind: str = "article.published") -> None:
+    """The webhook of a story comes, and its files are written."""
+    at = f"{stack.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+    data = {"id": story, "url": operated.url(story), "title": "Flood closes the harbour", "published_at": at}
+    body = json.dumps({"type": kind, "timestamp": at, "data": data}).encode()
+    headers = {"content-type": "application/json"}
+    signed = signing.standard("whsec_c3RvcHByZXNz", headers, body, f"msg_{story}_{at}", stack.clock.now())
+    assert stack.request(Request("POST", operated.CMS, "", headers | signed, body)).status == 200
+    stack.rest()
+
+
+def wait(stack: Stack, minutes: int) -> None:
+    for _ in range(minutes):
+        stack.advance(stack.clock.now() + MINUTE)
+
+
+def problems(stack: Stack) -> list[Problem]:
+    now = stack.clock.now()
+    return list(stack_status(read_site.read_stack(HOST, now, None), now, Access("news")).problems)
+
+
+def news(stack: Stack) -> str:
+    body = stack.client("s3").get_object(Bucket=stack.variable("BUCKET_NAME"), Key=f"{HOST}/sitemap-news.xml")["Body"]
+    return str(body.read().decode())
+
+
+def test_an_engine_is_told_of_a_story_at_once_and_of_its_edit_after_ten_minutes(stack: Stack, web: Engine) -> None:
+    web.pages["/flood"] = 200
+    post(stack, "flood")
+
+    [(path, headers, body)] = web.requests
+    assert (path, headers["host"], headers["content-type"]) == (
+        "/indexnow",
+        "api.indexnow.org",
+        "application/json; charset=utf-8",
+    )
+    assert (
+        body
+        == (
+            f'{{"host":"{HOST}","key":"{KEY}","keyLocation":"https://{HOST}/{KEY_FILE}",'
+            f'"urlList":["https://{HOST}/flood"]}}'
+        ).encode()
+    )
+    kept = stack.client("s3").get_object(Bucket=stack.variable("BUCKET_NAME"), Key=f"{HOST}/{KEY_FILE}")
+    assert (kept["Body"].read(), kept["ContentType"]) == (KEY.encode(), "text/plain; charset=utf-8")
+    way = [stop.what for stop in story_of(operated.url("flood"), None, stack.clock.now()).way]
+    assert "told" in " ".join(way)
+
+    wait(stack, 1)
+    post(stack, "flood")
+    wait(stack, 9)
+    assert len(web.requests) == 1
+    wait(stack, 2)
+    assert len(web.requests) == 2
+    wait(stack, 60)
+    assert len(web.requests) == 2
+    assert stack.metrics["PagesTold"] == 2
+    assert problems(stack) == []
+
+
+def test_an_engine_is_told_of_a_page_when_it_is_ready_and_status_says_since_when_it_is_not(
+    stack: Stack, web: Engine
+) -> None:
+    post(stack, "flood")
+    wait(stack, 12)
+    assert web.requests == []
+    assert stack.metrics["PagesNotReady"] == 1
+    [problem] = problems(stack)
+    assert "answers 404" in problem.what
+    assert "answers 404" in story_of(operated.url("flood"), None, stack.clock.now()).not_told
+
+    web.pages["/flood"] = 200
+    wait(stack, 16)
+    assert web.urls == [operated.url("flood")]
+    assert problems(stack) == []
+
+
+def test_an_engine_is_told_of_a_removed_page_once_it_is_missing(stack: Stack, web: Engine) -> None:
+    web.pages["/flood"] = 200
+    post(stack, "flood")
+    wait(stack, 1)
+    post(stack, "flood", "article.unpublished")
+    wait(stack, 20)
+    assert len(web.requests) == 1  # the page is still there
+
+    web.pages["/flood"] = 410
+    wait(stack, 16)
+    assert len(web.requests) == 2
+    assert problems(stack) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "minutes", "rings"),
+    [
+        ("bad request", 15, True),
+        ("key not found", 15, True),
+        ("verification", 10, False),
+        ("unprocessable", 15, True),
+        ("too many", 1, False),
+        ("broken", 11, False),
+        ("overloaded", 2, False),
+        ("slow", 11, False),
+        ("cut", 11, False),
+    ],
+)
+def test_an_engine_that_takes_nothing_is_told_again_later(
+    stack: Stack, web: Engine, monkeypatch: pytest.MonkeyPatch, answer: str, minutes: int, *, rings: bool
+) -> None:
+    monkeypatch.setattr(client, "POST_SECONDS_MAX", 0.5)
+    web.pages["/flood"], web.answers = 200, [answer]
+    post(stack, "flood")
+    wait(stack, minutes - 1)
+    assert len(web.requests) == 1
+    assert stack.metrics["EnginesFailed"] == rings
+    assert any("IndexNow" in problem.what for problem in problems(stack))
+
+    wait(stack, 2)
+    assert len(web.requests) == 2
+    assert stack.metrics["PagesTold"] == 1
+    assert problems(stack) == []
+
+
+def test_an_article_whose_page_is_missing_for_an_hour_is_removed_and_a_newer_event_brings_it_back(
+    stack: Stack, web: Engine
+) -> None:
+    web.pages["/flood"] = web.pages["/derby"] = 200
+    post(stack, "flood")
+    post(stack, "derby")
+    wait(stack, 12)
+    del web.pages["/flood"]
+    post(stack, "flood")
+    wait(stack, 45)
+    assert "/flood<" in news(stack)
+    wait(stack, 45)
+    assert "/flood<" not in news(stack)
+    assert "/derby<" in news(stack)
+    heard = story_of(operated.url("flood"), None, stack.clock.now()).heard
+    assert "the page answered 404 or 410 for an hour" in [event.reason for event in heard]
+
+    web.pages["/flood"] = 200
+    post(stack, "flood")
+    assert "/flood<" in news(stack)
+    wait(stack, 12)
+    assert web.urls.count(operated.url("flood")) >= 2
+
+
+def test_an_article_stays_whose_page_is_missing_where_the_site_does_not_hide_it(tmp_path: Path, web: Engine) -> None:
+    site = operated.SITE | {"engines": {"indexnow": {"key": KEY}}}
+    with operated.operated([{"site": site}], tmp_path) as stack:
+        post(stack, "flood")
+        wait(stack, 90)
+        assert "/flood<" in news(stack)
+
+
+def test_an_engine_is_told_although_each_announcement_got_lost(
+    stack: Stack, web: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack.sources, "event_arrived", lambda _bus, _event: None)
+    web.pages["/flood"] = 200
+    post(stack, "flood")
+    assert web.requests == []
+    wait(stack, 60)
+    assert web.urls == [operated.url("flood")]
+
+
+# ── grants ──
+
+
+@pytest.fixture(scope="module")
+def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
+    """What the roles are asked for while stories are published, edited and removed, and a page is missing."""
+    with engine() as web, operated.operated([{"site": SITE}], tmp_path_factory.mktemp("asks")) as stack:
+        web.pages["/flood"] = web.pages["/derby"] = 200
+        with recorded_asks(stack) as recorded:
+            post(stack, "flood")
+            post(stack, "fire")
+            stack.wire.faults.append(Fault("dynamodb", "GetItem", key="told#"))
+            wait(stack, 12)
+            post(stack, "derby")
+            post(stack, "flood", "article.unpublished")
+            wait(stack, 90)
+            web.pages["/fire"] = 200
+            # Without a recent confirmation the parameters themselves are read.
+            stack.functions["RollWindow"].invoke = lambda _event: Result()  # type: ignore[method-assign,assignment]
+            stack.client("ssm").delete_parameter(Name=f"{stack.variable('SITES_PATH')}/{HOST}")
+            stack.forget_clients()
+            wait(stack, 60)
+        assert not stack.wire.guard.refused
+        fetch._rules.clear()
+    return recorded
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("grant", OF_ENGINES, ids=str)
+def test_a_grant_of_tell_engines_that_is_taken_away_is_missed(
+    grant: Grant, asks: list[tuple[Role, Ask]], tmp_path: Path
+) -> None:
+    assert roles_refused(asks, tmp_path, grant.taken_from) == {"TellEnginesRole"}
+
+
+# ── what it costs ──
+
+
+def costs(stack: Stack, function: str) -> Mapping[Any, int]:
+    """The calls of AWS of a function."""
+    return {call: times for call, times in stack.wire.meter.calls.items() if call[0] == function}
+
+
+def test_a_site_without_engines_costs_a_read_of_its_configuration_for_each_batch_of_changed_files(
+    tmp_path: Path, web: Engine
+) -> None:
+    with operated.operated([{"site": operated.SITE}], tmp_path) as stack:
+        post(stack, "flood")
+        stack.wire.meter.calls.clear()
+        post(stack, "derby")
+        wait(stack, 60)
+        assert set(costs(stack, "TellEngines")) <= {
+            ("TellEngines", "ssm.GetParameter"),
+            ("TellEngines", "dynamodb.Query"),
+        }
+        assert stack.metrics["PagesTold"] == 0
+        objects = stack.client("s3").list_objects_v2(Bucket=stack.variable("BUCKET_NAME"))["Contents"]
+        assert not [each["Key"] for each in objects if each["Key"].startswith("told/") or "indexnow" in each["Key"]]

@@ -91,13 +91,18 @@ class Archive:
 
 @contextmanager
 def newsroom(
-    start: datetime = NOW, dynamodb_url: str | None = None, site: Mapping[str, Any] = SITE, listing: str = "no"
+    start: datetime = NOW, dynamodb_url: str | None = None, site: Mapping[str, Any] = SITE, **switched_on: str
 ) -> Iterator[Stack]:
     """The stack of a newsroom that has not published anything: its files stand, its configuration has settled.
 
-    `listing` is the template's parameter `Listing`.
+    `switched_on` are parameters of the template, such as Listing="yes".
     """
-    with Stack(TEMPLATE, {"Listing": listing}, start=start - timedelta(minutes=10), dynamodb_url=dynamodb_url) as stack:
+    with Stack(
+        TEMPLATE,
+        {"Engines": "no", "Listing": "no"} | switched_on,
+        start=start - timedelta(minutes=10),
+        dynamodb_url=dynamodb_url,
+    ) as stack:
         stack.client("secretsmanager").create_secret(
             Name=f"{stack.variable('SECRETS_PATH')}/{HOST}/newsroom", SecretString=SECRET
         )

@@ -36,7 +36,7 @@ def audited(stories: int) -> Iterator[Stack]:
     listed = {"url": f"https://{HOST}/wp-json/wp/v2/posts"}
     source = {"adapter": "wordpress", "secret": "newsroom", "settings": {"signature": "standard"}, "list": listed}
     site = {**SITE, "sources": {"cms": source}}
-    with mock.patch.object(client, "fetch", blog.fetch), newsroom(site=site, listing="yes") as stack:
+    with mock.patch.object(client, "fetch", blog.fetch), newsroom(site=site, Listing="yes") as stack:
         for number, at in enumerate(spread(stories, NOW - 40 * HOUR, NOW - HOUR), 1):
             blog.publish(number, at)
         for _ in range(3):  # the first audit has them recorded
@@ -90,7 +90,7 @@ def imported(articles: int) -> Import:
             sent = tally.listed
             stack.rest()
 
-    with tempfile.TemporaryDirectory() as folder, newsroom(listing="yes") as stack, doors(stack):
+    with tempfile.TemporaryDirectory() as folder, newsroom(Listing="yes") as stack, doors(stack):
         path = Path(folder) / "archive.jsonl"
         path.write_text("".join(rows(articles, MONTH)), encoding="utf-8")
         cost.warm(stack)

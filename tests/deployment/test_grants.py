@@ -111,13 +111,17 @@ MISSED_BY = {
 
 # What AWS itself does in the name of each role.
 OF_AWS = ("WriteItsLog", "ReportFailures")
+# Lambda takes messages in the name of the role.
+OF_MAPPINGS = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 # No scenario asks for a page, imports, is audited or has engines: test_page.py, test_audits.py and test_engines.py in
 # tests/local_stack try these grants.
 OF_AUDITS = [grant for grant in grants() if grant.role == "AuditSourcesRole" and grant.sid not in OF_AWS]
 # test_receivers.py tries these.
 OF_RECEIVERS = ("SignForReceivers", "HaveTheCdnForgetFiles")
 OF_ENGINES = [
-    grant for grant in grants() if grant.role == "TellEnginesRole" and grant.sid not in (*OF_AWS, *OF_RECEIVERS)
+    grant
+    for grant in grants()
+    if grant.role == "TellEnginesRole" and grant.sid not in (*OF_AWS, *OF_RECEIVERS) and grant.what not in OF_MAPPINGS
 ]
 OF_PAGES = [grant for grant in grants() if grant.role == "ShowSiteRole" and grant.sid not in OF_AWS]
 OF_IMPORTS = Grant("RecordArticleRole", "TakeImports", "sqs:ChangeMessageVisibility")

@@ -79,6 +79,7 @@ SETTINGS: dict[str, Callable[[random.Random], Any]] = {
         dict.fromkeys(_some(chance, ["gzip", "text", "atom"]), True)
         | ({"hub": "https://hub.example.net/"} if chance.random() < 0.2 else {})
     ),
+    "engines": lambda chance: {"indexnow": chance.choice([None, {"key": "0f4b1c2d3e4f5a6b"}])},
     "robots": lambda chance: chance.choice(["", "User-agent: *\nDisallow: /private/"]),
     "republish": lambda chance: chance.choice(["keep-date", "new-date"]),
     "silent_after_hours": lambda chance: chance.randint(1, 720),

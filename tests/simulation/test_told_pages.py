@@ -193,10 +193,9 @@ def play(room: Newsroom) -> str:
     if room.web.wrong:
         return room.web.wrong[0]
     last = dict(room.web.told)  # the last of several wins
-    known = {url for url, _ in room.web.told}
     for url, changed in room.changed.items():
         page = room.web.pages[url]
-        must_know = url in room.web.listed or (url in known and page.missing_at is not None)
+        must_know = url in room.web.listed or (url in room.web.known and page.missing_at is not None)
         if must_know and (url not in last or last[url] < changed):
             return f"{url} changed at {changed:%H:%M:%S}, and was told of at {last.get(url)}"
     return ""

@@ -44,10 +44,11 @@ RECEIVERS: dict[str, tuple[int, dict[str, str], bytes]] = {
 class Engine:
     """The server. `answers` are the names of the next answers, then `ok`. `requests` have path, headers and body.
 
-    `pages` are the statuses of pages by path. Other pages answer 404.
+    `pages` are the statuses of pages by path. Other pages answer 404. `paths` are those of the pages that were fetched.
     """
 
     pages: dict[str, int] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -77,6 +78,7 @@ def engine() -> Iterator[Engine]:
             self.answer(*RECEIVERS[answer])
 
         def do_GET(self) -> None:
+            made.paths.append(self.path)
             self.answer(made.pages.get(self.path, 404), {"Content-Type": "text/html"}, b"<title>A story</title>")
 
         def answer(self, status: int, headers: dict[str, str], content: bytes) -> None:

@@ -28,7 +28,8 @@ class Page:
 
 @dataclass
 class Web:
-    """Answers requests for pages and for the engine. `told` are the URLs that the engine took, each with the instant.
+    """Answers requests for pages and for the engine. `told` are the URLs that the engine took, each with the instant. `known` are those of them
+    that were pages when it was told last.
 
     `objects` are the bucket's, by key. `wrong` are the engine's complaints. `answers` are the names of the engine's answers.
     """
@@ -38,6 +39,7 @@ class Web:
     pages: dict[str, Page] = field(default_factory=dict)
     answers: list[str] = field(default_factory=lambda: ["ok"])
     told: list[tuple[str, datetime]] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
     listed: set[str] = field(default_factory=set)
 
@@ -80,3 +82,4 @@ class Web:
         if any(other == url and now - at < PAUSE for other, at in self.told):
             self.wrong.append(f"{now:%H:%M:%S} {url} was told of in the last ten minutes")
         self.told.append((url, now))
+        (self.known.discard if is_missing else self.known.add)(url)

@@ -382,20 +382,23 @@ def _ask_indexnow(site: Site, urls: list[str], now: datetime) -> Meaning:
 
 
 def _keep_key_file(site: Site, file: str, key: str, now: datetime) -> None:
-    """Put the key file, if it is not in the bucket."""
-    if bucket.read(site.host, file) is not None:
-        return
-    with suppress(Overtaken):  # another run has put it
-        bucket.write(
-            site.host,
-            file,
-            key.encode(),
-            CONTENT_TYPES[".txt"],
-            CACHE_FRESH,
-            replaces=None,
-            changed=now,
-            config_version=site.version,
-        )
+    """Put the key file, if it is not in the bucket. Raises Overtaken after ATTEMPTS_MAX."""
+    for _ in range(ATTEMPTS_MAX):
+        if bucket.read(site.host, file) is not None:
+            return
+        with suppress(Overtaken):  # another run puts it, and may be killed
+            bucket.write(
+                site.host,
+                file,
+                key.encode(),
+                CONTENT_TYPES[".txt"],
+                CACHE_FRESH,
+                replaces=None,
+                changed=now,
+                config_version=site.version,
+            )
+            return
+    raise Overtaken(f"{file}: other runs were faster in all {ATTEMPTS_MAX} attempts")
 
 
 def _note_answer(host: str, sk: str, engine: Mapping[str, str], answer: Meaning, now: datetime, done: Told) -> None:

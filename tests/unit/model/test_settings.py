@@ -88,6 +88,9 @@ CASES: dict[str, tuple[Settings, Settings]] = {
 }
 # Settings that change no byte of a file by themselves, and why.
 OF_NO_FILE = {
+    "engines.hides_missing": "whether a missing page is removed, which is an event of its own",
+    "engines.indexnow.key": "how engines know the site",
+    "engines.indexnow.url": "which engine is told of changed pages",
     "engines.purge.distribution": "which CDN forgets files",
     "engines.purge.url": "which CDN forgets files",
     "engines.purge.secret": "how a request to a CDN is signed",

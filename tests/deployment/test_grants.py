@@ -116,16 +116,21 @@ OF_MAPPINGS = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttribute
 # No scenario asks for a page, imports, is audited or has engines: test_page.py, test_audits.py and test_engines.py in
 # tests/local_stack try these grants.
 OF_AUDITS = [grant for grant in grants() if grant.role == "AuditSourcesRole" and grant.sid not in OF_AWS]
-# tests/local_stack/test_search_console.py tries it.
-OF_SEARCH_CONSOLE = Grant("TellEnginesRole", "ReadKeysOfEngines", "secretsmanager:GetSecretValue")
+# tests/local_stack/test_search_console.py and test_receivers.py try these.
+SECRETS_OF_ENGINES = Grant("TellEnginesRole", "ReadSecretsOfEngines", "secretsmanager:GetSecretValue")
+OF_CDN = Grant("TellEnginesRole", "HaveTheCdnForgetFiles", "cloudfront:CreateInvalidation")
 OF_ENGINES = [
     grant
     for grant in grants()
-    if grant.role == "TellEnginesRole" and grant.sid not in OF_AWS and grant.what not in OF_MAPPINGS
+    if grant.role == "TellEnginesRole"
+    and grant.sid not in OF_AWS
+    and grant.what not in OF_MAPPINGS
+    and grant not in (SECRETS_OF_ENGINES, OF_CDN)
 ]
 OF_PAGES = [grant for grant in grants() if grant.role == "ShowSiteRole" and grant.sid not in OF_AWS]
 OF_IMPORTS = Grant("RecordArticleRole", "TakeImports", "sqs:ChangeMessageVisibility")
-OF_SCENARIOS = [grant for grant in grants() if grant not in (*OF_AUDITS, *OF_ENGINES, *OF_PAGES, OF_IMPORTS)]
+_TRIED_ELSEWHERE = (*OF_AUDITS, *OF_ENGINES, *OF_PAGES, SECRETS_OF_ENGINES, OF_CDN, OF_IMPORTS)
+OF_SCENARIOS = [grant for grant in grants() if grant not in _TRIED_ELSEWHERE]
 
 
 @pytest.mark.parametrize("grant", OF_SCENARIOS, ids=str)

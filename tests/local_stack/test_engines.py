@@ -20,7 +20,7 @@ from stoppress_cli.local.permissions import Ask, Role
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.local.wire import Fault
 from stoppress_cli.scenario import signing
-from tests.deployment.test_grants import OF_ENGINES, OF_SEARCH_CONSOLE, Grant
+from tests.deployment.test_grants import OF_ENGINES, Grant
 from tests.support import operated
 from tests.support.engines import Engine, engine
 from tests.support.planting import recorded_asks, roles_refused
@@ -249,7 +249,7 @@ def asks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Role, Ask]]:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("grant", [grant for grant in OF_ENGINES if grant != OF_SEARCH_CONSOLE], ids=str)
+@pytest.mark.parametrize("grant", OF_ENGINES, ids=str)
 def test_a_grant_of_tell_engines_that_is_taken_away_is_missed(
     grant: Grant, asks: list[tuple[Role, Ask]], tmp_path: Path
 ) -> None:

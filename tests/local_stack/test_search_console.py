@@ -19,7 +19,7 @@ from stoppress_cli.local.template import ACCOUNT, REGION
 from stoppress_cli.scenario import signing
 from stoppress_cli.stack.explain import as_lines as explained
 from stoppress_cli.stack.status import as_lines as status_lines
-from tests.deployment.test_grants import OF_SEARCH_CONSOLE
+from tests.deployment.test_grants import SECRETS_OF_ENGINES
 from tests.support import operated
 from tests.support.console import Console, console, json_key
 from tests.support.planting import recorded_asks, roles_refused
@@ -122,7 +122,7 @@ def test_the_key_is_read_by_the_grant_for_keys_of_engines_which_covers_no_other_
         wait(stack, 20)
     assert google.inspected == [operated.url("flood")]
     assert stack.wire.guard.refused == []
-    assert roles_refused(asks, tmp_path, OF_SEARCH_CONSOLE.taken_from) == {"TellEnginesRole"}
+    assert roles_refused(asks, tmp_path, SECRETS_OF_ENGINES.taken_from) == {"TellEnginesRole"}
 
     permissions = Permissions(stack.resources.values())
     role = permissions.role_of("TellEngines")

@@ -1,4 +1,7 @@
-"""An engine, a hub or a CDN on loopback: a server that answers as its documentation says, or slowly, or not at all. It serves pages too."""
+"""An engine, a hub or a CDN on loopback: a server that answers as its documentation says, or slowly, or not at all.
+
+It serves pages too.
+"""
 
 import json
 import threading

@@ -1,6 +1,6 @@
 """A stack that was played, and the operator's doors to it, in this process: for tests of the operator's commands."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -59,10 +59,12 @@ def doors(stack: Stack) -> Iterator[None]:
 
 
 @contextmanager
-def operated(steps: Sequence[Step], tmp_path: Path, *, versioned: bool = False) -> Iterator[Stack]:
+def operated(
+    steps: Sequence[Step], tmp_path: Path, *, versioned: bool = False, parameters: Mapping[str, str] | None = None
+) -> Iterator[Stack]:
     """The stack on which the steps were played; its clock stands still. `versioned`: its bucket keeps old versions, as S3's."""
     lines = playing.written([*MADE, *steps])
-    with Stack(TEMPLATE, start=lines[0].at) as stack:
+    with Stack(TEMPLATE, parameters, start=lines[0].at) as stack:
         if versioned:
             bucket = stack.only("AWS::S3::Bucket").ref
             stack.client("s3").put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})

@@ -34,11 +34,11 @@ from stoppress.tell.state import (
 from stoppress.tell.store import note_answer, paused_seconds, told_site, update_page
 from stoppress.tell.submitted import SubmittedSitemap, submitted_in, submitted_item, submitted_key
 
-# So much of a run is spent on questions at most, so that they do not hold up what is to be told.
+# A run spends at most this time on questions, so that they do not hold up telling.
 ASKED_SECONDS_MAX = 30.0
-# So many pages that Google fails for end a run.
+# This many pages for which Google fails end a run.
 FAILURES_MAX = 3
-# Even if Google says that it may be asked again at once.
+# The shortest pause, whatever a Retry-After says.
 AGAIN_SECONDS_MIN = 60
 # The sweep asks only while more than this part of the day's quota is left: new stories come first.
 KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2
@@ -198,9 +198,9 @@ def _submit_or_read(site: Site, before: SubmittedSitemap, console: _Console) -> 
 
 
 def _inspect(site: Site, left: list[PageState], console: _Console) -> None:
-    """Ask of each page, as long as there are time and quota, and take it out of `left`. Raises Unanswered.
+    """Ask about each page, while there are time and quota, and take it out of `left`. Raises Unanswered.
 
-    Google may fail for some pages only. So the others are asked of too, unless several fail or none succeeds.
+    Google may fail for some pages only. So a failure ends the run only after several, or if no page succeeds.
     """
     failures: list[Unanswered] = []
     pages = len(left)

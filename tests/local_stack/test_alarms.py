@@ -25,6 +25,7 @@ AFTER_HOURS = {
     "a webhook never comes (`Listing=yes`)",
     "a source cannot be listed (`Listing=yes`)",
     "`audit_sources` does not run (`Listing=yes`)",
+    "`tell_engines` does not run (`Engines=yes`)",
 }
 
 

@@ -44,6 +44,8 @@ POSTS = json.dumps(
         }
     ]
 )
+# Engines that are told of the site's pages. The scenario's server answers for the pages, and 404 for the engine.
+TOLD = {"engines": {"indexnow": {"key": "0f4b1c2d3e4f5a6b"}}}
 # The audits run at the full hours.
 AFTER_AN_AUDIT = datetime(2026, 11, 20, 8, 1, tzinfo=UTC)
 EVER = 1_000_000
@@ -247,10 +249,11 @@ def bus_event(newsroom: Newsroom) -> None:
 
 def target_denied(newsroom: Newsroom) -> None:
     """EventBridge may not send to the articles queue: the event goes to the rule's dead-letter queue."""
-    failures = newsroom.stack.resources["Failures"].arn
+    articles, failures = (newsroom.stack.resources[name].arn for name in ("ArticlesQueue", "Failures"))
     sources = newsroom.stack.sources
     sources.rules = [
-        replace(rule, targets=((failures, None),)) if rule.bus != "default" else rule for rule in sources.rules
+        replace(rule, targets=((failures, None),)) if (articles, None) in rule.targets else rule
+        for rule in sources.rules
     ]
 
 
@@ -479,6 +482,27 @@ BREAKAGES = [
         minutes=120,
         step=MINUTE,
         rings={"AuditsStoppedAlarm": 113},
+    ),
+    Breakage(
+        "IndexNow answers 404 (`Engines=yes`)",
+        steps({"site": SITE | TOLD}),
+        minutes=10,
+        rings={"EnginesFailingAlarm": 1},
+    ),
+    Breakage(
+        "what engines were told cannot be read (`Engines=yes`)",
+        all_of(
+            steps({"site": SITE | TOLD}), fails("dynamodb", "GetItem BatchGetItem", "InternalServerError", key="told#")
+        ),
+        minutes=60,
+        rings={"WorkFailingAlarm": 3, "EnginesDeadAlarm": 37},
+    ),
+    Breakage(
+        "`tell_engines` does not run (`Engines=yes`)",
+        all_of(instead(), not_invoked("TellEngines", "schedules")),
+        minutes=125,
+        step=MINUTE,
+        rings={"EnginesStoppedAlarm": 120},
     ),
     Breakage(
         "`reconcile_sites` does not run",

@@ -101,7 +101,7 @@ def post(url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = 
 def post_body(
     url: str,
     body: bytes,
-    content_type: str,
+    content_type: str | None,
     headers: Mapping[str, str] | None = None,
     method: str = "POST",
     *,
@@ -112,7 +112,8 @@ def post_body(
     Another server does not get the header Authorization.
     """
     deadline = time.monotonic() + POST_SECONDS_MAX
-    post_headers: Mapping[str, str] = {"Content-Type": content_type, "Accept": "*/*", **(headers or {})}
+    of_body = {"Content-Type": content_type} if content_type else {}
+    post_headers: Mapping[str, str] = {**of_body, "Accept": "*/*", **(headers or {})}
     for _ in range(REDIRECTS_MAX + 1):
         if https_only and urlsplit(url).scheme != "https":
             raise Refused(f"{url[:200]} is not https, and the request has a secret in it")

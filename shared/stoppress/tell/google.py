@@ -1,6 +1,6 @@
-"""Google hears of the sitemaps through Search Console, and is asked what it made of new stories.
+"""Search Console hears of the sitemaps, and is asked what Google made of them and of new stories.
 
-Telling never waits for this: a run asks after it has told, and an answer that fails to come is asked for again later.
+Telling never waits for this: a run asks after it has told. What Search Console does not answer is asked again later.
 """
 
 import json
@@ -34,11 +34,11 @@ from stoppress.tell.state import (
 from stoppress.tell.store import note_answer, paused_seconds, told_site, update_page
 from stoppress.tell.submitted import SubmittedSitemap, submitted_in, submitted_item, submitted_key
 
-# So much of a run is spent on questions at most, so that they do not hold up what is to be told.
+# A run spends at most this time on questions, so that they do not hold up telling.
 ASKED_SECONDS_MAX = 30.0
-# So many pages that Google fails for end a run.
+# This many pages for which Google fails end a run.
 FAILURES_MAX = 3
-# Even if Google says that it may be asked again at once.
+# The shortest pause, whatever a Retry-After says.
 AGAIN_SECONDS_MIN = 60
 # The sweep asks only while more than this part of the day's quota is left: new stories come first.
 KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2
@@ -85,7 +85,7 @@ def first_questions(site: Site, told: Iterable[PageState]) -> list[tuple[str, in
 def due_questions(
     site: Site, files: Sequence[str], stored: Sequence[Item], pages: Iterable[PageState], now: datetime
 ) -> list[str]:
-    """The messages about what is due, for the sweep. `stored` are all items of the site that the engines' telling keeps."""
+    """The messages about what is due, for the sweep. `stored` are all items under `told#<site>`."""
     settings = _settings(site)
     if settings is None:
         return []
@@ -117,10 +117,12 @@ def ask(host: str, questions: Questions, now: datetime, deadline: Deadline) -> s
     if not seconds and (left or sitemaps):
         seconds = SLOW_CHECK_SECONDS
         try:
-            console = _Console(settings, service_account.token(secret_path(host, settings.secret), now), now)
+            token = service_account.token(secret_path(host, settings.secret), now)
+            console = _Console(settings, token, now, deadline, deadline.seconds_left)
             for sitemap in sitemaps:
-                _submit_or_read(site, sitemap, console)
-            _inspect(site, left, console, deadline)
+                if console.has_time():
+                    _submit_or_read(site, sitemap, console)
+            _inspect(site, left, console)
             answer = Meaning("told") if console.has_answered else None
         except Unanswered as error:
             answer, seconds = error.meaning, max(AGAIN_SECONDS_MIN, error.meaning.after_seconds)
@@ -140,12 +142,19 @@ def _newest_first(pages: Iterable[PageState]) -> list[PageState]:
 
 @dataclass
 class _Console:
-    """The API, with a token. `has_answered`: it has done what a request asked."""
+    """The API, with a token. `started`: the seconds until the deadline at the start. `has_answered`: a request was successful."""
 
     settings: SearchConsole
     token: str
     now: datetime
+    deadline: Deadline
+    started: float
     has_answered: bool = False
+
+    def has_time(self) -> bool:
+        """Whether there is time for another request."""
+        spent = self.started - self.deadline.seconds_left
+        return not (self.deadline.is_over() or spent > ASKED_SECONDS_MAX)
 
     def request(self, method: str, url: str, body: bytes = b"") -> bytes | None:
         """The body of the answer. None: a GET found nothing. Raises Unanswered."""
@@ -154,7 +163,7 @@ class _Console:
             if method == "GET":
                 answer = client.fetch(url, headers, seconds_max=client.POST_SECONDS_MAX, redirects=False)
             else:
-                answer = client.post_body(url, body, search_console.CONTENT_TYPE, headers, method)
+                answer = client.post_body(url, body, search_console.CONTENT_TYPE if body else None, headers, method)
         except Refused as error:
             raise Unanswered(Meaning("wrong", str(error), WRONG_SECONDS, is_certain=True)) from None
         except FetchError as error:
@@ -188,17 +197,15 @@ def _submit_or_read(site: Site, before: SubmittedSitemap, console: _Console) -> 
         table.put_if(submitted_item(site.host, sitemap, console.now))
 
 
-def _inspect(site: Site, left: list[PageState], console: _Console, deadline: Deadline) -> None:
-    """Ask of each page, as long as there are time and quota, and take it out of `left`. Raises Unanswered.
+def _inspect(site: Site, left: list[PageState], console: _Console) -> None:
+    """Ask about each page, while there are time and quota, and take it out of `left`. Raises Unanswered.
 
-    Google may fail for some pages only. So the others are asked of too, unless several fail or none succeeds.
+    Google may fail for some pages only. So a failure ends the run only after several, or if no page succeeds.
     """
-    started = deadline.seconds_left
     failures: list[Unanswered] = []
     pages = len(left)
     for page in list(left):
-        is_over = deadline.is_over() or started - deadline.seconds_left > ASKED_SECONDS_MAX
-        if is_over or not quota.takes_one(console.settings.property, console.now):
+        if not (console.has_time() and quota.takes_one(console.settings.property, console.now)):
             break
         body = search_console.inspection_body(console.settings.property, page.url)
         try:

@@ -1,4 +1,4 @@
-"""How often Search Console was asked of pages, counted in the table under `told#<property>`: sites may share a property."""
+"""How often Search Console was asked about pages, in the table under `told#<property>`: sites may share a property."""
 
 from datetime import datetime, timedelta
 

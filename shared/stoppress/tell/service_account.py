@@ -16,7 +16,7 @@ from stoppress.http.errors import FetchError, Refused
 from stoppress.primitives.instants import epoch_seconds
 from stoppress.tell.indexnow import WRONG_SECONDS, Meaning, retry_after
 
-# Also the audience of the signed request. The same field of the JSON key is ignored: no secret decides where requests go.
+# Also the audience of the signed request. `token_uri` of the JSON key is ignored: no secret decides where requests go.
 TOKEN_URL = "https://oauth2.googleapis.com/token"
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 # Allows to submit sitemaps. The scope that only reads does not.
@@ -34,7 +34,7 @@ _HEADER = {"alg": "RS256", "typ": "JWT"}
 class Unanswered(Exception):
     """Google did not do what it was asked. `meaning` says why, and when to ask again.
 
-    `is_of_page`: perhaps this concerns only the page that was asked of.
+    `is_of_page`: perhaps this concerns only the page of the question.
     """
 
     def __init__(self, meaning: Meaning, *, is_of_page: bool = False) -> None:

@@ -31,7 +31,7 @@ TRIED_FOR = timedelta(hours=48)
 # A page that is missing for so long is removed, if the site wants that.
 HIDDEN_AFTER = timedelta(hours=1)
 STATE_KEPT = timedelta(days=14)
-# Search Console is asked of a new story so long after engines were told of it, and once more so long after its publication.
+# Search Console is asked about a new story this long after engines were told of it, and again this long after its publication.
 INSPECTED_AFTER = timedelta(minutes=15)
 INSPECTED_AGAIN_AFTER = timedelta(hours=6)
 # Sort key of the instant at which telling began at a site.
@@ -54,7 +54,7 @@ class PageState:
     `checks` counts the failed ones since the change. `failing_since` is the first of these, and `reason` continues "the page …".
     `missing_since`: since then the page answers 404 or 410.
 
-    `inspected_at`: when Search Console was last asked of the page. `verdict`, `coverage`, `google_canonical` and `robots_state` are
+    `inspected_at`: when Search Console was last asked about the page. `verdict`, `coverage`, `google_canonical` and `robots_state` are
     its answer, in Google's words. `crawled_at` is Google's last crawl, `indexed_at` the first answer that the page is in the index.
     """
 
@@ -187,7 +187,7 @@ def after_failed_check(state: PageState, verdict: "PageVerdict", at: datetime) -
 
 
 def is_inspection_due(state: PageState, now: datetime) -> bool:
-    """Whether Search Console is to be asked of a story now. Pages that no news sitemap lists are no stories."""
+    """Whether Search Console is to be asked about a story now. Pages that no news sitemap lists are no stories."""
     if state.gone or state.published is None or now >= state.published + TRIED_FOR:
         return False
     again = state.published + INSPECTED_AGAIN_AFTER

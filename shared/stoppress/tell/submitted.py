@@ -65,7 +65,7 @@ def submitted_key(site: str, file: str) -> tuple[str, str]:
 
 
 def submitted_item(site: str, sitemap: SubmittedSitemap, now: datetime) -> Item:
-    """The item of a sitemap; empty values are left out. It expires when nobody asks for reports any more."""
+    """The item of a sitemap; empty values are left out. It expires STATE_KEPT after this write."""
     pk, sk = submitted_key(site, sitemap.file)
     values = {each.name: getattr(sitemap, each.name) for each in fields(sitemap)}
     plain = {name: exact(value) if isinstance(value, datetime) else value for name, value in values.items() if value}

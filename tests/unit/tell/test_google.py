@@ -252,7 +252,7 @@ def test_inspections_end_after_half_a_minute_and_with_the_run(
     urls = [f"{URL}-{number}" for number in (3, 2, 1)]
     for number, url in enumerate(reversed(urls)):
         page(url, published=at(number))
-    for left in ([90, 90, 90, 80, 50], [30, 30, 30, 20, 0]):
+    for left in ([90, 90, 90, 90, 50, 50], [30, 30, 30, 30, 0, 0]):
         google.requests.clear()
         seconds = iter([*left, 0, 0, 0])
         ask(
@@ -406,6 +406,7 @@ def test_a_sitemap_is_submitted_once_and_its_report_read_each_day(doors: Doors, 
     assert url == f"{site}/sitemaps/https%3A%2F%2Fwww.example.com%2Fsitemap.xml"
     assert news == f"{site}/sitemaps/https%3A%2F%2Fwww.example.com%2Fsitemap-news.xml"
     assert (headers["content-length"], headers["authorization"], body) == ("0", "Bearer ya29.a-token", b"")
+    assert "content-type" not in headers
     assert sitemap().submitted_at == T
 
     ask(at(60), question)

@@ -17,7 +17,7 @@ STACK = template.load(ROOT / "template.yaml")
 ALARMS = {name: each for name, each in STACK.resources.items() if each["Type"] == "AWS::CloudWatch::Alarm"}
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 METRIC = re.compile(
-    r"(?:Audits|Webhooks|Hubs|Pages|Pushes|Feeds|Entries|Events|Files|Articles|Sites|Objects|Marks|Places|Drift|Work|Needs|Recording|Writing)"
+    r"(?:Audits|Engines|Webhooks|Hubs|Pages|Pushes|Feeds|Entries|Events|Files|Articles|Sites|Objects|Marks|Places|Drift|Work|Needs|Recording|Writing)"
     r"(?:[A-Z][a-z]+)+"
 )
 # Metrics that AWS documents, of the services that the stack uses.

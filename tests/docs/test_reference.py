@@ -7,14 +7,28 @@ import pytest
 from pydantic import BaseModel
 
 from stoppress.cms.contract import _Publication
-from stoppress.model.site import Crawlers, Edition, Feed, Outputs, Page, Rule, Shards, Site, Source, SourceList
+from stoppress.model.site import (
+    Crawlers,
+    Edition,
+    Engines,
+    Feed,
+    IndexNow,
+    Outputs,
+    Page,
+    Purge,
+    Rule,
+    Shards,
+    Site,
+    Source,
+    SourceList,
+)
 from stoppress_cli.local.stack import Stack
 from stoppress_cli.scenario.file import KINDS, Damage, Expectation, FaultSpec, Secret
 from tests.docs.pages import table_rows, text_of
 from tests.support import playing
 
 Models = tuple[type[BaseModel], ...]
-SITE: Models = (Site, Feed, Source, SourceList, Shards, Rule, Edition, Page, Outputs, Crawlers)
+SITE: Models = (Site, Feed, Source, SourceList, Shards, Rule, Edition, Page, Outputs, Crawlers, Engines, IndexNow, Purge)
 SCENARIO: Models = (*KINDS.values(), Expectation, FaultSpec, Damage, Secret)
 
 

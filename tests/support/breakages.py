@@ -249,10 +249,11 @@ def bus_event(newsroom: Newsroom) -> None:
 
 def target_denied(newsroom: Newsroom) -> None:
     """EventBridge may not send to the articles queue: the event goes to the rule's dead-letter queue."""
-    failures = newsroom.stack.resources["Failures"].arn
+    articles, failures = (newsroom.stack.resources[name].arn for name in ("ArticlesQueue", "Failures"))
     sources = newsroom.stack.sources
     sources.rules = [
-        replace(rule, targets=((failures, None),)) if rule.bus != "default" else rule for rule in sources.rules
+        replace(rule, targets=((failures, None),)) if (articles, None) in rule.targets else rule
+        for rule in sources.rules
     ]
 
 

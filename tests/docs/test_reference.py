@@ -28,7 +28,21 @@ from tests.docs.pages import table_rows, text_of
 from tests.support import playing
 
 Models = tuple[type[BaseModel], ...]
-SITE: Models = (Site, Feed, Source, SourceList, Shards, Rule, Edition, Page, Outputs, Crawlers, Engines, IndexNow, Purge)
+SITE: Models = (
+    Site,
+    Feed,
+    Source,
+    SourceList,
+    Shards,
+    Rule,
+    Edition,
+    Page,
+    Outputs,
+    Crawlers,
+    Engines,
+    IndexNow,
+    Purge,
+)
 SCENARIO: Models = (*KINDS.values(), Expectation, FaultSpec, Damage, Secret)
 
 

@@ -15,6 +15,7 @@ from stoppress.model.site import (
     IndexNow,
     Outputs,
     Page,
+    Purge,
     Rule,
     SearchConsole,
     Shards,
@@ -38,10 +39,11 @@ SITE: Models = (
     Edition,
     Page,
     Outputs,
+    Crawlers,
     Engines,
     IndexNow,
+    Purge,
     SearchConsole,
-    Crawlers,
 )
 SCENARIO: Models = (*KINDS.values(), Expectation, FaultSpec, Damage, Secret)
 

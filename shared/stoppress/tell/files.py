@@ -34,10 +34,10 @@ FILES = "files#"
 # After an event about a file, rewrite_sitemaps writes the file's commit mark, and then the index.
 WRITTEN_AFTER = timedelta(seconds=10)
 # The shortest time between two requests. CloudFront: 1,000 paths a month are free, a further one costs $0.005.
-PURGE_PAUSE = timedelta(minutes=5)
-HUB_PAUSE = timedelta(minutes=1)
-# Two caches in a row, such as CloudFront and nginx, may serve the old feed to the hub for two minutes (`CACHE_FRESH`).
-FEED_SERVED_AFTER = timedelta(minutes=2)
+INVALIDATION_PAUSE = timedelta(minutes=5)
+POST_PAUSE = timedelta(minutes=1)
+# How long a cache may serve the old file: `CACHE_FRESH`.
+CACHED_FOR = timedelta(minutes=1)
 # When to repeat a request that a receiver cannot take now.
 LATER_SECONDS = 60
 # A message arrives at most so long after it was sent.
@@ -57,8 +57,8 @@ class Version:
 class Receiver:
     """A CDN or a hub.
 
-    `pause`: the shortest time between two requests. `served_after`: how long caches may serve the old file. The receiver is told
-    of the file once more after that. `versions` gives the files that concern the receiver. `ask` sends a request, which has an id.
+    `pause`: the shortest time between two requests. `served_after`: how long the receiver may read the old file from caches. It is
+    told of the file once more after that. `versions` gives the files that concern the receiver. `ask` sends a request, which has an id.
     """
 
     pause: timedelta
@@ -81,9 +81,13 @@ def receivers(site: Site) -> dict[str, Receiver]:
     """The receivers of a site, by name."""
     found = {}
     if site.engines and site.engines.purge:
-        found[CDN] = Receiver(PURGE_PAUSE, timedelta(), _purged_versions, _purge)
+        if site.engines.purge.distribution:  # it reads the bucket itself
+            found[CDN] = Receiver(INVALIDATION_PAUSE, timedelta(), _purged_versions, _purge)
+        else:  # it reads the files through the distribution of template-cdn.yaml, and could fetch and keep the old file again
+            found[CDN] = Receiver(POST_PAUSE, WRITTEN_AFTER + CACHED_FOR, _purged_versions, _purge)
     if site.engines and site.outputs.atom and site.outputs.hub:
-        found[HUB] = Receiver(HUB_PAUSE, FEED_SERVED_AFTER, _feed_versions, _publish)
+        # A hub reads the feed through two caches, such as that distribution and nginx.
+        found[HUB] = Receiver(POST_PAUSE, WRITTEN_AFTER + 2 * CACHED_FOR, _feed_versions, _publish)
     return found
 
 

@@ -359,9 +359,9 @@ def test_a_purge_program_gets_a_signed_post(room: Receivers) -> None:
 @pytest.mark.parametrize(
     ("answer", "asked_again_after", "is_our_fault"),
     [
-        ("ok", None, False),
-        ("accepted", None, False),
-        ("no content", None, False),
+        ("ok", 60, False),
+        ("accepted", 60, False),
+        ("no content", 60, False),
         ("bad request", 900, True),
         ("unauthorized", 900, True),
         ("not found", 900, True),
@@ -376,7 +376,7 @@ def test_a_purge_program_gets_a_signed_post(room: Receivers) -> None:
     ],
 )
 def test_each_answer_of_a_purge_program_has_its_meaning(
-    room: Receivers, monkeypatch: pytest.MonkeyPatch, answer: str, asked_again_after: int | None, *, is_our_fault: bool
+    room: Receivers, monkeypatch: pytest.MonkeyPatch, answer: str, asked_again_after: int, *, is_our_fault: bool
 ) -> None:
     if answer == "slow":
         monkeypatch.setattr(web, "POST_SECONDS_MAX", 1.0)
@@ -386,17 +386,28 @@ def test_each_answer_of_a_purge_program_has_its_meaning(
         room.wait(seconds=10)
         assert len(hook.requests) == 1
         assert bool(room.runs[-1].engines_failing) == is_our_fault
-        if asked_again_after is None:
-            assert room.messages == []
-            return
-        assert room.refusal(CDN)["reason"]
+        assert bool(room.refusal(CDN).get("reason")) == (answer not in ("ok", "accepted", "no content"))
         room.wait(seconds=asked_again_after - 1)
         assert len(hook.requests) == 1
         room.wait(seconds=1)
         assert len(hook.requests) == 2
         assert hook.requests[0][1]["webhook-id"] == hook.requests[1][1]["webhook-id"]
-        assert room.messages == []
         assert "reason" not in room.refusal(CDN)
+        room.wait(hours=1)
+        assert room.messages == []
+        assert len(hook.requests) <= 3
+
+
+@pytest.mark.moto
+def test_a_cdn_that_reads_through_a_cache_is_purged_again_when_the_cache_has_the_new_file(room: Receivers) -> None:
+    with hooked(room) as (_, hook):
+        room.write()
+        room.wait(seconds=69)
+        assert len(hook.requests) == 1
+        room.wait(seconds=1)
+        assert len(hook.requests) == 2
+        room.wait(hours=1)
+        assert len(hook.requests) == 2
 
 
 @pytest.mark.moto

@@ -254,7 +254,7 @@ def test_commands_tell_what_they_did_by_their_exit_code(tmp_path: Path) -> None:
         assert run("redrive", "--dry-run") == (0, "0 dealt with, 0 there\n")
         rebuilt, said = run("rebuild", "--dry-run")
         assert rebuilt == 0
-        assert "3 files would be named" in said
+        assert "3 files would be sent" in said
         assert run("rebuild", "sitemap-1999.xml")[0] == 2
         assert run("reconcile", "--dry-run") == (0, "0 repaired, 0 seen once\n")
         forgotten, said = run("forget", url("flood"), "--dry-run")
@@ -360,7 +360,7 @@ def test_a_command_over_one_site_is_about_that_site_alone(broken: Run) -> None:
 
 
 def test_one_is_no_plural(broken: Run) -> None:
-    assert "1 file would be named to the rewrites queue" in broken("rebuild", "sitemap.xml", "--dry-run").stdout
+    assert "1 file would be sent to the rewrites queue" in broken("rebuild", "sitemap.xml", "--dry-run").stdout
     assert "1 item of the page's story" in broken("forget", url("flood"), "--dry-run").stdout
 
 

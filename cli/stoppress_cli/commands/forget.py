@@ -32,7 +32,7 @@ def forget(
         left = erasure.gather(target, site)
         urls, is_known = left.urls, left.anything
         if not is_known:
-            show("nothing is known of it")
+            show("the stack has nothing about it")
         is_agreed = (
             is_known
             and not dry_run
@@ -41,7 +41,7 @@ def forget(
         if is_agreed:
             left = erasure.forget(target, site, datetime.now(UTC), show=show)
             if left.anything:
-                show("left, run it again:")
+                show("not erased yet, run the command again:")
         if is_agreed or dry_run:
             for line in [*left.lines(), OUT_OF_REACH] if is_known else []:
                 show(line)

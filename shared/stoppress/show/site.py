@@ -177,7 +177,7 @@ class SourceStatus:
     """A source of a site's configuration, whether its secret is there, and what was refused today (UTC).
 
     `refused_today` counts refused articles and ignored events. `unverified_today` counts wrong signatures. For a source that is
-    audited: when its list was last read to the end, how many articles were in it, and how many webhooks were lost in 24 hours.
+    audited: until when its list was read, how many articles were in it, and how many webhooks were lost in 24 hours.
     """
 
     name: str
@@ -213,7 +213,7 @@ class Window:
 
 @dataclass(frozen=True)
 class SiteStatus:
-    """How a site is. `feeds` are the reports of `FeedStatus`."""
+    """The status of a site. `feeds` are the reports of `FeedStatus`."""
 
     host: str
     sources: tuple[SourceStatus, ...]
@@ -227,7 +227,7 @@ class SiteStatus:
 
 @dataclass(frozen=True)
 class StackStatus:
-    """How a stack is at the instant `at`.
+    """The status of a stack at the instant `at`.
 
     The verdict is `attention` if there are problems, else `unknown` if something could not be read.
     """
@@ -270,7 +270,7 @@ def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatu
 
 
 def site_status(facts: SiteFacts, now: datetime) -> SiteStatus:
-    """How one site is, without its problems."""
+    """The status of one site, without its problems."""
     files = [FileStatus(mark.file, mark.urls, mark.size_bytes, mark.changed) for mark in facts.marks]
     return SiteStatus(
         host=facts.site.host,

@@ -217,7 +217,7 @@ def _stored(stack: Stack, pages: int) -> Mapping[str, float]:
     return {"table": in_table / pages, "bucket": in_bucket / pages}
 
 
-# ── what stands in the template ──
+# ── what the template has ──
 
 
 @cache

@@ -163,7 +163,7 @@ def test_an_article_is_forgotten_by_its_id_whatever_its_version_is_of(tmp_path: 
         assert len(erasure.gather("cms#5", None).listed) == 1
         forget(stack, "cms#5")
         assert anywhere(stack, "numbered") == []
-        with pytest.raises(ValueError, match="knows no article '6'"):
+        with pytest.raises(ValueError, match="has no article '6'"):
             erasure.gather("6", None)
 
 
@@ -392,7 +392,7 @@ def test_a_stack_that_is_not_there_is_told_in_words(monkeypatch: pytest.MonkeyPa
         ("AccessDeniedException", "these AWS credentials may not call GetParametersByPath: "),
         ("UnrecognizedClientException", "AWS does not know these credentials: "),
         ("ResourceNotFoundException", "GetParametersByPath names something that is not there"),
-        ("ThrottlingException", "AWS is asked too often at the moment: run it again"),
+        ("ThrottlingException", "AWS had too many requests: run the command again in a minute"),
         ("InternalServerError", "AWS could not do GetParametersByPath (InternalServerError): No."),
     ],
 )

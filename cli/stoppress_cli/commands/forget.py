@@ -23,7 +23,7 @@ def forget(
 ) -> None:  # fmt: skip
     """Remove a page and erase what is known of it: table, quarantine, dead letters, older versions of its files.
 
-    Exit code 0: only a tombstone without content is left; 1: more is left, run it again; 2: the stack cannot be reached.
+    Exit code 0: only a tombstone without content is left; 1: more is left, run the command again; 2: the stack cannot be reached.
     """
     with open_stack(stack, local, template):
         from stoppress_cli.stack import forget as erasure

@@ -95,7 +95,7 @@ def _here(site: Site) -> Iterator[str]:
 
 def _reason(story: Story, *, is_here: bool) -> str:
     if not is_here:
-        return _joined(reason.text for reason in story.general.reasons) or "it is listed by now"
+        return _joined(reason.text for reason in story.general.reasons) or "it is listed now"
     return (
         _joined(f"article {article.name}, {article.state}" for article in story.articles)
         or "a page of the configuration"

@@ -10,7 +10,7 @@ from stoppress.model.event import ArticleEvent, order_of
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 from stoppress.primitives.instants import parse
 
-# A CMS is silent if so many stories came by feed and none by webhook. Fewer may be pages that the CMS never sends, such as a
+# A CMS is silent if at least so many stories came by feed and none by webhook. Fewer may be pages that the CMS never sends, such as a
 # liveblog of another system.
 SILENT_STORIES_MIN = 3
 # A younger story is not counted: its webhook may still arrive.

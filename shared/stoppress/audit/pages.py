@@ -125,7 +125,7 @@ class _Walk:
         """Raises ListingError if a page equals the one before, or if pages come again in a cycle."""
         digest = sha256(repr(answer.items).encode(errors="surrogatepass")).hexdigest()
         if answer.items and digest == self.before:
-            raise ListingError(f"{place}: repeats the page before it")
+            raise ListingError(f"{place}: repeats the page before it: take a page number out of list.url")
         if answer.items and self.contents.closes_at(digest):
             raise ListingError(f"{place}: repeats a page that was read before")
         self.before = digest

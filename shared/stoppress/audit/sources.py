@@ -26,8 +26,8 @@ from stoppress.primitives.instants import exact
 
 # An audit leaves out the changes of the last minutes: their webhooks may still arrive.
 GRACE = timedelta(minutes=5)
-# Each audit lists at least the news window, to notice a story missing in the list while it is news. 14 hours are the greatest
-# offset of a time zone: some APIs read an instant in their own zone.
+# Each audit lists at least the news window, so that it notices a missing story while the story is news. Some APIs read an instant
+# in their own time zone. The greatest offset of a zone is 14 hours.
 WINDOW = NEWS_WINDOW + timedelta(hours=14)
 # Prefix of an audit's delivery ids.
 BY_AUDIT = "audit"

@@ -221,7 +221,7 @@ def marked(event: ArticleEvent, asked_at: datetime, by: str) -> ArticleEvent:
 
 
 def next_position(query: Query, at: Position, answer: Answer) -> Position | None:
-    """Where the next page is; None after the last. Raises ListingError for the URL of another server, or no URL."""
+    """Where the next page is; None after the last. Raises ListingError if its URL is not valid, or on another server."""
     match query.listing.next:
         case "link":
             assert query.source.list
@@ -247,7 +247,7 @@ def after_failure(query: Query, at: Position) -> Position | None:
 
 
 def back(query: Query, at: Position, pages: int = 1) -> Position | None:
-    """The page that is `pages` before this one, or the first; None before the first, or if pages have no numbers."""
+    """The page that is `pages` before this one, or the first page; None if this is the first, or if pages have no numbers."""
     if query.listing.next not in ("page", "offset") or at.page == 1:
         return None
     pages = min(pages, at.page - 1)

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 def read_page(host: str, question: str, now: datetime) -> SitePage:
     """The page of a site, with the answer to a question if one was asked.
 
-    Calls: two of Parameter Store, one for the registry, those of `read_site`, one for quarantine, one for each of
+    Calls: two of Parameter Store, one for the registry, one for quarantine, and those of `read_site`. Also one for each of
     STORIES_QUERIED_MAX stories, and one for each megabyte of refusals. A question costs the calls of `story_of`. Deliveries,
     quarantine and the answer are left out if they cannot be read. Raises UnknownSite, BadConfiguration, and other errors of AWS.
     """

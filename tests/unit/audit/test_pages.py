@@ -470,7 +470,7 @@ def test_a_server_that_ignores_the_page_number_is_noticed(serve: Any) -> None:
     read_pages, error = read(query(api))
 
     assert slugs(read_pages) == names(*range(1, 101))
-    assert (error, len(api.requests)) == ("page 2: repeats the page before it", 2)
+    assert (error, len(api.requests)) == ("page 2: repeats the page before it: take a page number out of list.url", 2)
 
 
 def test_a_server_that_ignores_the_cursor_is_noticed(serve: Any) -> None:

@@ -113,4 +113,7 @@ class Oracle:
             return {"removed"} | ({"moved"} if article.act.url != url else set())
         if article.act.url != url:
             return {"moved"}
-        return {"held" if article.embargo else "excluded" if article.act.noindex else "other article"}
+        if not (article.embargo or article.act.noindex):
+            return {"other article"}
+        # The answer names either reason if an article has both.
+        return ({"held"} if article.embargo else set()) | ({"excluded"} if article.act.noindex else set())

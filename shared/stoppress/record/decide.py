@@ -105,7 +105,7 @@ def _as_delivered(event: ArticleEvent, article: Article | None, order: Order) ->
 
 def _is_settled(article: Article, now: datetime) -> bool:
     """Whether recording the article's newest event again can change nothing."""
-    is_held = article.release_at is not None and article.release_at > now
+    is_held = article.state == "held" and article.release_at is not None and article.release_at > now
     return article.has_entries or article.state == "removed" or is_held
 
 

@@ -24,6 +24,9 @@ from stoppress.record.entry_keys import entries_of, without_entries
 from stoppress.record.publication_date import dated_in_order, dated_late, first_heard, newest, with_date_order
 from stoppress.sitemaps.tags import line_bytes, news_line
 
+# States of a live article that another reason keeps out of all files.
+_WITHOUT_PAGE = ("excluded", "displaced")
+
 
 def is_late(event: ArticleEvent, article: Article) -> bool:
     """Whether the article's newest event is newer than this one."""
@@ -62,26 +65,28 @@ def _embargo_moved(event: ArticleEvent, article: Article, known: Known, site: Si
     The article's newest event had no date, so it kept the embargo. It is recorded again at the new release, or at once if the
     embargo has ended. Repeats and edits without a date may come before that, so the article takes the late date now.
     """
-    if event.action == "remove" or event.published_at is None or article.held_order is None or known.due is None:
+    if event.action == "remove" or event.published_at is None or article.held_order is None:
+        return None
+    if known.due is None and not (article.release_at and article.state in _WITHOUT_PAGE):
         return None
     order = order_of(event)
     if order.is_before(article.held_order):
         return None
     if is_embargo(event, now):
         release_at = event.published_at
-        reason = f"to be published at {exact(release_at)}"
+        reason = f"to be published at {exact(release_at)}" if known.due else article.reason
         after = replace(article, reason=reason, release_at=release_at, held_order=order)
     else:
         release_at = None
         after = replace(dated_in_order(article, event, site), release_at=None, held_order=order)
-    returns = (replace(known.due, published_at=release_at, release=release_at),)
+    returns = (replace(known.due, published_at=release_at, release=release_at),) if known.due else ()
     return Decision(
         outcome="late", reason="a newer event was heard before; its date counts", article=after, returns=returns
     )
 
 
 def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now: datetime) -> Decision | None:
-    """Hold a listed article by a late embargo.
+    """Hold a listed article by a late embargo. An article without a page keeps the embargo for its next events.
 
     The article's newest event has no date, so it would have kept an embargo that came before it.
     """
@@ -90,11 +95,16 @@ def _embargo_heard_late(event: ArticleEvent, article: Article, known: Known, now
     order, entries = order_of(event), known.entries.get(article.name, Entries())
     newest_event = event_again(article, entries)
     date_order = newest(article.dated_order, article.held_order)
-    if newest_event is None or (date_order and order.is_before(date_order)):
+    if date_order and order.is_before(date_order):
         return None
     assert event.published_at
     release_at = event.published_at
     reason = f"to be published at {exact(release_at)}"
+    if article.state in _WITHOUT_PAGE:
+        after = replace(article, release_at=release_at, held_order=order)
+        return Decision(outcome="late", reason=f"a newer event was heard before; {reason}", article=after)
+    if newest_event is None:
+        return None
     after = without_entries(article, state="held", reason=reason, release_at=release_at, held_order=order)
     decision = Decision(outcome="late", reason=f"a newer event was heard before; {reason}", article=after)
     claim = known.claims.get(identity(article.url or ""))

@@ -403,7 +403,9 @@ def _is_meant(facts: Facts, article: Article) -> bool:
 
 def _held(facts: Facts) -> Article | None:
     """The held article that is released next."""
-    held = [(article.release_at, article) for article in _absentees(facts) if article.release_at]
+    held = [
+        (article.release_at, article) for article in _absentees(facts) if article.release_at and article.state == "held"
+    ]
     return min(held, key=itemgetter(0))[1] if held else None
 
 

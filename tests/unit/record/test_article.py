@@ -775,6 +775,26 @@ def test_a_late_date_that_puts_an_embargo_off_holds_the_undated_edits_that_come_
     assert behind.items("due#") == []
 
 
+def test_an_excluded_article_keeps_an_embargo_that_comes_late_for_its_next_edits(behind: Doors) -> None:
+    hear(publish())
+    hear(publish(published_at=None, timestamp=MORNING + 2 * MINUTE, noindex=True))
+    assert hear(publish(published_at=NOON + HOUR, timestamp=MORNING + MINUTE)) == ["late"]
+    assert (article().state, behind.items("due#")) == ("excluded", [])
+
+    assert hear(publish(published_at=None, timestamp=MORNING + 3 * MINUTE, title="Edited")) == ["held"]
+    (due,) = behind.items("due#")
+    assert hear(due["message"], now=NOON + HOUR) == ["listed"]
+    assert article().first_published == NOON + HOUR
+
+
+def test_a_late_date_ends_the_embargo_of_an_excluded_article(behind: Doors) -> None:
+    hear(publish())
+    hear(publish(published_at=None, timestamp=MORNING + 3 * MINUTE, noindex=True))
+    hear(publish(published_at=NOON + HOUR, timestamp=MORNING + MINUTE))
+    hear(publish(published_at=MORNING + MINUTE, timestamp=MORNING + 2 * MINUTE))
+    assert hear(publish(published_at=None, timestamp=MORNING + 4 * MINUTE, title="Edited")) == ["listed"]
+
+
 def test_a_due_record_that_was_overtaken_is_cleared_away(behind: Doors) -> None:
     """A crash between sending and deleting sends a stale message; deciding it clears the record that it came from."""
     hear(publish(published_at=NOON + HOUR))

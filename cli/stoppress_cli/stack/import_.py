@@ -1,6 +1,6 @@
 """Import an archive: list a source, and send its articles through the imports queue.
 
-A checkpoint records how many articles the queue has. After a kill, the import sends its last page again. record_article
+A checkpoint records which part of the list was sent. After a kill, the import sends its last page again. record_article
 recognises these repeats by their delivery ids.
 """
 

@@ -39,8 +39,8 @@ PROBLEMS_KEPT = 10
 class AuditOutcome:
     """The audit of a source: `result` is audited, unfinished, failed, or not reached.
 
-    `missed` has the events that were sent to the articles queue. `unlisted` has the URLs that two audits in a row missed in
-    the list; `removed` says whether the audit removed them. `newly_silent`: the source is silent, and was not before.
+    `missed` has the events that were sent to the articles queue. `unlisted` has the URLs that two audits in a row did not find
+    in the list; `removed` says whether the audit removed them. `newly_silent`: the source is silent, and was not before.
     """
 
     site: str
@@ -137,7 +137,7 @@ def _audit(
 def _unlisted(
     site: Site, source: Source, outcome: AuditOutcome, state: AuditState, names: dict[str, str], now: datetime
 ) -> tuple[AuditOutcome, AuditState]:
-    """Remove or report `names`, the articles by URL that two audits missed in the list.
+    """Remove or report `names`, the articles by URL that two audits did not find in the list.
 
     An empty list counts as a fault of the source: then nothing is removed or reported.
     """

@@ -22,7 +22,7 @@ class AuditState:
     With `cursor` the listing of the period from `since` until `open_until` is unfinished. `listed` counts the articles of the
     last complete listing. `missed` has the number of lost webhooks by hour, `problems` the listing's first problems.
 
-    `unlisted` are URLs of the news sitemap that the list lacked, `confirmed` those that two audits in a row missed. `removed`
+    `unlisted` are URLs of the news sitemap that the list lacked, `confirmed` those that two audits in a row did not find. `removed`
     are names of articles that audits removed. `silent` is the number of stories that came by feed while no webhook came.
     """
 

@@ -41,8 +41,8 @@ ALARM_COMMANDS = {
     "ArticlesDeadAlarm": "redrive articles --dry-run",
     "RewritesDeadAlarm": "redrive rewrites --dry-run",
     "FailuresAlarm": "redrive failures --dry-run",
-    # Events in quarantine and failing feeds are problems of their sites, with commands of their own. The alarm's other causes
-    # are differences between files and table, and a missing run of reconcile_sites.
+    # Events in quarantine, failing feeds and results of audits are problems of their sites, with commands of their own. The
+    # alarm's other causes are differences between files and table, and a missing run of reconcile_sites.
     "AttentionAlarm": "reconcile --dry-run",
 }
 

@@ -1,4 +1,4 @@
-"""What `Listing=yes` costs: counts what an audit without lost webhooks uses, and an import, on the local stack."""
+"""What `Listing=yes` costs: counts on the local stack what an import uses, and an audit that finds no lost webhook."""
 
 import json
 import tempfile

@@ -10,8 +10,8 @@ from stoppress.model.event import ArticleEvent, order_of
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 from stoppress.primitives.instants import parse
 
-# A CMS is silent if at least so many stories came by feed and none by webhook. Fewer may be pages that the CMS never sends, such as a
-# liveblog of another system.
+# A CMS is silent if at least so many stories came by feed and none by webhook. Fewer may be pages that the CMS never sends, such
+# as a liveblog of another system.
 SILENT_STORIES_MIN = 3
 # A younger story is not counted: its webhook may still arrive.
 SILENT_GRACE = timedelta(hours=1)

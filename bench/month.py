@@ -37,8 +37,8 @@ DAYS = report.DAYS_A_MONTH
 MINUTES = DAYS * 24 * 60
 # Long polls end after 20 seconds without a message.
 LONG_POLLS_A_MINUTE = 3
-# Lambda keeps five long polls open at each queue, and two where traffic is low and no maximum concurrency is set (Lambda developer
-# guide, "Configuring scaling behavior for SQS event source mappings").
+# Lambda keeps five long polls open at each queue. Without a maximum concurrency and with low traffic, there are two (Lambda
+# developer guide, "Configuring scaling behavior for SQS event source mappings").
 POLLERS, POLLERS_UNLIMITED = 5, 2
 # The bucket's lifecycle in template.yaml keeps replaced versions of files for so many days.
 VERSIONS_DAYS = 7

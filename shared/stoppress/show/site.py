@@ -176,8 +176,8 @@ class Problem:
 class SourceStatus:
     """A source of a site's configuration, whether its secret is there, and what was refused today (UTC).
 
-    `refused_today` counts refused articles and ignored events. `unverified_today` counts wrong signatures. For a source that is
-    audited: until when its list was read, how many articles were in it, and how many webhooks were lost in 24 hours.
+    `refused_today` counts refused articles and ignored events. `unverified_today` counts wrong signatures. For a source with
+    audits, `audited` is until when its list was read, `listed` counts the articles in it, `missed` the webhooks lost in 24 hours.
     """
 
     name: str

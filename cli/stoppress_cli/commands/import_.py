@@ -33,7 +33,7 @@ def import_(
             show_default=False,
         ),
     ] = None,
-    rate: Annotated[float, typer.Option("--rate", help="Send at most so many articles a second.", min=0.1)] = 50,
+    rate: Annotated[float, typer.Option("--rate", help="Upper limit of articles sent a second.", min=0.1)] = 50,
     checkpoint: Annotated[
         Path | None,
         typer.Option(

@@ -126,7 +126,7 @@ class Fetcher:
     def _source(self, url: str, address: str, fetched: _Fetched) -> Source:
         name = urlsplit(url).path.lstrip("/") or "(home page)"
         if fetched.url != address:
-            message = f"it redirects to {shown(fetched.url)}: name the URL to which it redirects"
+            message = f"it redirects to {shown(fetched.url)}: name that URL instead"
             self._findings.add(name, "redirected", None, message)
         headers = {key: value for key, value in fetched.headers.items() if key in _KEPT_HEADERS}
         return Source(name, url, fetched.path, headers)

@@ -21,9 +21,10 @@ from stoppress.show.site import Alarm, Quarantine, Queue, SiteFacts, StackFacts,
 
 # An event in quarantine has up to 50 KB, and a page of a query 1 MB. So this many events take at most six calls.
 QUARANTINED_COUNTED_MAX = 100
-# By the environment variable with a queue's URL: the queue's name, and whether it holds dead letters.
+# By the environment variable with a queue's URL: the queue's name, and whether it holds dead letters. Not every stack has all.
 QUEUES = {
     "ARTICLES_QUEUE_URL": ("articles", False),
+    "IMPORTS_QUEUE_URL": ("imports", False),
     "REWRITES_QUEUE_URL": ("rewrites", False),
     "ARTICLES_DEAD_LETTERS_URL": ("articles", True),
     "REWRITES_DEAD_LETTERS_URL": ("rewrites", True),
@@ -38,7 +39,7 @@ _Answer = TypeVar("_Answer")
 def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts:
     """The facts of all sites, or of one. `stack`: name of a deployed stack; None for a local one, which has no alarms.
 
-    Calls: one of Parameter Store for ten parameters, or two for one site. One for the registry, five for the queues, one for the
+    Calls: one of Parameter Store for ten parameters, or two for one site. One for the registry, one for each queue, one for the
     alarms. For each site those of `read_site`.
 
     Raises UnknownSite for a host that is no site of the stack, and the table's and Parameter Store's errors. What any other
@@ -129,8 +130,8 @@ def _quarantine(host: str, now: datetime) -> Quarantine:
 
 def _queues(unknown: list[Unknown]) -> Iterable[Queue]:
     for variable, (name, dead) in QUEUES.items():
-        url = os.environ[variable]
-        messages = _attempt("queues", unknown, queues.messages_in, url)
+        url = os.environ.get(variable)
+        messages = _attempt("queues", unknown, queues.messages_in, url) if url else None
         if messages is not None:
             yield Queue(name, dead, messages)
 

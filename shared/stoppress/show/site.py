@@ -124,7 +124,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue and its messages. `name` is `articles`, `rewrites` or `failures`; `dead`: its messages are dead letters."""
+    """A queue and its messages. `name` is `articles`, `imports`, `rewrites` or `failures`; `dead`: its messages are dead letters."""
 
     name: str
     dead: bool

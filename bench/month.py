@@ -21,7 +21,7 @@ from typing import Any
 
 from moto.dynamodb.models import dynamodb_backends
 
-from bench import bursts, cost, listing, model, prices, report
+from bench import bursts, cost, listing, model, prices, report, telling
 from bench.archive import TEMPLATE, Shape, archive, newsroom, shape
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, SITE
@@ -220,9 +220,9 @@ def _stored(stack: Stack, pages: int) -> Mapping[str, float]:
 
 
 @cache
-def in_template(with_listing: bool = False) -> Mapping[str, Mapping[str, Any]]:
-    """The resources that are made without parameters, or with `Listing=yes`, by logical name."""
-    loaded = template.load(TEMPLATE, {"Listing": "yes"} if with_listing else {})
+def in_template(switched_on: str = "") -> Mapping[str, Mapping[str, Any]]:
+    """The resources that are made without parameters, or with this one set to `yes`, by logical name."""
+    loaded = template.load(TEMPLATE, {switched_on: "yes"} if switched_on else {})
     resolver = template.Resolver(loaded, {}, template.STACK_NAME)
     return {
         logical: resource
@@ -231,21 +231,21 @@ def in_template(with_listing: bool = False) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def of_type(kind: str, with_listing: bool = False) -> list[Mapping[str, Any]]:
+def of_type(kind: str, switched_on: str = "") -> list[Mapping[str, Any]]:
     """The properties of the resources of a type."""
-    return [resource["Properties"] for resource in in_template(with_listing).values() if resource["Type"] == kind]
+    return [resource["Properties"] for resource in in_template(switched_on).values() if resource["Type"] == kind]
 
 
-def alarm_metrics(with_listing: bool = False) -> int:
+def alarm_metrics(switched_on: str = "") -> int:
     """How many metrics the alarms watch: CloudWatch bills each, also those of an expression."""
-    alarms = of_type("AWS::CloudWatch::Alarm", with_listing)
+    alarms = of_type("AWS::CloudWatch::Alarm", switched_on)
     metrics = [alarm.get("Metrics", [{"MetricStat": {}}]) for alarm in alarms]
     return sum("MetricStat" in metric for queries in metrics for metric in queries)
 
 
-def polled_requests(with_listing: bool = False) -> int:
+def polled_requests(switched_on: str = "") -> int:
     """Long polls of a month at the queues that have a function."""
-    found = of_type("AWS::Lambda::EventSourceMapping", with_listing)
+    found = of_type("AWS::Lambda::EventSourceMapping", switched_on)
     mappings = [mapping for mapping in found if "StartingPosition" not in mapping]
     pollers = sum(POLLERS if "ScalingConfig" in mapping else POLLERS_UNLIMITED for mapping in mappings)
     return pollers * LONG_POLLS_A_MINUTE * MINUTES
@@ -296,7 +296,7 @@ def archive_million(stretches: Stretches) -> Usage:
     return stretches.night_page * (prices.MILLION * DAYS) + kept(stretches, prices.MILLION)
 
 
-# ── what Listing=yes adds ──
+# ── what parameters add ──
 
 # The stories of two days that an audit compares: those of the newsroom with 100 articles a day, and a few more.
 AUDITED = 300
@@ -304,17 +304,21 @@ AUDITED = 300
 IMPORTED = 2_000
 
 
-def switched_on() -> Usage:
-    """What `Listing=yes` adds to a month before anything is listed: alarms, and long polls at the imports queue."""
-    added = polled_requests(with_listing=True) - polled_requests()
-    return Usage({"sqs_requests": added, "alarm_metrics": alarm_metrics(with_listing=True) - alarm_metrics()})
+def added(parameter: str) -> Usage:
+    """What a parameter set to `yes` adds to a month in which nothing happens: alarms, and long polls at its queue."""
+    return Usage(
+        {
+            "sqs_requests": polled_requests(parameter) - polled_requests(),
+            "alarm_metrics": alarm_metrics(parameter) - alarm_metrics(),
+        }
+    )
 
 
 def listed() -> dict[str, Any]:
     """What audits and imports use and cost, as results.json has it."""
     hour = listing.audit(AUDITED)
     return {
-        "switched_on": dollars(switched_on())["total"],
+        "switched_on": dollars(added("Listing"))["total"],
         "audit": {
             "stories": AUDITED,
             "calls": sum(hour.calls.values()),
@@ -338,6 +342,31 @@ def import_row(done: listing.Import) -> dict[str, Any]:
         "rewritten_a_second": round(done.rewritten_a_second),
         "article": {name: round(article.of[name], 4) for name in names},
         "million": dollars(article * prices.MILLION),
+    }
+
+
+def told() -> dict[str, Any]:
+    """What telling engines uses and costs, as results.json has it."""
+    idle = added("Engines") + usage(telling.sweep()) * (24 * DAYS)
+    return {
+        "switched_on": dollars(idle)["total"],
+        "without_engines": told_row(telling.story(SITE), waits=0),
+        "with_engines": told_row(telling.story(telling.TOLD_SITE), waits=telling.REQUESTS * (1 + telling.EDITS)),
+    }
+
+
+def told_row(story: Measured, waits: int) -> dict[str, Any]:
+    """Of a story and its edits: what it uses, and what a month of the small newsroom costs. `waits`: requests to the web."""
+    used = usage(story)
+    memory_gb = model.wiring().memory_mb["TellEngines"] / 1_024
+    used.of["gb_seconds"] += waits * model.hop("feed").p50_ms / 1_000 * memory_gb
+    return {
+        "calls": sum(story.calls.values()),
+        "invocations": sum(story.invocations.values()),
+        "read_units": story.read_units,
+        "write_units": story.write_units,
+        "puts": story.puts,
+        "month": dollars(used * CASES["small"].articles)["total"],
     }
 
 
@@ -385,7 +414,7 @@ def measured() -> dict[str, Any]:
         for name, total in totals.items()
     }
     million = dollars(archive_million(stretches))["total"]
-    return {"cases": cases, "archive_million_dollars": million, "listing": listed()}
+    return {"cases": cases, "archive_million_dollars": million, "listing": listed(), "telling": told()}
 
 
 def main() -> int:

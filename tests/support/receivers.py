@@ -39,10 +39,14 @@ class Receivers:
 
     def write(self, file: str = "sitemap-news.xml", *also: str, host: str = HOST) -> None:
         """Write a file's mark, and handle the event about it."""
+        self.mark(file, *also, host=host)
+        self.hear(file, host)
+
+    def mark(self, file: str, *also: str, host: str = HOST) -> None:
+        """Write a file's mark."""
         forms = also or ((atom_name(series_of(file)),) if is_news(file) else ())
         mark = Mark(file, self.now, 1, 100, f"digest of {self.now}", forms)
         table.put_if(items.mark_item(host, mark))
-        self.hear(file, host)
 
     def hear(self, file: str = "sitemap-news.xml", host: str = HOST) -> None:
         """Handle the event about a file."""

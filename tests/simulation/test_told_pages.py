@@ -1,6 +1,7 @@
 """Random newsrooms with engines: each page is told of once it is ready, never twice in ten minutes, and none is forgotten.
 
-A seed is a newsroom: its stories, when their pages are ready, what the engine answers, which events get lost, which calls of AWS fail
+CDN and hub are told of the newest files, and Search Console is asked about each story.
+A seed is a newsroom: its stories, when their pages are ready, what the receivers answer, which events get lost, which calls of AWS fail
 or are a run's last, and when two runs meet. `--first-seed` and `--seeds` choose the seeds.
 """
 
@@ -8,6 +9,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
@@ -15,7 +17,7 @@ from unittest import mock
 import pytest
 
 from stoppress.http import client
-from stoppress.tell import engines, fetch, state, store
+from stoppress.tell import engines, fetch, files, google, service_account, state, store
 from stoppress_cli.local.functions import Function, Result
 from stoppress_cli.local.gateway import Request
 from stoppress_cli.local.template import Json
@@ -25,7 +27,7 @@ from tests.simulation.stack import StackOnDoubles
 from tests.simulation.weather import KINDS, Killed, Weather, suffer
 from tests.support.engines import ANSWERS
 from tests.support.playing import TEMPLATE
-from tests.support.web import Page, Web
+from tests.support.web import CDN, HUB, Page, Web
 
 HOSTS = ("www.example.com", "www.example.org")
 SECRET = "whsec_c3RvcHByZXNz"
@@ -57,12 +59,18 @@ class Newsroom:
                 "host": host,
                 "publication": "Example News",
                 "sources": {"cms": {"secret": "shared/newsroom"}},
-                "engines": {"indexnow": {"key": KEY}},
+                "outputs": {"atom": True, "hub": HUB},
+                "engines": {
+                    "indexnow": {"key": KEY},
+                    "search_console": {"property": f"https://{host}/", "secret": "shared/engine-google"},
+                    "purge": {"url": CDN, "secret": "shared/engine-purge"},
+                },
             }
             stack.client("ssm").put_parameter(
                 Name=f"{stack.variable('SITES_PATH')}/{host}", Value=json.dumps(site), Type="String"
             )
-        stack.backend.put_secret(f"{stack.variable('SECRETS_PATH')}/shared/newsroom", SECRET)
+        for name in ("newsroom", "engine-purge"):
+            stack.backend.put_secret(f"{stack.variable('SECRETS_PATH')}/shared/{name}", SECRET)
         stack.advance(START)
 
     def event_arrived(self, bus: str, event: Json) -> None:
@@ -169,6 +177,7 @@ def newsroom(seed: int) -> Iterator[Newsroom]:
         opening.enter_context(mock.patch.object(stack, "call", room.call))
         opening.enter_context(mock.patch.object(client, "fetch", room.web.fetch))
         opening.enter_context(mock.patch.object(client, "post_body", room.web.post_body))
+        opening.enter_context(mock.patch.object(service_account, "token", return_value="token"))
         opening.callback(fetch._rules.clear)
         yield room
 
@@ -198,6 +207,13 @@ def play(room: Newsroom) -> str:
         must_know = url in room.web.listed or (url in room.web.known and page.missing_at is not None)
         if must_know and (url not in last or last[url] < changed):
             return f"{url} changed at {changed:%H:%M:%S}, and was told of at {last.get(url)}"
+    if forgotten := room.web.listed - room.web.inspected:
+        return f"Search Console was not asked about {min(forgotten)}"
+    objects = room.stack.backend.objects()
+    for host in room.hosts:
+        for file in ("sitemap-news.xml", "sitemap.xml", "sitemap-news.atom"):
+            if room.web.received.get(f"https://{host}/{file}") != objects.get(f"{host}/{file}"):
+                return f"CDN or hub has an old {host}/{file}"
     return ""
 
 
@@ -248,14 +264,25 @@ def _no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "_sweep", lambda _site, _now: None)
 
 
+def _files_that_look_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = files._version
+    monkeypatch.setattr(files, "_version", lambda marks: replace(version(marks), digest="the same"))
+
+
+def _stories_left_out_by_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(google, "due_questions", lambda *_: [])
+
+
 # The fault, and a seed that shows it.
 FAULTS: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     _told_unchecked: 1,
     _removals_told_while_the_page_is_there: 1,
     _no_pause: 1,
-    _claims_without_a_condition: 1,
-    _copies_put_though_nothing_was_marked: 4,
+    _claims_without_a_condition: 3,
+    _copies_put_though_nothing_was_marked: 5,
     _no_sweep: 2,
+    _files_that_look_unchanged: 1,
+    _stories_left_out_by_the_sweep: 11,
 }
 
 

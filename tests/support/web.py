@@ -1,16 +1,21 @@
-"""The pages of a newsroom and an engine of IndexNow, in memory, by the virtual clock. The engine checks what it is told."""
+"""The pages of a newsroom, IndexNow, a CDN, a hub and Search Console, in memory, by the virtual clock. They check what they are told."""
 
 import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs
 
 from stoppress.http.client import Response
 from stoppress.http.errors import TooSlow
-from tests.support.engines import ANSWERS
+from stoppress.tell.search_console import INSPECTION_URL, SITEMAPS_URL
+from tests.support.engines import RECEIVERS
 
 PAUSE = timedelta(minutes=10)
+INDEXNOW = "https://api.indexnow.org/indexnow"
+CDN, HUB = "https://purge.example.net/", "https://hub.example.net/"
 
 
 @dataclass
@@ -28,10 +33,11 @@ class Page:
 
 @dataclass
 class Web:
-    """Answers requests for pages and for the engine. `told` are the URLs that the engine took, each with the instant. `known` are those of them
-    that were pages when it was told last.
+    """Answers requests. `told` are the URLs that IndexNow took, each with the instant. `known` are those that were pages when it was told last.
 
-    `objects` are the bucket's, by key. `wrong` are the engine's complaints. `answers` are the names of the engine's answers.
+    `objects` are the bucket's, by key. `wrong` are IndexNow's complaints. `answers` are the names of all answers. `received` has the
+    bodies of the files of which the CDN and the hub were told, when they were told last. `inspected` are the pages about which
+    Search Console was asked.
     """
 
     chance: random.Random
@@ -42,9 +48,13 @@ class Web:
     known: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
     listed: set[str] = field(default_factory=set)
+    received: dict[str, bytes | None] = field(default_factory=dict)
+    inspected: set[str] = field(default_factory=set)
 
     def fetch(self, url: str, _headers: Mapping[str, str] | None = None, **_limits: object) -> Response:
-        """A page, or 404."""
+        """A page, or 404; or Search Console's report on a sitemap."""
+        if url.startswith(SITEMAPS_URL):
+            return self._answer(url, lambda: None, b'{"lastDownloaded": "2026-11-20T06:00:00Z", "errors": "0"}')
         page, now = self.pages.get(url), datetime.now(UTC)
         if page is None or page.is_missing(now):
             return Response(404, {}, b"", url)
@@ -55,20 +65,39 @@ class Web:
             return Response(200, {"content-type": "text/html"}, early[page.early].encode(), url)
         return Response(200, {"content-type": "text/html"}, b"<title>A story</title>", url)
 
-    def post_body(self, _url: str, body: bytes, _content_type: str) -> Response:
-        """The engine's answer. After an error or a time-out it may have taken the URLs all the same."""
-        document = json.loads(body)
+    def post_body(self, url: str, body: bytes, *_: object, **_options: object) -> Response:
+        """The answer to a POST or a PUT. After an error or a time-out the request may have had its effect all the same."""
+        if url == INDEXNOW:
+            return self._answer(url, lambda: self._take_pages(json.loads(body)))
+        if url == CDN:
+            return self._answer(url, lambda: self._take_files(json.loads(body)["urls"]))
+        if url == HUB:
+            return self._answer(url, lambda: self._take_files(parse_qs(body.decode())["hub.url"]))
+        if url == INSPECTION_URL:
+            page = json.loads(body)["inspectionUrl"]
+            verdict = b'{"inspectionResult": {"indexStatusResult": {"verdict": "PASS"}}}'
+            return self._answer(url, lambda: self.inspected.add(page), verdict)
+        return self._answer(url, lambda: None)
+
+    def _answer(self, url: str, take: Callable[[], None], content: bytes = b"") -> Response:
+        answer = self.chance.choice(self.answers)
+        if answer in ("ok", "accepted") or (answer in ("broken", "slow") and self.chance.random() < 0.5):
+            take()
+        if answer == "slow":
+            raise TooSlow("the server did not answer in time")
+        status, headers, error = RECEIVERS[answer]
+        lower = {name.lower(): value for name, value in headers.items()}
+        return Response(status, lower, content if status < 300 else error, url)
+
+    def _take_files(self, urls: list[str]) -> None:
+        self.received |= {url: self.objects().get(url.removeprefix("https://")) for url in urls}
+
+    def _take_pages(self, document: dict[str, Any]) -> None:
         key_file = document["keyLocation"].removeprefix("https://")
         if not key_file.startswith(f"{document['host']}/") or self.objects().get(key_file) != document["key"].encode():
             self.wrong.append(f"the key is not in {key_file}")
-        answer = self.chance.choice(self.answers)
-        if answer in ("ok", "accepted") or (answer in ("broken", "slow") and self.chance.random() < 0.5):
-            for url in document["urlList"]:
-                self._take(url)
-        if answer == "slow":
-            raise TooSlow("the engine did not answer in time")
-        status, headers, content = ANSWERS[answer]
-        return Response(status, {name.lower(): value for name, value in headers.items()}, content, _url)
+        for url in document["urlList"]:
+            self._take(url)
 
     def _take(self, url: str) -> None:
         now = datetime.now(UTC)

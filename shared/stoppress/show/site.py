@@ -38,6 +38,9 @@ ALARM_LOGS = {
     "WebhooksMissedAlarm": "AuditSources",
     "AuditsFailedAlarm": "AuditSources",
     "AuditsStoppedAlarm": "AuditSources",
+    "EnginesDeadAlarm": "TellEngines",
+    "EnginesFailingAlarm": "TellEngines",
+    "EnginesStoppedAlarm": "TellEngines",
 }
 # The command that explains an alarm.
 ALARM_COMMANDS = {

@@ -93,7 +93,17 @@ def month_section(results: Results) -> str:
     ]
     more = f"Each further million pages in the archive adds ${month['archive_million_dollars']:.2f} a month."
     table = _markdown_table(("service", *titles), rows)
-    return "\n\n".join([MONTH_BEGIN, table, "\n".join(sentences), more, *_listing(month["listing"]), MONTH_END])
+    return "\n\n".join(
+        [
+            MONTH_BEGIN,
+            table,
+            "\n".join(sentences),
+            more,
+            *_listing(month["listing"]),
+            _telling(month["telling"]),
+            MONTH_END,
+        ]
+    )
 
 
 def _listing(listing: Results) -> list[str]:
@@ -121,7 +131,7 @@ def _listing(listing: Results) -> list[str]:
     ]
     units = round(import_rate(done) * done["article"]["write_units"])
     sentence = (
-        f"The command sends {SENT_A_SECOND} articles a second, in the order of publication. They use {units} write units a second. "
+        f"`stoppress import` sends {SENT_A_SECOND} articles a second, in the order of publication. They use {units} write units a second. "
         "A new on-demand table takes 4,000, and one of its partitions 1,000. "
         f"{done['concurrency']} invocations of `record_article` work on imports at once."
     )
@@ -130,6 +140,26 @@ def _listing(listing: Results) -> list[str]:
         _markdown_table(("an imported article", ""), articles),
         sentence,
     ]
+
+
+def _telling(telling: Results) -> str:
+    """What `Engines=yes` adds."""
+
+    def row(title: str, story: Results) -> Sequence[str]:
+        takes = f"{counted(story['invocations'], 'invocation')} and {counted(story['calls'], 'AWS call')}"
+        units = (
+            f", {story['read_units']:g} read units, {story['write_units']:g} write units"
+            if story["write_units"]
+            else ""
+        )
+        return title, f"${story['month']:.2f} a month more", f"a story with its two edits: {takes}{units}"
+
+    rows: Rows = [
+        ("nothing to tell", f"${telling['switched_on']:.2f} a month", ""),
+        row("100 articles a day, each edited twice, on a site without `engines`", telling["without_engines"]),
+        row("the same on a site with `engines`", telling["with_engines"]),
+    ]
+    return _markdown_table(("`Engines=yes`", "price", "takes"), rows)
 
 
 def _short(number: float) -> str:

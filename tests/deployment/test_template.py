@@ -1,6 +1,7 @@
 """The stack's promises, read from the template as AWS will: after the SAM transform."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from stoppress.aws.items import HEARTBEAT
 from stoppress.aws.queues import retry_delay_seconds
 from stoppress.aws.sites import CACHE_AGE_MAX, SETTLED_AFTER
-from stoppress_cli.local import template
+from stoppress_cli.local import resources, template
 
 ROOT = Path(__file__).parents[2]
 STACK = template.load(ROOT / "template.yaml")
@@ -397,3 +398,35 @@ def test_every_alarm_and_its_end_go_to_one_topic_and_what_can_wait_to_its_own() 
         can_wait = name in ("AttentionAlarm", "WebhooksMissedAlarm", "AuditsFailedAlarm") or name.startswith("Engines")
         topic = "Notices" if can_wait else "Alarms"
         assert (alarm["AlarmActions"], alarm["OKActions"]) == ([{"Ref": topic}], [{"Ref": topic}]), name
+
+
+def test_engines_that_are_off_cost_no_resource_and_no_grant() -> None:
+    def kinds(engines: str) -> dict[str, str]:
+        loaded = template.load(ROOT / "template.yaml", {"Engines": engines})
+        holds = template.Resolver(loaded, {}, template.STACK_NAME).holds
+        named = loaded.resources.items()
+        return {name: each["Type"] for name, each in named if "Condition" not in each or holds(each["Condition"])}
+
+    def properties(engines: str) -> dict[str, str]:
+        made = resources.resolve(template.load(ROOT / "template.yaml", {"Engines": engines}))
+        return {each.logical: json.dumps(each.properties, default=str) for each in made}
+
+    off, on = kinds("no"), kinds("yes")
+    assert Counter(on[name] for name in on.keys() - off.keys()) == {
+        "AWS::CloudWatch::Alarm": 3,
+        "AWS::Events::Rule": 1,
+        "AWS::IAM::Role": 2,
+        "AWS::Lambda::EventInvokeConfig": 1,
+        "AWS::Lambda::EventSourceMapping": 1,
+        "AWS::Lambda::Function": 1,
+        "AWS::Logs::LogGroup": 1,
+        "AWS::Logs::MetricFilter": 1,
+        "AWS::SQS::Queue": 2,
+        "AWS::SQS::QueuePolicy": 1,
+        "AWS::Scheduler::Schedule": 1,
+    }
+    assert off.keys() <= on.keys()
+    without, with_engines = properties("no"), properties("yes")
+    # The rule may send to the failures. Nothing else of the stack changes.
+    assert {name for name in without if without[name] != with_engines[name]} == {"FailuresPolicy"}
+    assert not [name for name, text in without.items() if "told#" in text or "ENGINES" in text]

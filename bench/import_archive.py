@@ -1,7 +1,7 @@
-"""Import an archive, killed at random, and compare the files with it: `python -m bench.import_archive`.
+"""Import an archive, kill the import at random, and compare the files with the archive: `python -m bench.import_archive`.
 
-The import's own code reads a file of JSON Lines. The stack's functions record the articles and write the files, on the doubles of
-AWS that the simulation has, or with `--moto` on the local stack.
+The code of `stoppress import` reads a file of JSON Lines. The stack's functions record the articles and write the files. They run
+on the simulation's doubles of AWS, or with `--moto` on the local stack.
 """
 
 import argparse
@@ -25,12 +25,12 @@ from tests.simulation.stack import StackOnDoubles
 from tests.support.killing import killed, until_done
 from tests.support.operated import doors
 
-# The functions empty the queue each time so many articles were sent, so that the doubles never hold the archive as messages.
+# Each time so many articles were sent, the functions empty the queue. So the doubles never hold the whole archive as messages.
 AT_ONCE = 5_000
 
 
 def imported(stack: Stack, path: Path, kills: int, steps: int) -> tuple[float, float]:
-    """Import a file, killed so many times at random. Returns the seconds of the import and those of the functions."""
+    """Import a file; the import is killed `kills` times at random. Returns the seconds of the import and of the functions."""
     functions_s = 0.0
     seen = 0
 
@@ -59,7 +59,7 @@ def imported(stack: Stack, path: Path, kills: int, steps: int) -> tuple[float, f
 
 
 def listed(stack: Stack) -> list[str]:
-    """The URLs in the shards, in order."""
+    """The URLs in the shards, sorted."""
     shards = (file for file in sitemaps.read(stack) if re.search(r"/sitemap-\d", file.key))
     return sorted(url for file in shards for url in re.findall(r"<loc>([^<]*)</loc>", file.body.decode()))
 
@@ -80,17 +80,17 @@ def main() -> int:
         stack.client("ssm").put_parameter(Name=name, Value=json.dumps(SITE), Type="String")
         stack.advance(NOW + timedelta(minutes=1), every_schedule=True)
         open_.enter_context(doors(stack))
-        # A batch is a step, and so is a checkpoint. The kills fall into the first half.
+        # Steps are sent batches and written checkpoints. The import has twice as many steps as the kills need.
         import_s, functions_s = imported(stack, path, options.kills, len(lines) // (20 * max(1, options.kills)))
-        found = listed(stack)
+        urls = listed(stack)
         wanted = sorted(str(json.loads(row)["url"]) for row in lines)
         waiting = stack.waiting_messages()
     sys.stdout.write(
         f"{options.articles:,} articles, killed {options.kills} times: {options.articles / import_s:,.0f} a second imported,"
         f" {options.articles / functions_s:,.0f} a second recorded and written\n"
     )
-    if waiting or found != wanted:
-        missing, more = len(set(wanted) - set(found)), len(found) - len(set(found) & set(wanted))
+    if waiting or urls != wanted:
+        missing, more = len(set(wanted) - set(urls)), len(urls) - len(set(urls) & set(wanted))
         sys.stderr.write(f"missing: {missing:,}; too many: {more:,}; left in queues: {waiting}\n")
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""What `Listing=yes` costs: an audit that finds nothing, and an import, counted on the local stack."""
+"""What `Listing=yes` costs: counts on the local stack what an import uses, and an audit that finds no lost webhook."""
 
 import json
 import tempfile
@@ -10,7 +10,7 @@ from math import fsum
 from pathlib import Path
 from unittest import mock
 
-from bench import cost, model, report
+from bench import cost, model
 from bench.archive import TEMPLATE, newsroom
 from bench.measuring import Measured, measuring
 from bench.newsroom import HOST, NOW, SITE, Story, spread
@@ -23,7 +23,7 @@ from tests.support.blog import Blog
 from tests.support.operated import doors
 
 HOUR = timedelta(hours=1)
-# The last day of an archive, and its length. Its articles fill the shards of each month evenly.
+# The last day of an archive, and the lengths of two archives.
 ARCHIVE_END = NOW - timedelta(days=21)
 YEARS = timedelta(days=5 * 365)
 MONTH = timedelta(days=29)
@@ -31,7 +31,7 @@ MONTH = timedelta(days=29)
 
 @contextmanager
 def audited(stories: int) -> Iterator[Stack]:
-    """The stack of a newsroom whose WordPress lists so many stories of the last two days, all recorded."""
+    """The stack of a newsroom whose WordPress lists `stories` stories of the last two days, all recorded."""
     blog = Blog(HOST)
     listed = {"url": f"https://{HOST}/wp-json/wp/v2/posts"}
     source = {"adapter": "wordpress", "secret": "newsroom", "settings": {"signature": "standard"}, "list": listed}
@@ -45,50 +45,47 @@ def audited(stories: int) -> Iterator[Stack]:
 
 
 def audit(stories: int) -> Measured:
-    """What an audit uses that lists so many stories and finds nothing."""
+    """What one audit uses that lists `stories` stories and finds no lost webhook."""
     with audited(stories) as stack:
         hour = stack.clock.now().replace(minute=0, second=0) + HOUR
         stack.advance(hour - timedelta(minutes=2), every_schedule=True)
         with measuring(stack) as idle:
             stack.advance(hour - timedelta(minutes=1), every_schedule=True)
-        with measuring(stack) as found:
+        with measuring(stack) as busy:
             stack.advance(hour, every_schedule=True)
-    assert found.invocations["AuditSources"] == 1, found.invocations
-    return found - idle
+    assert busy.invocations["AuditSources"] == 1, busy.invocations
+    return busy - idle
 
 
 def rows(articles: int, length: timedelta = YEARS) -> list[str]:
-    """An archive of that length as JSON Lines, in the order of publication."""
+    """An archive as lines of JSON, in the order of publication. `length` is the time from the first article to the last."""
     instants = spread(articles, ARCHIVE_END - length, ARCHIVE_END)
     return [json.dumps(Story(number, at).data()) + "\n" for number, at in enumerate(instants, 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What the import of so many articles used.
+    """What the import of `articles` articles used.
 
-    The rates are articles a second by the model of AWS: of record_article at the template's concurrency, and of
-    rewrite_sitemaps where the table's stream has a single shard.
+    The rates are in articles a second, by the model of AWS in `bench.model`. `recorded_a_second` is for the template's concurrency of
+    record_article, `rewritten_a_second` for a table whose stream has one shard.
     """
 
     articles: int
-    found: Measured
+    used: Measured
     recorded_a_second: float
     rewritten_a_second: float
 
 
 def imported(articles: int) -> Import:
-    """Import articles of a month, in the order of publication, into an empty newsroom. A large archive in that order costs the same for each.
+    """Import the articles of a month, in the order of publication, into an empty newsroom.
 
-    The functions work after each second of the command, because the table's stream waits a second for a batch.
+    In this order, an article of a large archive costs the same. The functions run after each page of 100 articles: the next page comes
+    two seconds later, and the table's stream collects a batch for one second.
     """
-    sent = 0
 
-    def show(tally: Tally, _total: int | None) -> None:
-        nonlocal sent
-        if tally.listed >= sent + report.SENT_A_SECOND:
-            sent = tally.listed
-            stack.rest()
+    def show(_tally: Tally, _total: int | None) -> None:
+        stack.rest()
 
     with tempfile.TemporaryDirectory() as folder, newsroom(Listing="yes") as stack, doors(stack):
         path = Path(folder) / "archive.jsonl"
@@ -96,17 +93,17 @@ def imported(articles: int) -> Import:
         cost.warm(stack)
         site = site_of(HOST)
         checkpoint = checkpoint_of(Path(folder) / "at.json", HOST, str(path), "cms")
-        with measuring(stack) as found, mock.patch.object(queues, "send_imports", wraps=queues.send_imports) as sends:
+        with measuring(stack) as used, mock.patch.object(queues, "send_imports", wraps=queues.send_imports) as sends:
             run(listing_of(str(path), site, "cms"), site, checkpoint, rate=1e9, show=show)
             stack.rest()
-    found.calls["sqs.SendMessageBatch"] += sends.call_count
+    used.calls["sqs.SendMessageBatch"] += sends.call_count
     seconds = {
-        function: fsum(model.duration_ms(each) for each in found.runs if each.function == function) / 1_000
+        function: fsum(model.duration_ms(each) for each in used.runs if each.function == function) / 1_000
         for function in ("RecordArticle", "RewriteSitemaps")
     }
     return Import(
         articles,
-        found,
+        used,
         articles / seconds["RecordArticle"] * concurrency(),
         articles / seconds["RewriteSitemaps"],
     )

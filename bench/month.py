@@ -1,11 +1,11 @@
-"""The price of a month for three newsrooms, by service: `python -m bench.month`, half a minute long.
+"""The price of a month for three newsrooms, by service: `python -m bench.month`. It takes half a minute.
 
-The local stack plays short stretches: idle minutes, minutes of polling, an event of each kind, a night's reconciliation. What each
-uses is counted and multiplied by how often it happens in 30 days. `python -m bench.month --write` keeps the result.
+The local stack plays short stretches: idle minutes, minutes of polling, an event of each kind, a night's reconciliation. The use of
+each is counted, and multiplied by how often it happens in 30 days. `python -m bench.month --write` keeps the result.
 
-The archive has the articles of one month. In the large newsroom each article and each edit comes by webhook, and one of the feeds
-repeats it. Alarms and secrets are counted in template.yaml, custom metrics in the functions' log. A metric counts as reported in
-all hours if its stretch happens all day.
+The archive has the articles of one month. In the large newsroom each article and each edit comes by webhook, and a feed repeats
+it. Alarms and secrets are counted in template.yaml, custom metrics in the functions' log. A metric is billed for each hour in which
+it is reported.
 """
 
 import argparse
@@ -37,10 +37,10 @@ DAYS = report.DAYS_A_MONTH
 MINUTES = DAYS * 24 * 60
 # Long polls end after 20 seconds without a message.
 LONG_POLLS_A_MINUTE = 3
-# Lambda keeps five long polls open at each queue, and two where traffic is low and no maximum concurrency is set (Lambda developer
-# guide, "Configuring scaling behavior for SQS event source mappings").
+# Lambda keeps five long polls open at each queue. Without a maximum concurrency and with low traffic, there are two (Lambda
+# developer guide, "Configuring scaling behavior for SQS event source mappings").
 POLLERS, POLLERS_UNLIMITED = 5, 2
-# A bucket's lifecycle in template.yaml keeps replaced versions of files for so many days.
+# The bucket's lifecycle in template.yaml keeps replaced versions of files for so many days.
 VERSIONS_DAYS = 7
 GB = 1_000_000_000
 SITES, FEEDS_A_SITE = 20, 10
@@ -104,37 +104,37 @@ class Usage:
 # ── what the stretches use ──
 
 
-def usage(found: Measured, feeds: int = 0) -> Usage:
-    """What was used while it was measured. `feeds`: how many were fetched in each run of poll_feeds."""
-    calls, invocations = found.calls, found.invocations
+def usage(counts: Measured, feeds: int = 0) -> Usage:
+    """The billed quantities of a measurement. `feeds`: how many feeds each run of poll_feeds fetched."""
+    calls, invocations = counts.calls, counts.invocations
     waits_s = ceil(feeds / FETCHES_AT_ONCE) * model.hop("feed").p50_ms / 1_000 * invocations["PollFeeds"]
     requests = invocations["ReceiveWebhook"]
     fetches = feeds * invocations["PollFeeds"]
     return Usage(
         {
             "invocations": sum(invocations.values()),
-            "gb_seconds": model.gb_seconds(found.runs) + waits_s * model.wiring().memory_mb["PollFeeds"] / 1_024,
+            "gb_seconds": model.gb_seconds(counts.runs) + waits_s * model.wiring().memory_mb["PollFeeds"] / 1_024,
             "schedules": sum(invocations[name] for name in scheduled()),
-            "sqs_requests": found.sqs_requests,
+            "sqs_requests": counts.sqs_requests,
             "api_requests": requests,
             "events": calls["eventbridge.PutEvents"],
-            "write_units": found.write_units,
-            "read_units": found.read_units,
-            "puts": found.puts,
-            "other_s3": found.other_s3,
-            "bytes_put": found.bytes_put,
-            "log_bytes": found.log_bytes
+            "write_units": counts.write_units,
+            "read_units": counts.read_units,
+            "puts": counts.puts,
+            "other_s3": counts.other_s3,
+            "bytes_put": counts.bytes_put,
+            "log_bytes": counts.log_bytes
             + sum(invocations.values()) * model.hops()["log"]["invocation_bytes"]
             + requests * model.hops()["log"]["request_bytes"],
             "bytes_out": fetches * model.hops()["feed"]["request_bytes"],
         },
-        dict.fromkeys(found.metrics, 1.0),
+        dict.fromkeys(counts.metrics, 1.0),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """What each stretch uses: an idle minute of a site, and what comes on top of it."""
+    """What each stretch uses: an idle minute of a site, and what each other stretch adds."""
 
     minute: Usage
     feeds_minute: Usage  # all sites and feeds of the large newsroom
@@ -150,11 +150,12 @@ def played() -> Stretches:
     with newsroom() as stack:
         cost.warm(stack)
         minute = usage(_minutes(stack, 60)) * (1 / 60)
-    with archive(shape(1_000)) as one:
+    with archive(shape(1_000)) as full:
         events = {
-            event: usage(found.counted) for event, found in cost.at(one, events=("new", "edit_fresh", "expiry")).items()
+            event: usage(counts.counted)
+            for event, counts in cost.at(full, events=("new", "edit_fresh", "expiry")).items()
         }
-        bytes_a_page = _stored(one.stack, 1_000)
+        bytes_a_page = _stored(full.stack, 1_000)
     feeds_minute, repeated = _feeds()
     pages = 200
     small, large = _night(pages), _night(2 * pages)
@@ -163,28 +164,28 @@ def played() -> Stretches:
 
 
 def _minutes(stack: Stack, count: int) -> Measured:
-    with measuring(stack) as found:
+    with measuring(stack) as counts:
         for _ in range(count):
             stack.advance(stack.clock.now() + timedelta(seconds=60), every_schedule=True)
-    return found
+    return counts
 
 
 def _night(pages: int) -> Usage:
-    """Both runs of reconcile_sites in a night, at a site with so many pages."""
-    with archive(Shape(pages, in_window=0, in_open=pages, in_old=0)) as one:
-        cost.warm(one.stack)
-        night = one.stack.clock.now().replace(hour=3, minute=17) + timedelta(days=1)
-        one.stack.advance(night - timedelta(minutes=2))
-        idle = usage(_minutes(one.stack, 1))
-        with measuring(one.stack) as found:
-            one.stack.advance(night)
-            one.stack.advance(night + timedelta(minutes=30))
-        counted = usage(found) - idle * 2
-        return Usage(counted.of, dict.fromkeys(found.metrics, 1 / 24))  # both runs are in one hour of the day
+    """Both runs of reconcile_sites in a night, for a site with `pages` pages."""
+    with archive(Shape(pages, in_window=0, in_open=pages, in_old=0)) as full:
+        cost.warm(full.stack)
+        night = full.stack.clock.now().replace(hour=3, minute=17) + timedelta(days=1)
+        full.stack.advance(night - timedelta(minutes=2))
+        idle = usage(_minutes(full.stack, 1))
+        with measuring(full.stack) as counts:
+            full.stack.advance(night)
+            full.stack.advance(night + timedelta(minutes=30))
+        counted = usage(counts) - idle * 2
+        return Usage(counted.of, dict.fromkeys(counts.metrics, 1 / 24))  # both runs are in one hour of the day
 
 
 def _feeds() -> tuple[Usage, Usage]:
-    """A minute in which no feed of the large newsroom has changed, and what an event costs that a feed repeats after its webhook."""
+    """A minute in which no feed of the large newsroom changes, and what an event adds that a feed repeats after its webhook."""
     urls = [f"https://{HOST}/feeds/{number}.xml" for number in range(FEEDS_A_SITE)]
     with FeedServer().running() as server, newsroom(site={**SITE, "feeds": urls}) as stack:
         for number in range(1, SITES):
@@ -207,7 +208,7 @@ def _feeds() -> tuple[Usage, Usage]:
 
 
 def _stored(stack: Stack, pages: int) -> Mapping[str, float]:
-    """Bytes of a page in the table and in the bucket."""
+    """The bytes that a page takes in the table and in the bucket."""
     table = dynamodb_backends[ACCOUNT][REGION].get_table(stack.variable("TABLE_NAME"))
     in_table = sum(
         meter.item_bytes(item.to_json()["Attributes"]) for items in table.items.values() for item in items.values()
@@ -216,7 +217,7 @@ def _stored(stack: Stack, pages: int) -> Mapping[str, float]:
     return {"table": in_table / pages, "bucket": in_bucket / pages}
 
 
-# ── what stands in the template ──
+# ── what the template has ──
 
 
 @cache
@@ -237,7 +238,7 @@ def of_type(kind: str, switched_on: str = "") -> list[Mapping[str, Any]]:
 
 
 def alarm_metrics(switched_on: str = "") -> int:
-    """How many metrics the alarms watch: CloudWatch bills each, also those of an expression."""
+    """How many metrics the alarms watch. CloudWatch bills each metric, also in an expression."""
     alarms = of_type("AWS::CloudWatch::Alarm", switched_on)
     metrics = [alarm.get("Metrics", [{"MetricStat": {}}]) for alarm in alarms]
     return sum("MetricStat" in metric for queries in metrics for metric in queries)
@@ -245,8 +246,8 @@ def alarm_metrics(switched_on: str = "") -> int:
 
 def polled_requests(switched_on: str = "") -> int:
     """Long polls of a month at the queues that have a function."""
-    found = of_type("AWS::Lambda::EventSourceMapping", switched_on)
-    mappings = [mapping for mapping in found if "StartingPosition" not in mapping]
+    event_sources = of_type("AWS::Lambda::EventSourceMapping", switched_on)
+    mappings = [mapping for mapping in event_sources if "StartingPosition" not in mapping]
     pollers = sum(POLLERS if "ScalingConfig" in mapping else POLLERS_UNLIMITED for mapping in mappings)
     return pollers * LONG_POLLS_A_MINUTE * MINUTES
 
@@ -287,7 +288,7 @@ def used(case: Newsroom, stretches: Stretches) -> Usage:
 
 
 def kept(stretches: Stretches, pages: int) -> Usage:
-    """The storage of so many pages."""
+    """The storage of `pages` pages."""
     return Usage({f"{place}_bytes": size * pages for place, size in stretches.bytes_a_page.items()})
 
 
@@ -298,9 +299,9 @@ def archive_million(stretches: Stretches) -> Usage:
 
 # ── what parameters add ──
 
-# The stories of two days that an audit compares: those of the newsroom with 100 articles a day, and a few more.
+# How many stories an audit compares: two days of 100 articles, and some more.
 AUDITED = 300
-# An import is counted with so many articles: a full shard.
+# How many articles the counted import has: a full shard.
 IMPORTED = 2_000
 
 
@@ -315,7 +316,7 @@ def added(parameter: str) -> Usage:
 
 
 def listed() -> dict[str, Any]:
-    """What audits and imports use and cost, as results.json has it."""
+    """What audits and imports use and cost, in the form of results.json."""
     hour = listing.audit(AUDITED)
     return {
         "switched_on": dollars(added("Listing"))["total"],
@@ -334,8 +335,8 @@ def listed() -> dict[str, Any]:
 
 
 def import_row(done: listing.Import) -> dict[str, Any]:
-    """Of an import: articles a second, what an article uses, and what a million cost."""
-    article = usage(done.found) * (1 / done.articles)
+    """The rates of an import, what an article uses, and what a million articles cost."""
+    article = usage(done.used) * (1 / done.articles)
     names = ("write_units", "read_units", "puts", "other_s3", "sqs_requests", "gb_seconds")
     return {
         "recorded_a_second": round(done.recorded_a_second),
@@ -401,7 +402,7 @@ def dollars(total: Usage) -> dict[str, float]:
 
 
 def measured() -> dict[str, Any]:
-    """What the three months use and cost, as results.json has it."""
+    """What the three months use and cost, in the form of results.json."""
     stretches = played()
     totals = {name: used(case, stretches) for name, case in CASES.items()}
     cases = {
@@ -418,7 +419,7 @@ def measured() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Play, count and print; keep the result on demand."""
+    """Play, count and print; with --write keep the result."""
     parser = argparse.ArgumentParser(prog="python -m bench.month", description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep the result in results.json and in the documentation")
     options = parser.parse_args()

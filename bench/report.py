@@ -131,7 +131,7 @@ def _listing(listing: Results) -> list[str]:
     ]
     units = round(import_rate(done) * done["article"]["write_units"])
     sentence = (
-        f"The command sends {SENT_A_SECOND} articles a second, in the order of publication. They use {units} write units a second. "
+        f"`stoppress import` sends {SENT_A_SECOND} articles a second, in the order of publication. They use {units} write units a second. "
         "A new on-demand table takes 4,000, and one of its partitions 1,000. "
         f"{done['concurrency']} invocations of `record_article` work on imports at once."
     )

@@ -1,4 +1,4 @@
-"""Each hour: compare what the sources list with what was recorded, and send what no webhook told of: see `stoppress.audit.sources`."""
+"""Each hour, compares what the sources list with what was recorded, and sends the articles whose webhook is missing."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from stoppress.aws.clients import in_time
 from stoppress.aws.metrics import publish
 from stoppress.primitives.deadline import Deadline
 
-# Seconds after the deadline: to end a request for a page, send its events and write the source's state.
+# Seconds from the deadline until Lambda ends the function: to finish a request for a page, send its events and write the state.
 RESERVE_SECONDS = 40.0
 
 logger = Logger()
@@ -22,7 +22,7 @@ logger = Logger()
 @logger.inject_lambda_context
 @in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Handle a schedule's event. A source that cannot be listed does not stop the others."""
+    """Handle a schedule's event. A source that fails does not stop the others."""
     deadline = Deadline(context.get_remaining_time_in_millis, RESERVE_SECONDS)
     now = datetime.now(UTC)
     counts: Counter[str] = Counter()

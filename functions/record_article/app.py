@@ -30,7 +30,7 @@ logger = Logger()
 @logger.inject_lambda_context
 @in_time
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
-    """Record a batch of the articles queue. The answer names the messages that must come again."""
+    """Record a batch of the articles queue or the imports queue. The answer names the messages that must come again."""
     # Messages that were delivered most often go first. Otherwise one could be postponed until it becomes a dead letter.
     records: list[dict[str, Any]] = sorted(event["Records"], key=receive_count, reverse=True)
     messages = [_message(record) for record in records]
@@ -46,7 +46,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
 
 
 def _queue_url(record: Mapping[str, Any]) -> str:
-    """The URL of the queue that a message came from. The imports queue differs from the articles queue in its name only."""
+    """The URL of the queue that a message came from. The URLs of both queues differ only in the queue's name."""
     return f"{os.environ['ARTICLES_QUEUE_URL'].rpartition('/')[0]}/{record['eventSourceARN'].rpartition(':')[2]}"
 
 

@@ -33,7 +33,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     try:
         page = _page(host, token, question)
     except Exception:
-        logger.exception("page not shown")  # without the path: it has the token
+        logger.exception("page not shown")  # the path is not logged, because it contains the token
         publish({"PagesFailed": 1})
         return _text(HTTPStatus.SERVICE_UNAVAILABLE, "The page cannot be read at the moment: try again in a minute.")
     if page is None:

@@ -123,7 +123,7 @@ def test_an_article_of_another_host_than_the_sites_is_pointed_out(tmp_path: Path
     (tmp_path / "site.json").write_text(json.dumps({"host": "blog.example.com", "publication": "A"}))
     (tmp_path / "a.json").write_text(json.dumps(CREATED))
     _, out, _ = run("try", "ghost", str(tmp_path / "a.json"), "--site", str(tmp_path / "site.json"))
-    assert "its host is www.example.com, not blog.example.com: it goes there, or into quarantine" in out
+    assert "its host is www.example.com, not blog.example.com: the article goes to that site, or into quarantine" in out
 
 
 def test_a_mapping_file_of_ones_own_is_tried_before_it_is_put_anywhere(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_a_region_where_nobody_answers_is_not_taken_for_the_local_stack(monkeypa
     ("code", "text"),
     [
         ("ExpiredToken", "the AWS credentials have expired: sign in again"),
-        ("AccessDenied", "these AWS credentials may not call DescribeStacks: use others, or have them allowed to. No."),
+        ("AccessDenied", "these AWS credentials may not call DescribeStacks: use others, or get the permission. No."),
         ("InvalidClientTokenId", "AWS does not know these credentials: give others with --profile or AWS_PROFILE"),
     ],
 )
@@ -188,7 +188,7 @@ def test_a_permission_that_is_missing_later_is_named(monkeypatch: pytest.MonkeyP
     answering(monkeypatch, Version=version("stoppress"), **OUTPUTS)
 
     assert reason(run("rebuild", "--stack", "news")) == (
-        "these AWS credentials may not call GetParametersByPath: use others, or have them allowed to."
+        "these AWS credentials may not call GetParametersByPath: use others, or get the permission."
         " User me is not authorized."
     )
     clients.client.cache_clear()

@@ -225,7 +225,7 @@ def test_what_is_not_fetched_because_it_is_elsewhere_is_told_with_what_to_give()
 
         assert paths == [f"/{INDEX}"]
     assert notes == [
-        f"sitemaps on https://www.example.com are not fetched (3); if these files will stand there, give --base-url {BASE}"
+        f"sitemaps on https://www.example.com are not fetched (3); if these files will be published there, give --base-url {BASE}"
     ]
 
 

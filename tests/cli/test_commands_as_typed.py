@@ -197,7 +197,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "redrive": (LOCAL, 0, "0 stay"),
     "rebuild": (LOCAL, 0, "rewrites queue"),
     "reconcile": (["--dry-run", *LOCAL], 0, ""),
-    "restore": (["stoppress-Table", "--dry-run", *LOCAL], 0, "0 items that it has not"),
+    "restore": (["stoppress-Table", "--dry-run", *LOCAL], 0, "0 items that it lacks"),
     "retire": (LOCAL, 0, "every site has its parameter"),
     "forget": ([PAGE, "--dry-run", *LOCAL], 1, PAGE),
     "import": (["old.xml", "--site", HOST, "--dry-run", *LOCAL], 0, "1 would be listed"),

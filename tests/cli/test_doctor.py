@@ -374,7 +374,7 @@ def test_connect_needs_an_address_and_a_port(server: str) -> None:
     result = CliRunner().invoke(app, ["doctor", HOST, "--connect", server])
 
     assert result.exit_code == 2
-    assert f"--connect {server!r} is no address and port such as 127.0.0.1:8443" in result.stderr
+    assert f"--connect {server!r}: give an address and a port, such as 127.0.0.1:8443" in result.stderr
 
 
 def test_a_server_without_http_2_is_a_fault() -> None:
@@ -397,7 +397,7 @@ def test_a_host_with_a_private_address_needs_its_server_named() -> None:
     doctor = Doctor("localhost", datetime(2026, 11, 20, 12, tzinfo=UTC))
     [check] = doctor._check("robots.txt", doctor._robots)
 
-    assert (check.outcome, check.fix) == ("fault", "name the server with --connect if it is the right one")
+    assert (check.outcome, check.fix) == ("fault", "if this is the right server, give its address with --connect")
     assert "which is not public" in check.text
 
 
@@ -405,7 +405,7 @@ def test_a_url_is_no_host() -> None:
     result = CliRunner().invoke(app, ["doctor", "https://www.example.com/"])
 
     assert result.exit_code == 2
-    assert "'https://www.example.com/' is no host" in result.stderr
+    assert "'https://www.example.com/' is not a host" in result.stderr
 
 
 def test_a_server_that_cannot_be_reached_is_a_fault_and_ends_the_checks() -> None:

@@ -51,7 +51,7 @@ def test_a_feed_is_told_entry_by_entry(run: Run) -> None:
         "  Ferry\n"
         "  published 2026-11-20T06:00:00Z, updated 2026-11-20T06:00:00Z\n"
         "  general and news sitemap\n"
-        "2 entries, 2 told, 0 deleted\n"
+        "2 entries, 2 would be sent, 0 deleted\n"
     )
 
 
@@ -112,7 +112,7 @@ def test_entries_that_are_left_out_have_their_reason(run: Run, tmp_path: Path) -
         "  held until 2026-11-20T09:00:00Z\n",
         "  general sitemap only: no title\n",
         "  general sitemap only: published more than 48 hours ago\n",
-        "6 entries, 4 told, 0 deleted\n",
+        "6 entries, 4 would be sent, 0 deleted\n",
     ):
         assert line in out
     assert "foreign host" not in run(feed, "--url", URL)[1]

@@ -125,7 +125,7 @@ def test_the_checkpoint_of_another_import_is_refused(tmp_path: Path, queue: Queu
     with pytest.raises(BadRequest, match="another import"):
         Checkpoint(kept.path, (HOST, "another", None)).read()
     kept.path.write_text("{")
-    with pytest.raises(BadRequest, match="no checkpoint"):
+    with pytest.raises(BadRequest, match="not a checkpoint"):
         kept.read()
 
 
@@ -151,8 +151,8 @@ def test_the_rate_is_kept_on_average(tmp_path: Path, queue: Queue, monkeypatch: 
     [
         ("own", None, "cannot be listed"),
         ("cms", "own", "leave --as out"),
-        ("nothing.csv", None, "no source of"),
-        ("{}", None, "no source of"),
+        ("nothing.csv", None, "neither a source of"),
+        ("{}", None, "neither a source of"),
         ("list.json", None, "JSON object on each line"),
         ("a.csv", "other", "no source 'other'"),
         (f"{ROOT}/s.xml", "own", "CSV and JSON Lines"),

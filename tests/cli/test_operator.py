@@ -74,7 +74,7 @@ def test_an_item_of_another_kind_is_listed_and_says_that_it_cannot_be_read_here(
     table.put_if(quarantine_item(HOST, "m1", "title: is missing", '{"post": 7}', NOON, kind="delivery", source="cms"))
     [one] = quarantine.kept()
     assert (one.kind, one.stored["source"], one.event) == ("delivery", "cms", '{"post": 7}')
-    assert "does not know how to read 'delivery' again" in quarantine.hindrance(one, NOON)
+    assert "cannot read an event of the kind 'delivery'" in quarantine.hindrance(one, NOON)
 
     removal = json.dumps({"source": "bus", "detail-type": "article.deleted", "detail": {"site": HOST, "id": "7"}})
     monkeypatch.setitem(quarantine.AGAIN, "delivery", lambda _: removal)

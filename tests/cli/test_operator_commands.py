@@ -163,7 +163,7 @@ def test_an_article_is_forgotten_by_its_id_whatever_its_version_is_of(tmp_path: 
         assert len(erasure.gather("cms#5", None).listed) == 1
         forget(stack, "cms#5")
         assert anywhere(stack, "numbered") == []
-        with pytest.raises(ValueError, match="knows no article '6'"):
+        with pytest.raises(ValueError, match="has no article '6'"):
             erasure.gather("6", None)
 
 
@@ -254,7 +254,7 @@ def test_commands_tell_what_they_did_by_their_exit_code(tmp_path: Path) -> None:
         assert run("redrive", "--dry-run") == (0, "0 dealt with, 0 there\n")
         rebuilt, said = run("rebuild", "--dry-run")
         assert rebuilt == 0
-        assert "3 files would be named" in said
+        assert "3 files would be sent" in said
         assert run("rebuild", "sitemap-1999.xml")[0] == 2
         assert run("reconcile", "--dry-run") == (0, "0 repaired, 0 seen once\n")
         forgotten, said = run("forget", url("flood"), "--dry-run")
@@ -360,7 +360,7 @@ def test_a_command_over_one_site_is_about_that_site_alone(broken: Run) -> None:
 
 
 def test_one_is_no_plural(broken: Run) -> None:
-    assert "1 file would be named to the rewrites queue" in broken("rebuild", "sitemap.xml", "--dry-run").stdout
+    assert "1 file would be sent to the rewrites queue" in broken("rebuild", "sitemap.xml", "--dry-run").stdout
     assert "1 item of the page's story" in broken("forget", url("flood"), "--dry-run").stdout
 
 
@@ -392,7 +392,7 @@ def test_a_stack_that_is_not_there_is_told_in_words(monkeypatch: pytest.MonkeyPa
         ("AccessDeniedException", "these AWS credentials may not call GetParametersByPath: "),
         ("UnrecognizedClientException", "AWS does not know these credentials: "),
         ("ResourceNotFoundException", "GetParametersByPath names something that is not there"),
-        ("ThrottlingException", "AWS is asked too often at the moment: run it again"),
+        ("ThrottlingException", "AWS had too many requests: run the command again in a minute"),
         ("InternalServerError", "AWS could not do GetParametersByPath (InternalServerError): No."),
     ],
 )

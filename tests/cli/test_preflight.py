@@ -160,7 +160,7 @@ def test_what_may_not_be_asked_is_unknown_and_the_rest_is_checked(flight: Callab
 
     assert done.exit_code == 2
     assert faults(done, "unknown") == [
-        "Lambda concurrency: these AWS credentials may not call Call: use others, or have them allowed to. No."
+        "Lambda concurrency: these AWS credentials may not call Call: use others, or get the permission. No."
     ]
     assert len(done.stdout.splitlines()) == 10
 

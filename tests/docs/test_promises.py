@@ -28,7 +28,7 @@ def names_of_tests() -> set[str]:
 
 
 def test_each_promise_names_tests_that_hold_it() -> None:
-    rows = table_rows(PROMISES, "| we promise | held by |")
+    rows = table_rows(PROMISES, "| promise | tests |")
     known = names_of_tests()
 
     assert len(rows) > 10

@@ -129,11 +129,11 @@ def test_an_audit_that_finds_nothing_reads_each_story_once_and_writes_its_state(
     assert (audit.read_units, audit.write_units) == (6 + 120 * 1.5, 1)
 
 
-def test_an_import_in_order_costs_a_transaction_an_article_and_a_shard_for_each_fifty() -> None:
-    done = listing.imported(100)
-    assert done.found.calls["dynamodb.TransactWriteItems"] == 100
-    # A second of the command is 50 articles: 10 messages each time SQS is asked to take, give or delete them.
-    assert done.found.sqs_requests == 3 * 10
-    assert done.found.invocations["RecordArticle"] == 2
-    assert done.found.puts <= 2 * 2  # the shard, and the index at its first change
-    assert 6 < done.found.write_units / 100 < 8
+def test_an_import_in_order_costs_a_transaction_an_article_and_a_shard_for_each_hundred() -> None:
+    done = listing.imported(200)
+    assert done.used.calls["dynamodb.TransactWriteItems"] == 200
+    # A page of an import has 100 articles. SQS is asked to take, give or delete 10 messages at a time.
+    assert done.used.sqs_requests == 3 * 20
+    assert done.used.invocations["RecordArticle"] == 2
+    assert done.used.puts <= 2 * 2  # the shard, and the index at its first change
+    assert 6 < done.used.write_units / 200 < 8

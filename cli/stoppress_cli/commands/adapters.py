@@ -112,7 +112,7 @@ def print_verdict(verdict: "Verdict", prefix: str, shown: dict[str, Any], site: 
     console.print(table, soft_wrap=False)
     host = host_of(shown["url"]) if shown.get("url") else None
     if site and host not in (None, site.host) and verdict.disposition != "ignore":
-        console.print(f"   its host is {host}, not {site.host}: it goes there, or into quarantine")
+        console.print(f"   its host is {host}, not {site.host}: the article goes to that site, or into quarantine")
     for reason in shown["dropped"]:
         console.print(f"   left out: {reason}")
 

@@ -15,7 +15,7 @@ def compare(
     as_json: Json = False,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
 ) -> None:  # fmt: skip
-    """Compare an old sitemap with the files of a site: which pages only one of them lists, and why.
+    """Compare an old sitemap with a site's files: show which pages only one side lists, and why.
 
     Exit code 0: both list the same pages; 1: they differ, or a part of the old sitemap cannot be read; 2: the stack or the old
     sitemap cannot be read.

@@ -26,7 +26,9 @@ def doctor(
     ] = None,
     webhook: Annotated[
         str | None,
-        typer.Option(help="URL of a webhook of the site; default: the stack's, if one is given.", show_default=False),
+        typer.Option(
+            help="URL of a webhook of the site; default: with a stack, one of its webhooks.", show_default=False
+        ),
     ] = None,
     stack: Annotated[
         str | None,
@@ -41,13 +43,12 @@ def doctor(
 ) -> None:
     """Check from outside what a host serves to search engines: robots.txt, sitemaps, listed pages, certificate, webhook.
 
-    Each fault has a line that says how to fix it. Exit code 0: no fault; 1: faults; 2: the stack cannot be reached, or an option
-    cannot be used.
+    Each fault comes with its fix. Exit code 0: no fault; 1: faults; 2: the stack cannot be reached, or an argument is not valid.
     """
     from stoppress.model.site import HOST
 
     if not HOST.fullmatch(host):
-        errors.print(f"stoppress: {host!r} is no host: give a name in small letters, such as www.example.com")
+        errors.print(f"stoppress: {host!r} is not a host: give a name in small letters, such as www.example.com")
         raise typer.Exit(FAILED)
     server = _server(connect)
     with open_stack(stack, local or LOCAL, template) if stack or local else nullcontext():
@@ -75,5 +76,5 @@ def _server(connect: str | None) -> tuple[str, int] | None:
             return parts.hostname, parts.port
     except ValueError:
         pass
-    errors.print(f"stoppress: --connect {connect!r} is no address and port such as 127.0.0.1:8443")
+    errors.print(f"stoppress: --connect {connect!r}: give an address and a port, such as 127.0.0.1:8443")
     raise typer.Exit(FAILED)

@@ -23,7 +23,7 @@ def forget(
 ) -> None:  # fmt: skip
     """Remove a page and erase what is known of it: table, quarantine, dead letters, older versions of its files.
 
-    Exit code 0: only a tombstone without content is left; 1: more is left, run it again; 2: the stack cannot be reached.
+    Exit code 0: only a tombstone without content is left; 1: more is left, run the command again; 2: the stack cannot be reached.
     """
     with open_stack(stack, local, template):
         from stoppress_cli.stack import forget as erasure
@@ -32,7 +32,7 @@ def forget(
         left = erasure.gather(target, site)
         urls, is_known = left.urls, left.anything
         if not is_known:
-            show("nothing is known of it")
+            show("the stack has nothing about it")
         is_agreed = (
             is_known
             and not dry_run
@@ -41,7 +41,7 @@ def forget(
         if is_agreed:
             left = erasure.forget(target, site, datetime.now(UTC), show=show)
             if left.anything:
-                show("left, run it again:")
+                show("not erased yet, run the command again:")
         if is_agreed or dry_run:
             for line in [*left.lines(), OUT_OF_REACH] if is_known else []:
                 show(line)

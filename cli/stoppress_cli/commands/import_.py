@@ -20,7 +20,7 @@ def import_(
     source: Annotated[
         str,
         typer.Argument(
-            help="A source of the site that can be listed; or a URL or file: sitemap, index, robots.txt, CSV or JSON Lines."
+            help="A source of the site that has `list`; or URL or file of a sitemap, index or robots.txt; or a CSV or JSON Lines file."
         ),
     ],
     site: Annotated[str, typer.Option("--site", help="Host of the site.")],
@@ -29,23 +29,23 @@ def import_(
         typer.Option(
             "--as",
             metavar="NAME",
-            help="The source of the site whose ids a CSV or JSON Lines file has; default: pages without ids, as of a sitemap.",
+            help="Source of the site whose ids the CSV or JSON Lines file has; default: read each row as a page of a sitemap.",
             show_default=False,
         ),
     ] = None,
-    rate: Annotated[float, typer.Option("--rate", help="Articles a second, at most.", min=0.1)] = 50,
+    rate: Annotated[float, typer.Option("--rate", help="Upper limit of articles sent a second.", min=0.1)] = 50,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
             "--checkpoint",
-            help="File that says how far the import came; default: named after site and source, in the working directory.",
+            help="File that records how far the import came; default: in the working directory, named after site and source.",
             show_default=False,
         ),
     ] = None,
     dry_run: DryRun = False, as_json: Json = False,
     stack: Stack = None, local: Endpoint = LOCAL, template: Template = None,
 ) -> None:  # fmt: skip
-    """Import the archive of a site. An interrupted import goes on at its checkpoint when the same command runs again.
+    """Import the archive of a site. After an interruption, run the same command again: it continues from its checkpoint.
 
     Exit code 0: every article was sent; 1: some were refused, the report has the reasons; 2: the stack or the source cannot be
     read, and the checkpoint stays.
@@ -58,12 +58,12 @@ def import_(
         listing = listing_of(source, target, belongs_to)
         kept = None if dry_run else checkpoint_of(checkpoint, target.host, source, belongs_to)
         if kept and kept.path.exists():
-            errors.print(f"stoppress: goes on at the checkpoint {kept.path}")
+            errors.print(f"stoppress: continuing from the checkpoint {kept.path}")
         try:
             tally = run(listing, target, kept, rate=rate, show=_Progress())
         except ListingError as error:
-            goes_on = f"; run it again to go on at {kept.path}" if kept and kept.path.exists() else ""
-            errors.print(f"stoppress: {error}{goes_on}")
+            advice = f"; run the command again to continue from {kept.path}" if kept and kept.path.exists() else ""
+            errors.print(f"stoppress: {error}{advice}")
             raise typer.Exit(FAILED) from None
         if as_json:
             print_json({"dry_run": dry_run, **tally.report()})
@@ -73,7 +73,7 @@ def import_(
 
 
 class _Progress:
-    """Prints a line to standard error every few seconds: number, rate, and the time that is left if the total is known."""
+    """Prints a line to standard error every few seconds: items, rate, and if the total is known the time left."""
 
     def __init__(self) -> None:
         self._began = self._shown = time.monotonic()
@@ -95,7 +95,7 @@ class _Progress:
                 if seconds >= 90
                 else f" of about {total:,}, {seconds:.0f} s left"
             )
-        errors.print(f"{tally.handled:,}{left}, {rate:,.0f} a second")
+        errors.print(f"{tally.handled:,} items{left}, {rate:,.0f} a second")
 
 
 def _print(report: dict[str, Any], *, dry_run: bool) -> None:

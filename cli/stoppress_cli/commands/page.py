@@ -17,7 +17,7 @@ def page(
 ) -> None:
     """Print the address of a site's page for editors. Whoever has the address can read the page.
 
-    Exit code 2: the stack has no pages, because its parameter StatusPage is no; or it cannot be reached, or has no such site.
+    Exit code 2: the stack was deployed without StatusPage=yes, has no such site, or cannot be reached.
     """
     with open_stack(stack, local, template):
         from stoppress.aws import secrets, sites

@@ -82,7 +82,7 @@ def show(
             raise typer.Exit(OK)
         for item, why in items:
             console.print(_line(item))
-            console.print(f"  {why or 'it would be understood now: stoppress quarantine retry'}")
+            console.print(f"  {why or 'it can be applied now: stoppress quarantine retry'}")
             console.print(item.event)
 
 

@@ -33,4 +33,4 @@ def rebuild(
             files = [{"site": request.site, "file": request.file} for request in requests]
             print_json({"files": files, "done": not dry_run})
             return
-        console.print(f"{counted(len(requests), 'file')} {'would be ' if dry_run else ''}named to the rewrites queue")
+        console.print(f"{counted(len(requests), 'file')} {'would be ' if dry_run else ''}sent to the rewrites queue")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _ACTIONS = {
     "articles": "back to the articles queue",
     "rewrites": "back to the rewrites queue",
-    "rebuild": "every file is named to the rewrites queue",
+    "rebuild": "every file is sent to the rewrites queue",
     "nowhere": "deleted, there is nothing to send",
     "": "it stays",
 }

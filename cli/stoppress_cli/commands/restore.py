@@ -24,9 +24,11 @@ def restore(
         show = printer(as_json=as_json)
         items = tables.differences(table)
         show(
-            f"{table} has {counted(items.there, 'item')}; the stack's table has {counted(items.extra, 'item')} that it has not"
+            f"{table} has {counted(items.there, 'item')}; the stack's table has {counted(items.extra, 'item')} that it lacks"
         )
-        is_agreed = not dry_run and confirmed("Make the stack's table what that one is?", yes=yes, as_json=as_json)
+        is_agreed = not dry_run and confirmed(
+            f"Replace the items of the stack's table with those of {table}?", yes=yes, as_json=as_json
+        )
         if is_agreed:
             items = tables.restore(table)
             show(

@@ -46,7 +46,7 @@ def _list(*, as_json: bool) -> None:
         console.print("every site has its parameter")
         raise typer.Exit(OK)
     console.print(
-        "Until then their stories go on expiring, as they were last configured. Their webhooks are answered 404."
+        "Until then their stories still expire, by the configuration that was last applied. Their webhooks are answered 404."
     )
     raise typer.Exit(ATTENTION)
 

@@ -31,7 +31,7 @@ def put(
         from stoppress_cli.stack import secrets as stored
 
         secret = stored.of_source(site, source)
-        # Read first: a generated value is shown only now, so nothing may fail after it is stored.
+        # The address is read first: a generated value is shown only once, so nothing may fail after it is stored.
         address = stored.webhook_url(secret, stack, local)
         value = _read() if stdin else secret.generate()
         stored.create(secret, value)

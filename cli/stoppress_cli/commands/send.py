@@ -79,7 +79,9 @@ def send(
         elif missed:
             console.print(f"\nsee why: {access.command(f'explain {sample.url}')}; {access.command('status')}")
         elif keep:
-            console.print("\nit stays: remove it with `stoppress forget`, or let it leave the news sitemap in 48 hours")
+            console.print(
+                "\nthe article stays: remove it with `stoppress forget`, or let it leave the news sitemap in 48 hours"
+            )
         raise typer.Exit(ATTENTION if missed else OK)
 
 

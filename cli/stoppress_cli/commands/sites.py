@@ -89,7 +89,7 @@ def show(
 def check(file: File, stack: Stack = None, as_json: Json = False, template: Template = None) -> None:
     """Check a site's document as the functions read it. With --stack, also look for the secrets of its sources.
 
-    Exit code 0: it can be put; 1: it has errors, or a secret does not exist; 2: there is no such file, or the stack cannot be
+    Exit code 0: the document can be put; 1: it has errors, or a secret does not exist; 2: there is no such file, or the stack cannot be
     reached.
     """
     from stoppress.model.site import BadConfiguration

@@ -25,7 +25,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help=f"Look again every {WATCH_S} seconds, until Ctrl-C.")] = False,
     template: Template = None,
 ) -> None:
-    """Tell whether all is well: sites, feeds, files, queues and alarms, and for each problem the command that helps.
+    """Show whether all is well: sites, feeds, files, queues and alarms, and for each problem the command that helps.
 
     Exit code 0: all is well; 1: there are problems; 2: the stack cannot be reached, or a part of it cannot be read.
     """

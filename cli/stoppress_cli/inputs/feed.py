@@ -145,9 +145,9 @@ def as_lines(trial: Trial, site: Site, now: datetime) -> Iterator[str]:
             yield f"  id {item.id}"
         yield from (f"  {line}" for line in _fate(item, site, now))
     for event in trial.removed:
-        yield f"{event.id}\n  is deleted: if it is in the sitemaps by this feed, it goes out"
+        yield f"{event.id}\n  is deleted: if this feed brought it, it leaves the sitemaps"
     sent = sum(item.event is not None for item in trial.entries)
-    yield f"{counted(len(trial.entries), 'entry', 'entries')}, {sent:,} told, {len(trial.removed):,} deleted"
+    yield f"{counted(len(trial.entries), 'entry', 'entries')}, {sent:,} would be sent, {len(trial.removed):,} deleted"
     yield from (f"left out: {reason}" for reason in trial.left_out)
     if trial.reason:
         yield f"{'incomplete, counts as a failed poll' if trial.entries else 'empty'}: {trial.reason}"

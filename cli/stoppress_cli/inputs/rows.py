@@ -1,6 +1,6 @@
-"""The rows of a CSV file or the lines of a JSON Lines file as a listing, with the field names of our contract.
+"""The rows of a CSV file or the lines of a JSON Lines file as a listing. The field names are those of the webhook's `data`.
 
-A file is read piece by piece. A row that cannot be read is a problem with its line, and the others are taken.
+The file is never in memory as a whole. A row that cannot be read becomes a problem; the others are listed.
 """
 
 import csv
@@ -25,9 +25,9 @@ from stoppress.primitives.text import clean
 from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, PAGE_ITEMS
 
 LINE_BYTES_MAX = 1_000_000
-# A quoted value may have line breaks. One that has more is a quotation mark that does not close.
+# A quoted value may have line breaks. More lines than this mean that a quotation mark does not close.
 ROW_LINES_MAX = 100
-# How many unknown names of fields are reported.
+# How many unknown field names are reported.
 UNKNOWN_NAMES_MAX = 100
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -37,7 +37,7 @@ _NEEDED = "id, url, title, published_at, updated_at, section, keywords"
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of the file: its number from 1, where the next line begins, and its text or why it has none."""
+    """A line of the file: its number from 1, the byte at which the next line begins, and its text or a fault."""
 
     number: int
     end: int
@@ -47,9 +47,9 @@ class _Line:
 
 @dataclass
 class Rows:
-    """The articles in a file. `source` is the site's source to which they belong; None: pages of which only a URL is known.
+    """The articles in a file. `source` is the site's source to which they belong.
 
-    Pages without a source have their URL as id and no news entry, as those of a sitemap.
+    If it is None, the rows are pages like those of a sitemap: the URL is the id, and the page gets no news entry.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Rows:
     _unknown: dict[str, Problem] = field(default_factory=dict)
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
-        """The articles from the cursor on; without one, all. Raises ListingError for a file that cannot be read at all."""
+        """The articles from the cursor on, or all. Raises ListingError for a bad cursor, or a file that cannot be read."""
         with self._opened() as file:
             at = self._start(file, cursor)
             items: list[Listed] = []
@@ -77,7 +77,7 @@ class Rows:
             yield Page(tuple(items), (*problems, *self._unknown.values()), total=self._total)
 
     def _note_unknown(self, names: list[str], place: str) -> None:
-        """Notes a field of an unknown name, once."""
+        """Notes each unknown field name once, with its first place."""
         for name in names:
             if name not in self._unknown and len(self._unknown) < UNKNOWN_NAMES_MAX:
                 self._unknown[name] = Problem(place, f"the field {name!r} is not known and is left out")
@@ -95,14 +95,14 @@ class Rows:
 
     @cached_property
     def _total(self) -> int:
-        """About how many articles the file has: its lines."""
+        """The number of the file's lines: about how many articles it has."""
         with self._opened() as file:
             lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
         return lines if self.is_json else max(0, lines - 1)
 
     @cached_property
     def _asked_at(self) -> datetime:
-        """What the file tells is not newer than the file."""
+        """The instant of the listing: the file's last change, so that no event is newer than the file."""
         return min(datetime.now(UTC), datetime.fromtimestamp(self.path.stat().st_mtime, UTC))
 
     def _cursor(self, offset: int, line: int) -> str:
@@ -119,9 +119,9 @@ class Rows:
             at = json.loads(cursor)
             before = _Line(int(at["line"]), int(at["offset"]))
         except (ValueError, TypeError, KeyError) as error:
-            raise ListingError(f"the checkpoint is damaged: {error!r}") from None
+            raise ListingError(f"the checkpoint is damaged: delete it to start again ({error!r})") from None
         if at.get("bytes") != self.path.stat().st_size:
-            raise ListingError(f"{self.path} has changed since the checkpoint: delete the checkpoint to import it anew")
+            raise ListingError(f"{self.path} has changed since the checkpoint: delete the checkpoint to start again")
         return before
 
     def _values(self, file: BinaryIO, at: _Line) -> Iterator[tuple[int, int, dict[str, Any] | Problem | None]]:
@@ -175,13 +175,13 @@ class Rows:
 
 @dataclass
 class _Ahead:
-    """Lines with a look ahead, of at most ROW_LINES_MAX."""
+    """Lines that can be read ahead."""
 
     source: Iterator[_Line]
     waiting: deque[_Line] = field(default_factory=deque)
 
     def line(self, number: int) -> _Line | None:
-        """The line that comes so many lines after the next one; None behind the end."""
+        """The line that is `number` lines after the next one; None after the end of the file."""
         while len(self.waiting) <= number:
             line = next(self.source, None)
             if line is None:
@@ -195,7 +195,7 @@ class _Ahead:
 
 
 def _read_lines(file: BinaryIO, at: _Line) -> Iterator[_Line]:
-    """The lines behind `at`. A line that is too long or is not UTF-8 has a fault instead of a text."""
+    """The lines after `at`. A line that is too long or is not UTF-8 has a fault instead of a text."""
     number, end = at.number, at.end
     while raw := file.readline(LINE_BYTES_MAX):
         number += 1
@@ -221,7 +221,9 @@ def _json_values(line: _Line) -> dict[str, Any] | Problem | None:
         values = json.loads(line.text)
     except (ValueError, RecursionError) as error:
         return Problem(place, f"is not JSON: {error}")
-    return values if isinstance(values, dict) else Problem(place, 'is no JSON object such as {"id": "1042", "url": …}')
+    return (
+        values if isinstance(values, dict) else Problem(place, 'is not a JSON object such as {"id": "1042", "url": …}')
+    )
 
 
 def _csv_values(
@@ -253,7 +255,7 @@ def _csv_values(
 
 
 def _cell(value: str) -> object:
-    """A value of a CSV file: lists and objects are written as JSON."""
+    """A value of a CSV file. A list or an object is read as JSON; text that is not valid JSON stays as it is."""
     if value.lstrip().startswith(("[", "{")):
         try:
             return cast("object", json.loads(value))

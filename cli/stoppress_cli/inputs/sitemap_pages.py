@@ -1,7 +1,7 @@
 """The pages of a sitemap of any size, or of all sitemaps that an index or a robots.txt names, as a listing.
 
-A sitemap rarely has the date of publication, so its pages have the source `sitemap` and never get a news entry. What cannot be
-read is a problem with its place, and the rest is taken.
+A sitemap rarely has the date of publication, so its pages have the source `sitemap` and never get a news entry. A part that
+cannot be read becomes a problem; the rest is listed.
 """
 
 import json
@@ -31,16 +31,16 @@ from stoppress.model.listed import Listed, ListingError, Page, Problem
 from stoppress.model.site import SITEMAP_SOURCE, Site
 from stoppress.primitives.xml import Broken, Node
 
-# The beginning of an import's delivery ids.
+# Prefix of an import's delivery ids.
 BY_IMPORT = "import"
-# How many pages are read before they are sent: a killed import sends at most so many again.
+# How many pages are read before they are sent. A killed import sends at most so many again.
 PAGE_ITEMS = 100
-# An index of 50 MiB takes longer than a feed.
+# Longer than for a feed, because a sitemap may have 50 MiB.
 FETCH_SECONDS_MAX = 120.0
-# A robots.txt, an index, a sitemap: three. sitemaps.org forbids an index in an index, and some sites have one.
+# A robots.txt, an index and a sitemap are three levels. sitemaps.org forbids an index in an index, but some sites have one.
 LEVELS_MAX = 5
 SITEMAPS_MAX = 1_000_000
-# Faults of a file behind which the rest of it is missing.
+# Faults after which the rest of a file is missing.
 _LOSSES = {"zip", "gzip-damaged", "too-large"}
 # Dates in a path: /2019/03/07/, /2019-03-07-title; and months: /2019/03/.
 _DAY = re.compile(r"/(19[89]\d|20\d\d)([/-])(\d\d?)\2(\d\d?)(?=[/_.-]|$)")
@@ -50,7 +50,7 @@ _SITEMAP_LINE = re.compile(r"\s*sitemap\s*:\s*(\S+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """How far a file was read: the number of its pages or sitemaps, and a digest of their URLs."""
+    """How far a file was read: the number of its pages or sitemaps so far, and a digest of their URLs."""
 
     done: int
     digest: str
@@ -58,7 +58,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a file names: a sitemap, or a page. A page of a sitemap has a node, a page of a feed an entry."""
+    """A sitemap or a page that a file names. What a sitemap names has a node, what a feed names an entry."""
 
     place: str
     url: str | None
@@ -72,7 +72,10 @@ class _Changed(Exception):
 
 
 class _Reach:
-    """How far a file has been read in this run. `start` is how far an earlier run came; `sitemaps` are digests of those it read."""
+    """How far this run has read a file. `start` is how far an earlier run came.
+
+    `sitemaps` are the digests of the sitemaps that the earlier run read.
+    """
 
     def __init__(self, start: _Level) -> None:
         self._start, self._number = start, 0
@@ -94,7 +97,7 @@ class _Reach:
         return self._number == self._start.done
 
     def passes(self, named: _Named) -> bool:
-        """Counts what the file names. Whether the earlier run came exactly so far. Raises _Changed."""
+        """Counts a page or sitemap. Returns whether the earlier run ended here. Raises _Changed if it read other URLs."""
         self._running.update(f"{named.url}\n".encode(errors="replace"))
         self._number += 1
         if self._number == self._start.done and self.level != self._start:
@@ -103,29 +106,29 @@ class _Reach:
 
 
 class _Unreadable(Exception):
-    """A file has no sitemap that can be read; the text is the reason."""
+    """A file that cannot be read as a sitemap. The text is the reason."""
 
 
 @dataclass
 class Sitemaps:
-    """The pages of the sitemap, index or robots.txt `target`: a URL or a file. `now` is the clock."""
+    """The pages of the sitemap, index or robots.txt at `target`: a URL or the path of a file."""
 
     target: str
     site: Site
     _seen: set[bytes] = field(default_factory=set)
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
-        """The pages from the cursor on; without one, all. Raises ListingError if `target` itself cannot be read, or for a bad cursor."""
+        """The pages from the cursor on, or all. Raises ListingError for a bad cursor, or if `target` itself cannot be read."""
         try:
             levels = [_Level(**level) for level in json.loads(cursor)] if cursor else []
         except (ValueError, TypeError) as error:
-            raise ListingError(f"the checkpoint is damaged: {error}") from None
+            raise ListingError(f"the checkpoint is damaged: delete it to start again ({error})") from None
         for page, reached in self._walk(self.target, levels, 1):
             yield replace(page, cursor=json.dumps([{"done": at.done, "digest": at.digest} for at in reached]))
         yield Page()
 
     def _walk(self, target: str, resumed: list[_Level], depth: int) -> Iterator[tuple[Page, list[_Level]]]:
-        """The pages of a file and of the sitemaps that it names, each with what is done."""
+        """The pages of a file and of the sitemaps that it names. Each has how far the files above it are read."""
         self._seen.add(_digest(target))
         try:
             try:
@@ -195,7 +198,7 @@ class Sitemaps:
         elif _digest(named.url) in self._seen:
             reason = f"{named.url} was read before"
         elif depth == LEVELS_MAX:
-            reason = f"{named.url} is an index in an index, {LEVELS_MAX} deep: name it as the source"
+            reason = f"{named.url} is an index in an index, {LEVELS_MAX} deep: import it by itself"
         elif len(self._seen) >= SITEMAPS_MAX:
             reason = f"{SITEMAPS_MAX:,} sitemaps are the limit: import the others by themselves"
         if reason or named.url is None:
@@ -205,9 +208,9 @@ class Sitemaps:
             yield page, [at, *levels]
 
     def _text(self, target: str, problems: list[Problem], opened: ExitStack) -> tuple[Text, str, datetime]:
-        """The text of a file, its URL, and the instant of which it tells. Raises _Unreadable."""
+        """The text of a file, its URL, and the instant of the listing: a file's last change, or now. Raises _Unreadable."""
 
-        def tell(name: str, line: int | None, message: str) -> None:
+        def note(name: str, line: int | None, message: str) -> None:
             if name in _LOSSES:
                 problems.append(Problem(target, message))
 
@@ -218,18 +221,18 @@ class Sitemaps:
                 changed_at = datetime.fromtimestamp(Path(target).stat().st_mtime, UTC)
             except OSError as error:
                 raise _Unreadable(f"cannot be read: {error.strerror or error}") from None
-            return read_text(file.read, tell), self.site.home, min(now, changed_at)
+            return read_text(file.read, note), self.site.home, min(now, changed_at)
         try:
             headers = {"User-Agent": client.user_agent(self.site.home)}
             response = fetch_patiently(target, headers, bytes_max=BYTES_MAX, seconds_max=FETCH_SECONDS_MAX)
         except Unavailable as error:
             raise _Unreadable(str(error)) from None
         if response.status != 200:
-            raise _Unreadable(f"the server answers {response.status}")
-        return read_text(BytesIO(response.body).read, tell), response.url, now
+            raise _Unreadable(f"the server answers {response.status}: give a URL that answers 200")
+        return read_text(BytesIO(response.body).read, note), response.url, now
 
     def _named(self, text: Text, target: str, url: str, problems: list[Problem]) -> Iterator[_Named]:
-        """What a file names, as it is read. What ends the reading is a problem. Raises _Unreadable."""
+        """The pages or sitemaps that a file names. A fault that ends the reading becomes a problem. Raises _Unreadable."""
         if not text.is_xml:
             yield from _in_lines(text, target)
             return
@@ -247,7 +250,7 @@ class Sitemaps:
                 place = f"{target}, <{node.name}> {number}"
                 yield _Named(place, web_url(loc, url), node, is_sitemap=is_sitemap)
         except Broken as error:
-            reason = f"cannot be read behind line {error.line}: {error.message}"
+            reason = f"cannot be read after line {error.line}: {error.message}"
             if number == 0 and not (tree.root and tree.root.name in SITEMAPS):
                 raise _Unreadable(f"is no sitemap: {reason}") from None
             problems.append(Problem(f"{target}, line {error.line}", reason))
@@ -273,7 +276,7 @@ class Sitemaps:
 
 
 def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed | Problem:
-    """A page of which only a sitemap tells: its id is its URL, and its date chooses its files only."""
+    """A page that is known only from a sitemap, as an event. Its id is its URL. Its date only decides which shard lists it."""
     changed_at = entry.updated_at or entry.published_at
     dates = (entry.published_at, *_dates_in(entry.url or ""), changed_at)
     # A later date could bring the page, or an article of the CMS that takes it over, into the news.
@@ -287,7 +290,7 @@ def page_of(entry: Entry, place: str, site: Site, asked_at: datetime) -> Listed 
 
 
 def is_url(target: str) -> bool:
-    """Whether a source is a URL, and no file."""
+    """Whether a text is a URL and not a path."""
     return target.lower().startswith(("http://", "https://"))
 
 
@@ -332,7 +335,10 @@ def _digest(url: str) -> bytes:
 
 
 def _dates_in(url: str) -> Iterator[datetime]:
-    """The dates in the path of a URL, at noon, so that each is the same day in almost every zone. A month alone is its first day."""
+    """The dates in the path of a URL. A month alone is its first day.
+
+    Each date is at noon UTC, so that it is the same day in almost every time zone.
+    """
     path = urlsplit(url).path
     for match in filter(None, (_DAY.search(path), _MONTH.search(path))):
         with suppress(ValueError):  # 31 April

@@ -120,13 +120,13 @@ class Fetcher:
     def note_elsewhere(self) -> None:
         """Notes the sitemaps on other hosts, which were not fetched."""
         for host, number in Counter("/".join(url.split("/")[:3]) for url in sorted(self._elsewhere)).items():
-            hint = "" if self._here else f"; if these files will stand there, give --base-url {host}/"
+            hint = "" if self._here else f"; if these files will be published there, give --base-url {host}/"
             self._notes.append(f"sitemaps on {host} are not fetched ({number:,}){hint}")
 
     def _source(self, url: str, address: str, fetched: _Fetched) -> Source:
         name = urlsplit(url).path.lstrip("/") or "(home page)"
         if fetched.url != address:
-            message = f"it redirects to {shown(fetched.url)}: name it by the URL where it stands"
+            message = f"it redirects to {shown(fetched.url)}: name that URL instead"
             self._findings.add(name, "redirected", None, message)
         headers = {key: value for key, value in fetched.headers.items() if key in _KEPT_HEADERS}
         return Source(name, url, fetched.path, headers)
@@ -168,7 +168,7 @@ class Fetcher:
         target = urljoin(url, location)
         place, here = place_of(target), place_of(url)
         if place is None or here is None or place.host != here.host:
-            raise ValueError(f"it redirects to {target[:200]}, on another host; name that URL to check what is there")
+            raise ValueError(f"it redirects to {target[:200]}, on another host: give that URL to check the files there")
         return target
 
     def _kept(self, answer: urllib3.BaseHTTPResponse, deadline: float) -> Path:

@@ -1,4 +1,4 @@
-"""Compare an old sitemap with the files of a site: which pages only one of them lists, and why."""
+"""Compare an old sitemap with a site's files: which pages only one side lists, and why."""
 
 import re
 import sqlite3
@@ -20,7 +20,7 @@ from stoppress.show.read_story import Unclear, read_refused, story_of
 from stoppress.show.story import Story
 from stoppress_cli.inputs.sitemap_pages import Sitemaps
 
-# Each reason costs some reads of the table and the bucket.
+# How many differences get a reason, which costs some reads of the table and the bucket.
 REASONS_MAX = 1_000
 PROBLEMS_KEPT = 100
 _LOC = re.compile(rb"<url><loc>([^<]*)</loc>")
@@ -37,7 +37,7 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """How many pages both list, or only one of them. `differences` are the first REASONS_MAX, `problems` what was not read."""
+    """How many pages both sides list, or only one. `differences` has the first REASONS_MAX, `problems` what was not read."""
 
     both: int = 0
     only_old: int = 0
@@ -55,7 +55,7 @@ class Comparison:
 
 
 def compare(old: Sitemaps, site: Site, now: datetime) -> Comparison:
-    """Compare all pages, with the URLs in a temporary file of SQLite. Raises ListingError, and the errors of table and bucket."""
+    """Compare all pages. A temporary SQLite file holds the URLs. Raises ListingError, and the errors of table and bucket."""
     result = Comparison()
     with closing(sqlite3.connect("")) as pages, pages:
         pages.execute("CREATE TABLE pages (url TEXT PRIMARY KEY, listed INTEGER) WITHOUT ROWID")
@@ -84,7 +84,7 @@ def _old(old: Sitemaps, site: Site, result: Comparison) -> Iterator[str]:
 
 
 def _here(site: Site) -> Iterator[str]:
-    """The pages in the site's files. The home page in a news sitemap only keeps the file from being empty."""
+    """The pages in the site's files. Leaves out the home page in a news sitemap: it only keeps the file from being empty."""
     for file in all_files(site):
         if not (is_shard(file) or is_news(file) or is_pages(file)) or not file.endswith(".xml"):
             continue
@@ -95,7 +95,7 @@ def _here(site: Site) -> Iterator[str]:
 
 def _reason(story: Story, *, is_here: bool) -> str:
     if not is_here:
-        return _joined(reason.text for reason in story.general.reasons) or "it is listed by now"
+        return _joined(reason.text for reason in story.general.reasons) or "it is listed now"
     return (
         _joined(f"article {article.name}, {article.state}" for article in story.articles)
         or "a page of the configuration"

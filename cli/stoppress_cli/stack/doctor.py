@@ -1,6 +1,6 @@
-"""Checks from outside what a host serves to search engines: the files, the pages that they list, and what they need.
+"""Checks from outside what a host serves to search engines: robots.txt, sitemaps, the pages that they list, the certificate.
 
-With a stack the checks know more: the files in the bucket, the site's configuration and its webhooks.
+With a stack, the checks also compare with the files in the bucket, the site's configuration and its webhooks.
 """
 
 import os
@@ -44,7 +44,7 @@ Server = tuple[str, int]
 SEARCH_ENGINES = ("Googlebot", "Googlebot-News", "Bingbot")
 # Crawlers of the search engines that answer with AI. A publisher may want to keep them out, so this is no fault.
 AI_SEARCH_ENGINES = ("OAI-SearchBot", "PerplexityBot", "Claude-SearchBot")
-# Certificates that are valid for a week are renewed half-way.
+# Certificates that are valid for a week are renewed after half of it, so an earlier warning would be false.
 EXPIRY_MIN = timedelta(days=3)
 CONNECT_SECONDS_MAX = 10.0
 PAGES_MAX = 10
@@ -53,14 +53,14 @@ EACH_MAX = 3
 
 _GZIP = b"\x1f\x8b"
 _NAME = re.compile(r"<news:name>([^<]*)</news:name>")
-# Which of the doctor's checks a rule of `stoppress check` belongs to. The others belong to `rules`.
+# The doctor's check to which a rule of `stoppress check` belongs. Other rules belong to `rules`.
 _CHECK_OF_RULE = {
     **dict.fromkeys(("not-served", "redirected", "child-missing"), "answers"),
     **dict.fromkeys(("content-type", "content-encoding", "cache-control", "compressed-name"), "headers"),
     **dict.fromkeys(("other-host", "other-protocol", "out-of-scope", "index-scope", "storage-host"), "scope"),
     **dict.fromkeys(("robots-value", "robots-unknown", "robots-disallowed", "no-entry"), "robots.txt"),
     "index-outdated": "freshness",
-    "crawler-shut-out": "",  # the check `crawlers` knows more crawlers
+    "crawler-shut-out": "",  # left out: the check `crawlers` covers it
 }
 _PAGE_FIXES = {
     "status": "serve the page, or take it out of the sitemap",
@@ -69,13 +69,13 @@ _PAGE_FIXES = {
     "canonical": "list the canonical URL, or correct the canonical link",
     "date": "send the page's datePublished as the article's date of publication",
     "title": "give the page a title element",
-    "unreachable": "let the server answer in time",
+    "unreachable": "make the server answer within 10 seconds",
 }
 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of a check. `fix` says what to do about a fault. A note is no fault, but may be unintended."""
+    """The result of a check. `fix` says how to mend a fault. A note may be intended, and has no fix."""
 
     check: str
     outcome: Outcome
@@ -116,11 +116,11 @@ class Doctor:
     _results: list[tuple[Outcome, str, str]] = field(default_factory=list)
     _is_trusted: bool = False
     _protocol: str | None = None
-    # What `stoppress check` did not fetch or does not show.
+    # Notes on files that were not fetched, and findings that are not shown.
     _left_out: list[str] = field(default_factory=list)
 
     def checks(self) -> Iterator[Check]:
-        """Runs all checks. Without a valid certificate nothing else is checked, because crawlers get no further either."""
+        """Runs all checks. An invalid certificate ends them, because it stops crawlers too."""
         if self._origin.startswith("https:"):
             yield from self._check("certificate", self._certificate)
             if not self._is_trusted:
@@ -130,7 +130,7 @@ class Doctor:
             ("robots.txt", self._robots),
             ("crawlers", self._crawlers),
             ("answers", self._answers),
-            ("headers", lambda: "types and caching are right"),
+            ("headers", lambda: "content types and caching are right"),
             ("compression", self._compression),
             ("freshness", self._freshness),
             ("scope", lambda: f"all URLs are on {self.host}"),
@@ -151,9 +151,9 @@ class Doctor:
         try:
             text = check()
         except Refused as error:
-            self._fault(str(error), "name the server with --connect if it is the right one")
+            self._fault(str(error), "if this is the right server, give its address with --connect")
         except FetchError as error:
-            self._fault(str(error), "let the server answer")
+            self._fault(str(error), "make the server answer this request")
         for finding in self._findings.get(name, ()) if name not in ("certificate", "HTTP/2") else ():
             message, colon, fix = finding.message.rpartition(": ")
             where = f"{finding.file}:{finding.line}" if finding.line else finding.file
@@ -192,7 +192,7 @@ class Doctor:
 
     @cached_property
     def _served(self) -> dict[str, client.Response]:
-        """The answers for those of the named files that the host serves."""
+        """The answers with status 200 for the files that robots.txt should name, by file name."""
         answers = {}
         for name in self._named:
             with suppress(FetchError):
@@ -220,7 +220,7 @@ class Doctor:
 
     @cached_property
     def _listed(self) -> list[Expected]:
-        """The newest pages of the news sitemaps, or of another sitemap if they have no article."""
+        """The first PAGES_MAX pages of the news sitemaps, then of the first other sitemap in the index."""
         site = self.known.site if self.known else Site(host=self.host, publication=self.host)
         answers = [self._served[name] for name in self._named if name != INDEX_FILE and name in self._served]
         if INDEX_FILE in self._served:
@@ -320,11 +320,11 @@ class Doctor:
             if age.isdecimal() and int(age) > FRESH_AGE_SECONDS_MAX:
                 self._fault(f"{name} has been in a cache for {int(age):,} seconds", fix)
             elif written and self.now - written > timedelta(seconds=FRESH_AGE_SECONDS_MAX):
-                self._fault(f"{name} is older than the file of {iso(written)}", fix)
+                self._fault(f"{name} is older than the version written at {iso(written)}", fix)
         return "the files are those of the stack" if self.known else "the index and the files agree"
 
     def _written_at(self, name: str, answer: client.Response) -> datetime | None:
-        """When a newer file than the served one was written, by the bucket or else by the index. None if none is known."""
+        """When a newer file than the served one was written: by the bucket, else by the index. None without a newer file."""
         if answer.body.startswith(_GZIP):  # another fault, and nothing to compare
             return None
         if self.known:

@@ -32,20 +32,20 @@ def _lines(health: FeedStatus, state: FeedState, now: datetime) -> Iterator[str]
     pace = pace_of(health.feed, health.site)
     yield f"last success {ago(state.last_success, now)}, last new story {ago(health.last_new, now)}"
     if health.condition == "gone":
-        yield "it answered 410 and is not asked any more; put the site's parameter again to have it asked"
+        yield "it answered 410 and is no longer polled; put the site's parameter again to have it polled"
     else:
-        own = "" if pace.own else ", or as seldom as it asks for"
+        own = "" if pace.own else ", or as seldom as the feed asks for"
         pace_text = f"every {_minutes(interval_of(state, now, pace, health.subscription))}, between {_minutes(pace.floor)} and {_minutes(pace.cap)}"
-        yield f"asked {pace_text}{own}; next {at(state.next_poll_at)}"
+        yield f"polled {pace_text}{own}; next {at(state.next_poll_at)}"
     if state.failures:
         yield f"failing since {at(state.failing_since)}, {state.failures} in a row: {state.last_error}"
     if state.moved_to:
         yield f"moved to {state.moved_to}: name that in the site's parameter"
     if state.hub and health.subscription and health.is_subscribed(now):
-        trusted = "polled as a backup" if health.subscription.is_trusted(now) else "polled as ever"
+        trusted = "polled as a backup" if health.subscription.is_trusted(now) else "polled as before"
         yield f"subscribed at {state.hub} until {at(health.subscription.lease_until)}, last push {ago(health.subscription.last_push, now)}; {trusted}"
     elif state.hub:
-        yield f"not subscribed at {state.hub}, and polled all the same: {health.not_subscribed(now)}"
+        yield f"not subscribed at {state.hub}, but polled: {health.not_subscribed(now)}"
 
 
 def _minutes(time: timedelta) -> str:

@@ -37,7 +37,7 @@ _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 _IN_WORDS = {
     ("ExpiredToken", "ExpiredTokenException", "RequestExpired"): "the AWS credentials have expired: sign in again",
     ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"): (
-        "these AWS credentials may not call {call}: use others, or have them allowed to. {message}"
+        "these AWS credentials may not call {call}: use others, or get the permission. {message}"
     ),
     ("UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"): (
         "AWS does not know these credentials: give others with --profile or AWS_PROFILE"
@@ -46,7 +46,7 @@ _IN_WORDS = {
         "{call} names something that is not there: check the stack and the region, and deploy what was deleted. {message}"
     ),
     ("ThrottlingException", "Throttling", "ProvisionedThroughputExceededException", "RequestLimitExceeded"): (
-        "AWS is asked too often at the moment: run it again"
+        "AWS had too many requests: run the command again in a minute"
     ),
 }
 # Texts for errors that botocore raises before AWS answers. The names in braces are the error's fields.

@@ -155,7 +155,7 @@ def _of_id(target: str, host: str | None) -> tuple[Site, tuple[str, ...], list[A
             f"{target!r} names {' and '.join(article.name for article in articles)}: say which, as <source>#<id>"
         )
     if not articles:
-        raise BadRequest(f"{site.host} knows no article {target!r}: give its URL, or <source>#<id>")
+        raise BadRequest(f"{site.host} has no article {target!r}: give its URL, or <source>#<id>")
     # The URL of a displaced article belongs to another article's page.
     urls = (article.url for article in articles if article.url and article.state != "displaced")
     return site, tuple(dict.fromkeys(urls)), articles
@@ -171,7 +171,7 @@ def _site_of_id(host: str | None) -> Site:
         return sites.load_usable(host)
     good, _ = sites.load_all()
     if len(good) != 1:
-        raise BadRequest(f"an id is one of a site, and there are {len(good)}: say which with --site")
+        raise BadRequest(f"an id belongs to one site, and there are {len(good)} sites: give one with --site")
     return good[0]
 
 

@@ -1,7 +1,7 @@
 """Import an archive: list a source, and send its articles through the imports queue.
 
-A checkpoint says how far the queue has the articles. A killed import sends the page in hand again; record_article recognises these
-repeats by their delivery ids.
+A checkpoint records which part of the list was sent. After a kill, the import sends its last page again. record_article
+recognises these repeats by their delivery ids.
 """
 
 import json
@@ -32,12 +32,12 @@ from stoppress_cli.inputs.sitemap_pages import BY_IMPORT, Sitemaps, is_url
 from stoppress_cli.stack.find import BadRequest, queue_url
 
 EXAMPLES_KEPT = 3
-# Reasons after this many are counted together.
+# Further reasons are counted together.
 REASONS_MAX = 200
 OTHER_REASONS = "other reasons"
-# The second walk begins earlier by the greatest offset of a time zone, for an API that reads an instant in its own zone.
+# The second walk begins so much earlier: the greatest offset of a time zone. Some APIs read an instant in their own zone.
 ZONE_MAX = timedelta(hours=14)
-# How far the CMS's clock may be behind ours.
+# How far the CMS's clock may be behind this machine's.
 CLOCKS_APART = timedelta(hours=1)
 
 
@@ -45,15 +45,15 @@ class Listing(Protocol):
     """A source that can be listed."""
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
-        """The pages from the cursor on; without one, all. Raises ListingError."""
+        """The pages from the cursor on, or all pages. Raises ListingError."""
 
 
 @dataclass
 class Api:
-    """The articles of a source of the site by the API of its CMS.
+    """The articles that a CMS lists by its API, for a source of the site.
 
-    An article that changes while the list is read may move to a page that was read before. So the list ends with what changed
-    since its beginning.
+    An article that changes while the list is read may move to a page that was read before. So a second walk lists what changed
+    since the first began.
     """
 
     site: Site
@@ -62,7 +62,7 @@ class Api:
     secrets: tuple[str, ...] = ()
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
-        """The pages from the cursor on; without one, all. Raises ListingError."""
+        """The pages from the cursor on, or all pages. Raises ListingError."""
         at: dict[str, Any] = (
             json.loads(cursor) if cursor else {"began": exact(datetime.now(UTC)), "again": False, "at": None}
         )
@@ -74,7 +74,7 @@ class Api:
         began = parse(at["began"])
         for page in self._walk(began - ZONE_MAX, at["at"]):
             after = json.dumps({**at, "at": page.cursor}) if page.cursor else None
-            # The first walk had all others.
+            # The first walk listed all others.
             items = tuple(item for item in page.items if _may_be_new(item.event, began))
             yield Page(items, tuple(problem for problem in page.problems if not problem.article), cursor=after)
 
@@ -84,16 +84,16 @@ class Api:
 
 
 def _may_be_new(event: ArticleEvent, began: datetime) -> bool:
-    """Whether an article may have changed or appeared since an instant."""
+    """Whether an article may have changed or appeared since `began`. True without dates."""
     dates = [date for date in (changed_at(event), event.published_at) if date]
     return not dates or max(dates) >= began - CLOCKS_APART
 
 
 @dataclass
 class Tally:
-    """What an import did so far. The reasons of `refused` and `ignored` have their numbers and their first examples.
+    """How many items an import has handled. `listed`: sent; `refused`: not usable; `ignored`: no sitemap should list them.
 
-    `listed` articles were sent; `refused` are no usable articles; `ignored` are articles that no sitemap should list.
+    `reasons` has a number and the first examples for each reason of `refused` and `ignored`.
     """
 
     listed: int = 0
@@ -124,13 +124,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file that says how far an import came. `of` names the import: site, source and the source's name."""
+    """A file that records how far an import came. `of` identifies the import: site, source argument, and `--as`."""
 
     path: Path
     of: tuple[str, str, str | None]
 
     def read(self) -> tuple[str | None, Tally]:
-        """Where to go on, and what was done before. Raises BadRequest for the checkpoint of another import."""
+        """The cursor to continue from, and the tally so far. Raises BadRequest unless this import wrote the file."""
         try:
             document = json.loads(self.path.read_text())
             if document["import"] != list(self.of):
@@ -143,10 +143,10 @@ class Checkpoint:
         except (OSError, ValueError, TypeError, KeyError) as error:
             if isinstance(error, BadRequest):
                 raise
-            raise BadRequest(f"{self.path} is no checkpoint: give another with --checkpoint ({error!r})") from None
+            raise BadRequest(f"{self.path} is not a checkpoint ({error!r}): give another with --checkpoint") from None
 
     def write(self, cursor: str, tally: Tally) -> None:
-        """Replaces the file at once, so that a crash leaves the old one or the new one."""
+        """Replaces the file atomically: a crash leaves the old file or the new one."""
         document = {"import": self.of, "cursor": cursor, "tally": asdict(tally)}
         new = self.path.with_name(f"{self.path.name}.new")
         with new.open("w") as file:
@@ -175,7 +175,7 @@ def listing_of(source: str, site: Site, name: str | None) -> Listing:
     if is_rows:
         return Rows(Path(source), site, name, is_json)
     if name:
-        raise BadRequest("--as is for CSV and JSON Lines: a sitemap does not have the CMS's ids")
+        raise BadRequest("--as is for CSV and JSON Lines: leave it out, because a sitemap does not have the CMS's ids")
     return Sitemaps(source, site)
 
 
@@ -200,7 +200,7 @@ def _format(source: str, site: Site) -> tuple[bool, bool]:
     except OSError as error:
         known = ", ".join(site.sources) or "none"
         raise BadRequest(
-            f"{source!r} is no source of {site.host} (it has {known}), no URL, and no file that can be read:"
+            f"{source!r} is neither a source of {site.host} (it has {known}) nor a URL nor a readable file:"
             f" {error.strerror or error}"
         ) from None
     if head.startswith("["):
@@ -219,12 +219,12 @@ def run(
 ) -> Tally:
     """Send what a source lists, from the checkpoint on. Without a checkpoint nothing is sent: a dry run.
 
-    `rate` is articles a second. `show` is called after each page, with the listing's length if it is known. Raises ListingError,
-    SendError, and BadRequest if the stack has no queue for imports.
+    `rate` is in articles a second. `show` is called after each page; its second argument is the listing's length, or None.
+    Raises ListingError, SendError, and BadRequest if the stack has no queue for imports.
     """
     cursor, tally = checkpoint.read() if checkpoint else (None, Tally())
     if checkpoint:
-        queue_url("IMPORTS_QUEUE_URL")  # raises BadRequest before the source is asked
+        queue_url("IMPORTS_QUEUE_URL")  # raises BadRequest before the source is read
     pace = _Pace(rate)
     for page in listing.pages(cursor):
         events: list[ArticleEvent] = []
@@ -235,7 +235,7 @@ def run(
             else:
                 kind = "refused" if excluded.kind == "foreign host" else "ignored"
                 tally.add(kind, Problem(f"{item.place}: {item.event.url}", str(excluded)))
-            # What a page asks of search engines is recorded, so that no other source lists the page.
+            # An ignored page is sent too: once it is recorded, no other source lists it.
             events += [item.event] if excluded is None or excluded.kind != "foreign host" else []
         for kind, problems in (("refused", page.problems), ("ignored", page.ignored)):
             for problem in problems:
@@ -255,7 +255,7 @@ def run(
 
 @dataclass
 class _Pace:
-    """Waits so that on average not more than `rate` articles a second are sent."""
+    """Waits so that on average at most `rate` articles a second are sent."""
 
     rate: float
     next_at: float = 0.0
@@ -268,7 +268,7 @@ class _Pace:
 
 
 def _group(reason: str) -> str:
-    """A reason without what differs from article to article: quotations, hosts and numbers."""
+    """A reason without the parts that differ from article to article: quotations, URLs and numbers."""
     return re.sub(r"'[^']*'|\"[^\"]*\"|https?://\S+|\d[\d,.]*", "…", reason)[:200]
 
 

@@ -83,7 +83,9 @@ def hindrance(item: Kept, now: datetime) -> str:
             " without the article's text, then drop it"
         )
     if item.kind not in AGAIN:
-        return f"this version does not know how to read {item.kind!r} again: have its source send it, then drop it"
+        return (
+            f"this version cannot read an event of the kind {item.kind!r}: have its source send it again, then drop it"
+        )
     try:
         content = read(Message(item.id, AGAIN[item.kind](item), item.at))
         if isinstance(content, Content) and content.incomplete:

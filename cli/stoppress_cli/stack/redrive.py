@@ -169,7 +169,7 @@ def _failure(message: Mapping[str, Any], sent_at: datetime, now: datetime) -> _D
         return f"a batch of {changes} of the stream", why, "rebuild"
     if "requestPayload" in body:
         cause = (body.get("responsePayload") or {}).get("errorMessage") or context.get("condition")
-        return f"a call of {function}", f"{cause}; its next turn does the same work", "nowhere"
+        return f"a call of {function}", f"{cause}; the next run does the same work", "nowhere"
     if kind.lower().startswith(("article.", "page.")):
         detail = body.get("detail") or {}
         what = f"{kind} of {detail.get('site')}, {detail.get('id')}"

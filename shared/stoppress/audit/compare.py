@@ -1,7 +1,7 @@
 """Compare what a source lists with what was recorded. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from stoppress.model.article import Article, Claim
@@ -10,23 +10,23 @@ from stoppress.model.event import ArticleEvent, order_of
 from stoppress.model.site import FEED_SOURCE, SITEMAP_SOURCE, Site
 from stoppress.primitives.instants import parse
 
-# How many stories must have come by a feed, and none by webhook, before a CMS counts as silent. One or two may be pages that the
-# CMS never sends, such as a liveblog of another system.
+# A CMS is silent if at least so many stories came by feed and none by webhook. Fewer may be pages that the CMS never sends, such
+# as a liveblog of another system.
 SILENT_STORIES_MIN = 3
-# A webhook and a poll of the feed may be on their way for so long.
+# A younger story is not counted: its webhook may still arrive.
 SILENT_GRACE = timedelta(hours=1)
 
 
 def changed_at(event: ArticleEvent) -> datetime | None:
-    """When the source changed the article, by its own clock; None if it does not say."""
+    """When the source changed the article, by the source's clock; None if the event has no such instant."""
     version = event.version if isinstance(event.version, datetime) else None
     return version or event.timestamp or event.updated_at
 
 
 def is_missed(event: ArticleEvent, article: Article | None) -> bool:
-    """Whether no webhook told of what the list says: the article is unknown, or its recorded version is older.
+    """Whether an event of a list was never recorded: the article is unknown, or the recorded version is older.
 
-    Without versions, timestamps decide. Without both, a known article counts as told: the list cannot be older or newer.
+    If the versions are not of one type, timestamps decide. Without timestamps a known article is not missed.
     """
     if article is None:
         return True
@@ -50,10 +50,10 @@ def unlisted(
     since: datetime,
     until: datetime,
 ) -> dict[str, str]:
-    """The names, by URL, of a source's articles in the news sitemap that its list lacks.
+    """The articles of `source` that the news sitemap has and the source's list lacks: article names by URL.
 
-    `claims` are by the URL of the entry, `listed` are names of articles: a listed article may have moved. An article that last
-    changed before `since`, or was recorded after `until`, is left out: the list need not have it.
+    `claims` has the claim of each entry by URL. `listed` has the names of the listed articles: their URLs may have changed.
+    An article that last changed before `since` or was recorded after `until` is left out, because the list may lack it.
     """
     names = {}
     for entry in news:
@@ -67,7 +67,10 @@ def unlisted(
 
 
 def silent_sources(site: Site, news: Iterable[NewsEntry], claims: Mapping[str, Claim], now: datetime) -> dict[str, int]:
-    """The CMSs that told of no story in the site's news sitemap, while its feeds did, each with the number of these stories."""
+    """The sources with a secret, if feeds brought SILENT_STORIES_MIN stories of the news sitemap and webhooks none.
+
+    Each has the number of stories that the feeds brought.
+    """
     counts: Counter[str] = Counter()
     for entry in news:
         claim = claims.get(entry.loc)
@@ -76,8 +79,4 @@ def silent_sources(site: Site, news: Iterable[NewsEntry], claims: Mapping[str, C
     by_feed = counts[FEED_SOURCE] + counts[SITEMAP_SOURCE]
     if by_feed < SILENT_STORIES_MIN or any(counts[name] for name in site.sources):
         return {}
-    return dict.fromkeys(_that_post(site), by_feed)
-
-
-def _that_post(site: Site) -> Sequence[str]:
-    return [name for name, source in site.sources.items() if source.secret]
+    return {name: by_feed for name, source in site.sources.items() if source.secret}

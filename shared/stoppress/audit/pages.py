@@ -1,7 +1,7 @@
 """Read a listing page by page, with one page in memory.
 
-A page that fails is requested again. If it keeps failing and pages have numbers, it becomes a problem and the next page is read.
-No listing is read without end: a page that repeats the one before, and positions that go round in a circle, end it.
+A request that fails is repeated. If all attempts fail and pages have numbers, the page becomes a problem and the next one is read.
+A page or a position that comes again ends the listing with ListingError, so that no listing is read without end.
 """
 
 import time
@@ -30,22 +30,22 @@ from stoppress.primitives.deadline import NEVER, Deadline
 
 # The waits between the attempts to get a page, in seconds. A `Retry-After` of the server overrides them.
 WAITS_S = (1.0, 4.0, 16.0)
-# A longer `Retry-After` means that the server does not want to be asked now.
+# A longer `Retry-After` ends the listing.
 RETRY_AFTER_MAX_S = 600.0
-# After so many failed pages one after the other the server is down, not the page broken.
+# After so many failed pages in a row the listing ends: the server is down.
 FAILED_PAGES_MAX = 3
-# How often a listing goes back to an earlier page because articles were deleted meanwhile.
+# How often the reader goes back to an earlier page because articles left the listing.
 BACKWARD_MAX = 100
 _PASSING = {408, 425, 429, 500, 502, 503, 504}
 _NO_SUCH_PAGE = {400, 404, 410, 416}
 
 
 class Unavailable(Exception):
-    """No attempt to fetch a page had an answer that is worth reading. The text is the reason."""
+    """All attempts to fetch a page failed. The text is the reason of the last failure."""
 
 
 class _NoSuchPage(Exception):
-    """The server says that it has no page of this number. WordPress answers 400 behind the last page."""
+    """The server has no page of this number. WordPress answers 400 after the last page."""
 
 
 class OutOfTime(Exception):
@@ -59,10 +59,10 @@ def fetch_patiently(
     read: Callable[[client.Response], Any] = lambda response: response,
     **limits: Any,
 ) -> Any:
-    """Fetch a page, in several attempts if the server is overloaded or cannot be reached, and return what `read` makes of it.
+    """Fetch a page and return `read(response)`. Repeats the request if the server is overloaded or cannot be reached.
 
-    `read` raises UnreadablePage for an answer that another attempt may mend. `limits` are those of `client.fetch`. Raises Unavailable,
-    OutOfTime, and ListingError if the server asks to wait too long.
+    If `read` raises UnreadablePage, the request is repeated too. `limits` are those of `client.fetch`. Raises Unavailable,
+    OutOfTime, ListingError for a `Retry-After` of more than RETRY_AFTER_MAX_S, and any other error of `read`.
     """
     reason = ""
     for planned_s in (*WAITS_S, None):
@@ -77,10 +77,10 @@ def fetch_patiently(
             reason = str(error)
         else:
             reason = f"the server answers {response.status}"
-            asked_s = _retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
-            if asked_s is not None and asked_s > RETRY_AFTER_MAX_S:
-                raise ListingError(f"{reason} and asks to wait {asked_s:,.0f} seconds: list again after that")
-            wait_s = asked_s if planned_s and asked_s is not None else planned_s
+            server_s = _retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
+            if server_s is not None and server_s > RETRY_AFTER_MAX_S:
+                raise ListingError(f"{reason} and asks to wait {server_s:,.0f} seconds: list again after that")
+            wait_s = server_s if planned_s and server_s is not None else planned_s
         if wait_s is None:
             break
         if wait_s >= deadline.seconds_left:
@@ -91,7 +91,7 @@ def fetch_patiently(
 
 @dataclass
 class _Circle:
-    """Notices positions or pages that come again, with a memory of two of them (Brent's algorithm)."""
+    """Detects positions or pages that come again in a cycle. Keeps one of them at a time (Brent's algorithm)."""
 
     steps: int = 0
     power: int = 1
@@ -108,7 +108,7 @@ class _Circle:
 
 @dataclass
 class _Walk:
-    """Decides which page comes next, and ends a walk that has no end."""
+    """Decides which page to read next. Raises ListingError for a listing that does not end."""
 
     query: Query
     circle: _Circle = field(default_factory=_Circle)
@@ -118,33 +118,33 @@ class _Walk:
     contents: _Circle = field(default_factory=_Circle)
     # The digest of the page before.
     before: str = ""
-    # The last page that did not exist, and the listing's length then.
+    # The number of the last page that did not exist, and the listing's length at that time.
     missing: tuple[int, int | None] | None = None
 
     def check_new(self, place: str, answer: Answer) -> None:
-        """Raises ListingError for a page that repeats the one before, or pages that come again in turn."""
+        """Raises ListingError if a page equals the one before, or if pages come again in a cycle."""
         digest = sha256(repr(answer.items).encode(errors="surrogatepass")).hexdigest()
         if answer.items and digest == self.before:
-            raise ListingError(f"{place}: repeats the page before it")
+            raise ListingError(f"{place}: repeats the page before it: take a page number out of list.url")
         if answer.items and self.contents.closes_at(digest):
             raise ListingError(f"{place}: repeats a page that was read before")
         self.before = digest
 
     def after(self, at: Position, place: str, answer: Answer) -> Position | None:
-        """The page behind a page, or an earlier page if articles have left the listing. Raises ListingError."""
+        """The page after this one, or an earlier page if articles have left the listing. Raises ListingError."""
         self.failed = 0
         try:
             following = next_position(self.query, at, answer)
         except ListingError as error:
             raise ListingError(f"{place}: {error}") from None
         if following and self.query.listing.next in ("link", "cursor") and self.circle.closes_at(following.text()):
-            raise ListingError(f"{place}: names a page that was read before as the next")
+            raise ListingError(f"{place}: names as the next page one that was read before")
         if following and following.page <= at.page > 1:
             self._count_backward(place)
         return following
 
     def after_failure(self, at: Position, place: str, reason: str) -> Position:
-        """The page behind one that cannot be read. Raises ListingError."""
+        """The page after one that cannot be read. Raises ListingError if its place is unknown, or after FAILED_PAGES_MAX."""
         self.failed += 1
         following = after_failure(self.query, at) if self.failed < FAILED_PAGES_MAX else None
         if following is None:
@@ -152,9 +152,9 @@ class _Walk:
         return following
 
     def after_missing_page(self, at: Position, place: str, reason: str) -> Position | None:
-        """The page before one that does not exist, because articles may have left the listing meanwhile.
+        """The page before one that does not exist: articles may have left the listing since its length was read.
 
-        None: that page has been read again, and nothing has changed. Raises ListingError.
+        None: the same page did not exist before, in a listing of the same length. Raises ListingError.
         """
         following = back(self.query, at)
         if following is None:
@@ -174,14 +174,14 @@ class _Walk:
 
 @dataclass
 class Reader:
-    """Asks a source for the pages of a listing. `by` is the beginning of the events' delivery ids: who lists."""
+    """Requests the pages of a listing. `by` is the prefix of the events' delivery ids: `audit` or `import`."""
 
     query: Query
     by: str
     deadline: Deadline = NEVER
 
     def pages(self, cursor: str | None = None) -> Iterator[Page]:
-        """The pages from the cursor on; without one, all. Raises ListingError.
+        """The pages from the cursor on, or all pages. Raises ListingError.
 
         If the deadline ends the reading, the last page has a cursor.
         """
@@ -264,7 +264,7 @@ def _place(query: Query, at: Position) -> str:
         case "link":
             return at.url or "the first page"
         case "cursor":
-            return f"the page behind {at.cursor}" if at.cursor else "the first page"
+            return f"the page after the cursor {at.cursor}" if at.cursor else "the first page"
     return f"page {at.page}"
 
 
@@ -275,7 +275,7 @@ def _hint(status: int) -> str:
 
 
 def _retry_after_s(text: str, now: datetime) -> float | None:
-    """The seconds that a `Retry-After` header asks to wait: a number or a date; None if it asks nothing readable."""
+    """The wait in seconds that a `Retry-After` header asks for, as a number or a date; None for any other text."""
     if text.strip().isdecimal():
         return float(text)
     try:

@@ -1,7 +1,7 @@
-"""Audits: each hour, compare what each source lists with what was recorded, and send what no webhook told of.
+"""Audits: each hour, compare what each source lists with what was recorded, and send the articles whose webhook is missing.
 
-An event of an audit travels through the articles queue like a webhook's. It was heard when the list was requested, so the order of
-events keeps whatever the source sends afterwards. A killed or failed audit lists the same period again in the next hour.
+An audit sends its events to the articles queue. Their `heard_at` is the instant of the request for the list, so what the source
+sends later is newer. A killed or failed audit lists the same period again in the next hour.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,14 +24,14 @@ from stoppress.model.site import Site, Source, secret_path
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact
 
-# What changed in the last minutes is left to its webhook, which may still be on its way.
+# An audit leaves out the changes of the last minutes: their webhooks may still arrive.
 GRACE = timedelta(minutes=5)
-# Each audit lists at least the news window, so that a story missing in the list is noticed while it is news. The window is wider by
-# the greatest offset of a time zone, for an API that reads an instant in its own zone.
+# Each audit lists at least the news window, so that it notices a missing story while the story is news. Some APIs read an instant
+# in their own time zone. The greatest offset of a zone is 14 hours.
 WINDOW = NEWS_WINDOW + timedelta(hours=14)
-# The beginning of an audit's delivery ids.
+# Prefix of an audit's delivery ids.
 BY_AUDIT = "audit"
-# How many problems of a listing its state keeps.
+# How many problems of a listing the state keeps.
 PROBLEMS_KEPT = 10
 
 
@@ -39,8 +39,8 @@ PROBLEMS_KEPT = 10
 class AuditOutcome:
     """The audit of a source: `result` is audited, unfinished, failed, or not reached.
 
-    `missed` were sent to the articles queue. `unlisted` are URLs that two audits found to be missing in the list;
-    `removed` says whether they were removed. `newly_silent`: no webhook came, while stories came by the feed.
+    `missed` has the events that were sent to the articles queue. `unlisted` has the URLs that two audits in a row did not find
+    in the list; `removed` says whether the audit removed them. `newly_silent`: the source is silent, and was not before.
     """
 
     site: str
@@ -55,7 +55,10 @@ class AuditOutcome:
 
 
 def audit_sources(sites: Iterable[Site], now: datetime, deadline: Deadline = NEVER) -> Iterator[AuditOutcome]:
-    """Audit each source that can be listed, the one with the oldest audit first. A source that fails stops no other."""
+    """Audit each source that has a list, or a secret on a site with feeds. The source with the oldest audit comes first.
+
+    Without a list, the audit only looks whether the source is silent. A source that fails does not stop the others.
+    """
     audited = {
         audit_key(site.host, name): (site, name)
         for site in sites
@@ -103,9 +106,9 @@ def _audit(
     last = Page(cursor=state.cursor or None)
     for page in Reader(query, BY_AUDIT, deadline).pages(last.cursor):
         last = page
-        found = _missed(site, page.items, until, state.removed)
-        queues.send_articles(found)
-        missed += found
+        page_missed = _missed(site, page.items, until, state.removed)
+        queues.send_articles(page_missed)
+        missed += page_missed
         listed.update(item.event.name for item in page.items)
         listed.update(problem.article for problem in page.problems if problem.article)
         problems += page.problems
@@ -122,10 +125,10 @@ def _audit(
         return replace(outcome, result="unfinished", reason="the run's time was over"), left
     state = replace(state, until=until, cursor="", since=None, open_until=None, listed=len(listed))
     is_whole = not resumes and all(problem.article for problem in problems)
-    if not is_whole:  # then what the list lacks proves nothing
+    if not is_whole:  # an incomplete list proves nothing about what it lacks
         return outcome, replace(state, unlisted=(), confirmed=())
     names = unlisted(news, claims, name, frozenset(listed), since, until)
-    # What was heard of after the first look may have been published anew.
+    # An article that was recorded after the last audit may have been published again. Only the next audit can confirm it.
     since_first_look = unlisted(news, claims, name, frozenset(listed), since, first_look)
     confirmed = {url: names[url] for url in since_first_look if url in state.unlisted}
     return _unlisted(site, source, outcome, replace(state, unlisted=tuple(names)[:UNLISTED_MAX]), confirmed, now)
@@ -134,7 +137,10 @@ def _audit(
 def _unlisted(
     site: Site, source: Source, outcome: AuditOutcome, state: AuditState, names: dict[str, str], now: datetime
 ) -> tuple[AuditOutcome, AuditState]:
-    """Handle news that two audits missed in the list. A source that lists nothing at all is broken: then nothing is removed."""
+    """Remove or report `names`, the articles by URL that two audits did not find in the list.
+
+    An empty list counts as a fault of the source: then nothing is removed or reported.
+    """
     names = names if outcome.listed else {}
     removes = bool(names) and bool(source.list and source.list.trusts_removals)
     if removes:
@@ -160,12 +166,12 @@ def _removal(site: Site, name: str, url: str, now: datetime) -> ArticleEvent:
 
 
 def _missed(site: Site, listed: Sequence[Listed], until: datetime, removed: Sequence[str]) -> list[ArticleEvent]:
-    """The events of a page that no webhook told of, without changes after `until`: their webhooks may be on their way.
+    """The events of a page that were never recorded. Leaves out changes after `until`: their webhooks may still arrive.
 
-    An article that an audit has removed is published again if the list has it.
+    An article in `removed`, which an audit removed, is published again if the list has it.
     """
-    told = (item.event for item in listed if (changed_at(item.event) or until) <= until)
-    keys = {items.article_key(site.host, event.name): event for event in told}
+    events = (item.event for item in listed if (changed_at(item.event) or until) <= until)
+    keys = {items.article_key(site.host, event.name): event for event in events}
     stored = table.get_many(keys) if keys else {}
     articles = {key: items.read_article(stored[key]) if key in stored else None for key in keys}
     return [

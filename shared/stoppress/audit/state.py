@@ -1,4 +1,4 @@
-"""What the audits of a source found, in the table under `audit#<site>`, one item for each source."""
+"""The state of a source's audits, in the table under `audit#<site>`, one item for each source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -8,9 +8,9 @@ from typing import Any
 from stoppress.aws.items import Item
 from stoppress.primitives.instants import exact, parse
 
-# `stoppress status` shows the losses of a day.
+# `stoppress status` shows the webhooks that were lost in a day.
 HOURS_KEPT = timedelta(hours=24)
-# Candidates that are remembered until the next audit: a list that suddenly lacks more is broken.
+# How many URLs missing in the list the state keeps until the next audit. A list that lacks more is probably faulty.
 UNLISTED_MAX = 200
 
 
@@ -18,10 +18,12 @@ UNLISTED_MAX = 200
 class AuditState:
     """The last audit of a source.
 
-    `until` is the end of the period that was listed to its end; `tried_at` is the last attempt, and `failed` why it failed.
-    With `cursor` the listing from `since` until `open_until` is unfinished. `listed` counts the articles of the last finished
-    listing, `missed` has the number of lost webhooks by hour. `unlisted` are URLs in the news sitemap that the list lacks,
-    `confirmed` those that two audits found. `removed` are names of articles that audits removed. `silent` is the number of stories that came by feed while no webhook came.
+    `until` is the end of the last period that was listed completely. `tried_at` is the last attempt, `failed` why it failed.
+    With `cursor` the listing of the period from `since` until `open_until` is unfinished. `listed` counts the articles of the
+    last complete listing. `missed` has the number of lost webhooks by hour, `problems` the listing's first problems.
+
+    `unlisted` are URLs of the news sitemap that the list lacked, `confirmed` those that two audits in a row did not find. `removed`
+    are names of articles that audits removed. `silent` is the number of stories that came by feed while no webhook came.
     """
 
     until: datetime | None = None
@@ -40,7 +42,7 @@ class AuditState:
 
     @property
     def missed_in_a_day(self) -> int:
-        """The webhooks that audits of the last 24 hours found to be lost."""
+        """How many lost webhooks the last audit counted in 24 hours."""
         return sum(self.missed.values())
 
 

@@ -1,8 +1,8 @@
-"""List a CMS's articles by its API, as `[list]` in its mapping file says. Pure: requests and answers are values.
+"""List a CMS's articles with its API, as `[list]` in its mapping file says. Pure: requests and answers are values.
 
-The expressions of a request see `settings`, `types`, `secret`, `since` and `until` (instants in UTC, or null), `size`, and its
-position: `page` (from 1), `offset` or `cursor`. The expressions of an answer see `settings`, `types`, `body` and `headers`;
-`delivery` sees `item` too. `delivery` gives the body of the webhook that would tell of the item, so that an item of the list
+The expressions of a request see `settings`, `types`, `secret`, `since` and `until` (instants in UTC, or null), and `size`. They
+also see the position: `page` (from 1), `offset` and `cursor`. The expressions of an answer see `settings`, `types`, `body` and
+`headers`; `delivery` sees `item` too. `delivery` makes the body of the webhook that the CMS would send for the item. So an item
 and a webhook become the same event.
 """
 
@@ -29,7 +29,7 @@ from stoppress.model.site import Site, Source, explain
 from stoppress.primitives.instants import exact
 from stoppress.primitives.text import clean
 
-# ISO 8601 with whole seconds: every API takes it.
+# ISO 8601 with whole seconds, because every API accepts it.
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 _NUMBER = re.compile(r"[0-9]{1,15}")
 # A target and its parameters in a `Link` header (RFC 8288). A target may have commas and semicolons in it.
@@ -38,10 +38,10 @@ _LINK = re.compile(r"<([^>]*)>([^<]*)")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page of a listing is. Only the part that the mapping's `next` names is used.
+    """Where a page of a listing is. The mapping's `next` decides which fields are used.
 
-    `offset` is how many items come before the page. `page_items` is how many items a page has: an API may give fewer than it
-    was asked for. `total` is the listing's length when the page before was read.
+    `offset` is how many items come before the page. `page_items` is how many items a page has: an API may give fewer than
+    `size`. `total` is the listing's length when the page before was read.
     """
 
     page: int = 1
@@ -57,13 +57,15 @@ class Position:
 
 
 def position_of(text: str | None) -> Position:
-    """The position that `Position.text` wrote; without a text, the first page. Raises ListingError."""
+    """The position that `Position.text` wrote; the first page if there is no text. Raises ListingError."""
     if not text:
         return Position()
     try:
         return _POSITION.validate_json(text, strict=True)
     except ValidationError as error:
-        raise ListingError(f"{text[:200]!r} is no position in a listing: start without it: {explain(error)}") from None
+        raise ListingError(
+            f"{text[:200]!r} is not a position in a listing ({explain(error)}): delete the checkpoint to start again"
+        ) from None
 
 
 _POSITION = TypeAdapter(Position)
@@ -71,10 +73,10 @@ _POSITION = TypeAdapter(Position)
 
 @dataclass(frozen=True)
 class Query:
-    """What to list: a source's articles that changed from `since` until `until`. None stands for no limit.
+    """What to list: a source's articles that changed from `since` until `until`. None: no limit.
 
-    `mapping` must have a `[list]`. `secrets` are the API's key, the newest first; empty if it needs none. Give `until` wherever
-    the listing must be complete: then articles only leave it while it is read, and the falling total shows that.
+    `mapping` must have a `[list]`. `secrets` are the API's keys, the newest first; empty if the API needs none. With `until`
+    no article enters the listing while it is read. Articles only leave it, and its falling total shows that.
     """
 
     site: Site
@@ -98,7 +100,7 @@ class Query:
     def request(self, at: Position) -> tuple[str, dict[str, str]]:
         """URL and headers of the request for a page. Raises ListingError.
 
-        A parameter in `list.url` replaces the one of the same name in the mapping.
+        A parameter in `list.url` replaces the mapping's parameter of the same name.
         """
         assert self.source.list
         root = self._root() | {
@@ -121,7 +123,7 @@ class Query:
         return url._replace(query=urlencode(given + ours), fragment="").geturl(), headers
 
     def without_secrets(self, text: str) -> str:
-        """A text without the API's keys, which may be in a URL that it quotes."""
+        """The text with `***` in place of the API's keys, which may be in a quoted URL."""
         for secret in self.secrets:
             for written in {secret, quote(secret, safe=""), quote_plus(secret), quote(secret)}:
                 text = text.replace(written, "***")
@@ -131,7 +133,9 @@ class Query:
         """Raises ListingError for a page on another server, which must not get the API's key."""
         assert self.source.list
         if _origin(url) != _origin(self.source.list.url):
-            raise ListingError(f"the next page is at {url[:200]}, which is another server than that of list.url")
+            raise ListingError(
+                f"the next page is at {url[:200]}, on another server than list.url: give that server in list.url"
+            )
 
     def answer(self, body: bytes, headers: Mapping[str, str]) -> "Answer":
         """Read a page. Raises UnreadablePage."""
@@ -139,7 +143,7 @@ class Query:
             document = json.loads(body)
         except (ValueError, RecursionError) as error:
             start = clean(body[:80].decode(errors="replace"), 80)
-            raise UnreadablePage(f"the answer is no JSON but begins with {start!r}: {error}") from None
+            raise UnreadablePage(f"the answer is not JSON but begins with {start!r}: {error}") from None
         root = self._root() | {
             "body": document,
             "headers": {name.lower().replace("-", "_"): value for name, value in headers.items()},
@@ -153,12 +157,12 @@ class Query:
         return Answer(items, number, str(cursor) if cursor else "", _next_link(headers), root)
 
     def item(self, answer: "Answer", item: Any, place: str, asked_at: datetime, by: str) -> Listed | Problem:
-        """An item as an event, or the reason why it cannot be one. Raises Ignored for what is no article of the site.
+        """An item as an event, or the problem that prevents it. Raises Ignored for an item that is no article of the site.
 
-        `by` is the beginning of the event's delivery id: who lists.
+        `by` is the prefix of the event's delivery id.
         """
         if not isinstance(item, dict):
-            return Problem(place, f"is no object: {clean(str(item), 80)}")
+            return Problem(place, f"is not a JSON object: {clean(str(item), 80)}")
         body, fault = search(self.listing.delivery, {**answer.root, "item": item})
         if fault or body is None:
             return Problem(place, f"list.delivery: {fault or 'gives nothing'}")
@@ -194,7 +198,10 @@ class Ignored(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A page as the API gave it: its items, the listing's length, the cursor and the URL of the next page, if it names them."""
+    """A page as the API gave it: items, the listing's length, and the next page's cursor and URL.
+
+    `total` is None and texts are empty if the API does not give them. `root` is what expressions see.
+    """
 
     items: list[Any]
     total: int | None
@@ -204,16 +211,17 @@ class Answer:
 
 
 def marked(event: ArticleEvent, asked_at: datetime, by: str) -> ArticleEvent:
-    """An event of a listing. It was heard when the listing was requested, so what a source sends afterwards is newer.
+    """The event with `heard_at`, `verb` and `delivery` of a listing.
 
-    The delivery id depends on the content alone: whoever lists the same article twice sends a repeat.
+    `heard_at` is when the listing was requested, so what the source sends later is newer. The delivery id depends on the
+    content alone, so an article that is listed twice is a repeat.
     """
     version = exact(event.version) if isinstance(event.version, datetime) else event.version
     return replace(event, verb="updated", heard_at=asked_at, delivery=f"{by}:{digest_of(event)}:{version}")
 
 
 def next_position(query: Query, at: Position, answer: Answer) -> Position | None:
-    """Where the next page is; None after the last. Raises ListingError if the API names a page of another server."""
+    """Where the next page is; None after the last. Raises ListingError if its URL is not valid, or on another server."""
     match query.listing.next:
         case "link":
             assert query.source.list
@@ -231,7 +239,7 @@ def next_position(query: Query, at: Position, answer: Answer) -> Position | None
 
 
 def after_failure(query: Query, at: Position) -> Position | None:
-    """The page behind one that cannot be read; None if only that page could name it, or if it was the last."""
+    """The page after one that cannot be read; None if only that page could name it, or if it was the last."""
     if query.listing.next not in ("page", "offset"):
         return None
     offset = at.offset + (at.page_items or query.listing.size)
@@ -239,7 +247,7 @@ def after_failure(query: Query, at: Position) -> Position | None:
 
 
 def back(query: Query, at: Position, pages: int = 1) -> Position | None:
-    """The page that is so many pages before this one; None if there is none, or if pages have no numbers."""
+    """The page that is `pages` before this one, or the first page; None if this is the first, or if pages have no numbers."""
     if query.listing.next not in ("page", "offset") or at.page == 1:
         return None
     pages = min(pages, at.page - 1)
@@ -249,10 +257,10 @@ def back(query: Query, at: Position, pages: int = 1) -> Position | None:
 def _by_number(query: Query, at: Position, answer: Answer) -> Position | None:
     total, items = answer.total, max(at.page_items, len(answer.items))
     if total is not None and at.total is not None and total < at.total and at.page > 1:
-        # Articles have left the listing. Others have moved forward, and some of them perhaps before this page.
+        # Articles have left the listing. Later articles moved forward, perhaps to pages that were already read.
         pages = math.ceil((at.total - total) / (items or query.listing.size))
         return back(query, replace(at, page_items=items, total=total), pages)
-    # An API may leave out items of a page, which count all the same.
+    # An API may leave items out of a page. By page number they count all the same.
     offset = at.page * items if query.listing.next == "page" else at.offset + len(answer.items)
     if offset >= total if total is not None else not answer.items:
         return None
@@ -260,7 +268,7 @@ def _by_number(query: Query, at: Position, answer: Answer) -> Position | None:
 
 
 def _values(expressions: Mapping[str, str], root: Mapping[str, Any]) -> dict[str, str]:
-    """The values of parameters or headers, without those that are null. Raises ListingError."""
+    """The values of parameters or headers. Leaves out nulls. Raises ListingError for an expression that fails."""
     values = {}
     for name, expression in expressions.items():
         value, fault = search(expression, root)

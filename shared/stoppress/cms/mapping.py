@@ -137,7 +137,7 @@ class Listing(_Part):
     cursor: Expression | None = None
     # The API's limit of items in a page.
     size: int = Field(ge=1)
-    # The body and the headers of the webhook that would tell of the item. The rest of the mapping file reads them.
+    # The body and the headers of the webhook that the CMS would send for the item. The rest of the mapping file reads them.
     delivery: Expression
     delivery_headers: dict[str, str] = {}
 

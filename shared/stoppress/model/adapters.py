@@ -41,11 +41,11 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
 
 
 def check_list(name: str) -> None:
-    """Raises ValueError, with the adapters that can be listed, if the adapter has no mapping file with a `[list]`."""
+    """Raises ValueError unless the adapter has a mapping file with a `[list]`. The error names the adapters that have one."""
     listed = [each for each in names() if "list" in _document(MAPPINGS / f"{each}.toml")]
     if name not in listed:
         raise ValueError(
-            f"list: the adapter {name[:80]} reads no list: name the one of the CMS in list.adapter: {', '.join(listed)}"
+            f"list: the adapter {name[:80]} cannot read a list: give the CMS's adapter in list.adapter: {', '.join(listed)}"
         )
 
 

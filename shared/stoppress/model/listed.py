@@ -1,4 +1,4 @@
-"""Parts of a listing: what a source answers when it is asked for all its articles, or for those changed in a period."""
+"""Parts of a listing: all articles of a source, or those that changed in a period."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from stoppress.model.event import ArticleEvent
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a listing that cannot be taken. `place` says where it is: `page 3, item 17` or `line 204`.
+    """An item or a page of a listing that cannot be used. `place` says where it is: `page 3, item 17` or `line 204`.
 
-    `article` is the name of the article if the item says its id: then it is known to be listed.
+    `article` is the article's name if the item has an id. Such an article counts as listed.
     """
 
     place: str
@@ -19,7 +19,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An item of a listing as an event, as if its webhook had come. `heard_at` of the event is when the listing was requested."""
+    """An item of a listing as an event. The event's `heard_at` is when the listing was requested."""
 
     place: str
     event: ArticleEvent
@@ -29,9 +29,8 @@ class Listed:
 class Page:
     """A part of a listing.
 
-    `problems` are items that should be articles and cannot be, `ignored` are items that are none. With `cursor` a later run goes
-    on behind this page; None: this page is the last. `total` is the number of items in the whole listing, if the source
-    says so.
+    `problems` are items and pages that cannot be used, `ignored` are items that are no articles. `cursor` is where a later run
+    continues; None: this page is the last. `total` is the number of items in the whole listing, if known.
     """
 
     items: tuple[Listed, ...] = ()
@@ -42,4 +41,4 @@ class Page:
 
 
 class ListingError(RuntimeError):
-    """A listing that cannot be read further. The text says where it stopped and why."""
+    """A listing that cannot be read on. The text says where and why."""

@@ -117,12 +117,12 @@ def secret_path(host: str, name: str) -> str:
 
 
 class SourceList(_Part):
-    """The API by which a source's articles can be listed: for `stoppress import`, and for the hourly audit."""
+    """The API that lists a source's articles, for `stoppress import` and the hourly audit."""
 
-    url: str = Field(description="address of the list, by CMS in docs/how-to/audit.md")
+    url: str = Field(description="URL of the list; docs/how-to/audit.md has it for each CMS")
     adapter: str | None = Field(
         default=None,
-        description="adapter that reads the list; the source's own by default, which must not be `standard`",
+        description="adapter that reads the list; null: the source's own, if it can read one, as `standard` cannot",
     )
     # audit_sources may read only secrets with such names.
     secret: str | None = Field(
@@ -130,9 +130,12 @@ class SourceList(_Part):
         pattern=r"^list-[A-Za-z0-9_+=.@-]{1,200}$",
         description="name of the secret with the API's key; it begins with `list-`",
     )
-    audit: bool = Field(default=True, description="whether each hour the list is compared with what was recorded")
+    audit: bool = Field(
+        default=True, description="whether an audit compares the list with what was recorded, each hour"
+    )
     trusts_removals: bool = Field(
-        default=False, description="whether an article of the last 48 hours that the list lacks twice is removed"
+        default=False,
+        description="whether an article of the last 48 hours is removed if two audits do not find it in the list",
     )
 
     @pydantic.field_validator("url")
@@ -184,7 +187,7 @@ class Source(_Part):
 
     @property
     def list_adapter(self) -> str:
-        """The adapter that reads the source's list. Ids must be those of its webhooks: so they are for our WordPress plugin."""
+        """The adapter that reads the source's list. Both must give an article the same id, as WordPress and our plugin do."""
         assert self.list
         return self.list.adapter or self.adapter
 
@@ -355,7 +358,7 @@ class Engines(_Part):
 
 
 class Crawlers(_Part):
-    """Which crawlers may read the site, by what they read it for. `sitemaps/robots.py` has their names."""
+    """Which crawlers may read the site, by purpose. `sitemaps/robots.py` has the names of the crawlers."""
 
     search: bool = Field(default=True, description="whether search engines may")
     ai_search: bool = Field(default=True, description="whether search engines that answer with AI may")
@@ -365,7 +368,7 @@ class Crawlers(_Part):
     )
     content_signal: bool = Field(
         default=False,
-        description="whether the rights stand in a Content-Signal line too, which is not part of RFC 9309",
+        description="whether robots.txt also has the rights in a Content-Signal line, which is not part of RFC 9309",
     )
 
 

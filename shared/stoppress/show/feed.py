@@ -1,4 +1,4 @@
-"""How a feed is, from the state that poll_feeds keeps. Pure."""
+"""The status of a feed, from the state that poll_feeds keeps. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -26,13 +26,13 @@ QUARANTINED_MAX = 20
 FILES_MAX = 20
 
 _TEMPLATES = Path(__file__).parent / "templates"
-# Colour of an outcome, beside its word.
+# CSS class of the tag that shows an outcome; other outcomes get `bad`.
 _TONES = {"listed": "good", "held": "wait", "duplicate": "plain", "late": "plain", "ignored": "plain"}
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A delivery. `outcome` is what recording it gave, or `refused` or `ignored`. `about` is the URL or the name of its article."""
+    """A delivery. `outcome` is the outcome of recording, or `refused` or `ignored`. `about` is the article's URL or name."""
 
     at: datetime
     about: str
@@ -44,7 +44,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Quarantined:
-    """An event in quarantine, and why."""
+    """An event in quarantine: when it came, and why it is there."""
 
     at: datetime
     reason: str
@@ -111,7 +111,7 @@ def render(page: SitePage) -> str:
 
 
 def headers() -> dict[str, str]:
-    """The headers of the page. Nobody may store, index or frame it, and it loads nothing and runs only its own script."""
+    """The headers of the page: nobody may store, index or frame it. It loads nothing and runs only its own script."""
     return {
         "content-type": "text/html; charset=utf-8",
         "cache-control": "no-store",
@@ -132,7 +132,7 @@ def _text(name: str) -> str:
 
 
 def _source(name: str) -> str:
-    """The text of a style or script as CSP names it."""
+    """The CSP source of an inline style or script: the SHA-256 of its text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(_text(name).encode()).digest()).decode()}'"
 
 
@@ -158,7 +158,7 @@ def _parsed(text: str | None) -> datetime | None:
 
 
 def _path(url: str) -> str:
-    """Path and query of a URL; a text that is no URL stays."""
+    """Path and query of a URL; any other text unchanged."""
     try:
         parts = urlsplit(url)
     except ValueError:  # a refused delivery may name anything
@@ -180,7 +180,7 @@ def _local(instant: datetime, zone: ZoneInfo, now: datetime) -> str:
 
 
 def _distance(instant: datetime, now: datetime) -> str:
-    """`in 3 h 12 min`, `5 min ago`. The script has the same words."""
+    """`in 3 h 12 min`, `5 min ago`. `page.js` must write the same words."""
     minutes = abs(utc(instant) - now) // timedelta(minutes=1)
     if minutes < 1:
         return "now"

@@ -1,7 +1,6 @@
-"""The token in the address of a site's page: HMAC-SHA256 of the host, under the stack's secret for pages. It is stored nowhere.
+"""The token in the URL of a site's page: HMAC-SHA256 of the host, with the stack's secret for pages as key. It is stored nowhere.
 
-While the secret is rotated, the stack may have several secrets. The first makes new tokens, and all of them are
-accepted.
+While the secret is rotated, the stack may have several secrets. New tokens are made with the first. Tokens of all are accepted.
 """
 
 import base64
@@ -23,7 +22,7 @@ def page_token(secret: str, host: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Whether a text has the form of a token. The token may still be forged."""
+    """Whether a text has the form of a token. It may still be forged."""
     return _TOKEN.fullmatch(text) is not None
 
 

@@ -8,7 +8,7 @@ from stoppress.primitives.instants import iso
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses as objects, tuples as lists, instants as text in ISO 8601 and UTC."""
+    """Dataclasses as dicts, tuples as lists, instants as text in ISO 8601 and UTC. Other values are unchanged."""
     if is_dataclass(value):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, tuple):

@@ -17,12 +17,12 @@ from stoppress.show.read_site import read_site
 from stoppress.show.read_story import Unclear, article_of, read_refused, story_of
 from stoppress.show.site import Access, StackFacts, Unknown, Unreadable, stack_status
 
-# The table has no list of all deliveries. So the page shows those of the newest stories, with a query for each of these.
-STORIES_ASKED_MAX = 25
+# The table has no list of all deliveries. So the page shows those of the newest stories, with one query a story.
+STORIES_QUERIED_MAX = 25
 DELIVERIES_OF_A_STORY_MAX = 5
 QUESTION_CHARACTERS_MAX = 2_000
-_NOT_READ = "they cannot be read now, and the log of show_site has the reason"
-CANNOT_BE_TOLD = "The answer cannot be told now: ask again in a minute."
+_NOT_READ = "cannot be read now; the log of show_site has the reason"
+NO_ANSWER = "The answer cannot be read now: try again in a minute."
 
 _Each = TypeVar("_Each")
 _log = logging.getLogger(__name__)
@@ -31,10 +31,9 @@ _log = logging.getLogger(__name__)
 def read_page(host: str, question: str, now: datetime) -> SitePage:
     """The page of a site, with the answer to a question if one was asked.
 
-    Calls: two of Parameter Store, one for the registry, those of `read_site`, one for quarantine, one for each of
-    STORIES_ASKED_MAX stories, and one for each megabyte of refusals. A question costs the calls of `story_of`. Deliveries,
-    quarantine and the answer are left out if they cannot be read. Raises UnknownSite, BadConfiguration, and the errors of AWS for
-    all else.
+    Calls: two of Parameter Store, one for the registry, one for quarantine, and those of `read_site`. Also one for each of
+    STORIES_QUERIED_MAX stories, and one for each megabyte of refusals. A question costs the calls of `story_of`. Deliveries,
+    quarantine and the answer are left out if they cannot be read. Raises UnknownSite, BadConfiguration, and other errors of AWS.
     """
     site, unreadable = _configuration(host)
     registry = sites.registry()
@@ -42,7 +41,7 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     failures: list[Unknown] = []
     facts = read_site(site, registry.heard.get(host), now, failures)
     for failure in failures:
-        # The error of AWS names the account and the role, and the page's readers are editors.
+        # AWS's error names the account and the role, so it goes only to the log: the page's readers are editors.
         _log.warning("%s not shown: %s", failure.what, failure.reason)
     unknown += dict.fromkeys(Unknown(failure.what, _NOT_READ) for failure in failures)
     news = tuple(sorted(facts.news, key=lambda entry: entry.published, reverse=True))
@@ -65,19 +64,19 @@ def read_page(host: str, question: str, now: datetime) -> SitePage:
     story, unclear = None, ""
     if question:
         try:
-            story = story_of(question, host, now, refused or None)  # what could not be read is tried again
+            story = story_of(question, host, now, refused or None)  # None: story_of reads the refusals again
         except Unclear as reason:
             unclear = str(reason)
         except Exception:  # noqa: BLE001 - the rest of the page must be shown
             _log.exception("answer not shown")
-            unclear = CANNOT_BE_TOLD
+            unclear = NO_ANSWER
     return SitePage(
         site, status, news, tuple(deliveries[:DELIVERIES_MAX]), tuple(quarantined), question, story, unclear
     )
 
 
 def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Each]]) -> Sequence[_Each]:
-    """What `read` returns. If that fails, logs why, adds it to `unknown` and returns nothing, so that the rest can be shown."""
+    """What `read` returns. If `read` fails, logs the error, adds `what` to `unknown` and returns nothing."""
     try:
         return read()
     except Exception:  # noqa: BLE001 - the rest of the page must be shown
@@ -87,7 +86,7 @@ def _attempt(what: str, unknown: list[Unknown], read: Callable[[], Sequence[_Eac
 
 
 def _configuration(host: str) -> tuple[Site, tuple[Unreadable, ...]]:
-    """The site, as last applied if its parameter cannot be used. Raises UnknownSite and BadConfiguration."""
+    """The site. If its parameter cannot be used: as last applied, and the reason. Raises UnknownSite and BadConfiguration."""
     good, bad = sites.load_all(host)
     if good:
         return good[0], ()
@@ -100,7 +99,7 @@ def _configuration(host: str) -> tuple[Site, tuple[Unreadable, ...]]:
 
 
 def _recorded(site: Site, news: tuple[NewsEntry, ...]) -> Iterator[Delivery]:
-    for entry in news[:STORIES_ASKED_MAX]:
+    for entry in news[:STORIES_QUERIED_MAX]:
         lines = table.query(items.story_pk(site.host, entry.loc), consistent=False, newest_first=True)
         for line in islice(lines, DELIVERIES_OF_A_STORY_MAX):
             yield Delivery(
@@ -126,6 +125,6 @@ def _deliveries(refused: Iterable[Refusal]) -> Iterator[Delivery]:
 
 def _quarantined(site: Site, now: datetime) -> Iterator[Quarantined]:
     stored = table.query(items.quarantine_pk(site.host), consistent=False, newest_first=True)
-    # Events expire in the order of their arrival, so all after the first expired one are expired too.
+    # The newest come first and expire last, so all events after an expired one are expired too.
     for item in islice(takewhile(lambda item: items.is_kept(item, now), stored), QUARANTINED_MAX):
         yield Quarantined(parse(item["sk"].partition("#")[0]), item["reason"])

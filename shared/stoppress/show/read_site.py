@@ -81,9 +81,9 @@ def read_stack(host: str | None, now: datetime, stack: str | None) -> StackFacts
 def read_site(site: Site, heard: sites.Heard | None, now: datetime, unknown: list[Unknown]) -> SiteFacts:
     """The facts of a site. What S3 or Secrets Manager refuses is added to `unknown`. Raises the table's errors.
 
-    Calls of the table: one for 50 feeds, one for the refusals of 100 sources, one for the commit marks. One for the names
-    of the news sitemaps, one for each of them, and up to six for quarantine. Other calls: one for each secret, and one of
-    S3 for 1,000 files.
+    Calls of the table: one for 50 feeds, one for the refusals of 100 sources, one for the commit marks, one for the audits. One
+    for the names of the news sitemaps, one for each of them, and up to six for quarantine. Other calls: one for each secret,
+    and one of S3 for 1,000 files.
     """
     marks = (item for item in table.query(items.file_pk(site.host, INDEX_FILE), consistent=False) if "digest" in item)
     stored = _attempt("files in the bucket", unknown, _stored, site.host)

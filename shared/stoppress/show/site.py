@@ -37,14 +37,17 @@ ALARM_LOGS = {
     "WebhooksMissedAlarm": "AuditSources",
     "AuditsFailedAlarm": "AuditSources",
     "AuditsStoppedAlarm": "AuditSources",
+    "EnginesDeadAlarm": "TellEngines",
+    "EnginesFailingAlarm": "TellEngines",
+    "EnginesStoppedAlarm": "TellEngines",
 }
 # The command that explains an alarm.
 ALARM_COMMANDS = {
     "ArticlesDeadAlarm": "redrive articles --dry-run",
     "RewritesDeadAlarm": "redrive rewrites --dry-run",
     "FailuresAlarm": "redrive failures --dry-run",
-    # Events in quarantine and failing feeds are problems of their sites, with commands of their own. The alarm's other causes
-    # are differences between files and table, and a missing run of reconcile_sites.
+    # Events in quarantine, failing feeds and results of audits are problems of their sites, with commands of their own. The
+    # alarm's other causes are differences between files and table, and a missing run of reconcile_sites.
     "AttentionAlarm": "reconcile --dry-run",
 }
 
@@ -131,7 +134,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue and its messages. `name` is `articles`, `rewrites` or `failures`; `dead`: its messages are dead letters."""
+    """A queue and its messages. `name` is `articles`, `imports`, `rewrites` or `failures`; `dead`: its messages are dead letters."""
 
     name: str
     dead: bool
@@ -183,8 +186,8 @@ class Problem:
 class SourceStatus:
     """A source of a site's configuration, whether its secret is there, and what was refused today (UTC).
 
-    `refused_today` counts refused articles and ignored events. `unverified_today` counts wrong signatures. For a source that is
-    audited: when its list was last read to the end, how many articles were in it, and how many webhooks were lost in 24 hours.
+    `refused_today` counts refused articles and ignored events. `unverified_today` counts wrong signatures. For a source with
+    audits, `audited` is until when its list was read, `listed` counts the articles in it, `missed` the webhooks lost in 24 hours.
     """
 
     name: str
@@ -220,7 +223,7 @@ class Window:
 
 @dataclass(frozen=True)
 class SiteStatus:
-    """How a site is. `feeds` are the reports of `FeedStatus`. `delays`: None for a site without engines."""
+    """The status of a site. `feeds` are the reports of `FeedStatus`. `delays`: None for a site without engines."""
 
     host: str
     sources: tuple[SourceStatus, ...]
@@ -235,7 +238,7 @@ class SiteStatus:
 
 @dataclass(frozen=True)
 class StackStatus:
-    """How a stack is at the instant `at`.
+    """The status of a stack at the instant `at`.
 
     The verdict is `attention` if there are problems, else `unknown` if something could not be read.
     """
@@ -278,7 +281,7 @@ def stack_status(facts: StackFacts, now: datetime, access: Access) -> StackStatu
 
 
 def site_status(facts: SiteFacts, now: datetime) -> SiteStatus:
-    """How one site is, without its problems."""
+    """The status of one site, without its problems."""
     files = [FileStatus(mark.file, mark.urls, mark.size_bytes, mark.changed) for mark in facts.marks]
     return SiteStatus(
         host=facts.site.host,

@@ -1,4 +1,4 @@
-"""Fetch listed pages politely: two at a time from each host, and none that robots.txt forbids."""
+"""Fetch listed pages: at most two at a time from each host, and none that robots.txt forbids."""
 
 import time
 from collections import defaultdict
@@ -13,11 +13,11 @@ from stoppress.http.errors import FetchError
 from stoppress.primitives.deadline import Deadline
 from stoppress.tell.page import Expected, PageVerdict, judge
 
-# Requests at a time, to one host and in all.
+# Requests at the same time, to one host and in all.
 HOST_REQUESTS_MAX = 2
 REQUESTS_MAX = 16
 PAGE_SECONDS_MAX = 10.0
-# How long a robots.txt is remembered. RFC 9309, 2.4, allows a day; an editor who changes the rules should see the effect sooner.
+# How long a robots.txt is cached. RFC 9309, 2.4, allows a day, but an editor who changes the rules should see the effect soon.
 ROBOTS_SECONDS = 600.0
 # RFC 9309, 2.5: crawlers must read 500 KiB, and may ignore the rest.
 ROBOTS_BYTES_MAX = 512_000
@@ -27,19 +27,18 @@ Fetch = Callable[..., client.Response]
 Rules = Callable[[str, str], bool]
 
 _TOKEN = client.USER_AGENT.partition("/")[0]
-# By scheme and host: until when the rules count, by `time.monotonic`, and the rules.
+# By scheme and host: when the rules expire, by `time.monotonic`, and the rules.
 _rules: dict[str, tuple[float, Rules]] = {}
 
 
 class _NoRules(Exception):
-    """It is unknown what robots.txt forbids. The text continues "the page …"."""
+    """The robots.txt cannot be read. The text continues "the page …"."""
 
 
 def check_pages(pages: Sequence[Expected], deadline: Deadline, fetch: Fetch | None = None) -> dict[str, PageVerdict]:
     """Fetches and judges each page. Returns the verdicts by URL.
 
-    A page that cannot be fetched is a verdict of the kind unreachable, and so is one for which no time was left. `fetch` replaces
-    `client.fetch`.
+    A page that cannot be fetched before the deadline gets a verdict of the kind unreachable. `fetch` replaces `client.fetch`.
     """
     fetch = fetch or client.fetch
     by_host: defaultdict[str, list[Expected]] = defaultdict(list)
@@ -52,7 +51,7 @@ def check_pages(pages: Sequence[Expected], deadline: Deadline, fetch: Fetch | No
 
 
 def rules_in(text: str) -> Rules:
-    """The rules of a robots.txt."""
+    """The rules in the text of a robots.txt."""
     parsed = Protego.parse(text)
     return lambda crawler, url: bool(parsed.can_fetch(url, crawler))
 
@@ -70,10 +69,10 @@ def _verdict(page: Expected, deadline: Deadline, fetch: Fetch) -> PageVerdict:
 
 
 def _rules_of(origin: str, deadline: Deadline, fetch: Fetch) -> Rules:
-    """The robots.txt of a scheme and host. Raises _NoRules.
+    """The rules of the robots.txt of a scheme and host. Raises _NoRules.
 
-    RFC 9309, 2.3.1: without a robots.txt (4xx) everything is allowed; while the server fails, nothing is. Google takes 429 for
-    a failure too.
+    RFC 9309, 2.3.1: without a robots.txt (4xx) everything is allowed; while the server fails, nothing is. For Google, 429 is
+    a failure of the server too.
     """
     kept = _rules.get(origin)
     if kept and time.monotonic() < kept[0]:

@@ -20,15 +20,15 @@ from stoppress.http.client import Response
 from stoppress.primitives.instants import iso, parse
 from stoppress.primitives.urls import identity, linked
 
-# Limits the time of parsing to about a second. The rest of a larger page is not read.
+# A larger page is read only so far. That limits parsing to about a second.
 PAGE_BYTES_MAX = 2_000_000
-# Publishing systems round to the minute.
+# Some CMSs round dates to the minute.
 DATE_TOLERANCE = timedelta(minutes=1)
 
 # Google and Bing obey the rules for all crawlers and those for the crawler itself.
 _CRAWLERS = {"googlebot", "googlebot-news", "bingbot"}
 _NOINDEX = {"noindex", "none"}
-# Rules that take a value: the name before the colon is not a crawler's.
+# Rules with a value. The name before their colon is not a crawler.
 _VALUED_RULES = {"max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"}
 # schema.org's Article and its subtypes, apart from those whose name ends in Article.
 _ARTICLE_TYPES = {"Report", "SocialMediaPosting", "BlogPosting", "LiveBlogPosting", "DiscussionForumPosting"}
@@ -65,7 +65,7 @@ class PageVerdict:
 
 
 def judge(expected: Expected, response: Response) -> PageVerdict:
-    """Compares the answer to a GET of a page, made without following redirects, with what the sitemap says."""
+    """Compares the answer to a GET of a page with what the sitemap says. The request must not follow redirects."""
     location = response.headers.get("location", "")
     if 300 <= response.status < 400 and location:
         return PageVerdict(ready=False, reason=f"redirects to {_target(expected.url, location)}", kind="redirect")
@@ -89,7 +89,7 @@ def judge(expected: Expected, response: Response) -> PageVerdict:
 
 
 def site_name(home: Response) -> str:
-    """The name that Google shows for a site: that of the home page's WebSite in JSON-LD, else its og:site_name; empty without.
+    """The name that Google shows for a site: that of WebSite in the home page's JSON-LD, else og:site_name, else empty.
 
     Source: Google's documentation of site names.
     """
@@ -132,7 +132,10 @@ def _is_same(url: str, listed: str) -> bool:
 
 
 def _header_forbids(header: str) -> bool:
-    """Whether X-Robots-Tag has noindex for all crawlers or one of _CRAWLERS. A crawler's name applies to the rules after it, up to the next name."""
+    """Whether X-Robots-Tag has noindex for all crawlers or one of _CRAWLERS.
+
+    A crawler's name applies to the rules after it, up to the next name.
+    """
     crawler = ""
     for part in header.lower().split(","):
         name, colon, rule = part.partition(":")
@@ -154,8 +157,10 @@ def _page_of(response: Response) -> "_Page":
     page = _Page(is_html=media_type in _HTML_TYPES)
     if page.is_html:
         reader = _Reader(page)
-        with suppress(AssertionError):  # of a marked section with an unknown keyword; what came before it counts
-            reader.feed(_text(response))  # no close(), with which many unfinished tags take quadratic time
+        with suppress(
+            AssertionError
+        ):  # HTMLParser's, for a marked section with an unknown keyword; what was read counts
+            reader.feed(_text(response))  # without close(), which takes quadratic time for many unfinished tags
         page.title = " ".join(page.title.split())[:_VALUE_CHARACTERS_MAX]
     return page
 
@@ -173,7 +178,7 @@ def _text(response: Response) -> str:
 
 @dataclass(slots=True)
 class _Page:
-    """What a page says of itself to search engines."""
+    """What a page declares to search engines."""
 
     is_html: bool
     title: str = ""
@@ -184,12 +189,12 @@ class _Page:
     scripts: list[str] = field(default_factory=list)
 
     def canonicals(self, url: str) -> Iterator[str]:
-        """The URLs of its canonical links. A link that is no URL stays as it is."""
+        """The page's canonical links as absolute URLs. A link that is no URL stays as it is."""
         base = _target(url, self.base) if self.base else url
         return (_target(base, link) for link in self.links)
 
     def dates(self) -> Iterator[datetime]:
-        """The datePublished of each article in its JSON-LD. A date without time or zone is no instant and is left out."""
+        """The datePublished of each article in the page's JSON-LD. A date without time or zone is left out."""
         for article in self.nodes():
             if not any(name.endswith("Article") or name in _ARTICLE_TYPES for name in _types(article)):
                 continue
@@ -199,7 +204,7 @@ class _Page:
                     yield parse(text if isinstance(text, str) else "")
 
     def nodes(self) -> Iterator[dict[str, Any]]:
-        """The objects of its JSON-LD: in lists, graphs and main entities, but not those that an object refers to."""
+        """The objects of the page's JSON-LD: those in lists, in `@graph` and in `mainEntity`, not in other properties."""
         waiting: deque[Any] = deque()
         for script in self.scripts:
             with suppress(ValueError, RecursionError):

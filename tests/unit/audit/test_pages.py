@@ -98,11 +98,11 @@ SERVER_DOWN = Response(500, {}, b"", "")
 HTML = Response(200, {"content-type": "text/html"}, b"<!doctype html><title>Maintenance</title>", "")
 BAD_PAGES = {
     "500": (SERVER_DOWN, "the server answers 500"),
-    "html": (HTML, "the answer is no JSON but begins with 'Maintenance'"),
+    "html": (HTML, "the answer is not JSON but begins with 'Maintenance'"),
     "another shape": (reply({"posts": {}}), "the answer has no list of items at 'body'"),
     "null": (reply(None), "the answer has no list of items at 'body'"),
-    "cut off": (Response(200, {}, b'[{"id": 1, "li', ""), "the answer is no JSON"),
-    "too deep": (Response(200, {}, b"[" * 100_000, ""), "the answer is no JSON"),
+    "cut off": (Response(200, {}, b'[{"id": 1, "li', ""), "the answer is not JSON"),
+    "too deep": (Response(200, {}, b"[" * 100_000, ""), "the answer is not JSON"),
     "empty": (reply([], x_wp_total="22"), "has no items, although the listing has 22"),
     "too slow": (TooSlow("the request took too long"), "the request took too long"),
     "too large": (TooLarge("the body is larger than 10,000,000 bytes"), "the body is larger than 10,000,000 bytes"),
@@ -180,7 +180,7 @@ def test_a_failed_page_in_a_listing_by_cursor_ends_it_with_its_place(serve: Any)
 
     read_pages, error = read(query(api))
 
-    assert error == "the page behind a00000100: the server answers 500"
+    assert error == "the page after the cursor a00000100: the server answers 500"
     assert slugs([*read_pages, *pages(query(api), read_pages[-1].cursor)]) == names(*range(1, 251))
 
 
@@ -319,7 +319,7 @@ def test_any_page_s_cursor_goes_on_behind_it(serve: Any) -> None:
 def test_a_broken_cursor_is_refused_before_anything_is_requested(serve: Any) -> None:
     api = serve(WordPress(stories(1)))
 
-    assert "is no position in a listing" in read(query(api), '{"page": "x"}')[1]
+    assert "is not a position in a listing" in read(query(api), '{"page": "x"}')[1]
     assert api.requests == []
 
 
@@ -470,7 +470,7 @@ def test_a_server_that_ignores_the_page_number_is_noticed(serve: Any) -> None:
     read_pages, error = read(query(api))
 
     assert slugs(read_pages) == names(*range(1, 101))
-    assert (error, len(api.requests)) == ("page 2: repeats the page before it", 2)
+    assert (error, len(api.requests)) == ("page 2: repeats the page before it: take a page number out of list.url", 2)
 
 
 def test_a_server_that_ignores_the_cursor_is_noticed(serve: Any) -> None:
@@ -536,7 +536,7 @@ def test_the_key_never_goes_to_another_server_and_the_page_that_names_it_is_take
 
     assert len(slugs(read_pages)) == 1
     assert error.startswith("the first page: the next page is at ")
-    assert error.endswith("which is another server than that of list.url")
+    assert error.endswith("on another server than list.url: give that server in list.url")
     assert [url.startswith(f"https://{HOST}/a?") for url, _ in api.requests] == [True]
 
 

@@ -256,7 +256,7 @@ def test_a_position_comes_back_from_its_text(at: Position) -> None:
     ids=lambda text: text[:20],
 )
 def test_a_broken_position_is_refused_with_what_to_do(text: str) -> None:
-    with pytest.raises(ListingError, match="is no position in a listing: start without it"):
+    with pytest.raises(ListingError, match=r"is not a position in a listing .*: delete the checkpoint to start again"):
         position_of(text)
 
 

@@ -283,7 +283,9 @@ def test_a_source_whose_adapter_has_no_list_names_another_adapter_for_it() -> No
 
     assert read(adapter="wordpress").sources["cms"].list_adapter == "wordpress"
     for adapter in ({}, {"adapter": "wedevs"}, {"adapter": "../x"}):
-        with pytest.raises(ValueError, match=r"reads no list: name the one of the CMS in list\.adapter: contentful"):
+        with pytest.raises(
+            ValueError, match=r"cannot read a list: give the CMS's adapter in list\.adapter: contentful"
+        ):
             read(**adapter)
 
 

@@ -1,7 +1,7 @@
 // Keeps the relative times current. The page works without it.
 (() => {
   const read = document.querySelector(".read time");
-  const ahead = Date.parse(read.dateTime) - Date.now(); // the server's clock counts
+  const ahead = Date.parse(read.dateTime) - Date.now(); // the reader's clock may be wrong
   const age = document.querySelector("[data-age]");
   const text = (ms) => {
     const minutes = Math.floor(Math.abs(ms) / 60000), hours = Math.floor(minutes / 60), days = Math.floor(hours / 24);

@@ -258,9 +258,11 @@ def tell_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline
     if site is None:
         return
     engine_key = told_pk(host), INDEXNOW
-    stored = table.get_many([engine_key, *(page_key(host, url) for url in urls)])
+    claim_keys = {url: items.claim_key(host, url) for url in urls}
+    stored = table.get_many([engine_key, *(page_key(host, url) for url in urls), *claim_keys.values()])
     engine = stored.pop(engine_key, {})
-    states = [read_page(item) for item in stored.values()]
+    live = {url: items.read_claim(stored.pop(key), url).live for url, key in claim_keys.items() if key in stored}
+    states = list(_as_claimed(host, map(read_page, stored.values()), live, now))
     steps = {state.url: next_step(state, now) for state in states}
     again = [(state.url, steps[state.url].seconds) for state in states if steps[state.url].action == "wait"]
     due = [state for state in states if steps[state.url].action == "check"]
@@ -282,6 +284,21 @@ def tell_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline
     queues.send_engines((page_message(host, url), seconds) for url, seconds in again)
 
 
+def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool], now: datetime) -> Iterator[PageState]:
+    """The states that agree with the claims of articles. `live`: whether an article has a URL.
+
+    A listed page that its article has left is marked as GONE. A GONE page that an article has again waits until its file is compared.
+    """
+    for state in states:
+        if state.gone and live.get(state.url):
+            continue
+        if not state.gone and not live.get(state.url, True):
+            _mark(host, state, Change(state.url, GONE), now)
+            queues.send_engines([(page_message(host, state.url), 0)])
+            continue
+        yield state
+
+
 def _paused_seconds(engine: Mapping[str, str], now: datetime) -> int:
     """The seconds until an engine that refused may be asked again; 0: now."""
     return max(0, int((parse(engine["until"]) - now).total_seconds())) if "until" in engine else 0
@@ -295,6 +312,7 @@ def _claimed(host: str, state: PageState, now: datetime) -> PageState | None:
         host,
         replace(
             state,
+            told="",  # after a crash, nobody knows what the engine took
             tried_at=datetime.now(UTC),
             checked_at=now,
             checks=0,

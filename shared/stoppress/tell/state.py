@@ -45,7 +45,7 @@ class PageState:
     """A page that engines are told of.
 
     `version`: the newest version that a file listed, or GONE; `changed`: when that was noticed. `told`: the version that engines were
-    last told of, at `told_at`. `tried_at`: when a run last claimed the page to tell of it. `checked_at`: the last check of the page.
+    last told of, at `told_at`; empty while an answer is missing. `tried_at`: when a run last claimed the page to tell of it. `checked_at`: the last check of the page.
     `checks` counts the failed ones since the change. `failing_since` is the first of these, and `reason` continues "the page …".
     `missing_since`: since then the page answers 404 or 410.
     """

@@ -107,9 +107,9 @@ class Play:
 
 @pytest.mark.moto
 @pytest.mark.parametrize("seed", range(6))
-def test_each_change_is_told_of_and_a_cdn_is_asked_seldom(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with receivers.opened() as room:
-        play = Play(room, seed, monkeypatch)
+def test_each_change_is_told_of_and_a_cdn_is_asked_seldom(seed: int) -> None:
+    with receivers.opened() as room, pytest.MonkeyPatch.context() as patch:  # undone before the room's own patches
+        play = Play(room, seed, patch)
         for _ in range(EPISODES):
             play.episode(loses=seed % 2 == 1)
             play.assert_all_told()

@@ -55,7 +55,7 @@ def played(stack: Stack, tmp_path: Any) -> None:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with Stack(TEMPLATE, start=playing.written(STEPS)[0].at) as running:
         played(running, tmp_path_factory.mktemp("page"))
-        site = json.dumps(SITE | {"feeds": [url("feed.xml")]})
+        site = json.dumps(SITE | {"feeds": [url("feed.xml")], "engines": {"indexnow": {"key": "0f4b1c2d3e4f5a6b"}}})
         name = f"{running.variable('SITES_PATH')}/{HOST}"
         running.client("ssm").put_parameter(Name=name, Value=site, Type="String", Overwrite=True)
         yield running

@@ -256,9 +256,9 @@ FAULTS: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     _told_unchecked: 1,
     _removals_told_while_the_page_is_there: 1,
     _no_pause: 1,
-    _claims_without_a_condition: 1,
-    _copies_put_though_nothing_was_marked: 4,
-    _no_sweep: 2,
+    _claims_without_a_condition: 2,
+    _copies_put_though_nothing_was_marked: 102,
+    _no_sweep: 9,
 }
 
 

@@ -384,12 +384,12 @@ def test_files_for_which_there_is_no_time_are_handed_back(
         patch.setattr(queues, "announce", slowly)
         batch = queue_batch(requests, sent_at=NOON, queue="rewrites") if from_queue else changed
         answer = clock.call("rewrite_sitemaps", batch)
-    again = {f"m{number}" for number in range(6, 10)} if from_queue else set()
+    again = {f"m{number}" for number in range(4)} if from_queue else set()  # the newest shards are written first
     assert set(failed_ones(answer)) == again
     left = [read_rewrite(message).file for message in behind.taken("rewrites")]
     written = len(files) - len(left) - len(again)
     assert 0 < written < len(files)
-    assert sorted(left) == ([] if from_queue else files[written:])
+    assert sorted(left) == ([] if from_queue else files[: len(left)])
     assert behind.metrics["FilesPostponed"] == len(files) - written
     assert behind.metrics["FilesFailed"] == 0
 

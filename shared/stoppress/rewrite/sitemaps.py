@@ -49,8 +49,8 @@ def rewrite_all(requests: Iterable[RewriteRequest], now: datetime, deadline: Dea
     for request in requests:
         by_file[request.site, request.file].append(request)
     results = []
-    newest_first = sorted(by_file, reverse=True)
-    for file in sorted(newest_first, key=lambda file: (file[1] == INDEX_FILE, not is_news(file[1]))):
+    newest_first = sorted(by_file, key=lambda file: file[1], reverse=True)
+    for file in sorted(newest_first, key=lambda file: (file[1] == INDEX_FILE, not is_news(file[1]), file[0])):
         same = by_file[file]
         request = _joined(same)
         if deadline.is_over():

@@ -99,7 +99,8 @@ def predicted_and_applied(cases: list[Case], *, settled: bool) -> Iterator[tuple
             put(stack, made.after)
         stack.rest()
         settle(stack)
-        assert stack.waiting_messages() == {}
+        # Nobody serves the pages here, so what engines are to be told waits.
+        assert stack.waiting_messages().keys() <= {"EnginesQueue"}
         yield from ((made, before[made.host], predicted[made.host], files_of(stack, made.host)) for made in cases)
 
 

@@ -98,8 +98,8 @@ def test_a_file_that_did_not_arrive_is_not_said_to_be_written(behind: Doors) -> 
         written(behind)
     missing = [read_rewrite(body) for body in behind.taken("rewrites")]
 
-    assert [one.file for one in missing] == [SHARD]
-    assert table.get(file_pk(HOST, INDEX_FILE), SHARD) is None
+    assert [one.file for one in missing] == [NEWS]
+    assert table.get(file_pk(HOST, INDEX_FILE), NEWS) is None
     behind.call("rewrite_sitemaps", queue_batch([missing[0].message()], sent_at=MORNING, queue="rewrites"))
     written(behind)
     assert listed(behind) == pages(30)

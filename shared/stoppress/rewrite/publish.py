@@ -102,7 +102,8 @@ def _changed(attempt: Attempt, rendered: Rendered, marked_at: datetime | None) -
     stored, now = attempt.stored, attempt.now
     if stored and stored.ours and stored.body == rendered.body:
         return stored.changed, False
-    if marked_at and not attempt.has_own_object:  # the file as it was before somebody replaced or deleted it
+    # The file as it was before somebody replaced or deleted it. The mark of an index may be older than its last write.
+    if marked_at and not attempt.has_own_object and attempt.file not in UNMARKED:
         return marked_at, True
     # At least a microsecond later: of two rewriters in one instant the later PUT also has the later mark.
     after_last = stored.changed + timedelta(microseconds=1) if stored else now

@@ -55,7 +55,7 @@ FAULTS: dict[str, Swap] = {
         lambda as_read: (
             lambda rev: ("attribute_not_exists(pk) OR attribute_exists(pk)", None) if rev is None else as_read(rev)
         ),
-        4,
+        44,
     ),
     "the article is written apart from its entries": Swap(
         "aws.table:transact", lambda transact: lambda operations: [transact([operation]) for operation in operations], 6
@@ -63,13 +63,13 @@ FAULTS: dict[str, Swap] = {
     "an error while writing is swallowed": Swap(
         "record.article:_write",
         lambda write: lambda *of: _unless(write, (ClientError, BotoCoreError, TimeoutError), *of),
-        65,
+        12,
     ),
     "a conflict is taken for success": Swap(
-        "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 8
+        "aws.table:transact", lambda transact: lambda operations: _unless(transact, table.Conflict, operations), 13
     ),
     "keys that DynamoDB left unread are forgotten": Swap(
-        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 77
+        "aws.table:_table", lambda table: lambda: _With(table(), batch_get_item=_all_read(table())), 85
     ),
     "places are handed out and not counted": Swap("aws.places:_keep_series", lambda _: lambda host, series: True, 2),
     "messages that failed are not reported": Swap(
@@ -79,7 +79,7 @@ FAULTS: dict[str, Swap] = {
                 id_: replace(outcome, error=None) for id_, outcome in record(messages, now, deadline).items()
             }
         ),
-        36,
+        65,
     ),
     # ── deciding ──
     "what is late is taken for new": Swap("record.late:late", lambda _: _decided_as_if_new, 6),
@@ -149,7 +149,7 @@ FAULTS: dict[str, Swap] = {
         lambda compared: lambda one, other: -compared(one, other) if _is_tie(one, other) else compared(one, other),
         218,
     ),
-    "a tie is won by the removal even in a burst": Swap("model.order:BURST", lambda _: timedelta(), 82),
+    "a tie is won by the removal even in a burst": Swap("model.order:BURST", lambda _: timedelta(), 119),
     "a repeat is not known by its content": Swap(
         "model.order:known_by", lambda known_by: lambda **said: known_by(**said)[-1:] if said["delivery"] else (), 87
     ),
@@ -179,7 +179,7 @@ FAULTS: dict[str, Swap] = {
     "a feed brings back a URL that the CMS has left": Swap(
         "record.claims:Claimant._stronger_claim",
         lambda stronger: lambda self: "" if self.claim and not self.claim.live else stronger(self),
-        8,
+        15,
     ),
     # ── embargo and first publication ──
     "what is held claims its URL at once": Swap(
@@ -219,7 +219,7 @@ FAULTS: dict[str, Swap] = {
                 _deleting(query(pk, **only)) if pk.startswith("due#") and only.get("below") else query(pk, **only)
             )
         ),
-        17,
+        33,
     ),
     "only the first news sitemap expires": Swap(
         "roll.window:items",
@@ -237,15 +237,15 @@ FAULTS: dict[str, Swap] = {
                 site, file, *content, replaces=bucket.read(site, file), **also
             )
         ),
-        481,
+        55,
     ),
     "a file that was overtaken is taken for written": Swap(
         "aws.bucket:write",
         lambda write: lambda *of, **also: _unless(write, (bucket.Overtaken, ClientError), *of, **also),
-        30,
+        55,
     ),
     "a file that failed is handed over to nobody": Swap(
-        "rewrite.sitemaps:hand_over", lambda _: lambda results: None, 50
+        "rewrite.sitemaps:hand_over", lambda _: lambda results: None, 120
     ),
     "a file that failed is done": Swap(
         "rewrite.sitemaps:rewrite_all",
@@ -271,7 +271,7 @@ FAULTS: dict[str, Swap] = {
         lambda items: _With(
             items, series_files=lambda series: items.series_files(series) if series.name == NEWS_SERIES else []
         ),
-        5,
+        39,
     ),
     "a robots.txt that is not kept any more stays": Swap(
         "roll.window:all_files", lambda all_files: lambda site, **_: all_files(site), 58
@@ -295,7 +295,7 @@ FAULTS: dict[str, Swap] = {
     "only the first new entry of a feed is sent": Swap(
         "poll.ingest:queues",
         lambda queues: _With(queues, send_articles=lambda events: queues.send_articles(events[:1])),
-        4,
+        11,
     ),
     "what cannot be read is dropped": Swap(
         "aws.table:put_if",
@@ -305,12 +305,12 @@ FAULTS: dict[str, Swap] = {
     "an item is written whatever was read": Swap(
         "aws.table:_as_read",
         lambda as_read: lambda rev: as_read(rev) if rev is None else ("attribute_exists(pk)", None),
-        29,
+        18,
     ),
     "packed files go before the index that names them": Swap(
         "rewrite.output_formats:delete_forms",
         lambda _: _taken_away,
-        160,
+        167,
     ),
     "forms that no mark tells of stay": Swap("rewrite.output_formats:possible_forms", lambda _: lambda file: set(), 1),
     "of several changed entries one is folded in": Swap(
@@ -326,12 +326,12 @@ FAULTS: dict[str, Swap] = {
                 )
             )
         ),
-        27,
+        31,
     ),
     "a file is folded into whatever its size": Swap(
         "sitemaps.fold:render",
         lambda render: _With(render, is_within_limits=lambda file, entries_max: True),
-        31,
+        101,
     ),
     # ── explain ──
     "a rule is no reason": Swap("show.story:_ruled", lambda _: lambda _facts, _target, _article: iter(()), 1),

@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from unittest import mock
 
-import urllib3
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateNumbers, RSAPublicNumbers
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from stoppress.http import address
+from tests.support.engines import Answering, on_loopback
 
 EMAIL = "stoppress@example-project.iam.gserviceaccount.com"
 TOKEN = "ya29.a-token"
@@ -168,10 +165,10 @@ def console() -> Iterator[Console]:
     """A running server, which stands for every host. Those that are not Google's have a page at each path."""
     made = Console()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         def _answer(self) -> None:
             if not self.headers["Host"].endswith(".googleapis.com") and self.command == "GET":
-                self._send(404 if self.path == "/robots.txt" else 200, {}, b"<title>A story</title>")
+                self.answer(404 if self.path == "/robots.txt" else 200, {}, b"<title>A story</title>")
                 return
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             kind = {"/token": "token", "/v1/urlInspection/index:inspect": "inspection"}.get(self.path, self.command)
@@ -184,31 +181,9 @@ def console() -> Iterator[Console]:
             if answer == "cut":
                 self.connection.close()
                 return
-            self._send(*ANSWERS[answer])
-
-        def _send(self, status: int, headers: dict[str, str], content: bytes) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(*ANSWERS[answer])
 
         do_GET = do_POST = do_PUT = _answer  # noqa: N815 - the names of the base class
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def pool_to(*_: Any) -> urllib3.HTTPConnectionPool:
-        return urllib3.HTTPConnectionPool("127.0.0.1", server.server_address[1])
-
-    try:
-        with mock.patch.object(address, "pool_to", pool_to):
-            yield made
-    finally:
-        made.closing.set()
-        server.shutdown()
-        server.server_close()
+    with on_loopback(Handler, made.closing):
+        yield made

@@ -59,12 +59,45 @@ class Engine:
         return [url for _, _, body in self.requests for url in json.loads(body)["urlList"]]
 
 
+class Answering(BaseHTTPRequestHandler):
+    """A request to a server on loopback."""
+
+    def answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def on_loopback(handler: type[Answering], closing: threading.Event) -> Iterator[None]:
+    """Runs a server that stands for every host. `closing` is set at the end."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def pool_to(*_: Any) -> urllib3.HTTPConnectionPool:
+        return urllib3.HTTPConnectionPool("127.0.0.1", server.server_address[1])
+
+    try:
+        with mock.patch.object(address, "pool_to", pool_to):
+            yield
+    finally:
+        closing.set()
+        server.shutdown()
+        server.server_close()
+
+
 @contextmanager
 def engine() -> Iterator[Engine]:
     """A running server, which stands for every host."""
     made = Engine()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             made.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
@@ -81,27 +114,5 @@ def engine() -> Iterator[Engine]:
             made.paths.append(self.path)
             self.answer(made.pages.get(self.path, 404), {"Content-Type": "text/html"}, b"<title>A story</title>")
 
-        def answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def pool_to(*_: Any) -> urllib3.HTTPConnectionPool:
-        return urllib3.HTTPConnectionPool("127.0.0.1", server.server_address[1])
-
-    try:
-        with mock.patch.object(address, "pool_to", pool_to):
-            yield made
-    finally:
-        made.closing.set()
-        server.shutdown()
-        server.server_close()
+    with on_loopback(Handler, made.closing):
+        yield made

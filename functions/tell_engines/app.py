@@ -41,7 +41,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, l
             "WorkFailed": len(done.failed),
         }
     )
-    again = [record for record in records if record["messageId"] in done.failed]
+    again = [record for record in records if record["messageId"] in done.failed.keys() | done.postponed]
     for error in retry_later(os.environ["ENGINES_QUEUE_URL"], again):
         logger.warning("not delayed", reason=repr(error))
     return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in again]}

@@ -280,12 +280,12 @@ def _stories_left_out_by_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
 FAULTS: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     _told_unchecked: 1,
     _removals_told_while_the_page_is_there: 1,
-    _no_pause: 2,
-    _claims_without_a_condition: 3,
-    _copies_put_though_nothing_was_marked: 9,
+    _no_pause: 1,
+    _claims_without_a_condition: 1,
+    _copies_put_though_nothing_was_marked: 23,
     _no_sweep: 1,
     _files_that_look_unchanged: 1,
-    _stories_left_out_by_the_sweep: 12,
+    _stories_left_out_by_the_sweep: 2,
 }
 
 

@@ -23,6 +23,7 @@ from stoppress.model.site import FEED_SOURCE, UNKNOWN_SITE, Site
 from stoppress.primitives.instants import parse
 from stoppress.primitives.urls import identity
 from stoppress.show.read_story import article_of, is_about, page_of, read_files
+from stoppress.tell.engines import COPIES
 from stoppress_cli.printing import counted
 from stoppress_cli.stack import redrive
 from stoppress_cli.stack.find import BadRequest
@@ -236,11 +237,11 @@ def _named(refusal: Refusal) -> str:
 
 
 def _older_versions(site: Site, articles: list[Article]) -> Iterator[tuple[str, list[str]]]:
-    """Noncurrent versions of the files that can have listed the page, since its first event."""
+    """Noncurrent versions, since the page's first event, of the files that can have listed it, and of their copies for tell_engines."""
     since = min((article.heard_at for article in articles), default=None)
     pages = client("s3").get_paginator("list_object_versions")
-    for name in dict.fromkeys(form for file in _may_list(site, articles) for form in _forms(file)):
-        key = f"{site.host}/{name}"
+    names = dict.fromkeys(form for file in _may_list(site, articles) for form in _forms(file))
+    for key in (f"{folder}/{name}" for name in names for folder in (site.host, f"{COPIES}/{site.host}")):
         listed = pages.paginate(Bucket=bucket.bucket_name(), Prefix=key)
         rows = [row for page in listed for row in page.get("Versions", []) if row["Key"] == key and not row["IsLatest"]]
         recent = [row for row in rows if since is None or row["LastModified"] >= since - timedelta(seconds=1)]

@@ -23,7 +23,11 @@ _LASTING = {"ResourceNotFoundException", "AccessDeniedException", "InvalidReques
 
 
 class NoSecret(LookupError):
-    """The secret of a source is missing, may not be read, or has an unknown format."""
+    """A secret is missing, may not be read, or has an unknown format. `may_pass`: the next attempt may succeed."""
+
+    def __init__(self, reason: str, *, may_pass: bool = False) -> None:
+        super().__init__(reason)
+        self.may_pass = may_pass
 
 
 _cache: dict[str, tuple[datetime, str | NoSecret]] = {}
@@ -101,7 +105,8 @@ def _text(full_name: str, age_max: timedelta) -> str:
         reason = f"the secret {full_name} cannot be read: {error}"
         if isinstance(error, ClientError) and error.response["Error"]["Code"] in _LASTING:
             _cache[full_name] = (now, NoSecret(reason))
-        raise NoSecret(reason) from None
+            raise NoSecret(reason) from None
+        raise NoSecret(reason, may_pass=True) from None
     text = str(answer.get("SecretString", ""))  # absent if the secret is binary
     _cache[full_name] = (now, text)
     return text

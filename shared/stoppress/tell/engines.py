@@ -19,6 +19,7 @@ from stoppress.http.errors import FetchError, Refused
 from stoppress.model.event import ArticleEvent, split_name
 from stoppress.model.file_headers import CACHE_FRESH, CONTENT_TYPES
 from stoppress.model.file_names import INDEX_FILE, ROBOTS_FILE
+from stoppress.model.limits import NEWS_WINDOW
 from stoppress.model.site import Site
 from stoppress.primitives.deadline import NEVER, Deadline
 from stoppress.primitives.instants import exact, parse
@@ -56,8 +57,8 @@ COPIES = "told"
 BY_ENGINES = "engines"
 # A sweep notices a site's new setting within an hour. So pages of the hour before count too.
 BEGAN_BEFORE = timedelta(hours=1)
-# The hourly sweep compares the files that changed in this time, in case their events were lost.
-SWEPT_FILES = timedelta(hours=2)
+# The hourly sweep compares the files that changed in this time, in case their events were lost. Older changes are not told.
+SWEPT_FILES = NEWS_WINDOW
 # The sweep leaves a page to its own messages for so long.
 SWEPT_PAGES = timedelta(seconds=2 * SLOW_CHECK_SECONDS)
 # A run marks at most so many pages of a file. The file's message comes again for the others.
@@ -71,7 +72,8 @@ class Told:
     """What a run did. `told` has site and URL; `not_ready` a reason too. `later`: pages that an engine did not take.
 
     `receivers` has site and name of each CDN and hub that was told of files. `engines_failing` has, by host, why engines take
-    nothing. `failed` has errors by message id.
+    nothing. `failed` has errors by message id, `postponed` the ids of messages for which
+    there was no time.
     """
 
     told: list[tuple[str, str]] = field(default_factory=list)
@@ -81,6 +83,7 @@ class Told:
     receivers: list[tuple[str, str]] = field(default_factory=list)
     engines_failing: dict[str, str] = field(default_factory=dict)
     failed: dict[str, Exception] = field(default_factory=dict)
+    postponed: set[str] = field(default_factory=set)
 
     def note_failing(self, host: str, reason: str) -> None:
         """Note why an engine takes nothing."""
@@ -135,7 +138,7 @@ class _Work:
 
 
 def tell_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline = NEVER) -> Told:
-    """Handle messages by id. What fails, or is not reached before the deadline, is in `failed` and must come again."""
+    """Handle messages by id. Messages in `failed`, and in `postponed` for lack of time, must come again."""
     done, work = Told(), _Work()
     for id_, body in messages.items():
         try:
@@ -144,7 +147,7 @@ def tell_engines(messages: Mapping[str, str], now: datetime, deadline: Deadline 
             done.failed[id_] = ValueError(f"the message names no file, page or receiver: {error!r}")
     for ids, step in work.steps(now, deadline, done):
         if deadline.is_over():
-            done.failed |= dict.fromkeys(ids, TimeoutError("the run's time was over"))
+            done.postponed |= set(ids)
             continue
         try:
             step()
@@ -172,7 +175,9 @@ def compare(host: str, file: str, now: datetime) -> None:
     body = stored.body if stored else b""
     if copy.body == body if copy else stored is None:
         return
-    found = list(changes(copy.body if copy else None, body, site.home, _began(host, now), now))
+    began = _began(host, now)
+    before = copy.body if copy and copy.changed >= began else None
+    found = list(changes(before, body, site.home, began, now))
     if not _mark_all(host, _without_moved(host, found), now):
         queues.send_engines([(file_message(host, file), 0)])
         return
@@ -266,15 +271,21 @@ def _marked(old: PageState | None, change: Change, now: datetime) -> PageState:
 
 
 def _began(host: str, now: datetime) -> datetime:
-    """When telling began at a site. The first call notes it."""
-    pk, sk = told_pk(host), BEGAN
-    if known := table.get(pk, sk):
+    """When telling began at a site. It begins again if no sweep came for NEWS_WINDOW, because it was switched off then."""
+    known = table.get(told_pk(host), BEGAN)
+    if known and parse(known["swept"] if "swept" in known else known["at"]) > now - NEWS_WINDOW:
         return parse(known["at"])
-    try:
-        table.put({"pk": pk, "sk": sk, "at": exact(now - BEGAN_BEFORE)}, None)
-    except table.Conflict:
-        return _began(host, now)
-    return now - BEGAN_BEFORE
+    began = now - BEGAN_BEFORE
+    table.put_if(_began_item(host, began, now))
+    return began
+
+
+def _note_sweep(host: str, now: datetime) -> None:
+    table.put_if(_began_item(host, _began(host, now), now))
+
+
+def _began_item(host: str, began: datetime, swept: datetime) -> dict[str, str]:
+    return {"pk": told_pk(host), "sk": BEGAN, "at": exact(began), "swept": exact(swept)}
 
 
 # ── pages ──
@@ -295,7 +306,7 @@ def tell_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline
     again = [(state.url, steps[state.url].seconds) for state in states if steps[state.url].action == "wait"]
     due = [state for state in states if steps[state.url].action == "check"]
     if due and (seconds := paused_seconds(engine, now)):
-        again += [(state.url, seconds) for state in due]
+        again += [(state.url, seconds) for state in due if now < state.changed + CHECKED_FOR]
         due = []
     verdicts = check_pages([Expected(state.url, state.published) for state in due], deadline) if due else {}
     claimed: list[PageState] = []
@@ -399,7 +410,7 @@ def _tell(
         done.later.append((site.host, state.url))
         if answer.is_certain:
             update_page(site.host, state.url, lambda old: replace(old, tried_at=None) if old else None)
-        if now < state.changed + TRIED_FOR:
+        if now < state.changed + CHECKED_FOR:  # then only the sweep tries
             yield state.url, answer.after_seconds
     if reason := note_answer(site.host, INDEXNOW, engine, answer, now):
         done.note_failing(site.host, f"IndexNow: {reason}")
@@ -478,8 +489,10 @@ def _sweep(site: Site, now: datetime) -> None:
     marks = list(map(items.read_mark, table.query(items.file_pk(site.host, INDEX_FILE), consistent=False)))
     files = [mark.file for mark in marks if mark.changed > now - SWEPT_FILES]
     stored = list(table.query(told_pk(site.host), consistent=False))
+    _note_sweep(site.host, now)
     states = pages_in(stored)
-    urls = [state.url for state in states if _is_left(state, now)]
+    engine = next((item for item in stored if item["sk"] == INDEXNOW), {})
+    urls = [] if paused_seconds(engine, now) else [state.url for state in states if _is_left(state, now)]
     messages = [file_message(site.host, file) for file in files] + [page_message(site.host, url) for url in urls]
     messages += google.due_questions(site, [mark.file for mark in marks], stored, states, now)
     messages += [changed_files.receiver_message(site.host, name, now) for name in changed_files.receivers(site)]
@@ -487,5 +500,7 @@ def _sweep(site: Site, now: datetime) -> None:
 
 
 def _is_left(state: PageState, now: datetime) -> bool:
+    if state.gone and state.checked_at and state.changed + CHECKED_FOR <= now:
+        return False  # the page stays
     last = max(at for at in (state.changed, state.checked_at, state.tried_at) if at)
     return not state.is_told and state.changed + TRIED_FOR > now >= last + SWEPT_PAGES

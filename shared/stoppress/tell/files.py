@@ -192,6 +192,8 @@ def _purge(site: Site, files: Sequence[str], id_: str, now: datetime) -> Meaning
         usable = secrets.load(secret_path(site.host, settings.secret))
         headers = purge.signed_headers(usable, id_, body, now)
     except (secrets.NoSecret, BadSecret) as error:
+        if isinstance(error, secrets.NoSecret) and error.may_pass:
+            return Meaning("later", str(error), LATER_SECONDS, is_certain=True)
         return Meaning("wrong", f"{error}: {purge.FIX}", WRONG_SECONDS, is_certain=True)
     return _post(settings.url, body, purge.CONTENT_TYPE, headers, purge.FIX, now)
 

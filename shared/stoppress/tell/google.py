@@ -38,8 +38,8 @@ from stoppress.tell.submitted import SubmittedSitemap, submitted_in, submitted_i
 ASKED_SECONDS_MAX = 30.0
 # This many pages for which Google fails end a run.
 FAILURES_MAX = 3
-# The shortest pause, whatever a Retry-After says.
-AGAIN_SECONDS_MIN = 60
+# A sweep asks about so many pages, so that they do not hold up the queue. The next sweep asks about others.
+ASKED_BY_SWEEP_MAX = 100
 # The sweep asks only while more than this part of the day's quota is left: new stories come first.
 KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2
 _Answer = TypeVar("_Answer")
@@ -91,7 +91,7 @@ def due_questions(
         return []
     due = _newest_first(page for page in pages if is_inspection_due(page, now))
     left = INSPECTIONS_A_DAY - KEPT_FOR_NEW_STORIES - quota.used(settings.property, now) if due else 0
-    messages = [inspect_message(site.host, page.url) for page in due[: max(0, left)]]
+    messages = [inspect_message(site.host, page.url) for page in due[: max(0, min(left, ASKED_BY_SWEEP_MAX))]]
     known = {sitemap.file: sitemap for sitemap in submitted_in(stored)}
     wanted = [known.get(file, SubmittedSitemap(file)) for file in [INDEX_FILE, *filter(is_news, files)] if files]
     if due_files := [sitemap.file for sitemap in wanted if sitemap.is_to_submit or sitemap.is_to_read(now)]:
@@ -125,7 +125,7 @@ def ask(host: str, questions: Questions, now: datetime, deadline: Deadline) -> s
             _inspect(site, left, console)
             answer = Meaning("told") if console.has_answered else None
         except Unanswered as error:
-            answer, seconds = error.meaning, max(AGAIN_SECONDS_MIN, error.meaning.after_seconds)
+            answer, seconds = error.meaning, error.meaning.after_seconds
     in_time = [page for page in left if now < (page.told_at or page.changed) + CHECKED_FOR]  # then only the sweep asks
     queues.send_engines((inspect_message(host, page.url), seconds) for page in in_time)
     reason = note_answer(host, SEARCH_CONSOLE, engine, answer, now) if answer else None

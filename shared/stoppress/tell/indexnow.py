@@ -17,6 +17,8 @@ CONTENT_TYPE = "application/json; charset=utf-8"
 LATER_SECONDS = 600
 # After these many seconds an engine is told again what it calls wrong: somebody may have corrected it.
 WRONG_SECONDS = 900
+# No engine is asked again sooner, whatever its Retry-After says.
+RETRY_AFTER_MIN_SECONDS = 60
 RETRY_AFTER_MAX_SECONDS = 86_400
 
 
@@ -72,10 +74,12 @@ _OTHER_FIX = "correct `engines.indexnow.url`"
 def retry_after(value: str, now: datetime) -> int:
     """The seconds of a Retry-After header, which has a number or a date. Without a readable one, LATER_SECONDS."""
     if value.strip().isdecimal():
-        return min(int(value), RETRY_AFTER_MAX_SECONDS)
-    try:
-        at = parsedate_to_datetime(value)
-    except ValueError:
-        return LATER_SECONDS
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return max(0, min(int((at - now).total_seconds()), RETRY_AFTER_MAX_SECONDS))
+        seconds = int(value.strip()[:9])
+    else:
+        try:
+            at = parsedate_to_datetime(value)
+        except ValueError:
+            return LATER_SECONDS
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        seconds = int((at - now).total_seconds())
+    return max(RETRY_AFTER_MIN_SECONDS, min(seconds, RETRY_AFTER_MAX_SECONDS))

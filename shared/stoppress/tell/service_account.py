@@ -59,6 +59,8 @@ def token(secret: str, now: datetime) -> str:
     try:
         account = read_key(secrets.load_text(secret))
     except secrets.NoSecret as error:
+        if error.may_pass:
+            raise Unanswered(Meaning("later", str(error), is_certain=True)) from None
         raise _wrong(str(error)) from None
     except ValueError as error:
         raise _wrong(f"the secret {secret} {error}") from None

@@ -148,7 +148,7 @@ def test_a_hub_without_tls_is_told_too_because_nothing_is_secret(room: Receivers
         ("not found", 900, True),
         ("gone", 900, True),
         ("moved", 900, True),
-        ("too many", 30, False),
+        ("too many", 60, False),
         ("broken", 60, False),
         ("overloaded", 120, False),
         ("slow", 60, False),

@@ -367,7 +367,7 @@ def test_a_purge_program_gets_a_signed_post(room: Receivers) -> None:
         ("not found", 900, True),
         ("gone", 900, True),
         ("moved", 900, True),
-        ("too many", 30, False),
+        ("too many", 60, False),
         ("broken", 60, False),
         ("bad gateway", 60, False),
         ("overloaded", 120, False),

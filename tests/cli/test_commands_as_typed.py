@@ -267,7 +267,11 @@ def test_every_command_that_reports_has_the_option_for_json() -> None:
     assert set(commands(root)) - having == WITHOUT_JSON
 
 
-@pytest.mark.parametrize("command", sorted(CASES.keys() - WITHOUT_JSON - MADE_ABOVE))
+# `send` comes first: for ten seconds, the server refuses what a rotated secret signs.
+IN_JSON = sorted(CASES.keys() - WITHOUT_JSON - MADE_ABOVE, key=lambda command: (command != "send", command))
+
+
+@pytest.mark.parametrize("command", IN_JSON)
 def test_every_command_that_reports_reports_in_json_too(
     command: str, up: Serving, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,8 +177,8 @@ def compare(host: str, file: str, now: datetime) -> None:
         return
     began = _began(host, now)
     before = copy.body if copy and copy.changed >= began else None
-    found = list(changes(before, body, site.home, began, now))
-    if not _mark_all(host, _without_moved(host, found), now):
+    changed = list(changes(before, body, site.home, began, now))
+    if not _mark_all(host, _without_moved(host, changed), now):
         queues.send_engines([(file_message(host, file), 0)])
         return
     try:
@@ -200,30 +200,30 @@ def _copies(host: str) -> str:
     return f"{COPIES}/{host}"
 
 
-def _without_moved(host: str, found: Sequence[Change]) -> list[Change]:
+def _without_moved(host: str, changed: Sequence[Change]) -> list[Change]:
     """The changes without pages that only left one file. An article still claims the URL of such a page."""
-    keys = {change.url: items.claim_key(host, change.url) for change in found if change.version == GONE}
+    keys = {change.url: items.claim_key(host, change.url) for change in changed if change.version == GONE}
     claims = table.get_many(keys.values()) if keys else {}
     live = {url for url, key in keys.items() if key in claims and items.read_claim(claims[key], url).live}
-    return [change for change in found if change.url not in live]
+    return [change for change in changed if change.url not in live]
 
 
-def _mark_all(host: str, found: Sequence[Change], now: datetime) -> bool:
+def _mark_all(host: str, changed: Sequence[Change], now: datetime) -> bool:
     """Mark the changed pages, and send messages for them. Returns whether all are marked."""
-    if not found:
+    if not changed:
         return True
-    stored = table.get_many(page_key(host, change.url) for change in found)
+    stored = table.get_many(page_key(host, change.url) for change in changed)
     states = {state.url: state for state in map(read_page, stored.values())}
-    new = [change for change in found if not _is_marked(states.get(change.url), change)]
+    new = [change for change in changed if not _is_marked(states.get(change.url), change)]
     # Marked by an earlier run, which perhaps did not get to send the messages.
     unchecked = [
         change.url
-        for change in found
+        for change in changed
         if (state := states.get(change.url)) and _is_marked(state, change) and not (state.is_told or state.checked_at)
     ]
     for change in new[:MARKED_MAX]:
         _mark(host, states.get(change.url), change, now)
-    for change in found:
+    for change in changed:
         state = states.get(change.url)
         if state and _is_marked(state, change) and change.published and not state.published:
             _date(host, change)
@@ -249,7 +249,7 @@ def _date(host: str, change: Change) -> None:
 
 
 def _forget_failing(host: str, state: PageState) -> None:
-    """Delete the copy of a failing page, before its state becomes another. After a crash in between, the next run deletes again."""
+    """Delete the copy of a failing page's state before the state changes. After a crash in between, the next run deletes it."""
     if state.is_failing:
         table.delete(*failing_key(host, state.url))
 
@@ -324,7 +324,7 @@ def tell_pages(host: str, urls: Sequence[str], now: datetime, deadline: Deadline
 
 
 def _as_claimed(host: str, states: Iterable[PageState], live: Mapping[str, bool], now: datetime) -> Iterator[PageState]:
-    """The states that agree with the claims of articles. `live`: whether an article has a URL.
+    """The states of pages whose articles and files agree. `live`: by URL, whether an article has it.
 
     A listed page that its article has left is marked as GONE. A GONE page that an article has again waits until its file is compared.
     """
@@ -400,12 +400,12 @@ def _tell(
 ) -> Iterator[tuple[str, int]]:
     """Tell the engines of claimed pages. Yields those that must come again, with the seconds until then."""
     answer = _ask_indexnow(site, [state.url for state in claimed], now)
-    told: list[PageState] = []
+    taken: list[PageState] = []
     for state in claimed:
         if answer.result == "told":
             done.told.append((site.host, state.url))
             update_page(site.host, state.url, lambda old, state=state: _with_told(old, state, now))  # type: ignore[misc]
-            told.append(state)
+            taken.append(state)
             continue
         done.later.append((site.host, state.url))
         if answer.is_certain:
@@ -414,7 +414,7 @@ def _tell(
             yield state.url, answer.after_seconds
     if reason := note_answer(site.host, INDEXNOW, engine, answer, now):
         done.note_failing(site.host, f"IndexNow: {reason}")
-    queues.send_engines(google.first_questions(site, told))
+    queues.send_engines(google.first_questions(site, taken))
 
 
 def _with_told(old: PageState | None, state: PageState, now: datetime) -> PageState | None:

@@ -79,16 +79,16 @@ class _State:
 
 def receivers(site: Site) -> dict[str, Receiver]:
     """The receivers of a site, by name."""
-    found = {}
+    by_name = {}
     if site.engines and site.engines.purge:
         if site.engines.purge.distribution:  # it reads the bucket itself
-            found[CDN] = Receiver(INVALIDATION_PAUSE, timedelta(), _purged_versions, _purge)
+            by_name[CDN] = Receiver(INVALIDATION_PAUSE, timedelta(), _purged_versions, _purge)
         else:  # it reads the files through the distribution of template-cdn.yaml, and could fetch and keep the old file again
-            found[CDN] = Receiver(POST_PAUSE, WRITTEN_AFTER + CACHED_FOR, _purged_versions, _purge)
+            by_name[CDN] = Receiver(POST_PAUSE, WRITTEN_AFTER + CACHED_FOR, _purged_versions, _purge)
     if site.engines and site.outputs.atom and site.outputs.hub:
         # A hub reads the feed through two caches, such as that distribution and nginx.
-        found[HUB] = Receiver(POST_PAUSE, WRITTEN_AFTER + 2 * CACHED_FOR, _feed_versions, _publish)
-    return found
+        by_name[HUB] = Receiver(POST_PAUSE, WRITTEN_AFTER + 2 * CACHED_FOR, _feed_versions, _publish)
+    return by_name
 
 
 def receiver_message(host: str, name: str, due: datetime) -> str:

@@ -49,10 +49,10 @@ SEARCH_CONSOLE = f"{ENGINE}{SEARCH_CONSOLE_NAME}"
 class PageState:
     """A page that engines are told of.
 
-    `version`: the newest version that a file listed, or GONE; `changed`: when that was noticed. `told`: the version that engines were
-    last told of, at `told_at`; empty while an answer is missing. `tried_at`: when a run last claimed the page to tell of it. `checked_at`: the last check of the page.
-    `checks` counts the failed ones since the change. `failing_since` is the first of these, and `reason` continues "the page …".
-    `missing_since`: since then the page answers 404 or 410.
+    `version`: the newest version that a file listed, or GONE; `changed`: when a run noticed it. `told`: the version that engines were
+    last told of, at `told_at`; empty while an answer is missing. `tried_at`: when a run last claimed the page, to tell of it.
+    `checked_at`: the last check of the page. `checks` counts the failed checks since the change. `failing_since` is the first of
+    these, and `reason` continues "the page …". `missing_since`: since then the page answers 404 or 410.
 
     `inspected_at`: when Search Console was last asked about the page. `verdict`, `coverage`, `google_canonical` and `robots_state` are
     its answer, in Google's words. `crawled_at` is Google's last crawl, `indexed_at` the first answer that the page is in the index.

@@ -42,8 +42,8 @@ def rules_of(site: Site) -> str | None:
 def _rules_for(rights: Crawlers) -> Iterator[str]:
     """The group for every crawler, then a group that shuts out all crawlers without a right.
 
-    A crawler reads only the group that names it (RFC 9309, 2.2.1). So a crawler that has its right is not named: else the group
-    would have to repeat the rules for all.
+    A crawler reads only the group that names it (RFC 9309, 2.2.1). So a crawler with its right is not named,
+    because its group would have to repeat the rules for all.
     """
     yield "User-agent: *"
     if rights.content_signal:

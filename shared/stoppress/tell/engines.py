@@ -59,9 +59,9 @@ BY_ENGINES = "engines"
 BEGAN_BEFORE = timedelta(hours=1)
 # The hourly sweep compares the files that changed in this time, in case their events were lost. Older changes are not told.
 SWEPT_FILES = NEWS_WINDOW
-# The sweep leaves a page to its own messages for so long.
+# The sweep skips a page that changed or was checked within this time: its own messages are on their way.
 SWEPT_PAGES = timedelta(seconds=2 * SLOW_CHECK_SECONDS)
-# A run marks at most so many pages of a file. The file's message comes again for the others.
+# The most pages of a file that one run marks. The file's message comes again for the others.
 MARKED_MAX = 1_000
 # When to look again at a page that another run claims: its ten minutes, and one more.
 CLAIMED_SECONDS = int(PAUSE.total_seconds())
@@ -201,7 +201,7 @@ def _copies(host: str) -> str:
 
 
 def _without_moved(host: str, changed: Sequence[Change]) -> list[Change]:
-    """The changes without pages that only left one file. An article still claims the URL of such a page."""
+    """The changes, except for pages that left a file and are still published: an article claims their URLs."""
     keys = {change.url: items.claim_key(host, change.url) for change in changed if change.version == GONE}
     claims = table.get_many(keys.values()) if keys else {}
     live = {url for url, key in keys.items() if key in claims and items.read_claim(claims[key], url).live}

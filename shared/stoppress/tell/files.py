@@ -40,7 +40,7 @@ POST_PAUSE = timedelta(minutes=1)
 CACHED_FOR = timedelta(minutes=1)
 # When to repeat a request that a receiver cannot take now.
 LATER_SECONDS = 60
-# A message arrives at most so long after it was sent.
+# The longest delay of a message.
 _DELAY_MAX = timedelta(seconds=queues.RETRY_DELAY_MAX_SECONDS)
 _REASON_CHARACTERS_MAX = 300
 

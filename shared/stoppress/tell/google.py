@@ -38,7 +38,7 @@ from stoppress.tell.submitted import SubmittedSitemap, submitted_in, submitted_i
 ASKED_SECONDS_MAX = 30.0
 # This many pages for which Google fails end a run.
 FAILURES_MAX = 3
-# A sweep asks about so many pages, so that they do not hold up the queue. The next sweep asks about others.
+# The most pages that one sweep asks about, so that they do not hold up the queue. The next sweep asks about others.
 ASKED_BY_SWEEP_MAX = 100
 # The sweep asks only while more than this part of the day's quota is left: new stories come first.
 KEPT_FOR_NEW_STORIES = INSPECTIONS_A_DAY // 2

@@ -1,6 +1,6 @@
 """A WebSub hub is told that a feed of the site changed. Pure.
 
-WebSub leaves this request to hub and publisher. Hubs take that of PubSubHubbub 0.3, section 7.1.
+WebSub leaves this request to hub and publisher. Hubs accept the one of PubSubHubbub 0.3, section 7.1.
 """
 
 from collections.abc import Iterable

@@ -13,9 +13,9 @@ from typing import Literal
 # indexnow.org/documentation: at most 10,000 URLs in a request. A batch of the queue is far smaller.
 URLS_MAX = 10_000
 CONTENT_TYPE = "application/json; charset=utf-8"
-# After these many seconds an engine is told again what it did not take.
+# Until an engine is told again what it did not take.
 LATER_SECONDS = 600
-# After these many seconds an engine is told again what it calls wrong: somebody may have corrected it.
+# Until an engine is told again what it called wrong: somebody may have corrected it.
 WRONG_SECONDS = 900
 # No engine is asked again sooner, whatever its Retry-After says.
 RETRY_AFTER_MIN_SECONDS = 60

@@ -118,7 +118,7 @@ def encoded(part: dict[str, Any]) -> str:
 
 def sign(private_key: str, text: bytes) -> bytes:
     """The RS256 signature of a text (RFC 7518, 3.3). Raises ValueError for a bad key, and ImportError without cryptography."""
-    # Imported here: only this function of one Lambda function needs the library, which is not in the layer.
+    # Imported here, because only tell_engines has the library.
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey

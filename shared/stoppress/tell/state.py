@@ -28,7 +28,7 @@ SLOW_CHECK_SECONDS = 900
 CHECKED_FOR = timedelta(hours=2)
 # After this time a page is given up, because it is no longer news.
 TRIED_FOR = timedelta(hours=48)
-# A page that is missing for so long is removed, if the site wants that.
+# A page that is missing for this long is removed, if the site wants that.
 HIDDEN_AFTER = timedelta(hours=1)
 STATE_KEPT = timedelta(days=14)
 # Search Console is asked about a new story this long after engines were told of it, and again this long after its publication.

@@ -10,7 +10,7 @@ from stoppress.primitives.instants import exact, parse
 from stoppress.tell.indexnow import Meaning
 from stoppress.tell.state import PageState, page_item, page_key, read_page, told_pk
 
-# An engine that takes nothing for so long needs somebody's attention.
+# An engine that takes nothing for this long needs somebody's attention.
 PATIENCE = timedelta(hours=1)
 ATTEMPTS_MAX = 10
 
